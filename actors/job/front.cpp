@@ -178,7 +178,7 @@ void front_state::replace(const std::string& who, const caf::error& reason) {
     return;
   }
   runtime::log_warning(
-      " the {} died ({}); another one takes over after iteration {}", who, why, ledger.newest());
+      "the {} died ({}); another one takes over after iteration {}", who, why, ledger.newest());
   ++after_.epoch;
   after_.why = why;
   after_.is_cold = false;

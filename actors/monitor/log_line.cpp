@@ -26,7 +26,7 @@ std::string throughput(const runtime::step_report& x,
   const double rate = x.flops_per_second * speedup;
   auto out = fmt::format(" throughput (TFLOP/s): {:.3f} |", rate / 1e12);
   if (settings.matrix_rate > 0)
-    out += fmt::format(" MFU: {:.2f} |", rate / settings.matrix_rate);
+    out += fmt::format(" MFU: {:.1f} % |", 100 * rate / settings.matrix_rate);
   return out;
 }
 
@@ -140,7 +140,8 @@ std::string short_line(const runtime::step_report& x,
   if (settings.throughput)
     parts.push_back(fmt::format("{:.3f} TFLOP/s", x.flops_per_second * speedup / 1e12));
   if (settings.throughput && settings.matrix_rate > 0)
-    parts.push_back(fmt::format("MFU {:.2f}", x.flops_per_second * speedup / settings.matrix_rate));
+    parts.push_back(
+        fmt::format("MFU {:.1f} %", 100 * x.flops_per_second * speedup / settings.matrix_rate));
   parts.push_back(fmt::format("{:.0f} tokens/s", x.tokens_per_second * speedup));
   parts.push_back(fmt::format("{:.1f} ms", mean_ms));
   std::string out = " " + parts.front();
@@ -174,17 +175,17 @@ std::string event_line(const runtime::run_event& x) {
   const auto named = x.who + ": ";
   const auto why = x.why.starts_with(named) ? x.why.substr(named.size()) : x.why;
   if (x.kind == "wrong bits")
-    return fmt::format(" {} computed wrong bits: {} ({})", x.who, x.verdict, why);
+    return fmt::format("{} computed wrong bits: {} ({})", x.who, x.verdict, why);
   if (x.kind == "not finite")
-    return fmt::format(" not finite on {}: {} ({})", x.who, x.verdict, why);
+    return fmt::format("not finite on {}: {} ({})", x.who, x.verdict, why);
   const auto* const is = x.who.find(',') == std::string::npos ? "is" : "are";
   if (x.kind == "straggler")
-    return x.verdict == "over" ? fmt::format(" {} {} not slow any more ({})", x.who, is, why)
-                               : fmt::format(" {} {} slow: {} ({})", x.who, is, x.verdict, why);
+    return x.verdict == "over" ? fmt::format("{} {} not slow any more ({})", x.who, is, why)
+                               : fmt::format("{} {} slow: {} ({})", x.who, is, x.verdict, why);
   if (x.kind == "given up")
-    return fmt::format(" {} died ({}) and is not replaced any more", x.who, why);
+    return fmt::format("{} died ({}) and is not replaced any more", x.who, why);
   if (x.kind != "restart" && x.kind != "move" && x.kind != "rerun")
-    return fmt::format(" {} died ({}) and was replaced; no step was lost", x.who, why);
+    return fmt::format("{} died ({}) and was replaced; no step was lost", x.who, why);
   const auto source = x.from == "estate"       ? "as its ranks had it"
                       : x.from == "keeper"     ? "as another process kept it"
                       : x.from == "local disk" ? "from the local disk"
@@ -199,7 +200,7 @@ std::string event_line(const runtime::run_event& x) {
                            : x.who == "the run before" ? "is gone"  // it may have ended in order
                                                        : "died";
   return fmt::format(
-      " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
+      "{} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
       x.who,
       verb,
       why,

@@ -33,7 +33,7 @@ TEST_CASE("a short line fits 80 columns with any numbers", "[actors]") {
         == " iter 100/300  loss 4.9090  norm 1.033  lr 6.700E-04  64000 tokens/s  4.0 ms");
   x.flops_per_second = 1.5e12;
   const auto asked = actors::short_line(x, since, 300, {.throughput = true, .matrix_rate = 3e12});
-  CHECK_THAT(asked, ContainsSubstring("1.500 TFLOP/s  MFU 0.50"));
+  CHECK_THAT(asked, ContainsSubstring("1.500 TFLOP/s  MFU 50.0 %"));
   CHECK(asked.size() < 80);
   x = {.iteration = 123456789,
        .lm_loss = 1e30,
@@ -94,7 +94,7 @@ TEST_CASE("a process that is replaced for wrong bits is not reported as dead", "
                        .seconds = 0.5,
                        .verdict = "wrong bits"};
   CHECK(actors::event_line(x)
-        == std::string(" process:1 is replaced (") + why
+        == std::string("process:1 is replaced (") + why
                + "); after 0.500 s the run goes on from iteration 7 as another process kept it");
   x.verdict.clear();
   CHECK_THAT(actors::event_line(x), ContainsSubstring("process:1 died ("));
@@ -108,7 +108,7 @@ TEST_CASE("a restarted run reports the loss of the previous one", "[actors]") {
                             .from = "local disk",
                             .resumed = 8,
                             .seconds = 0.5})
-        == " the run before is gone (none of its processes is left); after 0.500 s the run goes on "
+        == "the run before is gone (none of its processes is left); after 0.500 s the run goes on "
            "from iteration 8 from the local disk");
 }
 
@@ -120,14 +120,14 @@ TEST_CASE("a repeated step and values that are not finite are reported as such",
                             .from = "estate",
                             .resumed = 3,
                             .seconds = 0.5})
-        == " step 4 runs again (the loss of replica 1 is nan: not finite); after 0.500 s the run "
+        == "step 4 runs again (the loss of replica 1 is nan: not finite); after 0.500 s the run "
            "goes on from iteration 3 as its ranks had it");
   CHECK(actors::event_line({.iteration = 3,
                             .kind = "not finite",
                             .who = "stage:1.0",
                             .why = "step 4: it is nan",
                             .verdict = "reproducible"})
-        == " not finite on stage:1.0: reproducible (step 4: it is nan)");
+        == "not finite on stage:1.0: reproducible (step 4: it is nan)");
 }
 
 TEST_CASE("a move is reported as a move, not as a death", "[actors]") {
@@ -138,6 +138,6 @@ TEST_CASE("a move is reported as a move, not as a death", "[actors]") {
                             .from = "keeper",
                             .resumed = 7,
                             .seconds = 0.5})
-        == " process:1 moves (the node at b:7000 has room for it); after 0.500 s the run goes on "
+        == "process:1 moves (the node at b:7000 has room for it); after 0.500 s the run goes on "
            "from iteration 7 as another process kept it, 1 iteration run again");
 }
