@@ -25,5 +25,6 @@ function(troupe_plugin name)
     target_link_options(plugin_${name} PRIVATE LINKER:--no-undefined)
   endif()
   add_dependencies(plugins plugin_${name})
-  install(TARGETS plugin_${name} LIBRARY DESTINATION lib/troupe COMPONENT ${arg_COMPONENT})
+  # Optional: after the quickstart alone, which builds no plug-in, the program installs without it.
+  install(TARGETS plugin_${name} LIBRARY DESTINATION lib/troupe COMPONENT ${arg_COMPONENT} OPTIONAL)
 endfunction()

@@ -77,7 +77,7 @@ def draw(spans, tracks, begin, end, title):
             out.append(f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" '
                        f'fill="{KINDS[kind_of(name)][1]}" stroke="white" stroke-width="0.5">'
                        f'<title>{escape(name)}: {dur:.2f} ms</title></rect>')
-            if width > 7 * len(name):
+            if width > 8 * len(name) + 4:  # the widest letters of the font, and a margin
                 out.append(f'<text x="{x + width / 2:.1f}" y="{y + 15}" fill="white" font-size="11" '
                            f'text-anchor="middle">{escape(name)}</text>')
     y = 40 + ROW * len(spans)

@@ -56,7 +56,7 @@ std::string help_page(const command_description& x) {
                                       has_short
                                           ? "Prints this, or with -h the flags alone, and exits."
                                           : "Prints this and exits."});
-  return format_help(x.path, x.about, sections, x.notes, usage_of(x));
+  return format_help(x.path, x.about, sections, x.notes, usage_of(x), x.beginnings);
 }
 
 std::string faults_help_page(const command_description& x) {

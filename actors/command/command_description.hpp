@@ -45,6 +45,8 @@ struct flag_description {
   /// It is Megatron-LM's too, with this difference; empty: none.
   std::optional<std::string> megatron = std::nullopt;
   at_resume resume = at_resume::free;
+  /// It says where this start of a run ends or what it shows: a kept configuration leaves it out.
+  bool once = false;
   std::vector<std::string> choices = {};  ///< the only words that it takes; empty: not so few
   flag_use use = flag_use::works;
   bool injects_faults = false;  ///< shown by --help-faults alone
@@ -59,9 +61,10 @@ struct command_description {
   std::string path;   ///< "troupe train gpt"
   std::string about;  ///< what it does, a sentence without a subject
   std::vector<flag_group> groups;
-  std::vector<flag_description> faults;  ///< flags that --help-faults shows
-  std::vector<flag_description> others;  ///< accepted and refused flags: not in the help
-  std::vector<std::string> notes;
+  std::vector<flag_description> faults;       ///< flags that --help-faults shows
+  std::vector<flag_description> others;       ///< accepted and refused flags: not in the help
+  std::vector<std::string> beginnings;        ///< paragraphs before the flags
+  std::vector<std::string> notes;             ///< paragraphs after them
   std::vector<command_description> commands;  ///< below it
   bool works = false;                         ///< does something itself, without a command below
 

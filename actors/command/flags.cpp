@@ -1,6 +1,7 @@
 #include "actors/command/flags.hpp"
 
 #include "actors/command/flag_table.hpp"
+#include "actors/command/other_names.hpp"
 #include "actors/command/settings/settings.hpp"
 
 namespace troupe::command {
@@ -27,7 +28,12 @@ void declare(command_line& line, training_flags& to) {
   settings::declare_testing(line, to);
   settings::declare_faults(line, to);
   declare_table(line, to);
-  line.note(
+  declare_other_names(line, other_names_of_training());
+  line.begins_with(
+      "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
+      "DIR; --micro-batch-size; --train-iters or --train-samples; --lr; --data-path PREFIX or "
+      "--mock-data; --tokenizer DIR or --tokenizer-type, unless --load-hf has it.");
+  line.begins_with(
       "Example, with made-up data: troupe train gpt --num-layers 2 --hidden-size 64 "
       "--num-attention-heads 4 --seq-length 64 --micro-batch-size 4 --train-iters 100 --lr 1e-3 "
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "
@@ -37,6 +43,15 @@ void declare(command_line& line, training_flags& to) {
       "count. Flags of Megatron-LM that decide nothing "
       "here are accepted, flags that would decide something this build cannot do are refused with "
       "the reason: `troupe train gpt --help-megatron` lists all.");
+}
+
+std::vector<setting> kept_settings(const command_line& line, const training_flags& flags) {
+  auto out = line.settings();
+  std::erase_if(out, [&flags](const setting& x) {
+    const bool became_hub = x.flag.name == "--load" && flags.checkpoints.load.empty();
+    return became_hub || x.flag.once || x.flag.field.starts_with("hosts.") || x.flag.injects_faults;
+  });
+  return out;
 }
 
 runtime::training_job training_job_from(const std::vector<std::string>& words) {

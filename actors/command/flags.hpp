@@ -167,6 +167,10 @@ struct training_flags {
 /// Declares all flags of training; what is parsed goes to `to`, which outlives `line`.
 void declare(command_line& line, training_flags& to);
 
+/// Takes folders for what they are: a --load of a Hugging Face folder becomes --load-hf, whose
+/// folder also has the tokenizer unless flags name another one. Idempotent.
+void recognise_folders(training_flags& flags);
+
 /// Fills in every default. Throws usage_error with everything that is missing or contradicts itself
 /// at once, and input_error for files that cannot be read. A contradiction of a flag that is
 /// complained of otherwise is left for the next time.
@@ -180,6 +184,10 @@ std::vector<std::string> what_is_missing(const training_flags& flags);
 /// the shape), so that the settings of the command line say it and another machine decides the
 /// same.
 void write_back(const runtime::training_job& job, training_flags& flags);
+
+/// The settings that a run keeps as its configuration, after write_back. Left out is what belongs
+/// to one start: flags with `once`, planted faults, the hosts, and a --load that became --load-hf.
+std::vector<setting> kept_settings(const command_line& line, const training_flags& flags);
 
 /// Declares, parses, resolves: the job of `troupe train gpt WORDS`.
 runtime::training_job training_job_from(const std::vector<std::string>& words);

@@ -59,10 +59,13 @@ std::string format_help(const std::string& name,
                         const std::string& about,
                         const std::vector<help_section>& sections,
                         const std::vector<std::string>& notes,
-                        const std::string& usage) {
+                        const std::string& usage,
+                        const std::vector<std::string>& beginnings) {
   std::string out = name + ": " + wrapped(about, name.size() + 2) + "\n";
   if (!usage.empty())
     out += wrapped("usage: " + usage, 0) + "\n";
+  for (const auto& paragraph : beginnings)
+    out += "\n" + wrapped(paragraph, 0) + "\n";
   for (const auto& section : sections) {
     if (section.entries.empty())
       continue;

@@ -32,6 +32,7 @@ std::string format_help(const std::string& name,
                         const std::string& about,
                         const std::vector<help_section>& sections,
                         const std::vector<std::string>& notes,
-                        const std::string& usage = "");
+                        const std::string& usage = "",
+                        const std::vector<std::string>& beginnings = {});
 
 }  // namespace troupe::command

@@ -118,10 +118,12 @@ std::string page(const command_description& x,
                     roff(dashed(x.path)),
                     roff(x.about.ends_with('.') ? x.about.substr(0, x.about.size() - 1) : x.about));
   out += ".SH SYNOPSIS\n" + synopsis(x) + "\n";
-  if (!x.notes.empty()) {
+  auto paragraphs = x.beginnings;
+  paragraphs.insert(paragraphs.end(), x.notes.begin(), x.notes.end());
+  if (!paragraphs.empty()) {
     out += ".SH DESCRIPTION\n";
-    for (const auto& note : x.notes)
-      out += (&note == &x.notes.front() ? "" : ".PP\n") + roff(note) + "\n";
+    for (const auto& paragraph : paragraphs)
+      out += (&paragraph == &paragraphs.front() ? "" : ".PP\n") + roff(paragraph) + "\n";
   }
   if (!x.commands.empty()) {
     out += ".SH COMMANDS\n";

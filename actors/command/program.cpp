@@ -90,6 +90,21 @@ std::vector<std::pair<int, std::string>> exit_codes() {
           {3, "We failed; please report it."}};
 }
 
+namespace {
+
+/// `troupe help train gpt` is `troupe train gpt --help`, and -V is --version.
+std::vector<std::string> spelled_out(std::vector<std::string> words) {
+  if (words == std::vector<std::string>{"-V"})
+    return {"--version"};
+  if (words.empty() || words.front() != "help")
+    return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+}  // namespace
+
 int run_program(const std::vector<std::string>& words) {
   try {
     runtime::set_log_words(with_flags);
@@ -99,13 +114,13 @@ int run_program(const std::vector<std::string>& words) {
         "troupe", "trains large transformer models as a system of actors, and generates text.");
     program.toggle(
         "--version",
-        "Prints version, commit, compiler, its options and the instruction set, and exits.",
+        "Prints version, commit, compiler, its options and the instruction set, and exits. -V too.",
         [] {});
     program.runs([] {
       print_page(runtime::version_text() + "\n");
       return 0;
     });
-    program.note("`troupe COMMAND --help` explains a command.");
+    program.note("`troupe COMMAND --help` or `troupe help COMMAND` explains a command.");
     program.note(
         "First: `troupe doctor` looks at this machine. Then text becomes a model by `troupe "
         "tokenizer train`, `troupe preprocess`, `troupe train gpt`, and a model text by `troupe "
@@ -116,7 +131,7 @@ int run_program(const std::vector<std::string>& words) {
         "that fails, or `troupe chaos` a fault that left a trace; 2 the input is wrong or the "
         "system refused; 3 we failed.");
     add_commands(program);
-    return flushed(program.parse(words)());
+    return flushed(program.parse(spelled_out(words))());
   } catch (const usage_error& failure) {
     print_error(failure.what());
     if (!failure.command.empty())

@@ -2,6 +2,7 @@
 #include "actors/command/resolve_parts.hpp"
 #include "actors/command/setting_names.hpp"
 #include "actors/command/told.hpp"
+#include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
@@ -216,8 +217,12 @@ void resolve_parts(const training_flags& flags,
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
   job.checkpoints = flags.checkpoints;
-  if (flags.steps.skip_train)
-    job.checkpoints.save.clear();
+  if (flags.steps.skip_train) {  // nothing is saved, and no rule about saving holds
+    auto& to = job.checkpoints;
+    to.save.clear();
+    to.local_folder.clear();
+    to.save_interval = to.keep_last = to.keep_every = to.local_interval = 0;
+  }
   job.checkpoints.load_hub = flags.model.hub;
   job.recovery = flags.recovery;
   job.recovery.on
@@ -245,7 +250,21 @@ void warn_of_idle_flags(const training_flags& flags) {
 
 }  // namespace
 
-std::vector<std::string> what_is_missing(const training_flags& flags) {
+void recognise_folders(training_flags& flags) {
+  auto& load = flags.checkpoints.load;
+  auto& hub = flags.model.hub;
+  if (hub.empty() && !load.empty() && runtime::is_hub_folder(load))
+    hub = std::exchange(load, {});
+  auto& t = flags.tokenizer;
+  const bool chosen = !t.folder.empty() || !t.vocab_file.empty() || !t.merge_file.empty()
+                      || !t.model.empty() || t.type != tokenizer_flags().type;
+  if (!hub.empty() && !chosen && runtime::has_tokenizer(hub))
+    t.folder = hub;
+}
+
+std::vector<std::string> what_is_missing(const training_flags& said) {
+  auto flags = said;
+  recognise_folders(flags);
   sentences wrong;
   const auto require = [&](bool given, const char* otherwise) {
     if (!given)
@@ -276,7 +295,9 @@ std::vector<std::string> what_is_missing(const training_flags& flags) {
   return out;
 }
 
-runtime::training_job resolve(const training_flags& flags) {
+runtime::training_job resolve(const training_flags& said) {
+  auto flags = said;
+  recognise_folders(flags);
   auto told = what_is_missing(flags);
   runtime::training_job job;
   unknown_parts unknown;

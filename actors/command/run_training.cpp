@@ -152,6 +152,20 @@ void tell(const runtime::forecast_group& most) {
       left_text(memory));
 }
 
+/// Workers that take turns on cores have larger bubbles than their schedule has by itself.
+void tell_of_shared_cores(const runtime::training_job& job, const run_hosts& hosts) {
+  const int threads = job.layout.world * job.threads_per_worker;
+  const int cores = runtime::look_at_processor().usable();
+  if (job.layout.pipeline > 1 && threads > cores && hosts.nodes.empty()
+      && job.backend != runtime::backend_kind::cuda)
+    runtime::log_info(
+        " {} of {} share {}: actions wait for a core, so that bubbles are larger than those of the "
+        "schedule",
+        runtime::counted(job.layout.world, "worker"),
+        runtime::counted(job.threads_per_worker, "thread"),
+        runtime::counted(cores, "core"));
+}
+
 /// Which process keeps whose states, where several keep each other's.
 void tell_keepers(const runtime::training_job& job,
                   const forecasts& groups,
@@ -384,6 +398,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   if (any_step) {
     tell(neediest(groups));
     tell_keepers(job, groups, request.hosts);
+    tell_of_shared_cores(job, request.hosts);
     if (request.temporary)
       runtime::log_info(
           " its processes are shown by `troupe status --run '{0}'`, and the run by `troupe wait "
@@ -420,7 +435,10 @@ runtime::severity level_of(const runtime::watch_settings& watch) {
 int run_training(const runtime::training_job& job, const run_request& request) {
   runtime::set_log_level(level_of(job.watch));
   drain_switch drain;
-  const signal_watch signals([&](const char* name) { drain.signalled(name); });
+  const signal_watch signals([&](const char* name) {
+    runtime::outlive_output_reader();
+    drain.signalled(name);
+  });
   const asked_by_front asked(request.front, drain);
   unshown_log nobody;
   if (request.front != nullptr)

@@ -156,7 +156,7 @@ void add_simulate(command_line& program) {
   const auto flags = std::make_shared<simulation_flags>();
   auto& to = program.command(
       "simulate",
-      "Searches for holes in the protocol of the actors: trains small models under orders, delays, "
+      "searches for holes in the protocol of the actors: trains small models under orders, delays, "
       "deaths and broken connections that seeds choose, and compares each run with an undisturbed "
       "one.",
       [flags] { return simulate(*flags); });

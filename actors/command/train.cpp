@@ -4,13 +4,16 @@
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/hosts.hpp"
+#include "actors/command/launcher.hpp"
 #include "actors/command/print.hpp"
 #include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shell_words.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/trainer/build.hpp"
 
+#include <cstdlib>
 #include <fmt/format.h>
 #include <memory>
 #include <string>
@@ -41,24 +44,21 @@ void add_train(command_line& program) {
       print_page((*table)());
       return 0;
     }
+    recognise_folders(*flags);
     const auto job = resolve(*flags);
     if (flags->dry_run) {
       print_page(describe(job, hosts_of(flags->hosts)));
       return 0;
     }
+    if (const auto warning = launcher_warning([](const char* name) { return std::getenv(name); }))
+      runtime::log_warning("{}", *warning);
     const auto hosts = find_hosts(flags->hosts);
     write_back(job, *flags);
     const auto again = for_shell((job.checkpoints.save / configuration_file).string());
-    auto settings = gpt.settings();
-    // Where others look at a run, and where it is, is no part of it: the next one may say other
-    // places.
-    std::erase_if(settings, [](const setting& x) {
-      return x.flag.name == "--run" || x.flag.field.starts_with("hosts.");
-    });
     std::vector<std::string> typed{"troupe", "train", "gpt"};
     typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
     const run_request request{.configuration = configuration_text(
-                                  settings,
+                                  kept_settings(gpt, *flags),
                                   {"The configuration of a run: every flag that was set or "
                                    "decided. Paths are as they were given.",
                                    "Again: troupe train gpt --config " + again,

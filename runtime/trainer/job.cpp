@@ -35,8 +35,8 @@ void validate_steps(const training_job& job, const unknown_parts& unknown, sente
         "at least `batch.global` {}",
         job.training.batch.global));
   const auto& rate = job.training.rate;
-  if (!(rate.maximum > 0))
-    wrong.push_back(fmt::format("`rate.maximum` is {}; give a positive number", rate.maximum));
+  if (!(rate.maximum >= 0))
+    wrong.push_back(fmt::format("`rate.maximum` is {}; give 0 or more", rate.maximum));
   if (rate.minimum > rate.maximum)
     wrong.push_back(fmt::format(
         "`rate.minimum` {} is above `rate.maximum` {}: lower the one or raise the other",

@@ -31,8 +31,7 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
       wrong.push_back(fmt::format("{} is {}; give at least 1", flag, size));
   if (l.processes < 1 || l.processes > l.world)
     wrong.push_back(fmt::format(
-        "`layout.processes` is {}, and there are {} workers (`layout.world`): each process hosts "
-        "at least one",
+        "`layout.processes` is {} and `layout.world` {}: each process hosts at least one worker",
         l.processes,
         l.world));
   if (l.processes > 1 && job.backend == kernels::backend::cuda)

@@ -5,6 +5,7 @@
 #include "actors/command/shell_words.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/data/utf8.hpp"
+#include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -331,6 +332,27 @@ TEST_CASE("what was decided is written back, and decides the same again", "[comm
   CHECK(again.recompute == job.recompute);
   CHECK(again.reduction.bucket_size == job.reduction.bucket_size);
   CHECK(again.faults.message_delay_us == job.faults.message_delay_us);
+}
+
+TEST_CASE("what belongs to one start of a run is not kept", "[command]") {
+  const tests::scratch_folder folder;
+  training_flags flags;
+  command_line line("troupe train gpt", "");
+  declare(line, flags);
+  line.runs([] { return 0; });
+  const auto trace = (folder.path() / "trace.json").string();
+  auto words = tests::words_of(tests::small_run
+                               + "--quiet --exit-interval 3 --exit-duration-in-mins 5 "
+                                 "--no-progress --log-level error --log-interval 7 --trace "
+                               + trace);
+  line.parse(words);
+  write_back(resolve(flags), flags);
+  const auto text = configuration_text(kept_settings(line, flags), {});
+  INFO(text);
+  for (const auto* one :
+       {"quiet:", "exit-interval:", "exit-duration", "no-progress:", "trace:", "log-level:"})
+    CHECK_THAT(text, !ContainsSubstring(one));
+  CHECK_THAT(text, ContainsSubstring("log-interval: 7\n"));
 }
 
 TEST_CASE("a configuration can come from a pipe", "[command]") {

@@ -1,3 +1,6 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/launcher.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/model/choices.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -404,6 +407,70 @@ TEST_CASE("faults and delays to inject are read", "[command]") {
   CHECK(x.faults.lane_delay_us == 200);
   CHECK(x.faults.message_delay_us == 30);
   CHECK(x.backend == kernels::backend::reference);
+}
+
+TEST_CASE("a training command with --skip-train needs nothing of what it saves by", "[command]") {
+  const auto x = tests::job_of_flags(
+      "--skip-train --save ckpt --load ckpt --save-interval 10 --keep-last 2 --keep-every 20");
+  CHECK(x.skip_train);
+  CHECK(x.checkpoints.save.empty());
+  CHECK(x.checkpoints.load == "ckpt");
+  CHECK(x.watch.log_file.empty());
+}
+
+TEST_CASE("a learning rate of 0 is taken", "[command]") {
+  CHECK(tests::job_of_flags("--lr 0").training.rate.maximum == 0);
+}
+
+TEST_CASE("copies that a launcher starts are warned of", "[command]") {
+  const auto warning = [](const char* name, const char* value) {
+    return launcher_warning(
+        [=](const char* asked) { return std::string_view(asked) == name ? value : nullptr; });
+  };
+  CHECK_THAT(warning("WORLD_SIZE", "2").value(),
+             ContainsSubstring("WORLD_SIZE is 2: where torchrun starts this command 2 times"));
+  CHECK(warning("SLURM_NTASKS", "64"));
+  CHECK(warning("OMPI_COMM_WORLD_SIZE", "4"));
+  CHECK_FALSE(warning("WORLD_SIZE", "1"));
+  CHECK_FALSE(warning("WORLD_SIZE", ""));
+  CHECK_FALSE(warning("HOME", "2"));
+}
+
+TEST_CASE("a Hugging Face folder is taken as model and tokenizer by --load-hf and --load",
+          "[command]") {
+  const tests::scratch_folder made;
+  const auto folder = made.path() / "hub";
+  runtime::make_folder(folder);
+  const auto text = made.path() / "text";
+  runtime::write_text(text, "in the beginning\n");
+  command_line program("troupe", "");
+  add_commands(program);
+  program.parse({"tokenizer",
+                 "train",
+                 "--input",
+                 text.string(),
+                 "--vocab-size",
+                 "260",
+                 "--output",
+                 folder.string()})();
+  std::ofstream(folder / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 64,
+             "vocab_size": 300})";
+  const std::string base = "--micro-batch-size 1 --train-iters 4 --lr 1e-3 --mock-data ";
+  for (const std::string flag : {"--load-hf ", "--load "}) {
+    CAPTURE(flag);
+    const auto x = training_job_from(tests::words_of(base + flag + folder.string()));
+    CHECK(x.checkpoints.load_hub == folder);
+    CHECK(x.checkpoints.load.empty());
+    CHECK(x.training.model.layers == 2);
+    CHECK_THAT(x.tokenizer_description, ContainsSubstring("GPT2BPETokenizer"));
+    // Another tokenizer that is named counts.
+    CHECK_THAT(training_job_from(tests::words_of(base + flag + folder.string()
+                                                 + " --tokenizer-type NullTokenizer "
+                                                   "--vocab-size 300"))
+                   .tokenizer_description,
+               ContainsSubstring("NullTokenizer"));
+  }
 }
 
 TEST_CASE("the shape of a hub model comes from its config.json, and no flag may change it",

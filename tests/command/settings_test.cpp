@@ -1,9 +1,11 @@
 #include "actors/command/setting_names.hpp"
 #include "runtime/trainer/job_json.hpp"
+#include "tests/command/given_flags.hpp"
 #include "tests/command/setting_trials.hpp"
 #include "tests/support/setting_fields.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <set>
@@ -11,6 +13,7 @@
 using namespace troupe;
 using namespace troupe::command;
 using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -202,6 +205,28 @@ TEST_CASE("a setting's words have a range, or are of a few, or files, or there i
       CHECK_FALSE(told_shortly(x.range).empty());
     }
   }
+}
+
+TEST_CASE("an end of a range that help tells is not refused as such", "[command][settings]") {
+  int tried = 0;
+  for (const auto& x : settings_of_training()) {
+    std::vector<std::string> ends;
+    if (const auto* const real = std::get_if<real_range>(&x.range)) {
+      if (!real->above && real->least > std::numeric_limits<double>::lowest())
+        ends.push_back(fmt::format("{}", real->least));
+      if (!real->below && real->most < 1e6)
+        ends.push_back(fmt::format("{}", real->most));
+    }
+    const auto found = trials().find(x.name);
+    const auto around = found == trials().end() ? std::string() : found->second.around;
+    for (const auto& end : ends) {
+      const auto said = refusal_of_flags(complete(around + x.name + " " + end));
+      INFO(said);
+      CHECK_THAT(said, !ContainsSubstring(x.name + " is " + end));
+      ++tried;
+    }
+  }
+  CHECK(tried > 25);
 }
 
 TEST_CASE("the default that a row tells is the one that holds",

@@ -105,21 +105,21 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .help = "Decay rate of the first moment.",
               .megatron = "",
               .resume = at_resume::told},
-             real(a.beta1, 0, 1));
+             real(a.beta1, real_range{.least = 0, .most = 1, .below = true}));
   line.value({.name = "--adam-beta2",
               .field = "optimizer.beta2",
               .type = "X",
               .help = "Decay rate of the second moment.",
               .megatron = "",
               .resume = at_resume::told},
-             real(a.beta2, 0, 1));
+             real(a.beta2, real_range{.least = 0, .most = 1, .below = true}));
   line.value({.name = "--adam-eps",
               .field = "optimizer.epsilon",
               .type = "X",
               .help = "Added to the denominator of the update.",
               .megatron = "",
               .resume = at_resume::told},
-             real(a.epsilon, 0));
+             real(a.epsilon, real_range{.least = 0, .above = true}));
   line.value({.name = "--sgd-momentum",
               .field = "optimizer.sgd_momentum",
               .type = "X",

@@ -82,7 +82,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "YaRN: those with fewer are interpolated fully.",
               .megatron = "with --position-embedding-type yarn, of any GPT",
               .resume = at_resume::refused},
-             real(y.slow, 0));
+             real(y.slow, real_range{.least = 0, .above = true}));
   line.toggle({.name = "--yarn-correction-range-round-to-int",
                .field = "model.yarn_round",
                .default_value = "on",

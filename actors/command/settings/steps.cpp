@@ -55,7 +55,7 @@ void declare_steps(command_line& line, training_flags& to) {
               .help = "Steps of the whole run (required, or --train-samples).",
               .megatron = "",
               .resume = at_resume::told},
-             whole(s.iterations, 0, largest_count));
+             whole(s.iterations, 1, largest_count));
   line.value({.name = "--train-samples",
               .field = "train_samples",
               .type = "N",
@@ -70,7 +70,8 @@ void declare_steps(command_line& line, training_flags& to) {
               .unit = "steps",
               .default_value = "the end of the run",
               .help = "Saves (with --save) and exits after a step that N divides.",
-              .megatron = "with --save, saves before it exits"},
+              .megatron = "with --save, saves before it exits",
+              .once = true},
              whole(s.exit_interval, 1, largest_count));
   line.value({.name = "--exit-duration-in-mins",
               .field = "exit_minutes",
@@ -79,13 +80,15 @@ void declare_steps(command_line& line, training_flags& to) {
               .default_value = "the end of the run",
               .help = "Saves (with --save) and exits after the first step that ends later than so "
                       "many minutes after the program's start.",
-              .megatron = "fractions, too; with --save, saves before it exits"},
+              .megatron = "fractions, too; with --save, saves before it exits",
+              .once = true},
              real(s.exit_minutes, real_range{.least = 0, .above = true}));
   line.toggle({.name = "--skip-train",
                .field = "skip_train",
                .help = "No step: validates and tests the state that it starts from (--load, "
                        "--load-hf), and saves nothing. --save is not looked at.",
-               .megatron = ""},
+               .megatron = "",
+               .once = true},
               [&s] { s.skip_train = true; });
   line.value({.name = "--on-nonfinite",
               .field = "nonfinite",

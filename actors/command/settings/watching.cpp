@@ -71,18 +71,21 @@ void declare_watching(command_line& line, training_flags& to) {
        .type = "FILE",
        .help
        = "The last step that was executed, as a plan in CSV, which --pipeline-schedule and `troupe "
-         "schedule` take: the plan, or what a behaviour decided on the slowest replica."},
+         "schedule` take: the plan, or what a behaviour decided on the slowest replica.",
+       .once = true},
       text(w.schedule_record));
   line.value({.name = "--trace",
               .field = "watch.trace_file",
               .type = "FILE",
-              .help = "Every action of every worker, for Chrome's or Perfetto's viewer."},
+              .help = "Every action of every worker, for Chrome's or Perfetto's viewer.",
+              .once = true},
              text(w.trace_file));
   line.value({.name = "--profile-operations",
               .field = "watch.profile_file",
               .type = "FILE",
               .help = "Times every operation, from the third step on: the longest as a table in "
-                      "the end, all of them as JSON. Bits do not change."},
+                      "the end, all of them as JSON. Bits do not change.",
+              .once = true},
              text(w.profile_file));
   line.value({.name = "--eval-interval",
               .field = "watch.eval_interval",
@@ -105,11 +108,13 @@ void declare_watching(command_line& line, training_flags& to) {
        .default_value = ".run in the --save folder, if there is one",
        .help = "The run's folder: who takes part, where it stands, its log, how it ended; for "
                "`troupe status`, `troupe wait` and `troupe stop`. Made for this user alone; one "
-               "whose run has ended is used again."},
+               "whose run has ended is used again.",
+       .once = true},
       text(to.run_folder));
   line.toggle({.name = "--no-progress",
                .field = "watch.progress=false",
-               .help = "No progress bar, not even on a terminal."},
+               .help = "No progress bar, not even on a terminal.",
+               .once = true},
               [&w] { w.progress = false; });
   line.value({.name = "--log-format",
               .field = "watch.log_format",
@@ -121,12 +126,14 @@ void declare_watching(command_line& line, training_flags& to) {
               .field = "watch.log_level",
               .type = "NAME",
               .help = "The least that the console shows. debug: more of the schedule. info: lines "
-                      "of steps. warning; error."},
+                      "of steps. warning; error.",
+              .once = true},
              one_of(w.log_level, {"debug", "info", "warning", "error"}));
   line.toggle({.name = "--quiet",
                .field = "watch.quiet",
                .help = "The console shows warnings and errors alone, and no progress bar. Files of "
-                       "the log are written as ever."},
+                       "the log are written as ever.",
+               .once = true},
               [&w] { w.quiet = true; });
   line.value(
       {.name = "--straggler-ratio",
@@ -137,7 +144,8 @@ void declare_watching(command_line& line, training_flags& to) {
          "of other replicas, or without others as it did before, is named: as slow to "
          "compute, to get what other ranks hand on (link), or to get its batches (input). Time "
          "in which it had no core does not count, and where steps are slow by chance it takes "
-         "more than three. Costs next to nothing, changes no bit. 0: nobody is named."},
+         "more than three; without others, 10 s of them. Of one worker nothing is told. Costs next "
+         "to nothing, changes no bit. 0: nobody is named."},
       real(w.straggler_ratio, 0, 1e6));
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("each broken rule of a job has an error text", "[job]") {
   add("`layout.world` 3", [](auto& x) { x.layout = {.world = 3, .pipeline = 2}; });
   add("`batch.global` 5", [](auto& x) { x.training.batch.global = 5; });
   add("the run has no step", [](auto& x) { x.train_iterations = 0; });
-  add("`rate.maximum` is 0", [](auto& x) { x.training.rate.maximum = 0; });
+  add("`rate.maximum` is -1", [](auto& x) { x.training.rate.maximum = -1; });
   add("`rate.minimum`", [](auto& x) { x.training.rate.minimum = 1; });
   add("`rate.warmup_start`", [](auto& x) { x.training.rate.warmup_start = 1; });
   add("warms up for 40", [](auto& x) { x.training.rate.warmup = 40; });
