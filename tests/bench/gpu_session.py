@@ -5,7 +5,6 @@ command runs. After each command the folder --save gets the table and one archiv
 """
 
 import io
-import itertools
 import json
 import os
 import pathlib
@@ -24,12 +23,12 @@ class session:
         self.o, self.part, self.ends = o, part, ends
         self.bin = pathlib.Path(o.bin).resolve()
         self.out = pathlib.Path(o.out).resolve() / part
-        if self.out.exists():  # the logs of an earlier call stay
-            number = next(n for n in itertools.count(1) if not (self.out.parent / f"{part}.{n}").exists())
-            self.out.rename(self.out.parent / f"{part}.{number}")
         self.folders = [self.out, *([pathlib.Path(o.save).resolve()] if o.save else [])]
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
+        for old in self.out.iterdir():
+            if old.is_file():
+                old.unlink()
         self.rows, self.running, self.failed = [], [], 0
         self.codes = {}  # Exit code of each command; None: stopped at its limit.
         self.steps, self.dropped = (5, 2) if o.smoke else (14, 4)
