@@ -58,6 +58,8 @@ struct configuration : caf::actor_system_config {
     if (control->insecure)
       return;
     runtime::stand_before_tls(patience_with_callers(control->suspicion));
+    runtime::end_tls_when_silent(std::chrono::ceil<std::chrono::milliseconds>(
+        std::chrono::duration<double>(control->suspicion)));
     runtime::read_credentials(control->credentials);  // CAF would ignore a missing file
     const auto files = runtime::credential_files_in(control->credentials);
     openssl_certificate = files.certificate.string();

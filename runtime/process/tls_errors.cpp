@@ -3,15 +3,22 @@
 #include "runtime/core/log.hpp"
 #include "runtime/process/tls_callers.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <map>
+#include <mutex>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/sslerr.h>
 #include <string>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 namespace troupe::runtime {
 namespace {
@@ -25,6 +32,53 @@ Function* original(const char* name) {
 tls_callers& callers() {
   static auto& all = *new tls_callers(original<tls_callers::control>("epoll_ctl"),
                                       [](const std::string& what) { log_warning("{}", what); });
+  return all;
+}
+
+std::atomic<int> silence_ms = 0;  ///< 0: no connection is ended for it
+
+// The options are a hint: where the system does not know one the others still hold.
+void end_when_silent(const SSL* on) {
+  constexpr int looks = 3;  // at an idle connection, within the time
+  const int after = silence_ms;
+  const int socket = ::SSL_get_fd(on);
+  if (after <= 0 || socket < 0)
+    return;
+  const auto set = [socket](int level, int option, int value) {
+    ::setsockopt(socket, level, option, &value, sizeof value);
+  };
+  const int seconds = std::max(1, (after + looks * 1000 - 1) / (looks * 1000));
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, after);
+}
+
+/// Calls of this process whose handshake is not over. Any thread.
+class own_calls {
+ public:
+  void begin(const SSL* on) {
+    const std::lock_guard lock(mutex_);
+    all_[on] = ::SSL_get_fd(on);
+  }
+  void end(const SSL* on) {
+    const std::lock_guard lock(mutex_);
+    all_.erase(on);
+  }
+  void hang_up() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [on, socket] : all_)
+      ::shutdown(socket, SHUT_RDWR);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const SSL*, int> all_;
+};
+
+/// As callers().
+own_calls& calls() {
+  static auto& all = *new own_calls;
   return all;
 }
 
@@ -56,8 +110,13 @@ void stand_before_tls(std::chrono::milliseconds patience) {
   callers().wait_no_longer_than(patience);
 }
 
+void end_tls_when_silent(std::chrono::milliseconds after) {
+  silence_ms = int(after.count());
+}
+
 void hang_up_on_unknown_callers() {
   callers().end_all();
+  calls().hang_up();
 }
 
 }  // namespace troupe::runtime
@@ -78,6 +137,7 @@ int SSL_write(SSL* on, const void* from, int bytes) {
 
 int SSL_accept(SSL* on) {
   static auto* const next = troupe::runtime::original<decltype(SSL_accept)>("SSL_accept");
+  troupe::runtime::end_when_silent(on);
   ERR_clear_error();
   const int result = next(on);
   const int system = errno;
@@ -97,14 +157,25 @@ int SSL_accept(SSL* on) {
 
 int SSL_connect(SSL* on) {
   static auto* const next = troupe::runtime::original<decltype(SSL_connect)>("SSL_connect");
+  troupe::runtime::end_when_silent(on);
   ERR_clear_error();
-  return next(on);
+  const int result = next(on);
+  const int system = errno;
+  auto& calls = troupe::runtime::calls();
+  if (result == 1)
+    calls.end(on);
+  else
+    calls.begin(on);
+  errno = system;
+  return result;
 }
 
 void SSL_free(SSL* x) {
   static auto* const next = troupe::runtime::original<decltype(SSL_free)>("SSL_free");
-  if (x != nullptr)
+  if (x != nullptr) {
     troupe::runtime::callers().is_gone(x);
+    troupe::runtime::calls().end(x);
+  }
   next(x);
 }
 

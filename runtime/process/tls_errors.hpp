@@ -18,7 +18,13 @@ namespace troupe::runtime {
 /// for a caller of any port of this process to show a certificate of the run.
 void stand_before_tls(std::chrono::milliseconds patience);
 
-/// Called when the process ends: CAF would wait for callers without a certificate.
+/// Makes the kernel end each TLS connection without an acknowledgement for that long, also during
+/// its handshake. CAF itself times out only connections after their handshake, and every later call
+/// of the same port waits for the first one.
+void end_tls_when_silent(std::chrono::milliseconds after);
+
+/// Called when the process ends: CAF would wait for callers without a certificate, and for own
+/// calls without an answer.
 void hang_up_on_unknown_callers();
 
 }  // namespace troupe::runtime
