@@ -15,9 +15,11 @@
 #include "runtime/process/run_control.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/trainer/job_json.hpp"
+#include "runtime/trainer/ledger_record.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
@@ -36,6 +38,8 @@ namespace fs = std::filesystem;
 
 constexpr int we_failed = 3;  // exit code
 constexpr auto between_looks = std::chrono::milliseconds(20);
+/// Of a run whose supervisor's process is killed before the first commit.
+constexpr int most_beginnings = 3;
 
 /// By the run's arbiter, if it has one: another host goes on with it, or may. Else it has ended
 /// with this, for whoever has just lost this host. Blocks for a file system.
@@ -193,6 +197,21 @@ void leave_end(const fs::path& folder,
   }
 }
 
+/// False: the run has not published itself, or has written no step into its ledger.
+bool has_committed(const fs::path& run) {
+  try {
+    const auto folder = runtime::run_folder::open(run);
+    if (!runtime::find_rendezvous(folder) || !fs::exists(folder.ledger()))
+      return false;
+    const auto all = runtime::read_ledger(folder.ledger());
+    return std::any_of(all.begin(), all.end(), [](const auto& x) {
+      return std::holds_alternative<runtime::ledger::committed>(x);
+    });
+  } catch (const runtime::error&) {
+    return fs::exists(run / "ledger.jsonl");
+  }
+}
+
 [[noreturn]] void complain(const runtime::end_told& x) {
   if (x.kind == runtime::complaint::input)
     throw runtime::input_error("{}", x.text);
@@ -295,11 +314,12 @@ int shown_with_successor(const runtime::training_job& job,
   return followed.end->exit_code;
 }
 
-int shown_to_its_end(const runtime::training_job& job,
-                     runtime::supervisor_process& supervisor,
-                     front_folder& of_run,
-                     const signal_name& first,
-                     const signal_name& second) {
+/// Nothing: its process was killed before the first commit, and nothing of it is left.
+std::optional<int> shown_to_its_end(const runtime::training_job& job,
+                                    runtime::supervisor_process& supervisor,
+                                    front_folder& of_run,
+                                    const signal_name& first,
+                                    const signal_name& second) {
   const auto& folder = of_run.path();
   const auto told = show_all(supervisor);
   if (told) {  // whatever the end of its process was then
@@ -317,6 +337,14 @@ int shown_to_its_end(const runtime::training_job& job,
     return ended_at_once(of_run, supervisor, supervisor.id(), second.name());
   if (succession successors(of_run); successors.goes_on())
     return shown_with_successor(job, supervisor, of_run, successors, first, second);
+  // What crashes, or finds no memory, would do so again.
+  const bool was_killed = (supervisor.end().signal == SIGKILL && !supervisor.end().out_of_memory)
+                          || !supervisor.silence().empty();
+  if (job.recovery.on && was_killed && !first.has_come() && !has_committed(folder)) {
+    supervisor.end_what_is_left(folder);
+    of_run.free_hosts();
+    return std::nullopt;
+  }
   return lost(job, supervisor, of_run, supervisor.id(), how_it_was_lost(supervisor));
 }
 
@@ -428,15 +456,25 @@ int show_run(const runtime::training_job& job, const run_request& request) {
   bool leaves_threads = false;
   try {
     front_folder folder(job, request);
-    supervisor.start(
-        folder.command(),
-        text_of(supervisor_order{runtime::to_json(job),
-                                 request.configuration,
-                                 request.command,
-                                 {runtime::status_line_columns(), runtime::output_is_terminal()},
-                                 runtime::this_process(),
-                                 request.hosts}));
-    code = shown_to_its_end(job, supervisor, folder, first, second);
+    const auto order
+        = text_of(supervisor_order{runtime::to_json(job),
+                                   request.configuration,
+                                   request.command,
+                                   {runtime::status_line_columns(), runtime::output_is_terminal()},
+                                   runtime::this_process(),
+                                   request.hosts});
+    std::optional<int> end;
+    for (int begun = 1; !end; ++begun) {
+      supervisor.start(folder.command(), order);
+      end = shown_to_its_end(job, supervisor, folder, first, second);
+      if (!end && begun == most_beginnings)
+        end = lost(job, supervisor, folder, supervisor.id(), how_it_was_lost(supervisor));
+      else if (!end)
+        runtime::log_warning("{} before the first commit: the run begins anew",
+                             how_it_was_lost(supervisor));
+    }
+    code = *end;
+    runtime::remove_remains_of_ended(folder.path());
     leaves_threads = folder.leaves_threads();
   } catch (...) {
     runtime::finish_log(reader_patience);

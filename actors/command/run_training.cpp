@@ -314,6 +314,16 @@ bool finish(const run_request& request, int exit_code) {
   return finished;
 }
 
+/// A process that an earlier run has left may have staged a checkpoint after this run locked the
+/// folder.
+void clear_save_folder(const std::filesystem::path& save) {
+  try {
+    runtime::clear_remains(save);
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+  }
+}
+
 /// What was prepared, until its end; the process is to end at once where something was left behind.
 actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepared,
                              const run_request& request,
@@ -334,6 +344,8 @@ actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepar
   const bool profiled = write_profile(*prepared), traced = write_trace(*prepared);
   if (end.exit_code == 0 && !(profiled && traced))
     end.exit_code = trace_not_written;
+  if (prepared->node->save_lock && end.exit_code == 0 && !end.left_behind)
+    clear_save_folder(job.checkpoints.save);
   shown.end(end.exit_code, end.reason);
   if (end.left_behind) {  // its lane may still use what the end of a process takes down
     finish(request, end.exit_code);
@@ -361,8 +373,10 @@ actors::outcome go_on(const runtime::training_job& job,
   try {
     auto as = request;
     as.incarnation = shown.go_on(request, job);
-    if (as.incarnation == 0)
-      return {};  // it has ended, or somebody else goes on with it
+    if (as.incarnation == 0) {  // it has ended, or another process goes on with it
+      runtime::remove_remains_of_ended(request.run_folder);
+      return {};
+    }
     return lead(job, as, shown, drain);
   } catch (...) {
     shown.resign();

@@ -1,6 +1,7 @@
 #include "runtime/process/run_control.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_succession.hpp"
 
 #include <algorithm>
@@ -129,6 +130,22 @@ bool say_end_of_died(const fs::path& folder,
   if (is_its)
     held->end(exit_code, reason);
   return is_its;
+}
+
+void remove_remains_of_ended(const fs::path& folder) {
+  try {
+    const auto run = run_folder::open(folder);
+    if (run.is_held() || !run.record().ended)
+      return;
+    std::error_code ignored;  // another process may do the same
+    for (const auto& one : {run.credentials(), run.order(), run.description(), run.rendezvous()})
+      fs::remove_all(one, ignored);
+    if (running_agent(run))
+      return;
+    for (const auto& socket : fs::directory_iterator(run.sockets(), ignored))
+      fs::remove(socket.path(), ignored);
+  } catch (const error&) {  // it is gone
+  }
 }
 
 log_follower::log_follower(const run_folder& folder, std::size_t lines)

@@ -49,6 +49,11 @@ bool say_end_of_died(const std::filesystem::path& folder,
                      int exit_code,
                      const std::string& reason);
 
+/// Removes files that an ended run no longer needs and that a process killed at its end has left:
+/// credentials, order, description, rendezvous, and sockets of an agent that does not run. Does
+/// nothing if a process holds the folder or the run has not ended.
+void remove_remains_of_ended(const std::filesystem::path& folder);
+
 /// Follows the growing logs of a run. One thread.
 class log_follower {
  public:

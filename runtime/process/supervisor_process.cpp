@@ -76,6 +76,11 @@ void supervisor_process::start(const std::vector<std::string>& command, const st
     inherited.push_back(STDERR_FILENO);
   child_.emplace(child_program{.command = command, .inherited = inherited});
   connection_ = std::move(ours);
+  received_ = {};
+  end_.reset();
+  silence_.clear();
+  begun_ = ends_ = false;
+  ending_ = {};
   columns_ = status_line_columns();
 }
 

@@ -44,7 +44,7 @@ class supervisor_process {
   supervisor_process(const supervisor_process&) = delete;
   supervisor_process& operator=(const supervisor_process&) = delete;
 
-  /// `order` is any text. Throws io_error.
+  /// `order` is any text. Again once `next` gave nothing: another child. Throws io_error.
   void start(const std::vector<std::string>& command, const std::string& order);
 
   /// The next message, without heartbeats. Nothing: the child has ended, and `end` says how. Kills

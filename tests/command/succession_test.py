@@ -204,6 +204,20 @@ def check_supervisor_lost(folder):
         raise again.fails(f"gone on, it ends with {digests(again)[-1]}, not {digests(wanted)[-1]}")
 
 
+def check_supervisor_killed_early(folder):
+    """It is killed before the first commit: the run begins anew, and nothing is lost."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.until("it has an entry", lambda: (one.run / "processes/supervisor.json").exists())
+    os.kill(one.deciding()["pid"], signal.SIGKILL)
+    one.until("it says so", lambda: "before the first commit: the run begins anew" in one.out.read_text())
+    one.reaches(5)
+    one.goes_on(wanted, "a supervisor's process that was killed at the start")
+    for left in ("credentials", "order", "description.json", "rendezvous.json"):
+        if (one.run / left).exists():
+            raise one.fails(f"'{left}' is left of a run that has ended")
+
+
 def check_supervisor_crashed(folder):
     """The same at once, before there is any other process, by another signal."""
     one = job(folder, *ENDLESS)

@@ -187,3 +187,28 @@ TEST_CASE("logs are followed from their last lines, each line once and complete"
   CHECK(all.size() == 30'001);
   log_follower(run, 0).give([](const std::string&, std::string_view line) { FAIL(line); });
 }
+
+TEST_CASE("what a process that was killed at the end has left of a run is removed", "[process]") {
+  with_supervisor x;
+  const auto at = x.folder();
+  const auto leave_files = [&] {
+    std::filesystem::create_directories(at.credentials());
+    std::filesystem::create_directories(at.sockets());
+    for (const auto& file :
+         {at.credentials() / "secret", at.order(), at.description(), at.sockets() / "agent-here"})
+      std::ofstream(file) << "x";
+  };
+  leave_files();
+  remove_remains_of_ended(at.path());
+  CHECK(std::filesystem::exists(at.order()));  // a process holds the folder
+  x.run.reset();
+  remove_remains_of_ended(at.path());
+  CHECK(std::filesystem::exists(at.order()));  // the run may go on
+  held_run_folder::of_died(at.path())->end(0, "");
+  leave_files();
+  remove_remains_of_ended(at.path());
+  for (const auto& file :
+       {at.credentials(), at.order(), at.description(), at.sockets() / "agent-here"})
+    CHECK_FALSE(std::filesystem::exists(file));
+  CHECK(at.record().ended);
+}
