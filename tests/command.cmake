@@ -119,7 +119,7 @@ foreach(check local_disk local_refused cold_start cold_damaged cold_refused)
 endforeach()
 foreach(check front_stopped supervisor_killed supervisor_and_front_killed supervisor_with_others_killed
         supervisor_and_agent_killed supervisor_and_stopped_agent_killed supervisor_and_agent_in_turn supervisor_lost
-        supervisor_crashed supervisor_stopped signalled all_alone temporary temporary_without_successor)
+        supervisor_killed_early supervisor_crashed supervisor_stopped signalled all_alone temporary temporary_without_successor)
   troupe_script_test(command/processes_${check} command/succession_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 foreach(check keeper_planted shard_writer_planted)
@@ -140,7 +140,7 @@ troupe_compared_with_undisturbed(processes_killed processes_all_killed processes
   processes_front_killed processes_front_stopped processes_supervisor_killed processes_supervisor_with_others_killed
   processes_supervisor_and_agent_killed processes_supervisor_and_stopped_agent_killed
   processes_supervisor_and_agent_in_turn processes_supervisor_lost
-  processes_supervisor_stopped processes_cold_start processes_cold_damaged processes_cold_refused)
+  processes_supervisor_stopped processes_supervisor_killed_early processes_cold_start processes_cold_damaged processes_cold_refused)
 if(TEST command/processes_full_disk)  # skipped where the user may not mount
   set_tests_properties(command/processes_full_disk PROPERTIES SKIP_RETURN_CODE 77)
 endif()
@@ -157,7 +157,7 @@ endforeach()
 foreach(check cut hosts)
   troupe_script_test(command/chaos_${check} command/chaos_links_test.py ${program} ${check} UNSANITIZED TIMEOUT 1020)
 endforeach()
-foreach(check broken silent control)
+foreach(check broken silent control control_of_replicas)
   troupe_script_test(command/links_${check} command/links_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 foreach(check read_only read_only_at_first slow silent ledger_synced)
@@ -165,7 +165,7 @@ foreach(check read_only read_only_at_first slow silent ledger_synced)
                      ${program} $<TARGET_FILE:troupe_disk_faults> ${check} UNSANITIZED)
 endforeach()
 # Skipped where the user may not make network namespaces, take sockets of another process, or mount.
-foreach(name chaos_cut links_broken links_silent links_control disks_read_only_at_first)
+foreach(name chaos_cut links_broken links_silent links_control links_control_of_replicas disks_read_only_at_first)
   if(TEST command/${name})
     set_tests_properties(command/${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()

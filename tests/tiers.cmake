@@ -22,7 +22,8 @@ troupe_full("the same death of another role or at another moment: processes_kill
 processes_front_killed, processes_agent_killed, processes_supervisor_killed and processes_cold_start are in `change`"
   command/processes_stopped command/processes_front_stopped command/processes_supervisor_and_*
   command/processes_supervisor_with_others_killed command/processes_supervisor_lost
-  command/processes_supervisor_crashed command/processes_supervisor_stopped command/processes_signalled
+  command/processes_supervisor_crashed command/processes_supervisor_killed_early
+  command/processes_supervisor_stopped command/processes_signalled
   command/processes_all_alone command/processes_temporary* command/processes_removed_folder
   command/processes_save_vanishes command/processes_without_recovery command/processes_local_refused
   command/processes_cold_damaged command/processes_cold_refused command/processes_keeper_planted
@@ -44,7 +45,7 @@ troupe_full("the same over several hosts: hosts_same, hosts_killed and hosts_str
   examples/11_two_hosts)
 
 troupe_full("campaigns of faults from outside: scenario/deaths and links_broken are in `change`"
-  command/chaos_* command/links_silent command/links_control command/disks_silent command/disks_slow
+  command/chaos_* command/links_silent command/links_control* command/disks_silent command/disks_slow
   command/disks_ledger_synced command/disks_read_only_at_first command/stragglers_link command/stragglers_input
   scenario/wrong_bits)
 

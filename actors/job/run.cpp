@@ -109,7 +109,8 @@ void add_launcher(caf::actor_system& system,
                    .run_id = runtime::run_folder::open(processes.run).record().id,
                    .suspicion = suspicion},
                   false);
-  const auto links = system.spawn(connector, context->neighbours, connect_patience(suspicion));
+  const auto links = system.spawn(
+      connector, context->neighbours, connect_patience(suspicion), context->messages);
   const std::shared_ptr<const node_context> shared = context;
   // Not detached: the actor system would wait for their threads, and CAF's broker may hold the
   // actors until it ends.

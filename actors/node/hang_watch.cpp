@@ -1,5 +1,6 @@
 #include "actors/node/hang_watch.hpp"
 
+#include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 
@@ -41,13 +42,16 @@ void hang_watch_state::start(watch_settings told, std::shared_ptr<const node_con
   told_ = std::move(told);
   context_ = std::move(context);
   judge_ = std::make_unique<runtime::hang_judge>(told_.suspicion);
+  if (context_->neighbours && context_->own_threads)
+    still_ = std::make_unique<runtime::stillness>(told_.suspicion);
   end_on_exception(self_, "hang_watch");
   look({});
 }
 
 void hang_watch_state::look(const messages::look_at_lanes& x) {
   const auto now = std::uint64_t(self_->home_system().clock().now().time_since_epoch().count());
-  if (const auto found = judge_->look(context_->lanes->all(), now)) {
+  const auto all = context_->lanes->all();
+  if (const auto found = judge_->look(all, now)) {
     const auto& root = found->root;
     runtime::log_warning("{} shows no progress; who waits for whom:{}", root.who, found->text);
     context_->lanes->leave_behind(root.number);
@@ -57,6 +61,7 @@ void hang_watch_state::look(const messages::look_at_lanes& x) {
           root.actor});
   }
   look_at_threads();
+  look_at_everything(all, now);
   context_->messages->send_later(self_,
                                  messages::hang_watch_actor(self_),
                                  std::chrono::nanoseconds(judge_->period_ns()),
@@ -71,6 +76,22 @@ void hang_watch_state::tell(const messages::suspected& x) {
     context_->messages->send(self_, told_.front, x);
   else if (told_.give_up && !std::exchange(gave_up_, true))
     told_.give_up(x.why);
+}
+
+// HANG-5. These looks, and what follows them, are messages to the node and the supervisor.
+void hang_watch_state::look_at_everything(const std::vector<runtime::board_entry>& all,
+                                          std::uint64_t now_ns) {
+  if (!still_)
+    return;
+  std::uint64_t bytes = 0;
+  if (context_->transport) {
+    const auto& x = context_->transport->counters();
+    bytes += x.bytes_handed + x.bytes_copied + x.tickets;
+  }
+  if (const auto* const taken = context_->neighbours->taken())
+    bytes += taken->bytes_mapped + taken->bytes_read + taken->bytes_received;
+  if (still_->look(all, bytes, now_ns, {"node", "supervisor"}))
+    tell({.who = everything, .why = runtime::wait_graph(all).text("", now_ns)});
 }
 
 void hang_watch_state::look_at_threads() {

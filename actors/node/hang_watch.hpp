@@ -9,11 +9,15 @@
 //   HANG-2  A run does not stand still for want of threads: when those that hang have left one
 //           thread to the others, it ends with that said.
 //   HANG-4  A run does not stand still behind a front that hangs: it ends with that said.
+//   HANG-5  A run of several processes does not stand still where no member of any process works,
+//           for example after a message was lost between two: each watch tells its node that
+//           nothing moves in its process, and the supervisor acts when that holds for all.
 
 #pragma once
 
 #include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
+#include "runtime/device/stillness.hpp"
 #include "runtime/device/wait_graph.hpp"
 
 #include <caf/actor.hpp>
@@ -23,8 +27,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::actors {
+
+/// In `suspected` and `taken_for_dead`: every member of the process waits (HANG-5).
+inline constexpr const char* everything = "everything";
 
 /// Whom a watch tells.
 struct watch_settings {
@@ -48,12 +56,14 @@ class hang_watch_state {
  private:
   void tell(const messages::suspected& x);
   void look_at_threads();
+  void look_at_everything(const std::vector<runtime::board_entry>& all, std::uint64_t now_ns);
 
   messages::hang_watch_actor::pointer self_;
   watch_settings told_;
   std::shared_ptr<const node_context> context_;
   std::unique_ptr<runtime::hang_judge> judge_;
-  int looks_at_last_ = 0;  ///< in a row, at which one thread was left
+  std::unique_ptr<runtime::stillness> still_;  ///< null: the run has one process
+  int looks_at_last_ = 0;                      ///< in a row, at which one thread was left
   bool gave_up_ = false;
 };
 

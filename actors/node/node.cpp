@@ -15,6 +15,9 @@
 namespace troupe::actors {
 namespace {
 
+/// For a connection that is being made again.
+constexpr auto between_looks_at_links = std::chrono::milliseconds(5);
+
 /// With what it is at on the board.
 template <class Message, class Self, class What>
 auto takes(Self* self, What what) {
@@ -69,7 +72,9 @@ void node_state::start(std::shared_ptr<const node_context> context) {
         path->send_from_outside(
             caf::actor_cast<messages::node_actor>(alive),
             messages::suspected{
-                .generation = x.generation, .who = name_of_connection(x.to), .why = x.why});
+                .generation = x.generation,
+                .who = x.is_control ? name_of_control_connection(x.to) : name_of_connection(x.to),
+                .why = x.why});
     });
   if (place_)
     place_->describe_by([this] { return waits_for(); });
@@ -164,6 +169,9 @@ void node_state::answer_if_ended() {
   });
   if (!late && (present || !known))
     return;  // NODE-2
+  if (!late && context_->neighbours && context_->neighbours->waits_for_control())
+    return context_->messages->send_later(
+        self_, messages::node_actor(self_), between_looks_at_links, messages::look_again{last});
   context_->lanes->leave_behind_until(value(last), number_of(last) == 0);
   messages::generation_ended answer{.last = last};
   std::set<int> left_behind;

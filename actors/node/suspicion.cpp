@@ -1,5 +1,6 @@
 // What a node does with one that hangs.
 
+#include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 #include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
@@ -66,6 +67,8 @@ void node_state::suspect(const messages::suspected& x) {
   const auto [kind, where] = parts_of(x.who);
   if (connection_named(x.who))  // who is at fault the supervisor finds out
     return tell_root(messages::taken_for_dead{x.generation, x.who, x.why});
+  if (x.who == everything || control_connection_named(x.who))
+    return tell_root(messages::taken_for_dead{generation_, x.who, x.why});
   const auto owner = is_lane(kind) ? "stage:" + where : x.who;
   const auto found = [&](const std::string& name) {
     return std::find_if(spawned_.begin(), spawned_.end(), [&](const spawned_actor& one) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "actors/process/neighbours.hpp"
+#include "actors/support/message_path.hpp"
 #include "messages/protocol/actors.hpp"
 
+#include <caf/system_messages.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <chrono>
@@ -15,22 +17,34 @@
 namespace troupe::actors {
 
 /// Blocks while it connects: spawn it detached. Ends with its process.
+///
+/// When a connection breaks, CAF ends the proxies of the other process's actors and reports that to
+/// the actors that monitor one of them. In many layouts no actor monitors one of another process,
+/// and messages would be lost silently. So a connector monitors the connectors that it has called.
+/// It reports a lost connection to its node, and makes it again before the next generation
+/// (neighbours::renew_connections).
 class connector_state {
  public:
   static constexpr const char* name = "connector";
 
   explicit connector_state(messages::connector_actor::pointer self) : self_(self) {}
 
-  void start(std::shared_ptr<neighbours> by, std::chrono::milliseconds patience);
+  void start(std::shared_ptr<neighbours> by,
+             std::chrono::milliseconds patience,
+             const std::shared_ptr<const message_path>& path);
   messages::connected connect(const messages::connect_to& x);
   void forget(const messages::forget& x);
 
  private:
+  void call(const messages::process_address& x);
+  messages::connected connect_again(const messages::process_address& x);
+  void lose(const caf::down_msg& x);
+
   messages::connector_actor::pointer self_;
   std::shared_ptr<neighbours> by_;
   std::chrono::milliseconds patience_{};  ///< timeout for one that does not answer
-  /// These handles keep the connections open: CAF closes one when no actor of its other end is
-  /// known.
+  /// The processes that this one has called. These handles keep the connections open: CAF closes
+  /// one when no actor of its other end is known. Null: that connection was lost.
   std::map<messages::process_name, messages::connector_actor> others_;
 };
 
@@ -43,6 +57,7 @@ inline std::chrono::milliseconds connect_patience(double suspicion) {
 messages::connector_actor::behavior_type connector(
     messages::connector_actor::stateful_pointer<connector_state> self,
     std::shared_ptr<neighbours> by,
-    std::chrono::milliseconds patience);
+    std::chrono::milliseconds patience,
+    const std::shared_ptr<const message_path>& path);
 
 }  // namespace troupe::actors

@@ -177,6 +177,7 @@ launch_actions launch_machine::connected(name by, name other, const std::string&
     auto* const x = newcomer == home_ ? nullptr : find(newcomer);
     if (x == nullptr || x->is != phase::connecting || !x->awaited.contains({by, other}))
       continue;
+    x->unanswered_calls.erase({by, other});
     if (failure.empty()) {
       x->awaited.erase({by, other});
       stand_if_connected(*x, out);
@@ -198,7 +199,14 @@ launch_actions launch_machine::unanswered(name by, name other) {
     auto* const x = newcomer == home_ ? nullptr : find(newcomer);
     if (x != nullptr && x->is == phase::connecting && x->awaited.contains({by, other})
         && is_here(by) && is_here(other)) {
-      out.emplace_back(act::connect{by, other, newcomer == other && by != home_});
+      auto* const silent = by == home_ ? nullptr : find(by);
+      if (++x->unanswered_calls[{by, other}] < most_unanswered_calls || silent == nullptr) {
+        out.emplace_back(act::connect{by, other, newcomer == other && by != home_});
+      } else {
+        if (silent->is == phase::connecting)
+          fail(*silent, "it did not answer when it was to connect with another process", out);
+        kill(*silent, out);  // the supervisor loses one that stood, and asks for another one
+      }
       break;
     }
   }

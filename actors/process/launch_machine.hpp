@@ -266,7 +266,7 @@ class launch_machine {
     std::string failure;
     std::set<int> avoided = {};               ///< agents to use only when no other is left
     std::set<std::pair<name, name>> awaited;  ///< (by, other)
-    std::map<std::pair<name, name>, int> failed_calls;
+    std::map<std::pair<name, name>, int> failed_calls, unanswered_calls;
   };
 
   bool is_process(int x) const { return x >= 0 && x < int(all_.size()); }
@@ -311,5 +311,8 @@ class launch_machine {
 inline constexpr int most_failed_starts = 3;
 /// Calls of one process by another; a machine that starts many processes at once answers late.
 inline constexpr int most_failed_calls = 3;
+/// Consecutive requests to connect, each a suspicion long, that a process does not answer; then it
+/// is killed.
+inline constexpr int most_unanswered_calls = 10;
 
 }  // namespace troupe::actors

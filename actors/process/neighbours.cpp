@@ -12,23 +12,37 @@ namespace troupe::actors {
 
 namespace {
 constexpr std::string_view connection_prefix = "connection:";
+constexpr std::string_view control_prefix = "control:";
+
+std::optional<messages::process_name> process_after(std::string_view prefix,
+                                                    const std::string& name) {
+  if (!name.starts_with(prefix))
+    return std::nullopt;
+  messages::process_name out;
+  const auto* const end = name.data() + name.size();
+  const auto [dot, wrong] = std::from_chars(name.data() + prefix.size(), end, out.process);
+  if (wrong != std::errc() || dot == end || *dot != '.')
+    return std::nullopt;
+  const auto [last, wrong_too] = std::from_chars(dot + 1, end, out.incarnation);
+  return wrong_too == std::errc() && last == end ? std::optional(out) : std::nullopt;
 }
+
+}  // namespace
 
 std::string name_of_connection(const messages::process_name& to) {
   return fmt::format("{}{}.{}", connection_prefix, to.process, to.incarnation);
 }
 
 std::optional<messages::process_name> connection_named(const std::string& name) {
-  if (!name.starts_with(connection_prefix))
-    return std::nullopt;
-  messages::process_name out;
-  const auto* const end = name.data() + name.size();
-  const auto [dot, wrong]
-      = std::from_chars(name.data() + connection_prefix.size(), end, out.process);
-  if (wrong != std::errc() || dot == end || *dot != '.')
-    return std::nullopt;
-  const auto [last, wrong_too] = std::from_chars(dot + 1, end, out.incarnation);
-  return wrong_too == std::errc() && last == end ? std::optional(out) : std::nullopt;
+  return process_after(connection_prefix, name);
+}
+
+std::string name_of_control_connection(const messages::process_name& to) {
+  return fmt::format("{}{}.{}", control_prefix, to.process, to.incarnation);
+}
+
+std::optional<messages::process_name> control_connection_named(const std::string& name) {
+  return process_after(control_prefix, name);
 }
 
 void broken_connections::tell_to(hearer x) {
@@ -60,6 +74,31 @@ void neighbours::when_broken(broken_connections::hearer x) {
     broken_->tell_to(std::move(x));
 }
 
+void neighbours::connect_control_by(std::function<void(const messages::process_address&)> x) {
+  const std::lock_guard lock(mutex_);
+  connect_control_ = std::move(x);
+}
+
+void neighbours::control_broke(const messages::process_name& with, const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    without_control_.insert(with);
+  }
+  if (broken_)
+    broken_->tell({.to = with, .why = why, .is_control = true});
+}
+
+void neighbours::control_is_settled(const messages::process_name& with) {
+  const std::lock_guard lock(mutex_);
+  without_control_.erase(with);
+  control_asked_for_.erase(with);
+}
+
+bool neighbours::waits_for_control() const {
+  const std::lock_guard lock(mutex_);
+  return !control_asked_for_.empty();
+}
+
 neighbours::neighbours(messages::process_name self,
                        std::shared_ptr<runtime::wire_transport> transport,
                        std::shared_ptr<runtime::windows> windows,
@@ -88,6 +127,7 @@ void neighbours::introduce(const messages::process_address& x) {
 }
 
 void neighbours::forget(const messages::process_name& who, const std::string& why) {
+  control_is_settled(who);
   if (transport_)
     transport_->forget(who.key(), why);
   if (windows_)
@@ -98,13 +138,23 @@ void neighbours::renew_connections(int process) {
   static const std::string why
       = "a connection with its process broke; all its connections are made anew";
   std::uint64_t key = 0;
+  std::optional<messages::process_address> to_call;
+  std::function<void(const messages::process_address&)> call;
   {
     const std::lock_guard lock(mutex_);
     const auto found = others_.find(process);
     if (found == others_.end())
       return;
-    key = found->second.who.key();
+    const auto& it = found->second;
+    key = it.who.key();
+    if (connect_control_ && without_control_.contains(it.who)
+        && control_asked_for_.insert(it.who).second) {
+      to_call = it;
+      call = connect_control_;
+    }
   }
+  if (to_call)
+    call(*to_call);
   if (transport_)
     transport_->renew_connections(key, why);
   if (windows_)

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct broken_connection {
   messages::process_name to = {};
   runtime::generation_id generation = {};  ///< in which it was needed
   std::string why;
+  bool is_control = false;  ///< carries messages of actors; else it belongs to a data plane
 };
 
 /// "connection:1.2" is the connection with incarnation 2 of process 1, in `suspected` and
@@ -28,13 +30,16 @@ struct broken_connection {
 std::string name_of_connection(const messages::process_name& to);
 /// Nothing when the name is of another form.
 std::optional<messages::process_name> connection_named(const std::string& name);
+/// "control:1.2" is the connection with that process that carries messages of actors.
+std::string name_of_control_connection(const messages::process_name& to);
+std::optional<messages::process_name> control_connection_named(const std::string& name);
 
 /// The inverse of process_name::key.
 inline messages::process_name process_by_key(std::uint64_t key) {
   return {int(key >> 32) - 2, std::uint32_t(key)};
 }
 
-/// Reports broken connections of the data planes to one listener. Any thread. The listener is
+/// Reports broken connections with other processes to one listener. Any thread. The listener is
 /// called without a lock; a replaced listener may be called for a moment longer.
 class broken_connections {
  public:
@@ -76,6 +81,17 @@ class neighbours {
   /// Sets the listener of connections that break while their process lives.
   void when_broken(broken_connections::hearer x);
 
+  /// Sets the function that makes a control connection again. `renew_connections` calls it after
+  /// `control_broke`.
+  void connect_control_by(std::function<void(const messages::process_address&)> x);
+  /// This process had made that connection, and lost it.
+  void control_broke(const messages::process_name& with, const std::string& why);
+  /// It exists again, or cannot be made.
+  void control_is_settled(const messages::process_name& with);
+  /// A control connection is being made again. No generation here counts as ended until it is
+  /// settled, so that in the next one no message goes by way of a third process.
+  bool waits_for_control() const;
+
   /// Memory that other processes of this host can map; empty: none.
   runtime::memory_source shared_memory() const;
   /// Counts of bytes from other processes' arrays; null in a process without ranks.
@@ -95,6 +111,8 @@ class neighbours {
   const std::shared_ptr<broken_connections> broken_;  ///< may be null
   mutable std::mutex mutex_;
   std::map<int, messages::process_address> others_;  ///< newest incarnation of each place
+  std::set<messages::process_name> without_control_, control_asked_for_;
+  std::function<void(const messages::process_address&)> connect_control_;
 };
 
 }  // namespace troupe::actors

@@ -70,7 +70,7 @@ void replica_state::start(messages::spawn_replica told,
                                         .pipeline_rank = s / told_.tensor_ranks,
                                         .tensor_rank = s % told_.tensor_ranks})
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
-              [](const caf::error&) { /* the node is dead or ends, and takes us with it */ });
+              [this](const caf::error& why) { refuse(why); });
   if (context_->own_threads && context_->jobs->open(told_.job)->job.recovery.on) {
     place_ = context_->lanes->add(
         {.who = who_, .generation = value(told_.generation), .shares_thread = true});
@@ -89,6 +89,13 @@ void replica_state::add(int stage_index, const messages::stage_actor& stage) {
   context_->messages->monitor(self_, stage);
   if (++spawned_ == stages())
     introduce();
+}
+
+// A node that has ended this generation ends this replica, too. One that cannot be reached does
+// not.
+void replica_state::refuse(const caf::error& why) {
+  if (!is(why, messages::ec::cancelled))
+    self_->quit(because_of(who_, why));
 }
 
 void replica_state::introduce() {

@@ -53,6 +53,7 @@ class replica_state {
   template <class Order>
   void pass_to_process(const Order& x);
   void add(int stage_index, const messages::stage_actor& stage);
+  void refuse(const caf::error& why);
   void introduce();
   void lose(const caf::down_msg& x);
   /// Reports to the failure detector what it waits for.

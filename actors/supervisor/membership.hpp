@@ -222,6 +222,11 @@ class membership {
   runtime::generation_id generation() const { return generation_; }
   std::uint64_t kept() const { return kept_; }
   bool stands(int process) const { return processes_[std::size_t(process)].stands; }
+  bool is_looking() const { return phase_ == phase::ending && is_looking_; }
+  /// The process was ordered to end a generation, and has not answered.
+  bool is_ending(int process) const {
+    return phase_ == phase::ending && stands(process) && !processes_[std::size_t(process)].remains;
+  }
   /// The incarnation of the current or last process at that place.
   std::uint32_t incarnation(int process) const {
     return processes_[std::size_t(process)].incarnation;

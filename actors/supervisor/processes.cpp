@@ -238,21 +238,24 @@ void supervisor_state::lose_process(int process,
 // Names both ends, because it is unknown which one is at fault.
 void supervisor_state::lose_connection(const messages::taken_for_dead& x,
                                        int from,
-                                       const messages::process_name& to) {
+                                       const messages::process_name& to,
+                                       const char* kind) {
   if (!is_process(to.process))  // it hosts no ranks, so no generation depends on it
     runtime::log_warning(
-        "the data connection of process {} to the supervisor's process broke: {}", from, x.why);
+        "the {} connection of process {} to the supervisor's process broke: {}", kind, from, x.why);
   if (!is_process(to.process) || to.process == from)
     return;
   const auto name = [this](int p) {
     return fmt::format("process {} (host '{}')", p, processes_[std::size_t(p)].host);
   };
   const auto before = members_->now();
-  auto orders = members_->broke(
-      {from, to.process, members_->incarnation(from), to.incarnation},
-      x.generation,
-      fmt::format(
-          "the data connection between {} and {} broke: {}", name(from), name(to.process), x.why));
+  auto orders = members_->broke({from, to.process, members_->incarnation(from), to.incarnation},
+                                x.generation,
+                                fmt::format("the {} connection between {} and {} broke: {}",
+                                            kind,
+                                            name(from),
+                                            name(to.process),
+                                            x.why));
   if (before != membership::phase::ending && !orders.empty())
     note_loss(*members_->cause());
   else if (loss_.began_ns != 0 && members_->cause())

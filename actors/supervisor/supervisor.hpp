@@ -99,7 +99,8 @@ class supervisor_state {
   /// The first process reports that it cannot reach the second; both may live.
   void lose_connection(const messages::taken_for_dead& x,
                        int from,
-                       const messages::process_name& to);
+                       const messages::process_name& to,
+                       const char* kind);
   /// Also forgets the actors that lived there.
   void forget_process(int process);
   /// Moves a process to a free host; returns whether one moved.
@@ -190,8 +191,14 @@ class supervisor_state {
     return processes_.size() > 1 && x >= 0 && x < int(processes_.size());
   }
 
-  // Waiting (waiting.cpp).
+  // Waiting (waiting.cpp), and a run that stands still (stillness.cpp).
 
+  void hear_of_stillness(const messages::taken_for_dead& x);
+  /// All processes, this one included, have reported it within the suspicion.
+  bool is_still(std::uint64_t now_ns) const;
+  void end_stillness();
+  /// Processes whose answer to an order, or the order itself, was lost.
+  std::vector<int> unanswering() const;
   void take_place();
   std::vector<std::string> keepers_waited_for() const;
   /// Shows an answer or a death as a message on the board.
@@ -392,7 +399,16 @@ class supervisor_state {
   std::string diagnosis_;    ///< the error that ends the run early; empty: none
   bool gives_up_ = false;    ///< within a step; only the running save is finished
   bool concluding_ = false, shut_down_ = false;
-  bool has_waited_for_monitor_ = false;                ///< one hung at the end and was replaced
+  bool has_waited_for_monitor_ = false;  ///< one hung at the end and was replaced
+  struct {
+    std::string waits_for;       ///< wait of this supervisor at the first report
+    std::uint64_t since_ns = 0;  ///< time of that report
+    struct report {
+      std::uint64_t at_ns = 0;
+      std::string graph;
+    };
+    std::map<int, report> of = {};  ///< the newest, by process
+  } still_;
   std::shared_ptr<runtime::lane_board::place> place_;  ///< last member: it reads the others
 };
 

@@ -1,5 +1,6 @@
 // Reports to the failure detector what the supervisor waits for, and handles hung members.
 
+#include "actors/node/hang_watch.hpp"
 #include "actors/process/neighbours.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "messages/core/error.hpp"
@@ -26,10 +27,20 @@ void supervisor_state::receive(const messages::taken_for_dead& x) {
   const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
   const auto tells
       = [&](int process) { return processes_.size() == 1 || address_of(node_in(process)) == by; };
+  if (x.who == everything)
+    return hear_of_stillness(x);
+  if (const auto to = control_connection_named(x.who)) {
+    auto now = x;
+    now.generation = generation();  // its node may not have been told of it yet
+    for (int p = 0; p < int(processes_.size()) && processes_.size() > 1; ++p)
+      if (address_of(node_in(p)) == by)
+        lose_connection(now, p, *to, "control");
+    return;
+  }
   if (const auto to = connection_named(x.who)) {
     for (int p = 0; p < int(processes_.size()) && processes_.size() > 1; ++p)
       if (address_of(node_in(p)) == by)
-        return lose_connection(x, p, *to);
+        return lose_connection(x, p, *to, "data");
     if (by == address_of(node_))
       runtime::log_warning(
           "the data connection of the supervisor's process to process {} broke: {}",

@@ -100,6 +100,27 @@ TEST_CASE("PROCESS-2: a silent peer is asked again, and its death counts as an a
   CHECK(of<launch_action::tell_died>(after)[0].how == "killed by SIGKILL");
 }
 
+TEST_CASE("a process that does not answer ten times is killed, and the start goes on", "[actors]") {
+  launching it;
+  const auto which = it.stand(0);
+  it.start(it.machine.wanted(1, in(1)), 201);
+  REQUIRE(it.machine.joins({1, 1}, 201).empty());
+  for (const auto& x : of<launch_action::connect>(it.machine.present({1, 1})))
+    if (x.by != process_name{0, 1})
+      it.machine.connected(x.by, x.other, "");
+  for (int n = 1; n < most_unanswered_calls; ++n) {
+    const auto again = it.machine.unanswered({0, 1}, {1, 1});
+    CHECK(of<launch_action::connect>(again).size() == 1);
+    CHECK(of<launch_action::kill>(again).empty());
+  }
+  const auto last = it.machine.unanswered({0, 1}, {1, 1});
+  CHECK(of<launch_action::connect>(last).empty());
+  REQUIRE(of<launch_action::kill>(last).size() == 1);
+  CHECK(of<launch_action::kill>(last)[0].process == 0);
+  CHECK(of<launch_action::tell_started>(it.machine.died(0, which, "killed by SIGKILL")).size()
+        == 1);
+}
+
 TEST_CASE("a process that dies before it is ready is started three times, then refused",
           "[actors]") {
   launching it;

@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,4 +34,33 @@ TEST_CASE("a listener can name another actor that is told of a broken connection
   all.tell({.to = {1, 1}});
   all.tell({.to = {1, 1}});
   CHECK(heard == 11);
+}
+
+TEST_CASE("LINK-1: a control connection is made again once both ends have been told", "[actors]") {
+  const auto told = std::make_shared<broken_connections>();
+  std::vector<std::string> heard, called;
+  told->tell_to([&](const broken_connection& x) {
+    heard.push_back(actors::name_of_control_connection(x.to) + (x.is_control ? "" : "?"));
+  });
+  actors::neighbours mine({0, 1}, nullptr, nullptr, told);
+  mine.connect_control_by([&](const messages::process_address& x) { called.push_back(x.host); });
+  mine.introduce({.who = {1, 2}, .host = "there"});
+  mine.control_broke({1, 2}, "it was reset");
+  CHECK(heard == std::vector<std::string>{"control:1.2"});
+  CHECK(actors::control_connection_named(heard.front()) == messages::process_name{1, 2});
+  CHECK_FALSE(actors::connection_named(heard.front()));
+  CHECK_FALSE(mine.waits_for_control());
+  mine.renew_connections(2);  // of another process
+  CHECK(called.empty());
+  mine.renew_connections(1);
+  mine.renew_connections(1);
+  CHECK(called == std::vector<std::string>{"there"});
+  CHECK(mine.waits_for_control());
+  SECTION("until it is there") {
+    mine.control_is_settled({1, 2});
+  }
+  SECTION("or its process is gone") {
+    mine.forget({1, 2}, "it was killed");
+  }
+  CHECK_FALSE(mine.waits_for_control());
 }

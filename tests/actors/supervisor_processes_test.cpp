@@ -1,5 +1,6 @@
 // A supervisor with ranks in two processes besides its own. The test plays agent and nodes.
 
+#include "actors/node/hang_watch.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/supervised_processes.hpp"
 
@@ -7,6 +8,8 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <vector>
 
 using namespace troupe;
@@ -236,6 +239,64 @@ TEST_CASE("MEMBER-7: a living process is exchanged after its connection broke tw
   CHECK(it.agent.of<messages::start_process>().back().process == 1);
   CHECK(it.agent.of<messages::start_process>().back().elsewhere);
   CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("LINK-1: a control connection that breaks ends the generation at both ends", "[actors]") {
+  supervised_processes it;
+  it.begin();
+  caf::send_as(it.nodes[0].actor,
+               it.supervisor,
+               messages::taken_for_dead{first_generation, "control:1.1", "it was reset"});
+  it.system.run();
+  CHECK(it.nodes[0].broken_with == std::vector<std::vector<int>>{{1}});
+  CHECK(it.nodes[1].broken_with == std::vector<std::vector<int>>{{0}});
+  CHECK(it.agent.of<messages::start_process>().size() == 2);  // both live
+  it.run(runtime::next(first_generation));
+  REQUIRE_FALSE(it.happened.empty());
+  CHECK(it.happened.back().who == "connection:0-1");
+  CHECK(it.happened.back().why.find("the control connection between process 0") == 0);
+}
+
+TEST_CASE("HANG-5: where nothing moves in any process the generation begins again", "[actors]") {
+  supervised_processes it;
+  it.begin();
+  const auto all_tell = [&](std::size_t but) {
+    for (std::size_t p = 0; p < it.nodes.size(); ++p)
+      if (p != but)
+        caf::send_as(
+            it.nodes[p].actor,
+            it.supervisor,
+            messages::taken_for_dead{first_generation, actors::everything, "\n  stage:0.0"});
+    it.system.run();
+  };
+  constexpr std::size_t none = 3;
+  const auto half
+      = std::chrono::milliseconds(std::int64_t(it.prepared->opened().job.recovery.suspicion * 500));
+  it.vote(1);
+  all_tell(none);
+  CHECK(it.nodes[0].ended.empty());  // it may be about to be answered
+  SECTION("once all have told so for half the suspicion") {
+    it.system.advance(half);
+    all_tell(none);
+    CHECK(it.nodes[0].ended == std::vector{first_generation});
+    CHECK(it.agent.of<messages::start_process>().size() == 2);
+    it.run(runtime::next(first_generation));
+    REQUIRE_FALSE(it.happened.empty());
+    CHECK(it.happened.back().who == "the run");
+  }
+  SECTION("not while one process moves") {
+    for (int n = 0; n < 4; ++n) {
+      it.system.advance(half);
+      all_tell(1);
+    }
+    CHECK(it.nodes[0].ended.empty());
+  }
+  SECTION("not after an answer has come") {
+    it.apply(1);
+    it.system.advance(half);
+    all_tell(none);
+    CHECK(it.nodes[0].ended.empty());
+  }
 }
 
 TEST_CASE("of two replicas with persistent differences one process after the other is exchanged",

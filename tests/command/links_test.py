@@ -164,9 +164,18 @@ def check_silent(folder):
 
 
 def check_control(folder):
-    """What breaks is the connection over which the actors of two nodes speak: the run goes on, and both processes do."""
-    wanted = judge(folder)
-    one = job(folder, *LONG)
+    """The connection breaks over which the actors of two nodes send messages: the run and both processes go on."""
+    goes_on_without_control(folder, *LONG)
+
+
+def check_control_of_replicas(folder):
+    """The same where no actor of one process monitors an actor of the other one."""
+    goes_on_without_control(folder, "--world-size", 4, "--train-iters", 120)
+
+
+def goes_on_without_control(folder, *words):
+    wanted = judge(folder) if words == tuple(LONG) else judge(folder, *words)
+    one = job(folder, *words)
     one.reaches(5)
     before = [one.node(0), one.node(1)]
     found = one.until("connections of control", lambda: control_connections(one, before[0]["pid"], before[1]["pid"]))
