@@ -330,7 +330,7 @@ class run {
   std::vector<std::unique_ptr<dataset_parts>> parts_;
   preprocess_progress at_;
   std::uint64_t in_flight_ = 0, most_ = 0, written_since_ = 0;
-  bool noted_ = false;  ///< the journal on disk allows to resume
+  bool noted_ = false;  ///< the journal on disk makes a resume possible
 };
 
 }  // namespace

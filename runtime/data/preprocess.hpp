@@ -63,7 +63,7 @@ std::uint64_t preprocess_memory(unsigned workers, std::uint64_t largest);
 /// Throws input_error for unreadable input (file, line and reason), for an input that changes
 /// meanwhile, when there are no tokens at all, and when another process writes the same output;
 /// then removes the output and its parts. Throws io_error, `cancelled`, and other temporary errors
-/// (no memory); then keeps the parts if a journal allows to resume.
+/// (no memory); then keeps the parts if a journal makes a resume possible.
 std::vector<preprocess_result> preprocess(const tokenizer& with, const preprocess_options& options);
 
 }  // namespace troupe::runtime
