@@ -5,7 +5,6 @@
 namespace troupe::runtime {
 namespace {
 
-/// The last character of a text, so that a search for it does not begin at the first.
 std::string_view last_character(std::string_view text) {
   std::size_t at = text.size();
   while (at > 0 && (static_cast<unsigned char>(text[--at]) & 0xC0) == 0x80) {
@@ -67,7 +66,7 @@ added_tokens::added_tokens(std::vector<added_token> tokens) : tokens_(std::move(
 const added_token* added_tokens::longest_at(std::string_view text) const {
   if (!begins_[static_cast<unsigned char>(text.front())])
     return nullptr;
-  // Those in [first, last) begin with the first `n` bytes of the text; the shortest comes first.
+  // The tokens in [first, last) start with the first `n` bytes of the text, shortest first.
   auto first = tokens_.begin(), last = tokens_.end();
   const added_token* longest = nullptr;
   for (std::size_t n = 0; n < text.size() && first != last; ++n) {
@@ -87,7 +86,7 @@ void added_tokens::split(std::string_view text,
                          bool with_special,
                          const std::function<void(std::string_view)>& between,
                          const std::function<void(std::int32_t)>& token) const {
-  std::size_t done = 0, space_end = 0;  // of the white space that was last looked for
+  std::size_t done = 0, space_end = 0;  // space_end: end of the last white space that was searched
   for (std::size_t at = 0; at < text.size();) {
     const auto* const found = longest_at(text.substr(at));
     if (!found) {
@@ -112,7 +111,7 @@ void added_tokens::split(std::string_view text,
     if (begin > done)
       between(text.substr(done, begin - done));
     token(found->id);
-    done = end;  // white space that was taken is searched all the same
+    done = end;  // an added token may begin inside white space that rstrip took
   }
   if (done < text.size())
     between(text.substr(done));

@@ -1,5 +1,5 @@
-// Tokens that are found in a text before it is cut into words: what a tokenizer.json calls
-// added_tokens (Hugging Face's tokenizers, AddedVocabulary, version 0.23).
+// Added tokens: found in a text before it is split into words. They are the "added_tokens" of a
+// tokenizer.json, as implemented by Hugging Face's tokenizers (AddedVocabulary, version 0.23).
 
 #pragma once
 
@@ -16,24 +16,24 @@ namespace troupe::runtime {
 struct added_token {
   std::int32_t id = 0;
   std::string content;
-  bool single_word = false;  ///< not beside a letter, a digit or an underscore
-  bool lstrip = false;       ///< takes the white space before it
-  bool rstrip = false;       ///< and after it
-  bool normalized = false;   ///< found in the normalized text
-  bool special = false;      ///< ordinary characters to who does not ask for special tokens
+  bool single_word = false;  ///< matches only if no letter, digit or underscore touches it
+  bool lstrip = false;       ///< also takes the white space on its left
+  bool rstrip = false;       ///< also takes the white space on its right
+  bool normalized = false;   ///< searched after normalization, else before
+  bool special = false;      ///< plain text unless special tokens are requested
 };
 
-/// Some of them, all to be found in one kind of text.
+/// The added tokens that are searched in one kind of text: raw or normalized.
 class added_tokens {
  public:
-  /// Empty ones are left out; of equal ones the last counts.
+  /// Ignores empty tokens. Of equal tokens the last one counts.
   explicit added_tokens(std::vector<added_token> tokens);
 
   bool empty() const { return tokens_.empty(); }
 
-  /// Calls between() for each stretch without a token and token() for each that is found, in order:
-  /// at each place the longest, from left to right. `with_special`: special ones are looked for.
-  /// `text` is valid UTF-8. Any thread.
+  /// Searches from left to right for the longest token at each position. Calls token() for each
+  /// match and between() for each stretch between matches, in order. `with_special` also searches
+  /// special tokens. `text` must be valid UTF-8. Thread-safe.
   void split(std::string_view text,
              bool with_special,
              const std::function<void(std::string_view)>& between,
@@ -42,8 +42,8 @@ class added_tokens {
  private:
   const added_token* longest_at(std::string_view text) const;
 
-  std::vector<added_token> tokens_;  ///< by content
-  bool begins_[256] = {};            ///< by byte: a token begins so
+  std::vector<added_token> tokens_;  ///< sorted by content
+  bool begins_[256] = {};            ///< by byte: some token starts with it
 };
 
 }  // namespace troupe::runtime

@@ -19,7 +19,7 @@ void read_tokens_by_line(std::string_view text, tokenizer_parts& to) {
   }
   if (tokens.size() > most_token_ids)
     throw input_error("it has more than {} lines", most_token_ids);
-  for (auto id = tokens.size(); id-- > 0;)  // of equal ones the last counts
+  for (auto id = tokens.size(); id-- > 0;)  // of equal tokens the last one counts
     if (!tokens[id].empty())
       to.own.add(tokens[id], std::int32_t(id));
   to.vocabulary.tokens = std::move(tokens);
@@ -31,7 +31,7 @@ tokenizer_parts load_bert_vocabulary(const std::filesystem::path& file, bert_cas
   tokenizer_parts out;
   const auto text = read_text(file);
   if (valid_utf8_prefix(text) < text.size())
-    throw input_error("cannot use '{}' as a vocab.txt of BERT: byte {} is no UTF-8",
+    throw input_error("cannot use '{}' as a vocab.txt of BERT: byte {} is not valid UTF-8",
                       file.string(),
                       valid_utf8_prefix(text) + 1);
   read_tokens_by_line(text, out);
@@ -45,7 +45,7 @@ tokenizer_parts load_bert_vocabulary(const std::filesystem::path& file, bert_cas
   out.model = word_piece_settings{.unknown = id_of("[UNK]")};
   for (const auto* token : {"[PAD]", "[UNK]", "[CLS]", bert_end_of_document, "[MASK]"})
     out.added.push_back({.id = id_of(token), .content = token, .special = true});
-  // As a tokenizer.json says it that transformers makes of such a file.
+  // The same steps as in the tokenizer.json that transformers makes from this file.
   const nlohmann::json normal{{"type", "BertNormalizer"},
                               {"lowercase", letters == bert_case::lowered}};
   const nlohmann::json words{{"type", "BertPreTokenizer"}};

@@ -1,5 +1,5 @@
-// BERT's vocab.txt: a token on each line, whose number is its id. Devlin et al. 2018,
-// arXiv:1810.04805; ids as transformers' BertTokenizer gives them.
+// BERT's vocab.txt: one token per line; the line number, from 0, is the id. Devlin et al. 2018,
+// arXiv:1810.04805. Ids equal those of transformers' BertTokenizer.
 
 #pragma once
 
@@ -11,10 +11,10 @@ namespace troupe::runtime {
 
 enum class bert_case {
   kept,
-  lowered,  ///< and without accents
+  lowered,  ///< also removes accents
 };
 
-/// "[SEP]" ends a document. Throws input_error where the file has no "[UNK]", "[SEP]", "[PAD]",
+/// "[SEP]" ends a document. Throws input_error unless the file has "[UNK]", "[SEP]", "[PAD]",
 /// "[CLS]" and "[MASK]".
 tokenizer_parts load_bert_vocabulary(const std::filesystem::path& file, bert_case letters);
 

@@ -11,15 +11,15 @@ namespace troupe::runtime {
 void bpe_worker::add(std::int32_t id) {
   if (pieces.size() >= none)
     throw input_error(
-        "cannot encode a word of 4 Gi bytes without a cut: cut the document into smaller ones");
+        "cannot encode a word of 4 GiB or more: split the document into smaller ones");
   const auto at = std::uint32_t(pieces.size());
   if (at > 0)
     pieces.back().next = at;
   pieces.push_back({id, at == 0 ? none : at - 1, none});
 }
 
-/// Pair of tokens to rank of its merge: open addressing, at most half full, because this lookup is
-/// where encoding spends its time.
+/// Maps a pair of tokens to the rank of its merge. Uses open addressing and is at most half full,
+/// because encoding spends most of its time in this lookup.
 struct bpe_merger::ranks {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
@@ -71,7 +71,7 @@ void bpe_merger::propose(std::uint32_t at, bpe_worker& by) const {
     by.found.push_back({rank, at});
 }
 
-/// Whether what was found there has not been merged since.
+/// True if the pair at `left` still has this rank: an earlier merge may have changed it.
 bool bpe_merger::stands(std::uint32_t rank,
                         const bpe_worker::piece& left,
                         const bpe_worker& by) const {

@@ -1,4 +1,4 @@
-// Byte-pair merges inside one word (Sennrich et al. 2016, arXiv:1508.07909).
+// The merge loop of BPE within one word (Sennrich et al. 2016, arXiv:1508.07909).
 
 #pragma once
 
@@ -16,26 +16,26 @@
 
 namespace troupe::runtime {
 
-/// Which of several possible merges comes first. The first two differ only for merges that no
-/// training made in their order, where a merge makes one of lower rank possible.
+/// Order of the merges. The first two differ only if a merge enables one of lower rank; training
+/// never produces such a list.
 enum class merge_order {
-  rank_by_rank,  ///< all of one rank, left to right, before what they make possible: GPT-2's code
-  one_by_one,    ///< the lowest rank there is, leftmost, again and again: Hugging Face's
-  by_result,  ///< as one_by_one; neighbours in the list that make the same have one rank: tiktoken
+  rank_by_rank,  ///< GPT-2: all pairs of one rank, left to right, then the next rank
+  one_by_one,    ///< Hugging Face: always the leftmost pair of lowest rank
+  by_result,     ///< tiktoken: as one_by_one; adjacent merges with equal result share a rank
 };
 
-/// Pieces of one word while they are merged.
+/// Linked list of the pieces of one word, and buffers for merging them.
 struct bpe_worker : subword_worker {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   struct piece {
-    std::int32_t id;         ///< -1: merged into the piece before
+    std::int32_t id;         ///< -1: merged into the previous piece
     std::uint32_t previous;  ///< `none` at the ends of the word
     std::uint32_t next;
   };
   struct candidate {
     std::uint32_t rank;
-    std::uint32_t at;  ///< the left piece
+    std::uint32_t at;  ///< index of the left piece
 
     friend bool operator>(const candidate& a, const candidate& b) {
       return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
@@ -43,7 +43,7 @@ struct bpe_worker : subword_worker {
   };
 
   std::vector<piece> pieces;
-  std::vector<candidate> found;      ///< heap, lowest rank and then leftmost first; may be stale
+  std::vector<candidate> found;      ///< heap by lowest rank, then leftmost; entries may be stale
   std::vector<std::uint32_t> batch;  ///< candidates of one rank
 
   void begin() { pieces.clear(); }
@@ -56,14 +56,14 @@ struct bpe_worker : subword_worker {
   void add(std::int32_t id);
 };
 
-/// Every method may be called from several threads at once, each with its own worker.
+/// Merges the pieces of a word. Thread-safe if each thread uses its own worker.
 class bpe_merger {
  public:
   /// No pair of `merges` occurs twice (BPE-1).
   bpe_merger(std::vector<bpe_merge> merges, merge_order order);
   ~bpe_merger();
 
-  /// Merges the pieces of the worker and appends their ids: O(n log n) for n of them.
+  /// Merges the worker's n pieces and appends their ids. Takes O(n log n) time.
   void append(std::vector<std::int32_t>& ids, bpe_worker& by) const;
 
  private:
@@ -79,10 +79,11 @@ class bpe_merger {
   std::unique_ptr<const ranks> ranks_;
 };
 
-/// A BPE whose words begin as bytes.
+/// Byte-level BPE: each word starts as one token per byte.
 class byte_bpe : public subword_model {
  public:
-  /// `byte_ids`: what each byte begins as. `whole`: words, in bytes, that are a token at once.
+  /// `byte_ids`: initial token of each byte. `whole`: words, as bytes, that map directly to a
+  /// token.
   byte_bpe(std::vector<bpe_merge> merges,
            const std::array<std::int32_t, 256>& byte_ids,
            merge_order order,

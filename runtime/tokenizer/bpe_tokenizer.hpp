@@ -7,15 +7,15 @@
 
 namespace troupe::runtime {
 
-/// Of a tokenizer that cuts and merges as GPT-2 does.
+/// Fingerprint of a tokenizer that splits and merges as GPT-2 does.
 digest fingerprint_of(const bpe_vocabulary& vocabulary);
 
-/// GPT-2's byte-level BPE (Radford et al. 2019; Sennrich et al. 2016, arXiv:1508.07909): the text
-/// is cut into words (pre_tokenizer.hpp), a word begins as its bytes, and while some merge applies,
-/// the one of lowest rank is applied to all its occurrences from left to right.
+/// GPT-2's byte-level BPE (Radford et al. 2019; Sennrich et al. 2016, arXiv:1508.07909). It splits
+/// the text into words (pre_tokenizer.hpp) and each word into bytes. Then it repeats the merge of
+/// lowest rank, at all its occurrences from left to right.
 ///
-/// Any bytes encode, and decode to the same bytes; what is not valid UTF-8 encodes byte by byte.
-/// A word of n bytes takes O(n log n) time.
+/// Encodes any bytes; decoding restores them. Bytes that are not valid UTF-8 are encoded one by
+/// one. A word of n bytes takes O(n log n) time.
 class bpe_tokenizer : public tokenizer {
  public:
   static constexpr const char* type_name = "GPT2BPETokenizer";
@@ -26,7 +26,7 @@ class bpe_tokenizer : public tokenizer {
               std::vector<std::int32_t>& ids,
               special_tokens specials = special_tokens::as_text) const override;
 
-  /// The end of a document decodes to "<|endoftext|>".
+  /// Decodes the end-of-document token to "<|endoftext|>".
   std::string decode(std::span<const std::int32_t> ids) const override;
 
   std::int32_t vocabulary_size() const override;
@@ -45,7 +45,7 @@ class bpe_tokenizer : public tokenizer {
                     subword_worker& by) const;
 
   bpe_vocabulary vocabulary_;
-  std::vector<std::string> bytes_;  ///< by id: what it decodes to
+  std::vector<std::string> bytes_;  ///< by id: decoded bytes
   digest fingerprint_;
   pre_tokenizer cut_;
   byte_bpe model_;

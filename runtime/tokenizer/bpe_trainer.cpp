@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t bytes_per_word = 16;
 
-using pair_key = std::uint64_t;  ///< left id << 32 | right id: ascending as BPE-ORDER breaks ties
+using pair_key = std::uint64_t;  ///< left id << 32 | right id, as in BPE-ORDER
 
-/// All distinct words side by side as linked lists of tokens, and for each pair of neighbours its
-/// count and places. A merge touches only the places of its pair.
+/// All distinct words as linked lists of tokens, and the count and positions of each pair of
+/// neighbours. A merge visits only the positions of its pair.
 class word_store {
  public:
   using position = std::uint32_t;
@@ -51,20 +51,20 @@ class word_store {
       f(key, about.count);
   }
 
-  /// Replaces the pair everywhere, leftmost first within a word. Returns the pairs that became more
-  /// frequent, each once.
+  /// Replaces the pair everywhere, from left to right within a word. Returns the pairs that became
+  /// more frequent, without duplicates.
   const std::vector<pair_key>& merge(const bpe_merge& pair);
 
  private:
   struct node {
-    std::int32_t id;  ///< -1: merged into the node before
+    std::int32_t id;  ///< -1: merged into the previous node
     std::uint32_t word;
     position previous;
     position next;
   };
   struct occurrences {
     std::uint64_t count = 0;
-    std::vector<position> at;  ///< of the left token; some may be out of date
+    std::vector<position> at;  ///< positions of the left token; may be stale
   };
 
   pair_key key_at(position at) const {
@@ -129,7 +129,7 @@ struct candidate {
   }
 };
 
-/// A queue of pairs whose counts may have changed since they were put in.
+/// Priority queue of pairs. Counts are checked on removal, because merges change them.
 class pair_queue {
  public:
   pair_queue(const word_store& words, std::uint64_t minimum_count)
@@ -142,7 +142,7 @@ class pair_queue {
       queue_.push({count, pair});
   }
 
-  /// The next pair by BPE-ORDER. False when none is frequent enough.
+  /// Takes the next pair by BPE-ORDER. Returns false if no pair reaches the minimum count.
   bool take(pair_key& pair) {
     while (!queue_.empty()) {
       const auto best = queue_.top();
@@ -169,7 +169,7 @@ std::size_t bpe_trainer::word_hash::operator()(std::string_view word) const {
 
 bpe_trainer::bpe_trainer(std::size_t maximum_words) : maximum_words_(maximum_words) {
   if (maximum_words == 0)
-    throw input_error("cannot train a tokenizer that may keep no words: allow 1 or more");
+    throw input_error("cannot train a tokenizer with room for 0 distinct words: allow 1 or more");
 }
 
 void bpe_trainer::add(std::string_view document) {

@@ -30,7 +30,7 @@ json parse_vocabulary(const std::filesystem::path& file) {
   const auto refuse_twice = [&](int depth, json::parse_event_t event, const json& parsed) {
     if (depth == 1 && event == json::parse_event_t::key
         && !seen.insert(parsed.get<std::string>()).second)
-      throw input_error("cannot read the vocabulary '{}': token \"{}\" is there twice",
+      throw input_error("cannot read the vocabulary '{}': token \"{}\" occurs twice",
                         file.string(),
                         parsed.get<std::string>());
     return true;
@@ -58,9 +58,8 @@ std::vector<std::string> load_tokens(const std::filesystem::path& file) {
   for (const auto& [token, id] : parsed.items()) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= parsed.size())
       throw input_error(
-          "cannot read the vocabulary '{}': token \"{}\" has the id {}; the ids of {} tokens are "
-          "the "
-          "whole numbers 0 to {}, each once",
+          "cannot read the vocabulary '{}': token \"{}\" has the id {}; the ids of {} tokens must "
+          "be the whole numbers 0 to {}, each once",
           file.string(),
           token,
           json_text(id),
@@ -87,14 +86,15 @@ std::int32_t required(const token_ids& ids,
   const auto found = ids.find(token);
   if (found == ids.end())
     throw input_error(
-        "cannot use the vocabulary '{}': it has no token \"{}\" for {}; is it of a byte-level BPE?",
+        "cannot use the vocabulary '{}': it has no token \"{}\" for {}; does it belong to a "
+        "byte-level BPE?",
         file.string(),
         token,
         what);
   return found->second;
 }
 
-/// One line of merges.txt. `line` counts from 1.
+/// Parses one line of merges.txt. `line` counts from 1.
 bpe_merge parse_merge(std::string_view text,
                       std::size_t line,
                       const token_ids& ids,

@@ -9,7 +9,7 @@ constexpr unsigned moved = 68;
 struct alphabet {
   std::array<std::uint8_t, 256> by_character = {};
   std::array<std::string, 256> character;             ///< UTF-8, by byte
-  std::array<int, first_moved + moved> byte_of = {};  ///< by code point; -1: stands for no byte
+  std::array<int, first_moved + moved> byte_of = {};  ///< by code point; -1: no byte
 
   alphabet() {
     byte_of.fill(-1);

@@ -15,7 +15,7 @@ std::uint32_t little_endian(std::string_view bytes) {
   return out;
 }
 
-// A unit of the trie.
+// Fields of a unit of the trie, as in Darts-clone.
 bool has_leaf(std::uint32_t unit) {
   return (unit >> 8 & 1) == 1;
 }
@@ -37,7 +37,7 @@ utf8proc_int32_t code_point(std::string_view text, std::size_t at) {
   return out;
 }
 
-/// Where the grapheme cluster that begins at `at` ends.
+/// Returns the end of the grapheme cluster that begins at `at`.
 std::size_t cluster_end(std::string_view text, std::size_t at) {
   utf8proc_int32_t state = 0;
   auto before = code_point(text, at);
@@ -57,15 +57,16 @@ std::size_t cluster_end(std::string_view text, std::size_t at) {
 character_map::character_map(std::string_view bytes) {
   const std::size_t size = bytes.size() < 4 ? 0 : little_endian(bytes);
   if (size < 4 || size % 4 != 0 || size > bytes.size() - 4)
-    throw input_error("the table of characters has {} bytes, but {} for its trie",
+    throw input_error("the character table has {} bytes, but {}",
                       bytes.size(),
-                      bytes.size() < 4 ? "not even the size" : fmt::format("names {}", size));
+                      bytes.size() < 4 ? "4 are needed for its size"
+                                       : fmt::format("names {} for its trie", size));
   for (std::size_t at = 4; at < 4 + size; at += 4)
     units_.push_back(little_endian(bytes.substr(at, 4)));
   texts_ = bytes.substr(4 + size);
 }
 
-/// What the shortest entry that begins `text` becomes.
+/// Returns the replacement of the shortest entry that is a prefix of `text`.
 std::optional<std::string_view> character_map::find(std::string_view text) const {
   std::size_t at = offset(units_[0]);
   for (const char c : text) {
@@ -93,7 +94,7 @@ std::string character_map::apply(std::string_view text) const {
   for (std::size_t at = 0; at < text.size();) {
     if (out.size() > most)
       throw input_error(
-          "a text of {} bytes has more than {} by the tokenizer's table of characters",
+          "the tokenizer's character table maps a text of {} bytes to more than {} bytes",
           text.size(),
           most);
     const auto end = cluster_end(text, at);

@@ -1,6 +1,6 @@
-// SentencePiece's table of characters and what they become, as a tokenizer.json has it in base64
-// ("precompiled_charsmap"): a double-array trie (Aoe 1989, as the library Darts-clone stores it)
-// and the texts that it leads to, each ended by a zero.
+// SentencePiece's character table: maps characters to texts. A tokenizer.json stores it in base64
+// as "precompiled_charsmap". It is a double-array trie (Aoe 1989, in the layout of Darts-clone),
+// followed by the zero-terminated texts.
 
 #pragma once
 
@@ -14,13 +14,14 @@ namespace troupe::runtime {
 
 class character_map {
  public:
-  /// Four bytes, little-endian: the size of the trie in bytes; the trie; the texts. Throws
-  /// input_error for a table that is cut short.
+  /// Layout of `bytes`: size of the trie in bytes (4 bytes, little-endian), the trie, the texts.
+  /// Throws input_error if the table is truncated.
   explicit character_map(std::string_view bytes);
 
-  /// Valid UTF-8, by extended grapheme clusters (Unicode Standard Annex #29): one of fewer than six
-  /// bytes that begins with an entry becomes that entry's text; of another each character does.
-  /// As Hugging Face's tokenizers do it (normalizers::precompiled, version 0.23).
+  /// Maps valid UTF-8 by extended grapheme clusters (Unicode Standard Annex #29). A cluster below
+  /// six bytes that starts with an entry becomes that entry's text. In other clusters each
+  /// character is mapped by itself. Follows Hugging Face's tokenizers (normalizers::precompiled,
+  /// version 0.23).
   std::string apply(std::string_view text) const;
 
  private:

@@ -17,7 +17,7 @@ using ordered = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 7> special_names
     = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
-/// What a message's reasoning is called: the first is what templates read.
+/// Field names of a message's reasoning. Templates read the first.
 constexpr std::array<const char*, 3> reasoning_names
     = {"reasoning_content", "thinking", "reasoning"};
 
@@ -26,7 +26,7 @@ bool file_exists(const fs::path& file) {
   return fs::exists(file, failure);
 }
 
-/// The JSON object in a file; empty where there is no such file.
+/// Reads the JSON object in a file; empty if the file does not exist.
 ordered object_in(const fs::path& file) {
   if (!file_exists(file))
     return ordered::object();
@@ -36,7 +36,7 @@ ordered object_in(const fs::path& file) {
       return content;
   } catch (const nlohmann::json::exception&) {
   }
-  throw input_error("cannot use '{}': it is no JSON object; was it downloaded whole?",
+  throw input_error("cannot use '{}': it is not a JSON object; was it downloaded whole?",
                     file.string());
 }
 
@@ -49,8 +49,9 @@ void add_special_tokens(ordered& to, const ordered& from, const fs::path& file) 
     if (at->is_object() && at->contains("content"))
       content = &at->at("content");
     if (!content->is_string())
-      throw input_error(
-          "cannot use '{}': \"{}\" is no text and has no \"content\"", file.string(), name);
+      throw input_error("cannot use '{}': \"{}\" must be a string or an object with \"content\"",
+                        file.string(),
+                        name);
     to[name] = *content;
   }
 }
@@ -80,7 +81,8 @@ void add_configured(chat_templates& to, const ordered& config, const fs::path& f
   else if (at->is_array())
     add_named(to, *at, file);
   else
-    throw input_error("cannot use '{}': \"chat_template\" is no text and no list", file.string());
+    throw input_error("cannot use '{}': \"chat_template\" must be a string or a list",
+                      file.string());
 }
 
 void add_file(chat_templates& to, const fs::path& file, const std::string& name) {
@@ -100,10 +102,10 @@ void require_objects(const ordered& of, const char* what) {
     throw input_error("{} must be a JSON list of objects", what);
   for (std::size_t i = 0; i < of.size(); ++i)
     if (!of[i].is_object())
-      throw input_error("{} must be JSON objects: number {} is none", what, i + 1);
+      throw input_error("{} must be JSON objects: number {} is not", what, i + 1);
 }
 
-/// Without what is null, and with its reasoning under the names that templates read.
+/// Drops null fields and stores the reasoning under the names that templates read.
 ordered message_for_template(const ordered& from) {
   ordered out = ordered::object(), reasoning;
   for (const auto* name : reasoning_names)
@@ -119,7 +121,7 @@ ordered message_for_template(const ordered& from) {
   return out;
 }
 
-/// Marks where the last message ends, so that the prompt can be cut there.
+/// Marks the end of the last message, so that the prompt can be cut there.
 class open_end {
  public:
   open_end(ordered& last, std::string field, const std::string& source) : field_(std::move(field)) {
@@ -150,10 +152,10 @@ class open_end {
     const auto bare = jinja::stripped(tag);
     const auto at = text.rfind(bare);
     if (at == std::string::npos || text.find(jinja::stripped(final_)) == std::string::npos)
-      fail("the template writes it otherwise, or not at all");
+      fail("the template changes or omits it");
     const bool spaced = text.compare(at, tag.size(), tag) == 0;
     text.resize(at);
-    if (!spaced)  // the template has stripped the message
+    if (!spaced)  // the template stripped the message
       text.resize(jinja::stripped(text, jinja::side::right).size());
   }
 
@@ -168,12 +170,12 @@ class open_end {
     for (auto part = parts.rbegin(); part != parts.rend(); ++part)
       if (part->is_object() && part->contains("text"))
         return (*part)["text"];
-    fail("it has no part with a text");
+    fail("it has no text part");
   }
 
   void mark(ordered& text) {
     if (!text.is_string())
-      fail("it is no text");
+      fail("it is not a string");
     final_ = text.get<std::string>();
     text = final_ + std::string(tag);
   }
@@ -237,7 +239,7 @@ ordered chat_template::given_to_template(chat_request of) const {
   for (const auto& item : of.variables.items()) {
     for (const auto* own : {"messages", "tools", "documents", "add_generation_prompt"})
       if (item.key() == own)
-        throw input_error("the variable '{}' has a setting of its own", own);
+        throw input_error("cannot set the variable '{}': it has its own setting", own);
     out[item.key()] = item.value();
   }
   out["messages"] = std::move(of.messages);
@@ -251,7 +253,7 @@ rendered_template chat_template::render(chat_request of) const {
   require_objects(of.messages, "messages");
   require_shallow(of.messages, "messages");
   if (of.messages.empty())
-    throw input_error("messages are empty: a conversation has at least one");
+    throw input_error("messages are empty: at least one is needed");
   for (const auto* more : {&of.tools, &of.documents})
     if (!more->is_null()) {
       require_objects(*more, more == &of.tools ? "tools" : "documents");
@@ -264,8 +266,8 @@ rendered_template chat_template::render(chat_request of) const {
     return template_.render(given_to_template(of), of.now);
   if (of.add_generation_prompt)
     throw input_error(
-        "a prompt either continues the last message or begins a new one: leave out one of "
-        "continuing it and the generation prompt");
+        "a prompt cannot both continue the last message and begin a new one: leave out one of the "
+        "continuation and the generation prompt");
   const open_end end(of.messages.back(), of.continue_field, source_);
   const auto now = of.now;
   auto out = template_.render(given_to_template(std::move(of)), now);

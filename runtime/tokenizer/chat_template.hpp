@@ -1,5 +1,5 @@
-// The template of a model that turns a conversation into its prompt, from a folder of the Hugging
-// Face Hub. Prompts are those of transformers' apply_chat_template (docs/formats/chat_template.md).
+// Chat templates of a Hugging Face Hub folder: they render a conversation to a prompt. Prompts
+// equal those of transformers' apply_chat_template (docs/formats/chat_template.md).
 
 #pragma once
 
@@ -13,37 +13,37 @@
 
 namespace troupe::runtime {
 
-/// What a folder says, before a template is chosen and read.
+/// All templates of a folder.
 struct chat_templates {
   struct source {
     std::string text;
-    std::string name;  ///< how messages call it
+    std::string name;  ///< shown in error messages
   };
-  std::map<std::string, source> by_name;  ///< "default", "tool_use", ...; none: no chat model
-  nlohmann::ordered_json special_tokens;  ///< "bos_token" and so on, each a text
+  std::map<std::string, source> by_name;  ///< "default", "tool_use", ...; empty: not a chat model
+  nlohmann::ordered_json special_tokens;  ///< values of "bos_token", "eos_token", ...
 };
 
-/// Of chat_template.jinja and additional_chat_templates/*.jinja, or where there are neither, of
-/// "chat_template" in tokenizer_config.json. Throws input_error for files that are not what they
-/// should be.
+/// Reads chat_template.jinja and additional_chat_templates/*.jinja. If both are missing, reads
+/// "chat_template" in tokenizer_config.json. Throws input_error for malformed files.
 chat_templates chat_templates_in(const std::filesystem::path& folder);
 
 struct chat_request {
-  nlohmann::ordered_json messages;  ///< objects with "role", "content", "tool_calls" and so on
-  nlohmann::ordered_json tools = nullptr, documents = nullptr;          ///< lists, or null
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  ///< further names
+  nlohmann::ordered_json messages;  ///< objects with "role", "content", "tool_calls", ...
+  nlohmann::ordered_json tools = nullptr, documents = nullptr;  ///< arrays or null
+  nlohmann::ordered_json variables
+      = nlohmann::ordered_json::object();  ///< additional template variables
   bool add_generation_prompt = false;
-  std::string continue_field = {};  ///< of the last message, which the prompt leaves open
-  std::time_t now = 0;              ///< for templates that tell the date
+  std::string continue_field = {};  ///< field of the last message to continue; empty: none
+  std::time_t now = 0;              ///< for templates that print the date
 };
 
-/// Every const method may be called from several threads at once.
+/// A parsed template with its special tokens. Const methods are thread-safe.
 class chat_template {
  public:
-  /// Throws input_error that names what the template has and Troupe does not support.
+  /// Throws input_error with the unsupported element of the template.
   chat_template(const chat_templates::source& from, nlohmann::ordered_json special_tokens);
 
-  /// Throws input_error for messages that are no conversation, and for what the template refuses.
+  /// Throws input_error if the messages are not a conversation or the template rejects them.
   rendered_template render(chat_request of) const;
 
   const std::string& source() const { return source_; }
@@ -56,8 +56,9 @@ class chat_template {
   nlohmann::ordered_json special_tokens_;
 };
 
-/// The template `name` of a folder; of an empty name "tool_use", where there are tools and such a
-/// template, else "default". Throws input_error where there is none, naming those that there are.
+/// Returns the template `name`. An empty name selects "tool_use" if there are tools and such a
+/// template, else "default". If the template is missing, throws input_error with the available
+/// names.
 chat_template choose_chat_template(const chat_templates& among,
                                    const std::filesystem::path& folder,
                                    const std::string& name,

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kept_folder = "tokenizer";
 const fs::path further_templates = "additional_chat_templates";
 
-/// A file that a choice names, and the name that its copy has.
+/// A file of a tokenizer_choice, its JSON key, and the name of its copy.
 struct named_file {
   fs::path tokenizer_choice::*path;
   const char* key;
@@ -58,8 +58,8 @@ bool has_number_of_ids(const std::string& type) {
   return family == tokenizer_family::null || family == tokenizer_family::tiktoken;
 }
 
-/// What lies in a tokenizer's folder and decides no id: what chats are written with, and the same
-/// tokenizer in the forms that other programs read.
+/// Adds the files that do not affect ids: chat settings, and the same tokenizer in the forms that
+/// other programs read.
 void add_configuration(const fs::path& folder, bool forms, std::vector<tokenizer_file>& to) {
   const auto add = [&](const char* name) {
     std::error_code failure;
@@ -99,7 +99,7 @@ remembered parsed(const std::string& description) {
     if (json.contains(file.key))
       out.choice.*file.path = from_text_or_bytes(json[file.key]).value_or("");
   if (out.choice.type.empty() || out.fingerprint.empty())
-    throw input_error("the description of the tokenizer names no type or no fingerprint: '{}'",
+    throw input_error("the description of the tokenizer lacks a type or a fingerprint: '{}'",
                       description.substr(0, 200));
   const auto number = [&](const char* key, std::int32_t& to) {
     const auto found = json.find(key);
@@ -107,7 +107,7 @@ remembered parsed(const std::string& description) {
       return;
     const auto value = whole_number_in(*found);
     if (!value || !std::in_range<std::int32_t>(*value))
-      throw input_error("the description of the tokenizer has {} as its {}: '{}'",
+      throw input_error("the description of the tokenizer has an invalid value {} for {}: '{}'",
                         json_text_replacing(*found),
                         key,
                         description.substr(0, 200));
@@ -120,7 +120,7 @@ remembered parsed(const std::string& description) {
   return out;
 }
 
-/// Not when it cannot be read.
+/// Returns false if the copy cannot be read.
 bool has_text(const fs::path& copy, const std::string& text) {
   try {
     return read_text(copy) == text;
@@ -129,7 +129,7 @@ bool has_text(const fs::path& copy, const std::string& text) {
   }
 }
 
-/// Not when that cannot be read of the files beside `copy`.
+/// Returns false if the files beside `copy` cannot be read.
 bool names_end_of_document(const fs::path& copy, const std::optional<std::string>& end) {
   try {
     return named_end_of_document(copy) == end;
@@ -138,7 +138,7 @@ bool names_end_of_document(const fs::path& copy, const std::optional<std::string
   }
 }
 
-/// Not when that cannot be read of the copy.
+/// Returns false if the copy cannot be read.
 bool has_end_of_document(const fs::path& copy, const std::optional<std::string>& end) {
   try {
     return end_of_document_in(copy) == end;
@@ -147,21 +147,21 @@ bool has_end_of_document(const fs::path& copy, const std::optional<std::string>&
   }
 }
 
-/// The copies in a folder of checkpoints.
+/// The copies of a tokenizer's files in a checkpoint folder.
 struct kept_copies {
   const fs::path& folder;
   const std::function<bool()>& is_known;
 
   fs::path of(const tokenizer_file& file) const { return folder / kept_folder / file.name; }
 
-  /// A copy that is not the same is written again where checkpoints know the tokenizer.
+  /// Rewrites a copy that differs, if checkpoints there were saved with this tokenizer.
   void restore(const tokenizer_file& file, const std::string& text) const {
     const auto kept = of(file);
     if (!is_known || !is_known())
       throw input_error(
-          "'{0}' is not the same as '{1}': it is damaged, or the checkpoints in '{2}' are of a run "
-          "with another tokenizer. Where it is damaged, remove it, and it is written again; else "
-          "choose another folder",
+          "'{0}' differs from '{1}': it is damaged, or the checkpoints in '{2}' are of a run with "
+          "another tokenizer. If it is damaged, remove it, and it is written again; else choose "
+          "another folder",
           kept.string(),
           file.path.string(),
           folder.string());
@@ -180,8 +180,8 @@ struct kept_copies {
       restore(file, text);
   }
 
-  /// Of a tokenizer.json, the first of these: what else stands in the others may have been changed
-  /// in the copy, and is left as it is.
+  /// Restores the copies that decide the end-of-document token, for a tokenizer.json (files[0]).
+  /// The other content of those files is kept, because the user may have edited it.
   void keep_end_of_document(const std::vector<tokenizer_file>& files) const {
     const auto& model = files.front();
     const auto end = named_end_of_document(model.path);
@@ -194,8 +194,8 @@ struct kept_copies {
     }
     if (!names_end_of_document(of(model), end))
       throw input_error(
-          "'{0}' has a {1} that is not beside '{2}', and another token ends a document there: "
-          "remove it, or, where the checkpoints in '{3}' are of another run, choose another folder",
+          "'{0}' has a {1} that is not beside '{2}' and names another end-of-document token: "
+          "remove it, or choose another folder if the checkpoints in '{3}' are of another run",
           of(model).parent_path().string(),
           fmt::join(naming_end_of_document, " or "),
           model.path.string(),
@@ -267,8 +267,8 @@ tokenizer_choice described_choice(const std::string& description, const fs::path
       choice.*file.path = kept / file.kept;
     else if ((choice.*file.path).empty())
       throw input_error(
-          "the model was trained with a {}, but '{}' with its {} is missing: restore it, or name "
-          "a folder that has it by `tokenizer.folder` DIR",
+          "the model was trained with a {}, but '{}' with its {} is missing: restore it, or give a "
+          "folder that has it with `tokenizer.folder` DIR",
           choice.type,
           kept.string(),
           file.kept);
@@ -295,12 +295,13 @@ void require_described(const tokenizer& x, const std::string& description) {
     return;
   if (choice.type == null_tokenizer::type_name && x.kind() != choice.type)
     throw input_error(
-        "the model was trained or imported without a text tokenizer, so nothing says that its ids "
-        "are those of this {}: give no tokenizer; or, if it was imported, import it again into "
-        "another folder, by `troupe checkpoint import` with `tokenizer.folder` DIR",
+        "the model was trained or imported without a text tokenizer, so its ids may differ from "
+        "those of this {}: give no tokenizer; or, if it was imported, import it again into another "
+        "folder with `troupe checkpoint import` and `tokenizer.folder` DIR",
         x.kind());
   throw input_error(
-      "this {} is not the one that the model was trained with: its fingerprint is {}, not {}; "
+      "this {} differs from the one that the model was trained with: its fingerprint is {}, not "
+      "{}; "
       "restore its files",
       x.kind(),
       to_string(x.fingerprint()),

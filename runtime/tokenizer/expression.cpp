@@ -10,15 +10,16 @@
 namespace troupe::runtime {
 namespace {
 
-// PCRE2's own \s also holds U+180E, which Unicode took out of White_Space.
+// Unicode's White_Space. PCRE2's own \s also contains U+180E.
 constexpr std::string_view spaces
     = R"(\x09-\x0D\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-// Alphabetic, marks, digits, connectors, the numbers of Latin-1, and alphabetic symbols.
+// Oniguruma's \w: alphabetic, marks, digits, connectors, numbers of Latin-1, and alphabetic
+// symbols.
 constexpr std::string_view word_characters
     = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\xB2\xB3\xB9\xBC-\xBE\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 
-/// A pattern of Oniguruma's being written for PCRE2. What the two read differently is spelt out, or
-/// refused.
+/// Translates an Oniguruma pattern to PCRE2. Syntax with another meaning in PCRE2 is written out or
+/// rejected.
 class translation {
  public:
   explicit translation(std::string_view pattern) : in_(pattern) {}
@@ -83,7 +84,8 @@ class translation {
     }
   }
 
-  /// A general category, or a script: by default PCRE2 takes characters that several scripts use.
+  /// A general category or a script. The prefix "sc:" excludes characters that several scripts
+  /// share, which PCRE2 includes by default.
   void property() {
     const auto end = in_.find('}', at_);
     if (at_ + 2 >= in_.size() || in_[at_ + 2] != '{' || end == in_.npos)
@@ -95,7 +97,7 @@ class translation {
     at_ = end + 1;
   }
 
-  /// A class within a class adds its characters.
+  /// Merges a nested class into the outer one.
   void open_class() {
     if (classes_ > 0 && (follows("[^") || follows("[:")))
       refuse(2);
@@ -104,7 +106,7 @@ class translation {
     ++at_;
     if (follows("^"))
       copy(1);
-    if (follows("]")) {  // that comes first in a class is one of its characters
+    if (follows("]")) {  // a leading ] is a member of the class
       out_ += '\\';
       copy(1);
     }
@@ -130,8 +132,9 @@ class translation {
     copy(1);
   }
 
-  /// A plus behind one repeats it; for PCRE2 it would forbid to go back. A question mark behind one
-  /// number makes it optional; for PCRE2 it would say nothing.
+  /// Copies {n}, {n,} and {n,m}. A following + repeats the interval in Oniguruma but is possessive
+  /// in PCRE2. A ? after {n} makes it optional in Oniguruma but has no effect in PCRE2. Both are
+  /// rejected.
   void interval() {
     const auto end = in_.find('}', at_);
     const auto inside = in_.substr(at_ + 1, end == in_.npos ? 0 : end - at_ - 1);
@@ -146,7 +149,7 @@ class translation {
   std::string_view in_;
   std::size_t at_ = 0;
   std::string out_;
-  int classes_ = 0;  ///< that are open
+  int classes_ = 0;  ///< number of open classes
 };
 
 std::string reason_of(int failure) {
@@ -191,7 +194,8 @@ expression::expression(std::string_view pattern) : pattern_(pattern) {
     code_ = {code, [](const void* x) {
                pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(x)));
              }};
-    // Where the system forbids generated code, the interpreter finds the same.
+    // JIT compilation fails on systems that forbid generated code. The interpreter then finds the
+    // same matches.
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   } catch (const input_error& failure) {
     throw input_error("the expression '{}': {}", pattern.substr(0, 500), failure.what());
@@ -224,13 +228,13 @@ std::optional<expression_search::span> expression_search::find(std::string_view 
                        context);
   };
   int found = search(0);
-  if (found == PCRE2_ERROR_JIT_STACKLIMIT)  // the interpreter keeps what it needs on the heap
+  if (found == PCRE2_ERROR_JIT_STACKLIMIT)  // the interpreter uses the heap instead of the stack
     found = search(PCRE2_NO_JIT);
   if (found == PCRE2_ERROR_NOMATCH)
     return std::nullopt;
   if (found < 0)
     throw input_error(
-        "the expression '{}' cannot be searched in a text of {} bytes: {}; cut it into smaller "
+        "cannot search the expression '{}' in a text of {} bytes: {}; split the text into smaller "
         "ones",
         what_->pattern().substr(0, 200),
         text.size(),

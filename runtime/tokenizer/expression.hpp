@@ -1,9 +1,9 @@
-// Regular expressions as tokenizer files write them, for Oniguruma (Ruby's syntax), by PCRE2.
+// Regular expressions of tokenizer files. They are written for Oniguruma (Ruby syntax) and run by
+// PCRE2.
 //
-// Supported is what the two read alike, and what can be said to PCRE2 otherwise: \s, \S, \w, \W,
-// \d, \D and \p{...} with Unicode's sets, ^ and $ at every line, classes within classes. What else
-// they read differently is refused: other escapes, options but (?i:...), {,n}, {n,m}+ and {n}?.
-// Properties follow the Unicode version of the installed PCRE2.
+// Supported: syntax with the same meaning in both, and \s, \S, \w, \W, \d, \D, \p{...}, ^, $ and
+// nested classes, which are translated. Rejected: other escapes, options except (?i:...), {,n},
+// {n,m}+ and {n}?. Character properties follow the Unicode version of the installed PCRE2.
 
 #pragma once
 
@@ -13,18 +13,18 @@
 #include <string>
 #include <string_view>
 
-/// Within a class: \w of Rust's expressions (UTS #18), by which the library itself tells words
-/// apart. Oniguruma's has fractions of Latin-1 and no joiners.
+/// Content of a class that equals \w in Rust's regex crate (UTS #18), by which Hugging Face's
+/// tokenizers detect words. Unlike Oniguruma's \w, it has the joiners but no fractions of Latin-1.
 #define TROUPE_RUST_WORD_CHARACTERS                 \
   R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D})" \
   R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})"
 
 namespace troupe::runtime {
 
-/// A compiled expression. Every const method may be called from several threads at once.
+/// A compiled expression. Const methods are thread-safe.
 class expression {
  public:
-  /// Throws input_error, with the pattern and what is wrong at which byte of it.
+  /// Throws input_error with the pattern, the error and its byte offset.
   explicit expression(std::string_view pattern);
 
   const std::string& pattern() const { return pattern_; }
@@ -35,8 +35,7 @@ class expression {
   std::shared_ptr<const void> code_;
 };
 
-/// Finds what an expression matches, one text after the other. One thread; the expression outlives
-/// it.
+/// Searches texts for an expression, which must outlive it. Not thread-safe.
 class expression_search {
  public:
   explicit expression_search(const expression& what);
@@ -45,9 +44,8 @@ class expression_search {
     std::size_t begin, end;
   };
 
-  /// The first match of `text`, which is valid UTF-8, that begins at or after `from`; one may be
-  /// empty. Throws input_error when the search takes too long: a pattern that tries more than ten
-  /// million ways.
+  /// Returns the first match that begins at or after `from`; it may be empty. `text` must be valid
+  /// UTF-8. Throws input_error if the search exceeds ten million match steps.
   std::optional<span> find(std::string_view text, std::size_t from);
 
  private:
@@ -55,10 +53,11 @@ class expression_search {
   std::shared_ptr<void> match_, context_;
 };
 
-/// Where the character after that at `at` begins, in valid UTF-8; beyond the text after the last.
+/// Returns the start of the character after the one at `at`, in valid UTF-8. At the last character
+/// it returns the size of the text.
 std::size_t next_character(std::string_view text, std::size_t at);
 
-/// What `literal` matches, and nothing else: a pattern.
+/// Returns a pattern that matches exactly `literal`.
 std::string pattern_of(std::string_view literal);
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// Walking through a JSON file whose parts messages name.
+// Access to the parts of a JSON file, with the path of each part in error messages.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace troupe::runtime {
 
-/// A part of a file, and how messages name it. The file outlives it. Every method that finds
-/// something else than it is asked for throws input_error.
+/// A part of a JSON value, which must outlive it, and its name in error messages. Accessors throw
+/// input_error if a value is missing or has the wrong type.
 struct json_part {
   const nlohmann::json& value;
   std::string where;
@@ -54,13 +54,13 @@ struct json_part {
   bool flag(const char* key, bool otherwise) const {
     const auto* const found = find(key);
     if (found && !found->is_boolean())
-      refuse(fmt::format("\"{}\" is neither true nor false", key));
+      refuse(fmt::format("\"{}\" must be true or false", key));
     return found ? found->get<bool>() : otherwise;
   }
-  /// From 0 to `most`.
+  /// Returns a whole number from 0 to `most`.
   std::uint64_t whole(std::uint64_t most) const {
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-      refuse(fmt::format("{} is no whole number from 0 to {}", shown(), most));
+      refuse(fmt::format("{} is not a whole number from 0 to {}", shown(), most));
     return value.get<std::uint64_t>();
   }
   std::vector<json_part> elements() const {
@@ -74,7 +74,6 @@ struct json_part {
   std::string type() const { return at("type").text(); }
   std::string shown() const { return json_text_replacing(value).substr(0, 40); }
 
-  // Says what it is instead.
   [[noreturn]] void refuse_kind(const char* wanted) const {
     refuse(fmt::format("it is a JSON {}, not {}", value.type_name(), wanted));
   }

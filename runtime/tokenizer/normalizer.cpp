@@ -15,22 +15,22 @@ bool ascii(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x80; });
 }
 
-/// Else replacements of replacements would fill the memory.
+/// Bounds memory: each replacement step can multiply the text.
 void require_bounded(std::size_t size, std::size_t before) {
   if (size > 100 * before + 10000)
     throw input_error(
-        "a text of {} bytes has more than {} when it is normalized: the tokenizer's "
-        "normalizer replaces what it has replaced",
+        "normalizing a text of {} bytes gives more than {}: the tokenizer's normalizer replaces "
+        "its own replacements",
         before,
         100 * before + 10000);
 }
 
 [[noreturn]] void refuse(std::string_view text, utf8proc_ssize_t failure) {
   throw input_error(
-      "a text of {} bytes cannot be normalized: {}", text.size(), utf8proc_errmsg(failure));
+      "cannot normalize a text of {} bytes: {}", text.size(), utf8proc_errmsg(failure));
 }
 
-/// Calls `take` with each character of valid UTF-8 and its bytes.
+/// Calls `take` with each code point of valid UTF-8 and its bytes.
 template <class F>
 void for_each_character(std::string_view text, F&& take) {
   const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
@@ -44,7 +44,7 @@ void for_each_character(std::string_view text, F&& take) {
   }
 }
 
-/// What each character becomes by `become`, which appends to its first argument.
+/// Calls `become` for each character; it appends the replacement to its first argument.
 template <class F>
 std::string each_character(std::string_view text, F&& become) {
   std::string out;
@@ -60,7 +60,7 @@ void append(std::string& out, utf8proc_int32_t c) {
 }
 
 std::vector<utf8proc_int32_t> decomposed(std::string_view text, utf8proc_option_t options) {
-  std::array<utf8proc_int32_t, 64> parts;  // Unicode's longest has 18
+  std::array<utf8proc_int32_t, 64> parts;  // the longest decomposition in Unicode has 18
   std::vector<utf8proc_int32_t> out;
   out.reserve(text.size());
   for_each_character(text, [&](utf8proc_int32_t c, std::string_view) {
@@ -75,8 +75,7 @@ std::vector<utf8proc_int32_t> decomposed(std::string_view text, utf8proc_option_
   return out;
 }
 
-/// Unicode's canonical ordering. The library's own takes time quadratic in the length of a run of
-/// marks.
+/// Unicode's canonical ordering. utf8proc's own is quadratic in the length of a run of marks.
 void put_in_order(std::vector<utf8proc_int32_t>& text) {
   const auto combining
       = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
@@ -115,7 +114,7 @@ std::string done(unicode_form form, std::string text) {
 
 std::string done(const lowercase&, const std::string& text) {
   return each_character(text, [](std::string& out, utf8proc_int32_t c, std::string_view) {
-    if (c == 0x130) {  // the one character whose lower case is two
+    if (c == 0x130) {  // the only character with a lower case of two characters
       out += "i\xCC\x87";
       return;
     }
@@ -129,8 +128,8 @@ bool is_white_space(utf8proc_int32_t c) {
          || c == 0x3000;
 }
 
-/// Of the categories Cc, Cf, Co and Cs; characters that are not assigned are left, as the library's
-/// older tables do.
+/// Categories Cc, Cf, Co and Cs. Unassigned characters stay, as with the older Unicode tables of
+/// Hugging Face's tokenizers.
 bool is_other(utf8proc_int32_t c) {
   const auto category = utf8proc_category(c);
   return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF
@@ -198,7 +197,8 @@ std::string done(const bytes_as_characters&, const std::string& text) {
 }
 
 std::string done(const replaced& step, const std::string& text) {
-  if (text.empty())  // where an expression may match what is empty, the library looks for nothing
+  if (text.empty())  // Hugging Face's tokenizers skip empty texts, even if the expression matches
+                     // them
     return text;
   expression_search search(step.what);
   std::string out;
@@ -211,7 +211,7 @@ std::string done(const replaced& step, const std::string& text) {
     const bool empty = found->begin == found->end;
     from = empty ? next_character(text, found->end) : found->end;
     if (empty && replaced_before && found->begin == after)
-      continue;  // nothing matches right behind a match
+      continue;  // an empty match directly after a match does not count
     out.append(text, after, found->begin - after).append(step.by);
     require_bounded(out.size(), text.size());
     after = found->end;

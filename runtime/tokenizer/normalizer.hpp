@@ -1,5 +1,5 @@
-// What tokenizer.json does to a text before it is cut into words (Hugging Face's tokenizers,
-// normalizers, version 0.23).
+// Normalizers of a tokenizer.json: they change a text before it is split into words (Hugging Face's
+// tokenizers, normalizers, version 0.23).
 
 #pragma once
 
@@ -18,7 +18,7 @@ namespace troupe::runtime {
 /// Unicode Standard Annex #15.
 enum class unicode_form { nfc, nfd, nfkc, nfkd };
 
-struct lowercase {};  ///< every character by itself: a final sigma is as any other
+struct lowercase {};  ///< per character, so a final sigma is not special
 
 struct replaced {
   expression what;
@@ -26,32 +26,32 @@ struct replaced {
 };
 
 struct prepended {
-  std::string text;  ///< to a text that is not empty
+  std::string text;  ///< prepended to each text that is not empty
 };
 
 struct stripped {
-  bool left, right;  ///< of white space
+  bool left, right;  ///< which ends lose their white space
 };
 
-/// Of BERT: without characters of the category "other", white space as blanks.
+/// BERT's clean_text: removes characters of the category "other" and turns white space into blanks.
 struct cleaned {};
 
-/// Of BERT: blanks around each Chinese character.
+/// BERT's handle_chinese_chars: adds blanks around each Chinese character.
 struct spaced_ideographs {};
 
 struct without_marks {
-  bool nonspacing_only;  ///< of the category Mn; else of M
+  bool nonspacing_only;  ///< true: removes category Mn; false: removes M
 };
 
-/// Of SentencePiece's "nmt" rules: without controls, what looks like white space as blanks.
+/// SentencePiece's "nmt" rules: remove control characters and turn similar characters into blanks.
 struct nmt_cleaned {};
 
 struct mapped_characters {
   std::shared_ptr<const character_map> by;
-  digest content;  ///< of the table
+  digest content;  ///< digest of the table
 };
 
-/// Each byte as its character of byte_alphabet.hpp.
+/// Replaces each byte by its character of byte_alphabet.hpp.
 struct bytes_as_characters {};
 
 class normalizer {
@@ -73,8 +73,8 @@ class normalizer {
 
   bool empty() const { return steps_.empty(); }
 
-  /// Of valid UTF-8. Throws input_error for a text that becomes more than a hundred times as long.
-  /// Any thread.
+  /// Applies all steps to valid UTF-8. Throws input_error if the text grows beyond 100 times its
+  /// size. Thread-safe.
   std::string apply(std::string_view text) const;
 
  private:

@@ -4,8 +4,8 @@
 
 namespace troupe::runtime {
 
-/// For tests and benchmarks: a text is decimal ids between white space, "17 4 96". The last id is
-/// the end of a document.
+/// A tokenizer for tests and benchmarks. Its texts are decimal ids between white space, "17 4 96".
+/// The last id ends a document.
 class null_tokenizer : public tokenizer {
  public:
   static constexpr const char* type_name = "NullTokenizer";
@@ -13,7 +13,7 @@ class null_tokenizer : public tokenizer {
   /// Throws input_error unless `vocabulary_size` is 1 or more.
   explicit null_tokenizer(std::int32_t vocabulary_size);
 
-  /// Throws input_error for what is not a number and for ids outside the vocabulary.
+  /// Throws input_error for words that are not numbers and for ids outside the vocabulary.
   void append(std::string_view text,
               std::vector<std::int32_t>& ids,
               special_tokens specials = special_tokens::as_text) const override;

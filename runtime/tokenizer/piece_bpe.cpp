@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::string_view space_mark = "\u2581";  // what SentencePiece writes for a space
+constexpr std::string_view space_mark = "\u2581";  // SentencePiece's replacement of a space
 
 }  // namespace
 
@@ -25,8 +25,9 @@ piece_bpe::piece_bpe(std::vector<bpe_merge> merges, token_map tokens, piece_bpe_
     }
 }
 
-/// Whether no merge crosses the place before a mark of a space that follows something else: then a
-/// text that is one word (Llama 2's) falls into many, of which most are known.
+/// True if no merge crosses the boundary before a space mark that follows another character. A text
+/// that is a single word (Llama 2's) can then be split into short parts, which the cache mostly
+/// knows.
 bool piece_bpe::is_cut_at_spaces() const {
   if (!settings_.prefix.empty() || !settings_.suffix.empty() || settings_.whole_words
       || !tokens_.find(space_mark))
@@ -85,7 +86,8 @@ void piece_bpe::append_new(std::string_view word,
     if (const auto whole = tokens_.find(word))
       return ids.push_back(*whole);
   by.begin();
-  bool unknown = false;  // one is still to be added, after the bytes of others: as the library does
+  bool unknown = false;  // one unknown token is pending; the library adds it after the bytes of
+                         // later characters
   std::vector<std::int32_t> bytes;
   for (std::size_t at = 0; at < word.size();) {
     const auto end = next_character(word, at);

@@ -1,4 +1,4 @@
-// A BPE whose words begin as characters: SentencePiece's, as a tokenizer.json has it, and CLIP's.
+// Character-level BPE: SentencePiece's, as stored in a tokenizer.json, and CLIP's.
 
 #pragma once
 
@@ -10,19 +10,20 @@
 namespace troupe::runtime {
 
 struct piece_bpe_settings {
-  std::optional<std::int32_t> unknown = {};  ///< what a character becomes that no token has
-  bool fuse_unknown = false;                 ///< several in a row become one
-  bool byte_fallback = false;  ///< it becomes the tokens of its bytes where they are there
-  std::string prefix;          ///< of each character but the first: "##"
-  std::string suffix;          ///< of the last one: "</w>"
-  bool whole_words = false;    ///< a word that is a token is not merged
+  std::optional<std::int32_t> unknown = {};  ///< token of characters that are not in the vocabulary
+  bool fuse_unknown = false;                 ///< adjacent unknown characters become one token
+  bool byte_fallback
+      = false;               ///< unknown characters become byte tokens, if all their bytes have one
+  std::string prefix;        ///< before each character except the first: "##"
+  std::string suffix;        ///< after the last character: "</w>"
+  bool whole_words = false;  ///< words that are tokens skip the merges
 };
 
-/// Ids as Hugging Face's tokenizers give them (models::bpe, version 0.23). A character that no
-/// token has, in a model without one for it, is left out.
+/// Ids equal those of Hugging Face's tokenizers (models::bpe, version 0.23). Without an unknown
+/// token, characters that are not in the vocabulary are dropped.
 class piece_bpe : public subword_model {
  public:
-  /// `tokens`: characters, with prefix and suffix, and what merges make of them.
+  /// `tokens`: characters with prefix and suffix, and all results of merges.
   piece_bpe(std::vector<bpe_merge> merges, token_map tokens, piece_bpe_settings settings);
 
   std::unique_ptr<subword_worker> make_worker() const override;
@@ -39,7 +40,7 @@ class piece_bpe : public subword_model {
   piece_bpe_settings settings_;
   byte_tokens bytes_;
   std::vector<std::int32_t>
-      ascii_;  ///< by character: its token; -1: none. Empty with prefix, suffix
+      ascii_;  ///< by ASCII character: its token or -1; empty with prefix or suffix
   bool cut_at_spaces_;
   bpe_merger merger_;
 };

@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* file_name = "tokenizer.json";
 
-/// Those that are found in the text as it is, or in the normalized one, whose contents are
-/// normalized as well.
+/// Returns the added tokens that are searched in the normalized text or in the raw text. In the
+/// former case their contents are normalized too.
 added_tokens part_of(const tokenizer_parts& parts, bool normalized) {
   const normalizer normal(parts.normal);
   std::vector<added_token> out;
@@ -29,8 +29,8 @@ added_tokens part_of(const tokenizer_parts& parts, bool normalized) {
   return added_tokens(std::move(out));
 }
 
-/// Of tokens that are the same once normalized the library takes one or the other, by an order of
-/// its own; of one that is then empty, something else again.
+/// Rejects added tokens that are equal or empty after normalization: the library's choice between
+/// them depends on its internal order.
 void require_distinct(const tokenizer_parts& parts) {
   if (parts.normal.empty())
     return;
@@ -41,9 +41,9 @@ void require_distinct(const tokenizer_parts& parts) {
       continue;
     const auto content = normal.apply(one.content);
     if (content.empty())
-      throw input_error("the added token \"{}\" is empty once it is normalized", one.content);
+      throw input_error("the added token \"{}\" is empty after normalization", one.content);
     if (const auto [before, fresh] = seen.emplace(content, one.content); !fresh)
-      throw input_error("the added tokens \"{}\" and \"{}\" are the same once they are normalized",
+      throw input_error("the added tokens \"{}\" and \"{}\" are equal after normalization",
                         before->second,
                         one.content);
   }
@@ -65,7 +65,7 @@ std::int32_t id_of(const std::string& token, const tokenizer_parts& parts) {
   const auto& tokens = parts.vocabulary.tokens;
   const auto found = std::find(tokens.begin(), tokens.end(), token);
   if (token.empty() || found == tokens.end())
-    throw input_error("its vocabulary has no token \"{}\", which is to end documents", token);
+    throw input_error("its vocabulary has no token \"{}\" to end documents", token);
   return std::int32_t(found - tokens.begin());
 }
 
@@ -108,8 +108,8 @@ bool has_characters_of_bytes(const tokenizer_parts& parts) {
   });
 }
 
-/// An added token stands for its own characters, which are those of bytes only where the normalizer
-/// made them so.
+/// Decodes an added token to its own content. Only if the normalizer maps bytes to characters does
+/// its normalized content represent bytes.
 std::string decoded(const tokenizer_parts& parts,
                     const normalizer& normal,
                     const added_token& one) {
@@ -124,14 +124,14 @@ std::string decoded(const tokenizer_parts& parts,
 
 }  // namespace
 
-/// What one call of append needs.
+/// State of one call of append.
 struct pipeline_tokenizer::call {
   const pipeline_tokenizer& by;
   std::vector<std::int32_t>& ids;
   bool with_special;
   subword_worker& worker;
   word_splitter::worker words;
-  const char* front;  ///< of the whole text
+  const char* front;  ///< begin of the whole text
 
   call(const pipeline_tokenizer& t,
        std::vector<std::int32_t>& to,
@@ -219,8 +219,8 @@ void pipeline_tokenizer::append(std::string_view text,
 std::int32_t pipeline_tokenizer::end_of_document() const {
   if (!names_end_of_document())
     throw input_error(
-        "nothing says which token ends a document: the tokenizer.json has no \"{}\", and no "
-        "tokenizer_config.json with an \"eos_token\" lies beside it; put one there",
+        "no file names the token that ends a document: the tokenizer.json has no \"{}\", and there "
+        "is no tokenizer_config.json with an \"eos_token\" beside it; add one",
         end_of_document_text);
   return parts_.vocabulary.end_of_document;
 }
@@ -267,8 +267,7 @@ std::unique_ptr<const tokenizer> make_json_tokenizer(const std::filesystem::path
   auto end = named_end_of_document(path);
   if (!end) {
     const auto& added = parts.added;
-    if (std::ranges::any_of(added,
-                            [](const auto& x) { return x.content == end_of_document_text; }))
+    if (std::ranges::any_of(added, [](const auto& x) { return x.content == end_of_document_text; }))
       end = end_of_document_text;
   }
   try {

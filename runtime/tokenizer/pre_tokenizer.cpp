@@ -8,8 +8,8 @@
 namespace troupe::runtime {
 namespace {
 
-/// How many bytes a character that begins so has, and how many of them are there and valid. Table
-/// 3-7 of the Unicode standard.
+/// Size of the character that starts with a given byte, and how many of its bytes are present and
+/// valid. Table 3-7 of the Unicode Standard.
 struct beginning {
   std::size_t size, valid;
 };
@@ -31,7 +31,7 @@ beginning at_front(const unsigned char* at, std::size_t left) {
   return {size, valid};
 }
 
-/// Length of the character at `at`, 0 if it is not valid.
+/// Returns the length of the character at `at`, or 0 if it is invalid.
 std::size_t valid_character(const unsigned char* at, std::size_t left) {
   const auto found = at_front(at, left);
   return found.valid == found.size ? found.size : 0;

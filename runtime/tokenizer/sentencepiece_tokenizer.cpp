@@ -35,8 +35,8 @@ sentencepiece_tokenizer::sentencepiece_tokenizer(const std::filesystem::path& mo
   end_ = library_->eos_id();
   if (end_ < 0)
     throw input_error(
-        "cannot use '{}' as a model of SentencePiece: none of its symbols ends a sentence, so none "
-        "can end a document; train it with one",
+        "cannot use '{}' as a model of SentencePiece: it has no end-of-sentence symbol to end "
+        "documents; train it with one",
         model.string());
   std::vector<added_token> controls;
   for (std::int32_t id = 0; id < size_; ++id)

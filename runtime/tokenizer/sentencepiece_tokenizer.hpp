@@ -13,15 +13,15 @@ class SentencePieceProcessor;
 
 namespace troupe::runtime {
 
-/// A model of SentencePiece (Kudo and Richardson 2018, arXiv:1808.06226) by its own library: ids
-/// and texts are the library's. Bytes that are no valid UTF-8 become U+FFFD there.
+/// A SentencePiece model (Kudo and Richardson 2018, arXiv:1808.06226), run by the SentencePiece
+/// library. Ids and texts are the library's. Bytes that are not valid UTF-8 become U+FFFD.
 ///
-/// special_tokens::recognised finds the model's control symbols ("<s>", "</s>"), which the library
-/// itself takes for characters; what lies between them is a text by itself.
+/// With special_tokens::recognised it finds the model's control symbols ("<s>", "</s>") and encodes
+/// each text between them separately. The library alone treats them as plain text.
 class sentencepiece_tokenizer : public tokenizer {
  public:
-  /// `kind`: as in tokenizer_choice::type. Throws input_error for a file that the library refuses,
-  /// and where no symbol ends a sentence.
+  /// `kind`: a tokenizer_choice::type. Throws input_error if the library rejects the file or the
+  /// model has no end-of-sentence symbol.
   sentencepiece_tokenizer(const std::filesystem::path& model, std::string kind);
   ~sentencepiece_tokenizer() override;
 

@@ -1,4 +1,4 @@
-// What makes the ids of one word: what a tokenizer.json calls its model.
+// Subword models: encode one word. A tokenizer.json calls this part its model.
 
 #pragma once
 
@@ -15,21 +15,20 @@
 
 namespace troupe::runtime {
 
-/// The ids of words met lately. Direct-mapped: it never grows, and a word only ever displaces the
-/// one in its own slot. One thread at a time.
+/// Cache of the ids of recent words. It is direct-mapped and has a fixed size. Not thread-safe.
 class word_cache {
  public:
   static constexpr std::size_t words = 1 << 14;
-  static constexpr std::size_t longest = 48;  ///< bytes; longer words are made anew each time
+  static constexpr std::size_t longest = 48;  ///< in bytes; longer words are not cached
 
-  /// Appends the ids of `word`, which `make` appends to a vector where it is not known.
+  /// Appends the ids of `word`. On a miss, calls `make` to append them to a vector.
   template <class F>
   void append(std::string_view word, std::vector<std::int32_t>& ids, F&& make) {
     if (word.size() > longest)
       return make(ids);
     auto& known = known_[hash64(word) % words];
     if (known.word != word) {
-      known.word.clear();  // should the next line throw, an empty slot equals no word
+      known.word.clear();  // if make() throws, the slot must not match any word
       known.ids.clear();
       make(known.ids);
       known.word = word;
@@ -45,16 +44,16 @@ class word_cache {
   std::vector<known_word> known_ = std::vector<known_word>(words);
 };
 
-/// Room to work in for one thread at a time. Models add their own.
+/// Buffers for one thread; each model derives its own.
 struct subword_worker {
-  static constexpr std::size_t kept = 1 << 16;  ///< elements of a buffer between two calls
+  static constexpr std::size_t kept = 1 << 16;  ///< maximum elements a buffer keeps between calls
 
   virtual ~subword_worker() = default;
 
-  /// Frees what only a long word needed.
+  /// Frees buffers that grew for a long word.
   virtual void shed() {}
 
-  /// Frees the buffer where it has room for more than `kept`.
+  /// Frees the buffer if its capacity exceeds `kept`.
   template <class T>
   static void free_if_large(std::vector<T>& buffer) {
     if (buffer.capacity() > kept)
@@ -64,10 +63,10 @@ struct subword_worker {
   word_cache known;
 };
 
-/// Workers that wait for a caller. Any thread.
+/// Pool of idle workers. Thread-safe.
 class worker_pool {
  public:
-  /// A worker while somebody has it; goes back by itself, after an exception, too.
+  /// A worker in use; returns it to the pool on destruction.
   class lease {
    public:
     lease(worker_pool& from, std::unique_ptr<subword_worker> x)
@@ -107,7 +106,7 @@ class worker_pool {
     try {
       const std::lock_guard lock(guard_);
       idle_.push_back(std::move(x));
-    } catch (const std::bad_alloc&) {  // there is one the less
+    } catch (const std::bad_alloc&) {  // the pool then loses this worker
     }
   }
 
@@ -115,15 +114,15 @@ class worker_pool {
   std::vector<std::unique_ptr<subword_worker>> idle_;
 };
 
-/// Every const method may be called from several threads at once, each with its own worker.
+/// A trained subword model. Const methods are thread-safe if each thread uses its own worker.
 class subword_model {
  public:
   virtual ~subword_model() = default;
 
   virtual std::unique_ptr<subword_worker> make_worker() const = 0;
 
-  /// Appends the ids of a word that is not empty. Throws input_error when the word cannot be
-  /// encoded: a character that no token has, in a model without a token for what it does not know.
+  /// Appends the ids of a non-empty word. Throws input_error if a character has no token and the
+  /// model has no unknown token.
   virtual void append(std::string_view word,
                       std::vector<std::int32_t>& ids,
                       subword_worker& by) const = 0;

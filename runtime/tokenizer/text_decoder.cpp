@@ -42,7 +42,7 @@ void done(const byte_level_decoding&, decoded_tokens& all) {
   fuse(all);
 }
 
-/// Of "<0x41>".
+/// Parses "<0x41>".
 std::optional<char> byte_of(const std::string& token) {
   unsigned char byte = 0;
   if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')
@@ -51,7 +51,7 @@ std::optional<char> byte_of(const std::string& token) {
   return static_cast<char>(byte);
 }
 
-/// Neighbouring bytes are one token.
+/// Joins adjacent byte tokens.
 void done(const byte_fallback_decoding&, decoded_tokens& all) {
   decoded_tokens out;
   bool within_bytes = false;
@@ -104,13 +104,15 @@ void done(const suffix_decoding& step, decoded_tokens& all) {
     replace_all(all[i], step.suffix, i + 1 == all.size() ? "" : " ");
 }
 
-/// `most`: bytes of all tokens; else replacements of replacements would fill the memory.
+/// `most`: maximum size of all tokens in bytes. It bounds memory, because each replacement step can
+/// multiply the text.
 void replace_in(const replace_decoding& step, decoded_tokens& all, std::size_t most) {
   const normalizer by({replaced{step.what, step.by}});
   std::size_t total = 0;
   for (auto& one : all) {
     std::string out;
-    for (std::string_view left = one; !left.empty();) {  // bytes stand between what is valid
+    for (std::string_view left = one;
+         !left.empty();) {  // invalid bytes between valid stretches are copied
       const auto valid = valid_utf8_prefix(left);
       out += by.apply(left.substr(0, valid));
       left.remove_prefix(valid);
@@ -121,9 +123,8 @@ void replace_in(const replace_decoding& step, decoded_tokens& all, std::size_t m
     total += one.size();
     if (total > most)
       throw input_error(
-          "{} tokens have more than {} bytes when they are decoded: the tokenizer's decoder "
-          "replaces "
-          "what it has replaced",
+          "decoding {} tokens gives more than {} bytes: the tokenizer's decoder replaces its own "
+          "replacements",
           all.size(),
           most);
   }

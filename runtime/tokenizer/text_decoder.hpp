@@ -1,6 +1,5 @@
-// Tokens to text, as the decoder of a tokenizer.json says (Hugging Face's tokenizers, decoders,
-// version 0.23): each step makes new tokens of those that the one before left; then they are
-// joined.
+// Converts tokens to text, as the "decoder" of a tokenizer.json describes (Hugging Face's
+// tokenizers, decoders, version 0.23). Each step rewrites the list of tokens; the result is joined.
 
 #pragma once
 
@@ -14,25 +13,26 @@
 
 namespace troupe::runtime {
 
-/// Characters of byte_alphabet.hpp become bytes, in tokens that have no others.
+/// Maps characters of byte_alphabet.hpp to bytes, in tokens that consist of them.
 struct byte_level_decoding {};
 
-/// "<0x41>" becomes that byte.
+/// Maps "<0x41>" to that byte.
 struct byte_fallback_decoding {};
 
-/// Marks of a space become blanks, those of the first token nothing.
+/// Turns space marks into blanks; removes those of the first token.
 struct space_mark_decoding {
   std::string mark;
   bool first_removed = true;
 };
 
-/// A blank before each token, or no prefix where it has one; `tidy`: none before punctuation.
+/// Adds a blank before each token, or removes its prefix if it has one. `tidy` removes blanks
+/// before punctuation.
 struct word_piece_decoding {
   std::string prefix;
   bool tidy = true;
 };
 
-/// The suffix becomes a blank, that of the last token nothing.
+/// Turns the suffix into a blank; removes it from the last token.
 struct suffix_decoding {
   std::string suffix;
 };
@@ -42,16 +42,16 @@ struct replace_decoding {
   std::string by;
 };
 
-/// At most so many of a character at each end of a token go.
+/// Removes up to `left` and `right` occurrences of a character from the ends of a token.
 struct strip_decoding {
   std::string character;
   std::size_t left = 0, right = 0;
 };
 
-/// The tokens become one.
+/// Joins all tokens.
 struct fuse_decoding {};
 
-/// A blank between tokens: what happens where a file has no decoder.
+/// Adds a blank between tokens; used if the file has no decoder.
 struct blanks_between {};
 
 class text_decoder {
@@ -68,10 +68,10 @@ class text_decoder {
 
   explicit text_decoder(std::vector<step> steps) : steps_(std::move(steps)) {}
 
-  /// Any thread. Bytes that are no valid UTF-8 stay; the library puts U+FFFD.
+  /// Thread-safe. Keeps bytes that are not valid UTF-8; the library replaces them by U+FFFD.
   std::string decode(std::vector<std::string> tokens) const;
 
-  /// Each token means a text by itself, which `decode` joins.
+  /// True if each token decodes by itself, so that decode() only concatenates.
   bool by_token() const;
 
  private:

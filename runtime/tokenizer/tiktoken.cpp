@@ -14,9 +14,9 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::uint64_t most_tokens = 1 << 24;
-constexpr std::size_t longest_token = 1024;  // each is cut at every byte of it
+constexpr std::size_t longest_token = 1024;  // limits work: each token is split at every byte
 
-// What cuts a text, in the words of expression.hpp: `\z` is the end of the text.
+// Word patterns in the syntax of expression.hpp; `\z` is the end of the text.
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define UPPER R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
@@ -44,14 +44,14 @@ struct special {
 
 struct encoding {
   const char* name;
-  bool json;  ///< of the form that is JSON
+  bool json;  ///< format: JSON or lines
   const char* words;
-  std::int32_t tokens;  ///< of lines: ranks are below it
+  std::int32_t tokens;  ///< upper bound of ranks in a file of lines
   std::vector<special> specials;
   const char* end;
 };
 
-/// As Meta's tokenizer.py of the first release names them.
+/// The special tokens of the first release, from Meta's tokenizer.py.
 std::vector<special> llama3_specials() {
   std::vector<special> out;
   const auto add = [&out](const std::string& name) {
@@ -73,7 +73,8 @@ std::vector<special> llama3_specials() {
   return out;
 }
 
-/// As models/llama3/tokenizer.py of llama-models 0.3.0: of Llama 3.1 and later.
+/// The special tokens of Llama 3.1 and later, from models/llama3/tokenizer.py of llama-models
+/// 0.3.0.
 std::vector<special> llama3_1_specials() {
   std::vector<special> out;
   for (const auto* name : {"begin_of_text",
@@ -125,12 +126,13 @@ const encoding& encoding_of(const std::filesystem::path& file, const std::string
   throw input_error(
       "cannot use '{}': {}; its form {}, for which the pattern is {}",
       file.string(),
-      name.empty() ? "nothing says how it cuts a text" : "the pattern '" + name + "' is not for it",
+      name.empty() ? "no pattern is given to split a text"
+                   : "the pattern '" + name + "' is for the other form",
       json ? "is JSON" : "is lines of a token and its rank",
       json ? "v1 or v2" : "r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1");
 }
 
-/// Bytes by rank. Ranks that no token has are empty.
+/// Token bytes by rank; unused ranks are empty.
 using ranks = std::vector<std::string>;
 
 void put_rank(ranks& to, std::uint64_t rank, std::string bytes) {
@@ -142,7 +144,7 @@ void put_rank(ranks& to, std::uint64_t rank, std::string bytes) {
   if (rank >= to.size())
     to.resize(rank + 1);
   if (!to[rank].empty())
-    throw input_error("the rank {} is there twice", rank);
+    throw input_error("the rank {} occurs twice", rank);
   to[rank] = std::move(bytes);
 }
 
@@ -187,20 +189,20 @@ ranks read_json(const std::string& text, std::uint64_t wanted) {
   }
   if (out.size() < wanted)
     throw input_error(
-        "it has {} tokens where {} are wanted: choose the size of the vocabulary, which counts the "
-        "special tokens as well, so that it has as many",
+        "it has {} tokens, but {} are needed: choose a smaller vocabulary size, which counts the "
+        "special tokens as well",
         out.size(),
         wanted);
   return out;
 }
 
-/// All pairs of tokens that make a token, those of one token side by side: any of them is merged
-/// when the turn of its rank comes.
+/// Lists all pairs of tokens that form a token. Pairs with the same result are adjacent and share a
+/// rank.
 std::vector<bpe_merge> merges_of(const ranks& all, std::int32_t first_id) {
   std::unordered_map<std::string_view, std::int32_t> ids;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (!all[rank].empty() && !ids.emplace(all[rank], first_id + std::int32_t(rank)).second)
-      throw input_error("the token of rank {} is there twice", rank);
+      throw input_error("the token of rank {} occurs twice", rank);
   std::vector<bpe_merge> out;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string_view token = all[rank];
@@ -245,7 +247,7 @@ void add_special(const special& one, tokenizer_parts& to) {
   auto& tokens = to.vocabulary.tokens;
   const auto id = std::size_t(one.id);
   if (id < tokens.size() && !tokens[id].empty())
-    throw input_error("the id {} of {} is that of another token", one.id, one.content);
+    throw input_error("the id {} of {} belongs to another token", one.id, one.content);
   tokens.resize(std::max(tokens.size(), id + 1));
   tokens[id] = one.content;
   to.added.push_back({.id = one.id, .content = one.content, .special = true});
@@ -259,10 +261,11 @@ tiktoken_parts of_json(const std::filesystem::path& file,
   const auto& of = encoding_of(file, choice.pattern.empty() ? "v2" : choice.pattern, true);
   const auto specials = choice.special_tokens;
   if (specials < std::int32_t(named.size()) || specials >= choice.vocabulary_size)
-    throw input_error("{} special tokens are no number from {} to {}, less than the vocabulary",
-                      specials,
-                      named.size(),
-                      choice.vocabulary_size - 1);
+    throw input_error(
+        "{} special tokens are out of range: give {} to {}, less than the size of the vocabulary",
+        specials,
+        named.size(),
+        choice.vocabulary_size - 1);
   const auto all = read_json(text, std::uint64_t(choice.vocabulary_size - specials));
   tiktoken_parts out{parts_of(all, specials, of), of.end};
   for (std::int32_t id = 0; id < specials; ++id)

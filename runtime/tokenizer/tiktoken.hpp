@@ -1,6 +1,6 @@
-// Files of tiktoken: tokens by rank. Two forms: lines of a token in base64, a space and its rank,
-// as OpenAI's and Llama 3's are; and a JSON list of {"rank", "token_bytes", "token_str"}, as
-// Megatron-LM's TikTokenizer has it.
+// Reads tiktoken files: tokens by rank. There are two forms. OpenAI and Llama 3 use lines of a
+// base64 token, a space and its rank. Megatron-LM's TikTokenizer uses a JSON list of {"rank",
+// "token_bytes", "token_str"}.
 
 #pragma once
 
@@ -14,11 +14,11 @@
 namespace troupe::runtime {
 
 struct tiktoken_choice {
-  /// Of lines: r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1. Of JSON: v1 or
+  /// For lines: r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1. For JSON: v1 or
   /// v2.
   std::string pattern;
-  std::int32_t special_tokens = 1000;      ///< JSON: ids before the first rank
-  std::int32_t vocabulary_size = 1 << 17;  ///< JSON: special tokens and the first ranks
+  std::int32_t special_tokens = 1000;      ///< JSON only: number of ids before the first rank
+  std::int32_t vocabulary_size = 1 << 17;  ///< JSON only: special tokens plus ranks to use
 };
 
 struct tiktoken_parts {
@@ -26,12 +26,11 @@ struct tiktoken_parts {
   std::string end_of_document;
 };
 
-/// Throws input_error that names the file, the line or element and what is wrong with it, and for a
-/// pattern that is unknown or of the other form.
+/// Throws input_error with the file, the line or element, and the cause, and for a pattern that is
+/// unknown or of the other form.
 tiktoken_parts load_tiktoken(const std::filesystem::path& file, const tiktoken_choice& choice);
 
-/// What the name of a file says: "cl100k_base.tiktoken" is cut as cl100k_base says. Empty where it
-/// says nothing.
+/// Infers the pattern from the file name, as in "cl100k_base.tiktoken". Empty if unknown.
 std::string tiktoken_pattern_of(const std::filesystem::path& file);
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// Tokens to ids.
+// Maps tokens to ids.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe::runtime {
 
 class token_map {
  public:
-  /// False, and nothing changes, where there is one of that name.
+  /// Returns false and changes nothing if the token exists.
   bool add(std::string token, std::int32_t id) { return ids_.emplace(std::move(token), id).second; }
 
   std::optional<std::int32_t> find(std::string_view token) const {
@@ -35,12 +35,12 @@ class token_map {
   std::unordered_map<std::string, std::int32_t, hash, std::equal_to<>> ids_;
 };
 
-/// Of each byte its token "<0x00>" ... "<0xFF>", by which SentencePiece's models write characters
-/// that they do not know; -1 where there is none.
+/// The ids of the byte tokens "<0x00>" ... "<0xFF>", which SentencePiece models use for unknown
+/// characters; -1 if missing.
 struct byte_tokens {
   explicit byte_tokens(const token_map& all);
 
-  /// Appends the token of each byte; false, and nothing, where one has none.
+  /// Appends the token of each byte. Returns false and appends nothing if one is missing.
   bool append(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   std::int32_t of[256];

@@ -33,13 +33,13 @@ bool is_there(const fs::path& file) {
   return fs::exists(file, failure);
 }
 
-/// A JSON object beside a tokenizer; empty where there is none.
+/// Reads a JSON object beside a tokenizer; empty if the file does not exist.
 nlohmann::json beside(const fs::path& file) {
   if (!is_there(file))
     return nlohmann::json::object();
   const auto content = json_value_or_discarded(read_text(file));
   if (!content.is_object())
-    throw input_error("cannot use '{}': it is no JSON object; was it downloaded whole?",
+    throw input_error("cannot use '{}': it is not a JSON object; was it downloaded whole?",
                       file.string());
   return content;
 }
@@ -57,14 +57,15 @@ std::string text_of(const nlohmann::json& from, const char* key) {
       why);
 }
 
-/// vocab.json and merges.txt do not say how a text is cut into words; what lies beside them may.
+/// vocab.json and merges.txt do not define how a text is split into words, so the files beside them
+/// must not contradict GPT-2's rule.
 void require_gpt2_words(const fs::path& folder) {
   const auto of = [&](const std::string& what) {
     refuse_folder(
         folder,
-        fmt::format("it is {}, which need not cut texts into words as GPT-2 does, and its "
-                    "vocab.json does not say how (if GPT-2's cut is right, name both "
-                    "files by `tokenizer.vocab_file` and `tokenizer.merge_file`)",
+        fmt::format("it is {}, which may split texts into words differently from GPT-2, and its "
+                    "vocab.json does not define how (if GPT-2's rule is right, give both files "
+                    "with `tokenizer.vocab_file` and `tokenizer.merge_file`)",
                     what));
   };
   const auto tokenizer = beside(folder / "tokenizer_config.json");
@@ -81,8 +82,8 @@ void require_gpt2_words(const fs::path& folder) {
     of("one with an added_tokens.json");
 }
 
-/// The pattern of a Llama 3. Version 3.1 and later have other special tokens and stretched
-/// positions, which config.json or Meta's params.json tell.
+/// Returns the pattern of a Llama 3. Version 3.1 and later have other special tokens and scaled
+/// RoPE, as config.json or Meta's params.json shows.
 const char* llama3_pattern(const fs::path& folder) {
   const auto config = beside(folder / "config.json"), meta = beside(folder / "params.json");
   const auto stretched = [&](const char* key) {
@@ -95,7 +96,7 @@ const char* llama3_pattern(const fs::path& folder) {
   return later ? "llama3.1" : "llama3";
 }
 
-/// Of SentencePiece, or a list of tiktoken as Llama 3's: lines of base64 and a rank.
+/// A tokenizer.model is a SentencePiece model or, in Llama 3, a tiktoken file.
 tokenizer_choice of_model(const fs::path& folder, const fs::path& file) {
   if (is_there(folder / "added_tokens.json"))
     refuse_folder(folder, "its added_tokens.json has tokens that its tokenizer.model does not");
@@ -108,7 +109,7 @@ tokenizer_choice of_model(const fs::path& folder, const fs::path& file) {
                                == space;
   if (!is_lines)
     return {.type = "SentencePieceTokenizer", .model = file};
-  // Its pattern is not in it. Llama 3 alone names such a file so.
+  // The file does not name its pattern, but only Llama 3 uses this file name.
   return {.type = "TikTokenizer", .model = file, .pattern = llama3_pattern(folder)};
 }
 

@@ -13,9 +13,10 @@ namespace {
 
 using json = nlohmann::json;
 
-/// Whether each merge comes after those that make its parts: then merge_order is of no account.
+/// True if each merge comes after the merges that form its parts. All merge_order values then give
+/// the same ids.
 bool in_order_of_training(const std::vector<bpe_merge>& merges) {
-  std::unordered_map<std::int32_t, std::size_t> made;  // tokens, and the last merge that makes one
+  std::unordered_map<std::int32_t, std::size_t> made;  // by token: the last merge that forms it
   for (std::size_t rank = 0; rank < merges.size(); ++rank)
     made[merges[rank].result] = rank;
   for (std::size_t rank = 0; rank < merges.size(); ++rank)
@@ -33,8 +34,8 @@ bool cuts_as_gpt2(const json_part& file, const tokenizer_parts& x) {
          && !pre->flag("add_prefix_space", true) && pre->flag("use_regex", true);
 }
 
-/// Whether the library's own reading depends on what a normalizer took from the front, which is not
-/// known here.
+/// True if the result depends on whether a normalizer changed the start of a text, which only the
+/// library tracks.
 bool front_is_unknown(const tokenizer_parts& x) {
   const auto keeps = [](const normalizer::step& step) {
     return std::holds_alternative<unicode_form>(step) || std::holds_alternative<lowercase>(step)
@@ -51,7 +52,7 @@ bool front_is_unknown(const tokenizer_parts& x) {
 json parsed(const std::filesystem::path& file) {
   try {
     const auto text = read_text(file);
-    if (json_depth(text) > deepest_json)  // what walks over it calls itself
+    if (json_depth(text) > deepest_json)  // readers of the content are recursive
       throw input_error(
           "cannot use '{}': its brackets are more than {} deep", file.string(), deepest_json);
     return json_value(text);
@@ -62,7 +63,7 @@ json parsed(const std::filesystem::path& file) {
   }
 }
 
-/// A setting of tokenizer_config.json, and the field of a part of tokenizer.json that it overrides.
+/// A setting of tokenizer_config.json and the tokenizer.json field that it overrides.
 struct overriding {
   const char* setting;
   const char* type;
@@ -86,8 +87,8 @@ void override_field(json& part, const overriding& by, const json& value) {
         override_field(one, by, value);
 }
 
-/// As transformers 5.24, whose classes for one model build these parts anew, with the settings of
-/// tokenizer_config.json. Its generic classes take them from tokenizer.json.
+/// Follows transformers 5.24. Its model-specific classes rebuild these parts with the settings of
+/// tokenizer_config.json. Its generic classes use tokenizer.json unchanged.
 void apply_configuration(const std::filesystem::path& path, json& content) {
   const auto beside = path.parent_path() / "tokenizer_config.json";
   std::error_code failure;
@@ -137,9 +138,8 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
   if (front_is_unknown(out))
     file.at("pre_tokenizer")
         .refuse(
-            "\"prepend_scheme\" is \"first\" behind a normalizer that may take what a text begins "
-            "with: not "
-            "supported");
+            "\"prepend_scheme\" is \"first\" after a normalizer that may remove the start of a "
+            "text: not supported");
   if (const auto added = file.maybe("added_tokens"))
     read_added(*added, out);
   if (const auto decoder = file.maybe("decoder"))
@@ -156,7 +156,7 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
 std::optional<std::string> end_of_document_in(const std::filesystem::path& file) {
   const auto content = parsed(file);
   const json_part all{content, fmt::format("cannot use '{}'", file.string())};
-  for (const auto* key : {"eos_token", "sep_token"})  // BERT has only the second
+  for (const auto* key : {"eos_token", "sep_token"})  // BERT has only sep_token
     if (const auto end = all.maybe(key))
       return end->value.is_object() ? end->at("content").text() : end->text();
   return std::nullopt;

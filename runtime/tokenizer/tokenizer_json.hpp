@@ -1,5 +1,5 @@
-// The file tokenizer.json of Hugging Face's tokenizers. docs/formats/tokenizer.md says what of it
-// is supported.
+// Reads a tokenizer.json of Hugging Face's tokenizers. docs/formats/tokenizer.md lists what is
+// supported.
 
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace troupe::runtime {
 
-/// Throws input_error that names the file, the part and what is wrong with it or not supported.
+/// Throws input_error with the file, the part and the error or unsupported feature.
 tokenizer_parts load_tokenizer_json(const std::filesystem::path& file);
 
-/// The files beside a tokenizer.json that may name the token that ends a document.
+/// Files beside a tokenizer.json that may name the end-of-document token.
 inline constexpr std::array naming_end_of_document{"tokenizer_config.json",
                                                    "special_tokens_map.json"};
 
-/// The token that one of them names: its eos_token, or else its sep_token. Nothing where it has
-/// none. Throws input_error for a file that cannot be read or is not what it should be.
+/// Returns the eos_token of such a file, else its sep_token, else nothing. Throws input_error if
+/// the file is unreadable or malformed.
 std::optional<std::string> end_of_document_in(const std::filesystem::path& file);
 
-/// That of the first of these files beside `file` that has one. Nothing where none has. Throws as
-/// end_of_document_in.
+/// Returns the token of the first of these files beside `file` that names one, else nothing. Throws
+/// as end_of_document_in does.
 std::optional<std::string> named_end_of_document(const std::filesystem::path& file);
 
 }  // namespace troupe::runtime

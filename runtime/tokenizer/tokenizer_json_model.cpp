@@ -12,17 +12,17 @@
 namespace troupe::runtime {
 namespace {
 
-/// Ids that no token has, at most: memory is taken for each.
+/// Limits unused ids, because each takes memory.
 constexpr std::size_t most_missing_ids = 1 << 16;
-/// In bytes: each place of a text is compared with them.
+/// In bytes. Limits the work per position of a text.
 constexpr std::size_t longest_added_token = 4096;
 constexpr std::size_t longest_piece = 1024;
 
-/// Of one of so many tokens.
+/// Reads an id and checks its range for a given number of tokens.
 std::int32_t id_of(const json_part& from, std::size_t tokens) {
   if (!from.value.is_number_unsigned()
       || from.value.get<std::uint64_t>() >= tokens + most_missing_ids)
-    from.refuse(fmt::format("the id {} is no whole number from 0 to {}, for {} tokens",
+    from.refuse(fmt::format("the id {} is not a whole number from 0 to {}, for {} tokens",
                             from.shown(),
                             tokens + most_missing_ids - 1,
                             tokens));
@@ -37,7 +37,7 @@ void put(std::vector<std::string>& tokens, std::int32_t id, const std::string& t
 
 void read_tokens(const json_part& vocab, tokenizer_parts& to) {
   if (!vocab.value.is_object())
-    vocab.refuse("it is no object of token: id");
+    vocab.refuse("it is not an object of token: id");
   auto& tokens = to.vocabulary.tokens;
   std::unordered_set<std::int32_t> taken;
   for (const auto& [token, value] : vocab.value.items()) {
@@ -54,7 +54,7 @@ void read_tokens(const json_part& vocab, tokenizer_parts& to) {
   }
 }
 
-/// "left right", or since 2024 ["left", "right"].
+/// Reads a merge: "left right", or since 2024 ["left", "right"].
 std::pair<std::string, std::string> pair_of(const json_part& merge) {
   if (merge.value.is_array() && merge.value.size() == 2) {
     const auto both = merge.elements();
@@ -68,10 +68,10 @@ std::pair<std::string, std::string> pair_of(const json_part& merge) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-/// Of a pair that is listed twice the last place counts.
+/// If a pair is listed twice, the last place counts.
 void read_merges(const json_part& merges, const std::string& prefix, tokenizer_parts& to) {
   std::vector<std::optional<bpe_merge>> all;
-  std::unordered_map<std::uint64_t, std::size_t> last;  // by pair: which of several counts
+  std::unordered_map<std::uint64_t, std::size_t> last;  // by pair: index of its last merge
   for (const auto& merge : merges.elements()) {
     if (merge.value.is_string() && all.empty() && merge.text().starts_with("#version"))
       continue;
@@ -140,7 +140,7 @@ void read_bpe(const json_part& model, bool on_bytes, tokenizer_parts& to) {
   to.model = std::move(settings);
 }
 
-/// The nearest double.
+/// Returns the double nearest to 10^exponent.
 double power_of_ten(int exponent) {
   const auto text = fmt::format("1e{}", exponent);
   double out = 0;
@@ -148,8 +148,8 @@ double power_of_ten(int exponent) {
   return out;
 }
 
-/// A score as the library has it: it divides the digits by a power of ten, which may miss the
-/// nearest double by a step, and which of two equally good cuts is taken hangs on that.
+/// Rounds a score as the library does. It divides the digits by a power of ten, which may miss the
+/// nearest double by one step. That step decides between equally good segmentations.
 double as_read_by_the_library(double score) {
   if (!std::isfinite(score))
     return score;
@@ -194,14 +194,14 @@ void read_unigram(const json_part& model, tokenizer_parts& to) {
   for (const auto& one : vocab.elements()) {
     const auto pair = one.elements();
     if (pair.size() != 2)
-      one.refuse("it is no piece and its score");
+      one.refuse("it is not a piece and its score");
     pieces.push_back(pair[0].text());
     require_short(pieces.back(), vocab);
     settings.scores.push_back(as_read_by_the_library(pair[1].number()));
   }
   if (pieces.empty())
     vocab.refuse("it has no pieces");
-  for (auto id = pieces.size(); id-- > 0;)  // of equal ones the last counts
+  for (auto id = pieces.size(); id-- > 0;)  // of equal pieces the last one counts
     to.own.add(pieces[id], std::int32_t(id));
   if (const auto unknown = model.maybe("unk_id"))
     settings.unknown = std::int32_t(unknown->whole(pieces.size() - 1));
@@ -220,7 +220,7 @@ void read_word_piece(const json_part& model, tokenizer_parts& to) {
       .longest_word = std::size_t(model.at("max_input_chars_per_word").whole(1 << 20))};
 }
 
-/// As many as the library counts: those of a unigram model with equal ones.
+/// Counts tokens as the library does: in a unigram model, duplicates count.
 std::size_t own_tokens(const tokenizer_parts& x) {
   const auto* const pieces = std::get_if<unigram_settings>(&x.model);
   return pieces ? pieces->scores.size() : x.own.size();
@@ -229,7 +229,7 @@ std::size_t own_tokens(const tokenizer_parts& x) {
 }  // namespace
 
 void read_model(const json_part& model, bool on_bytes, tokenizer_parts& to) {
-  const auto type = model.text("type", "BPE");  // files before 2020 name none
+  const auto type = model.text("type", "BPE");  // files before 2020 have no type
   if (type == "BPE")
     return read_bpe(model, on_bytes, to);
   if (type == "Unigram")
@@ -243,8 +243,8 @@ void read_model(const json_part& model, bool on_bytes, tokenizer_parts& to) {
   to.model = word_level_parts{unknown_of(model, to)};
 }
 
-/// Hugging Face's library gives ids itself: that of the vocabulary, or else the next one; a file
-/// that says otherwise is read in two ways.
+/// The library ignores the ids in the file: it uses the id of the vocabulary or else the next free
+/// one. A file with other ids is rejected, because programs would read it differently.
 void read_added(const json_part& from, tokenizer_parts& to) {
   auto& tokens = to.vocabulary.tokens;
   const auto vocabulary = own_tokens(to);
@@ -264,7 +264,7 @@ void read_added(const json_part& from, tokenizer_parts& to) {
                      : fmt::format("its content has more than {} bytes", longest_added_token));
     const auto shown = token.content.substr(0, 80);
     if (!seen.insert(token.content).second)
-      one.refuse(fmt::format("\"{}\" is there twice", shown));
+      one.refuse(fmt::format("\"{}\" occurs twice", shown));
     const auto found = to.own.find(token.content);
     const auto expected = found.value_or(next);
     if (token.id != expected)
@@ -274,7 +274,7 @@ void read_added(const json_part& from, tokenizer_parts& to) {
                       token.id,
                       expected));
     if (!found && std::size_t(token.id) < tokens.size() && !tokens[std::size_t(token.id)].empty())
-      one.refuse(fmt::format("the id {} of \"{}\" is that of \"{}\"",
+      one.refuse(fmt::format("the id {} of \"{}\" belongs to \"{}\"",
                              token.id,
                              shown,
                              tokens[std::size_t(token.id)].substr(0, 80)));

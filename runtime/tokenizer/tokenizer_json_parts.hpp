@@ -1,5 +1,5 @@
-// The parts of a tokenizer.json, each read by itself. Each function throws input_error that names
-// the part and what of it is wrong or not supported.
+// Readers for the parts of a tokenizer.json. Each function throws input_error with the part and the
+// error or unsupported feature.
 
 #pragma once
 
@@ -8,28 +8,28 @@
 
 namespace troupe::runtime {
 
-/// Ids are below it: memory is taken for each.
+/// Upper bound of ids, because each takes memory.
 inline constexpr std::uint64_t most_token_ids = 1 << 28;
 
-/// json_depth of a file, at most: enough for any.
+/// Maximum json_depth of a file; above that of any real file.
 inline constexpr int deepest_json = 64;
 
 void add_normalizer(const json_part& from, std::vector<normalizer::step>& to);
 
-/// Of "pre_tokenizer".
+/// Reads "pre_tokenizer".
 void add_rules(const json_part& from, std::vector<word_splitter::rule>& to);
 
-/// Of "decoder".
+/// Reads "decoder".
 void add_decoding(const json_part& from, std::vector<text_decoder::step>& to);
 
-/// Of "post_processor": what it puts around a text by itself.
+/// Reads "post_processor": the tokens around a single text.
 text_frame frame_of(const json_part& from);
 
-/// Of "model": vocabulary, merges and settings. `on_bytes`: words are in characters of
-/// byte_alphabet.hpp; a BPE that has all of them is then one on bytes.
+/// Reads "model": vocabulary, merges and settings. `on_bytes`: words consist of characters of
+/// byte_alphabet.hpp. A BPE that has all of these characters is then byte-level.
 void read_model(const json_part& from, bool on_bytes, tokenizer_parts& to);
 
-/// Of "added_tokens", after the model.
+/// Reads "added_tokens"; call it after read_model.
 void read_added(const json_part& from, tokenizer_parts& to);
 
 }  // namespace troupe::runtime

@@ -8,7 +8,8 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::size_t most_parts = 100;  // of a Sequence: each rule calls the next
+constexpr std::size_t most_parts
+    = 100;  // length limit of a Sequence, because rules call each other recursively
 
 expression expression_of(const json_part& pattern) {
   try {
@@ -62,7 +63,7 @@ void add_bert(const json_part& from, std::vector<normalizer::step>& to) {
     to.emplace_back(lowercase());
 }
 
-/// Those without settings.
+/// Returns a normalizer that has no settings.
 std::optional<normalizer::step> plain_normalizer(const std::string& type) {
   static const std::pair<const char*, normalizer::step> all[]
       = {{"NFC", unicode_form::nfc},
@@ -88,7 +89,7 @@ std::string one_character(const json_part& from) {
 
 void add_metaspace(const json_part& from, std::vector<word_splitter::rule>& to) {
   const auto mark = one_character(from.at("replacement"));
-  // Before version 0.15 there was only add_prefix_space.
+  // Versions before 0.15 have only add_prefix_space.
   const auto scheme
       = from.text("prepend_scheme", from.flag("add_prefix_space", true) ? "always" : "never");
   static const std::pair<const char*, space_marks::before> names[]
@@ -120,7 +121,7 @@ text_frame around(const json_part& from) {
   const auto id = [&](const char* key) {
     const auto pair = from.at(key).elements();
     if (pair.size() != 2)
-      from.at(key).refuse("it is no token and its id");
+      from.at(key).refuse("it is not a token and its id");
     return std::int32_t(pair[1].whole(most_token_ids - 1));
   };
   return {{id("cls")}, {id("sep")}};
@@ -133,7 +134,7 @@ text_frame by_template(const json_part& from) {
   for (const auto& piece : from.at("single").elements()) {
     if (const auto sequence = piece.maybe("Sequence")) {
       if (text || sequence->at("id").text() != "A")
-        piece.refuse(text ? "the text stands there twice" : "it is not the text A");
+        piece.refuse(text ? "the text occurs twice" : "it is not the text A");
       text = true;
       continue;
     }
@@ -277,7 +278,7 @@ text_frame frame_of(const json_part& from) {
     if (next.before.empty() && next.after.empty())
       continue;
     if (!out.before.empty() || !out.after.empty())
-      one.refuse("it is the second that puts tokens around a text: not supported");
+      one.refuse("it is the second processor that adds tokens around a text: not supported");
     out = std::move(next);
   }
   return out;

@@ -5,7 +5,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// A text with its length, so that two in a row are not one.
+/// Adds the length, so that adjacent texts cannot be confused.
 std::string counted(const std::string& text) {
   return fmt::format("{} {}", text.size(), text);
 }

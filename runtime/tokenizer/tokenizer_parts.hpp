@@ -1,5 +1,4 @@
-// All that makes ids of a text and a text of ids, whichever file said it: what pipeline_tokenizer
-// puts one behind the other.
+// The parts of a pipeline_tokenizer, independent of the file format they come from.
 
 #pragma once
 
@@ -20,9 +19,9 @@
 
 namespace troupe::runtime {
 
-/// Words are bytes, each of which is a token.
+/// Byte-level BPE: every byte has a token.
 struct byte_bpe_parts {
-  std::vector<std::int32_t> whole_words;  ///< tokens that a word becomes at once: "ignore_merges"
+  std::vector<std::int32_t> whole_words;  ///< words that skip the merges: "ignore_merges"
   merge_order order = merge_order::one_by_one;
 };
 
@@ -34,10 +33,10 @@ struct tokenizer_parts {
   std::vector<added_token> added;
   std::vector<normalizer::step> normal;
   std::vector<word_splitter::rule> rules;
-  /// Tokens by id as the file writes them, added ones as they are. Ids that no token has are empty.
-  /// Merges of BPEs; `byte_ids` of byte_bpe_parts. `end_of_document` is not set.
+  /// Tokens by id as written in the file, added tokens unchanged; unused ids are empty. `merges` is
+  /// set for BPEs, `byte_ids` for byte_bpe_parts. `end_of_document` is not set.
   bpe_vocabulary vocabulary;
-  token_map own;  ///< tokens of the model, without those that were only added
+  token_map own;  ///< tokens of the model, without those that are only added
   std::variant<byte_bpe_parts,
                piece_bpe_settings,
                unigram_settings,
@@ -46,15 +45,15 @@ struct tokenizer_parts {
       model;
   std::vector<text_decoder::step> decoding;
   text_frame frame;
-  bool cut_as_gpt2 = false;  ///< cuts and merges as GPT-2 does
+  bool cut_as_gpt2 = false;  ///< splits and merges as GPT-2 does
 };
 
-/// Cuts and merges as GPT-2 does, and adds nothing but "<|endoftext|>" or nothing at all: what
-/// bpe_tokenizer does as well.
+/// True if bpe_tokenizer gives the same ids: it splits and merges as GPT-2 does and adds at most
+/// "<|endoftext|>".
 bool does_as_gpt2(const tokenizer_parts& x);
 
-/// Everything that decides about ids but the tokens and the merges, a line each: what a file leaves
-/// to its defaults does not matter.
+/// Canonical text of everything that affects ids, except tokens and merges, one line each. Explicit
+/// default values do not change it.
 std::string configuration_of(const tokenizer_parts& x);
 
 }  // namespace troupe::runtime

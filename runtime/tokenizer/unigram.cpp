@@ -10,10 +10,10 @@
 namespace troupe::runtime {
 namespace {
 
-/// An unknown character costs so much more than the rarest piece.
+/// The score of an unknown character is this much below the lowest score.
 constexpr double unknown_penalty = 10;
 
-/// The last id of each piece.
+/// Maps each piece to its last id.
 token_map ids_of(const std::vector<std::string>& pieces) {
   token_map out;
   for (auto id = pieces.size(); id-- > 0;)
@@ -26,7 +26,7 @@ token_map ids_of(const std::vector<std::string>& pieces) {
 struct unigram::worker : subword_worker {
   struct best {
     double score = 0;
-    std::size_t from = none;  ///< where the last piece begins
+    std::size_t from = none;  ///< start of the last piece
     std::int32_t id = 0;
 
     static constexpr auto none = std::numeric_limits<std::size_t>::max();
@@ -43,7 +43,7 @@ unigram::unigram(const std::vector<std::string>& pieces, unigram_settings settin
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     if (!std::isfinite(settings_.scores[id]))
-      throw input_error("the score of piece {} is no number", id);
+      throw input_error("the score of piece {} is not a finite number", id);
     lowest = std::min(lowest, settings_.scores[id]);
   }
   unknown_score_ = lowest - unknown_penalty;
@@ -56,7 +56,7 @@ void unigram::make_trie(const std::vector<std::string>& pieces) {
     if (!piece.empty())
       sorted.emplace_back(piece, id);
   std::sort(sorted.begin(), sorted.end());
-  // A node stands for the pieces [first, last), which share their first `depth` bytes.
+  // A node represents the pieces [first, last), which share their first `depth` bytes.
   struct range {
     std::size_t first, last, depth;
     std::uint32_t node;
@@ -104,7 +104,7 @@ void unigram::append(std::string_view word,
   });
 }
 
-/// Viterbi's algorithm, from left to right over the places where a character begins.
+/// Viterbi search from left to right over the character boundaries.
 void unigram::find_best(std::string_view word, worker& by) const {
   auto& ends_at = by.ends_at;
   ends_at.assign(word.size() + 1, {});
@@ -131,7 +131,7 @@ void unigram::find_best(std::string_view word, worker& by) const {
     if (!has_single) {
       if (!settings_.unknown)
         throw input_error(
-            "cannot encode '{}': no piece has it, and the tokenizer has none for what is unknown",
+            "cannot encode '{}': no piece has it, and the tokenizer has no unknown token",
             word.substr(at, after - at));
       offer(after, unknown_score_, *settings_.unknown);
     }
@@ -148,7 +148,7 @@ void unigram::append_unknown(std::string_view text, std::vector<std::int32_t>& i
 
 void unigram::append_new(std::string_view word, std::vector<std::int32_t>& ids, worker& by) const {
   find_best(word, by);
-  // The path backwards is turned into one forwards: `from` of a place becomes where the next ends.
+  // Reverses the path: `from` at a position becomes the end of the next piece.
   std::size_t next = worker::best::none;
   for (auto end = word.size();;) {
     const auto from = end == 0 ? 0 : by.ends_at[end].from;

@@ -1,5 +1,5 @@
-// The unigram language model (Kudo 2018, arXiv:1804.10959): of all ways to cut a word into pieces,
-// the most probable.
+// The unigram language model (Kudo 2018, arXiv:1804.10959): finds the most probable segmentation of
+// a word into pieces.
 
 #pragma once
 
@@ -11,16 +11,18 @@
 namespace troupe::runtime {
 
 struct unigram_settings {
-  std::vector<double> scores;           ///< by id: logarithms of probabilities
-  std::optional<std::int32_t> unknown;  ///< what characters become that no piece has
-  bool byte_fallback = false;           ///< they become the tokens of their bytes, if all have one
+  std::vector<double> scores;           ///< by id: log probabilities
+  std::optional<std::int32_t> unknown;  ///< token of characters that no piece has
+  bool byte_fallback
+      = false;  ///< unknown characters become byte tokens, if all their bytes have one
 };
 
-/// Ids as Hugging Face's tokenizers give them (models::unigram, version 0.23): scores are added in
-/// double precision from left to right; of equal ones the one whose last piece begins first counts.
+/// Ids equal those of Hugging Face's tokenizers (models::unigram, version 0.23). Scores are added
+/// in double precision from left to right. A tie goes to the segmentation with the longest last
+/// piece.
 class unigram : public subword_model {
  public:
-  /// Throws input_error where there is no piece, a score is no number, or pieces are too many.
+  /// Throws input_error if there are no pieces or too many, or a score is not finite.
   unigram(const std::vector<std::string>& pieces, unigram_settings settings);
 
   std::unique_ptr<subword_worker> make_worker() const override;
@@ -29,9 +31,9 @@ class unigram : public subword_model {
               subword_worker& by) const override;
 
  private:
-  struct node {  ///< of a trie over bytes
+  struct node {  ///< node of a trie over bytes
     std::uint32_t first_edge = 0;
-    std::int32_t id = -1;  ///< of the piece that ends here
+    std::int32_t id = -1;  ///< id of the piece that ends here
     std::uint16_t edges = 0;
   };
   struct worker;
@@ -47,7 +49,8 @@ class unigram : public subword_model {
   byte_tokens bytes_;
   double unknown_score_ = 0;
   std::vector<node> nodes_;
-  std::vector<std::pair<unsigned char, std::uint32_t>> edges_;  ///< byte and node, by node, sorted
+  std::vector<std::pair<unsigned char, std::uint32_t>>
+      edges_;  ///< (byte, child node), grouped by parent, sorted by byte
 };
 
 }  // namespace troupe::runtime

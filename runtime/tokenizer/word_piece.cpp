@@ -14,7 +14,7 @@ bool within_character(char byte) {
 std::int32_t required(std::optional<std::int32_t> unknown, std::string_view word) {
   if (!unknown)
     throw input_error(
-        "cannot encode '{}': the vocabulary does not have it, nor a token for what is unknown",
+        "cannot encode '{}': the vocabulary does not have it and has no unknown token",
         word.substr(0, 80));
   return *unknown;
 }

@@ -1,4 +1,4 @@
-// WordPiece (Wu et al. 2016, arXiv:1609.08144, as BERT has it), and tokens that are whole words.
+// WordPiece as in BERT (Wu et al. 2016, arXiv:1609.08144), and whole-word tokens.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 namespace troupe::runtime {
 
 struct word_piece_settings {
-  std::optional<std::int32_t> unknown;  ///< what a word becomes that its pieces do not cover
-  std::string prefix = "##";            ///< of each piece but a word's first
-  std::size_t longest_word = 100;       ///< in characters; longer ones are unknown
+  std::optional<std::int32_t> unknown;  ///< token of words that the pieces do not cover
+  std::string prefix = "##";            ///< before each piece except the first of a word
+  std::size_t longest_word = 100;       ///< in characters; longer words are unknown
 };
 
-/// The longest piece that begins a word, then the longest that goes on with it, to its end.
+/// Splits a word greedily: repeatedly takes the longest matching piece.
 class word_piece : public subword_model {
  public:
   word_piece(token_map tokens, word_piece_settings settings);
@@ -31,10 +31,10 @@ class word_piece : public subword_model {
 
   token_map tokens_;
   word_piece_settings settings_;
-  std::size_t longest_ = 0;  ///< piece, in bytes
+  std::size_t longest_ = 0;  ///< longest piece, in bytes
 };
 
-/// A word is a token, or unknown.
+/// Maps whole words to tokens.
 class word_level : public subword_model {
  public:
   word_level(token_map tokens, std::optional<std::int32_t> unknown);

@@ -42,13 +42,13 @@ void word_splitter::worker::split(std::string_view text, bool first, const visit
     split(text, first, 0, word);
 }
 
-/// Else rules that each make a text longer would fill the memory.
+/// Bounds memory: each rule can make a text longer.
 const std::string& word_splitter::worker::counted(const std::string& put) {
   put_ += put.size();
   if (put_ > most_put_)
     throw input_error(
-        "a text has more than {} bytes when it is cut into words: the tokenizer's pre-tokenizers "
-        "put characters for those that others have put",
+        "splitting a text into words gives more than {} bytes: the tokenizer's pre-tokenizers "
+        "replace each other's replacements",
         most_put_);
   return put;
 }
@@ -81,14 +81,14 @@ void word_splitter::worker::split(std::string_view text,
                                   const split_rule& by,
                                   expression_search& search,
                                   const visitor& part) {
-  std::size_t begin = 0, end = 0;  // of the part that may still grow
+  std::size_t begin = 0, end = 0;  // the current part, which may still grow
   bool last_meant = false;
   const auto hand_out = [&] {
     if (end > begin)
       part(text.substr(begin, end - begin));
     begin = end;
   };
-  // The next stretch, [end, to), is one that the rule means, or one between two of those.
+  // Adds the stretch [end, to), which is a match or lies between two matches.
   const auto add = [&](std::size_t to, bool matched) {
     if (to == end && !matched)
       return;
@@ -105,15 +105,16 @@ void word_splitter::worker::split(std::string_view text,
     last_meant = meant;
   };
   bool matched = false;
-  std::size_t last = 0;  // where the last match ended
+  std::size_t last = 0;  // end of the last match
   for (std::size_t from = 0; from < text.size();) {
     const auto found = search.find(text, from);
     if (!found)
       break;
-    const bool empty = found->end == found->begin;  // it cuts, and takes nothing
+    const bool empty
+        = found->end == found->begin;  // an empty match splits the text and takes nothing
     from = empty ? next_character(text, found->end) : found->end;
     if (empty && matched && found->begin == last)
-      continue;  // nothing matches right behind a match
+      continue;  // an empty match directly after a match does not count
     add(found->begin, false);
     add(found->end, true);
     matched = true;

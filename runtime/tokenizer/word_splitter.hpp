@@ -1,7 +1,7 @@
-// The cut of a text into words, as tokenizer.json describes it: each rule splits what the one
-// before left. Inside a word byte pairs are merged, across words never.
+// Splits a text into words, as the "pre_tokenizer" of a tokenizer.json describes. Each rule splits
+// the results of the previous one. BPE merges within a word, never across words.
 //
-// What each rule means is defined by Hugging Face's tokenizers (pre_tokenizers, version 0.23).
+// The rules follow Hugging Face's tokenizers (pre_tokenizers, version 0.23).
 
 #pragma once
 
@@ -15,33 +15,34 @@
 
 namespace troupe::runtime {
 
-/// What becomes of what an expression matches, beside what lies between two matches.
+/// Treatment of the delimiters, which are the matches of an expression (or, if inverted, the
+/// stretches between them).
 enum class split_behavior {
   removed,
-  isolated,              ///< a word of its own
-  merged_with_previous,  ///< the end of what stands before it
-  merged_with_next,      ///< the beginning of what follows
-  contiguous,            ///< neighbouring matches are one word
+  isolated,              ///< each delimiter is a word
+  merged_with_previous,  ///< appended to the word before it
+  merged_with_next,      ///< prepended to the word after it
+  contiguous,            ///< adjacent delimiters form one word
 };
 
 struct split_rule {
   expression what;
   split_behavior behavior = split_behavior::isolated;
-  bool inverted = false;  ///< what lies between is meant
+  bool inverted = false;  ///< the delimiters are the stretches between the matches
 };
 
-/// A word that does not begin with a space gets one.
+/// Adds a space in front of a word that does not begin with one.
 struct prefix_space {};
 
-/// Blanks become SentencePiece's mark of a space, which may be put before a word as well.
+/// Replaces blanks by SentencePiece's space mark and optionally adds one in front of a word.
 struct space_marks {
-  enum class before { never, always, first };  ///< first: what begins the whole text
+  enum class before { never, always, first };  ///< first: only at the start of the whole text
 
   std::string mark;  ///< one character
   before put = before::always;
 };
 
-/// Each byte becomes its character of byte_alphabet.hpp.
+/// Replaces each byte by its character of byte_alphabet.hpp.
 struct bytes_to_characters {};
 
 class word_splitter {
@@ -51,14 +52,14 @@ class word_splitter {
 
   explicit word_splitter(std::vector<rule> rules) : rules_(std::move(rules)) {}
 
-  /// Splits texts. One thread; the splitter outlives it.
+  /// Splits texts; the splitter must outlive it. Not thread-safe.
   class worker {
    public:
     explicit worker(const word_splitter& by);
 
-    /// Calls word() for each word of `text`, which is valid UTF-8, in order. `first`: the text
-    /// begins what was to be encoded, and is no stretch behind an added token. Throws input_error
-    /// where rules put more than a hundred times as much as there was.
+    /// Calls word() for each word of `text`, in order. `text` must be valid UTF-8. `first`: the
+    /// text starts the input, rather than follows an added token. Throws input_error if rules grow
+    /// the text beyond 100 times its size.
     void split(std::string_view text, bool first, const visitor& word);
 
    private:
@@ -71,8 +72,8 @@ class word_splitter {
     const std::string& counted(const std::string& put);
 
     const word_splitter& by_;
-    std::size_t put_ = 0, most_put_ = 0;       ///< bytes of texts that rules made of this one
-    std::vector<expression_search> searches_;  ///< of each rule; of other rules unused
+    std::size_t put_ = 0, most_put_ = 0;  ///< bytes of the texts that rules made, and their limit
+    std::vector<expression_search> searches_;  ///< by rule; used by split_rule only
   };
 
  private:

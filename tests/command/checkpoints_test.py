@@ -232,7 +232,7 @@ def check_vocabulary(folder):
     resumed = [*train, "--load", folder / "run", "--override-opt_param-scheduler", "--train-iters", 8]
     refuses(f"vocabulary: checkpoint {size}, this run {others}", *resumed, "--tokenizer", other)
     for words in [["generate", "--prompt", "The"], ["eval", "--input", folder / "more"]]:
-        refuses("is not the one that the model was trained with", *words, "--load", folder / "run", "--tokenizer",
+        refuses("differs from the one that the model was trained with", *words, "--load", folder / "run", "--tokenizer",
                 other)
     hub = folder / "hub"
     works("checkpoint", "export", folder / "run", "--hf", hub)

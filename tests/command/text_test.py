@@ -101,7 +101,7 @@ def check_tokenizer(folder):
     refuses("a model of SentencePiece", "tokenizer", "encode", "--tokenizer-type", "SentencePieceTokenizer",
             "--tokenizer-model", bert / "vocab.txt", "--text", "x")
     (bert / "ranks").write_text("AA== 0\n")
-    refuses("nothing says how it cuts a text", "tokenizer", "encode", "--tokenizer-type", "TikTokenizer",
+    refuses("no pattern is given to split a text", "tokenizer", "encode", "--tokenizer-type", "TikTokenizer",
             "--tokenizer-model", bert / "ranks", "--text", "x")
     refuses("--tiktoken-pattern", "tokenizer", "encode", *hub, "--tokenizer-model", bert, "--tiktoken-pattern", "v1",
             "--text", "x")

@@ -80,7 +80,7 @@ TEST_CASE("a missing, empty or damaged vocabulary file is refused by name", "[to
   CHECK_THAT(saved.complaint_of("{\"\xFF\": 0}", ""), ContainsSubstring("not JSON"));
   CHECK_THAT(saved.complaint_of("[1, 2]", ""), ContainsSubstring("JSON array, not an object"));
   CHECK_THAT(saved.complaint_of(R"({"a": 0, "b": 1, "a": 2})", ""),
-             ContainsSubstring("token \"a\" is there twice"));
+             ContainsSubstring("token \"a\" occurs twice"));
 }
 
 TEST_CASE("ids must be the numbers from 0, each once", "[tokenizer]") {

@@ -198,6 +198,5 @@ TEST_CASE("character classes of an expression equal Unicode's", "[tokenizer]") {
 TEST_CASE("an expression that backtracks too often is stopped", "[tokenizer]") {
   const expression slow(R"((?:a|aa)+[0-9])");
   expression_search search(slow);
-  CHECK_THROWS_WITH(search.find(std::string(5000, 'a'), 0),
-                    ContainsSubstring("cannot be searched"));
+  CHECK_THROWS_WITH(search.find(std::string(5000, 'a'), 0), ContainsSubstring("cannot search"));
 }

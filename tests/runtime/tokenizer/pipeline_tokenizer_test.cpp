@@ -198,7 +198,7 @@ TEST_CASE("a tokenizer.json that names no end of a document encodes and decodes"
   CHECK(by->decode(found) == "the end<end>");
   CHECK(by->is_special(found.back()));
   CHECK_THROWS_WITH(by->end_of_document(),
-                    ContainsSubstring("nothing says which token ends a document"));
+                    ContainsSubstring("no file names the token that ends a document"));
   const auto description = describe(choice, *by);
   keep_tokenizer(description, folder / "run");
   CHECK(described_tokenizer(description, folder / "run")->encode("the") == by->encode("the"));
@@ -221,12 +221,17 @@ TEST_CASE("settings of tokenizer_config.json override those of tokenizer.json as
   spaced["tokenizer_class"] = "PreTrainedTokenizerFast";
   CHECK(encoded(gpt2, spaced, "the") == encoded(gpt2, none, "the"));
 
-  json bert = {{"model", {{"type", "WordLevel"}, {"vocab", {{"The", 0}, {"the", 1}, {"[UNK]", 2}}},
-                          {"unk_token", "[UNK]"}}},
+  json bert = {{"model",
+                {{"type", "WordLevel"},
+                 {"vocab", {{"The", 0}, {"the", 1}, {"[UNK]", 2}}},
+                 {"unk_token", "[UNK]"}}},
                {"added_tokens", json::array()},
-               {"normalizer", {{"type", "BertNormalizer"}, {"clean_text", true},
-                               {"handle_chinese_chars", true}, {"strip_accents", nullptr},
-                               {"lowercase", true}}},
+               {"normalizer",
+                {{"type", "BertNormalizer"},
+                 {"clean_text", true},
+                 {"handle_chinese_chars", true},
+                 {"strip_accents", nullptr},
+                 {"lowercase", true}}},
                {"pre_tokenizer", {{"type", "BertPreTokenizer"}}}};
   json config = {{"tokenizer_class", "BertTokenizer"}};
   CHECK(encoded(bert, config, "The") == std::vector<std::int32_t>{1});
@@ -241,13 +246,13 @@ TEST_CASE("unsupported parts of a tokenizer.json are named", "[tokenizer]") {
        std::initializer_list<std::tuple<const char*, json, const char*>>{
            {"/model/type", "Ngram", "model: the model 'Ngram' is not supported"},
            {"/model/dropout", 0.1, "\"dropout\" makes texts random"},
-           {"/model/ignore_merges", 1, "\"ignore_merges\" is neither true nor false"},
+           {"/model/ignore_merges", 1, "\"ignore_merges\" must be true or false"},
            {"/model/merges", json::array({"a b c"}), "merges 1: \"a b c\" is not two tokens"},
            {"/model/merges", json::array({json::array({"a", "zzz"})}), "no token \"zzz\""},
            {"/model/merges", {{"x", 1}}, "not an array"},
-           {"/model/vocab/a", -1, "the token \"a\": the id -1 is no whole number"},
+           {"/model/vocab/a", -1, "the token \"a\": the id -1 is not a whole number"},
            {"/model/vocab/a", 70, "have the same id 70"},
-           {"/model/vocab/a", 1e9, "the id 1000000000.0 is no whole number"},
+           {"/model/vocab/a", 1e9, "the id 1000000000.0 is not a whole number"},
            {"/model/vocab/a", 70000, "from 0 to 65865, for 330 tokens"},
            {"/normalizer",
             {{"type", "Magic"}},
@@ -257,7 +262,7 @@ TEST_CASE("unsupported parts of a tokenizer.json are named", "[tokenizer]") {
             "precompiled_charsmap: 'AAA' is not valid base64"},
            {"/normalizer",
             {{"type", "Precompiled"}, {"precompiled_charsmap", "CAAAAAAA"}},
-            "the table of characters has 6 bytes, but names 8 for its trie"},
+            "the character table has 6 bytes, but names 8 for its trie"},
            {"/pre_tokenizer", {{"type", "UnicodeScripts"}}, "the pre-tokenizer 'UnicodeScripts'"},
            {"/pre_tokenizer", {{"type", "Metaspace"}}, "\"replacement\" is missing"},
            {"/pre_tokenizer",
@@ -300,7 +305,7 @@ TEST_CASE("unsupported parts of a tokenizer.json are named", "[tokenizer]") {
   }
   auto repeated = file_of("gpt2");
   repeated["added_tokens"].push_back(repeated["added_tokens"][0]);
-  CHECK_THROWS_WITH(hub_tokenizer(repeated), ContainsSubstring("\"<|endoftext|>\" is there twice"));
+  CHECK_THROWS_WITH(hub_tokenizer(repeated), ContainsSubstring("\"<|endoftext|>\" occurs twice"));
   auto long_file = file_of("gpt2");
   const auto rule = json::parse(
       R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated", "invert": false})");
@@ -314,20 +319,20 @@ TEST_CASE("unsupported parts of a tokenizer.json are named", "[tokenizer]") {
     growing["normalizer"]["normalizers"].push_back(
         {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
   CHECK_THROWS_WITH(hub_tokenizer(growing)->encode("a"),
-                    ContainsSubstring("replaces what it has replaced"));
+                    ContainsSubstring("replaces its own replacements"));
   auto characters = file_of("gpt2");
   const auto bytes
       = json::parse(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})");
   characters["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json(40, bytes)}};
   CHECK_THROWS_WITH(hub_tokenizer(characters)->encode("\u00e9"),
-                    ContainsSubstring("put characters for those that others have put"));
+                    ContainsSubstring("replace each other's replacements"));
   auto decoding = file_of("gpt2");
   const auto longer = json::parse(
       R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaaaaaaaaaaaa"})");
   decoding["decoder"] = {{"type", "Sequence"}, {"decoders", json(20, longer)}};
   const auto decodes = hub_tokenizer(decoding);
   CHECK_THROWS_WITH(decodes->decode(decodes->encode("a")),
-                    ContainsSubstring("the tokenizer's decoder replaces what it has replaced"));
+                    ContainsSubstring("the tokenizer's decoder replaces its own replacements"));
   CHECK_THAT(refusal([](const auto& folder) { write_text(folder / "tokenizer.json", "[1,"); }),
              ContainsSubstring("not JSON"));
   CHECK_THAT(refusal([](const auto& folder) {
@@ -383,7 +388,7 @@ TEST_CASE("two files are not read as GPT-2's if the folder has another model", "
   CHECK_THAT(with("tokenizer_config.json", R"({"add_prefix_space": true})"),
              ContainsSubstring("add_prefix_space"));
   CHECK_THAT(with("added_tokens.json", "{}"), ContainsSubstring("added_tokens.json"));
-  CHECK_THAT(with("config.json", "{broken"), ContainsSubstring("config.json': it is no JSON"));
+  CHECK_THAT(with("config.json", "{broken"), ContainsSubstring("config.json': it is not a JSON"));
   CHECK_THAT(refusal([](const auto&) {}), ContainsSubstring("neither tokenizer.json, nor"));
 }
 
@@ -430,8 +435,8 @@ TEST_CASE(
   for (const auto& is_known : {nobody, unknown})
     CHECK_THROWS_WITH(
         keep_tokenizer(description, folder / "run", is_known),
-        ContainsSubstring("tokenizer_config.json' is not the same as '")
-            && ContainsSubstring("Where it is damaged, remove it, and it is written again"));
+        ContainsSubstring("tokenizer_config.json' differs from '")
+            && ContainsSubstring("If it is damaged, remove it, and it is written again"));
   CHECK(read_text(kept) == damage);
   keep_tokenizer(description, folder / "run", known);
   CHECK(read_text(kept) == text);
