@@ -1,4 +1,4 @@
-// Two checkpoints, element by element, whatever cut saved them.
+// Compares two checkpoints element by element, independent of how they are sharded.
 
 #pragma once
 
@@ -12,16 +12,16 @@
 namespace troupe::runtime {
 
 struct tensor_difference {
-  std::int64_t elements = 0;   ///< of the tensor
-  std::int64_t different = 0;  ///< in any bit
-  /// Absolute; infinite where one side is no number and the other is one. Nothing for types that
-  /// floats do not hold.
+  std::int64_t elements = 0;   ///< elements of the tensor
+  std::int64_t different = 0;  ///< elements that differ in any bit
+  /// Largest absolute difference; infinite if only one side is NaN. Nothing for types that float
+  /// cannot represent.
   std::optional<double> largest = {};
 };
 
-/// Compares a tensor that both have with the same extents, box by box: at most `memory` bytes of
-/// each side are held. Elements of two types are compared as floats. `advance` is told how many
-/// elements were compared since it was last told. Throws input_error when a piece is damaged.
+/// Compares a tensor of equal extents in both checkpoints, box by box, with at most `memory` bytes
+/// per side. Elements of different types are compared as floats. `advance` receives the number of
+/// elements compared since its last call. Throws input_error if a piece is damaged.
 tensor_difference compare(const checkpoint_reader& a,
                           const checkpoint_reader& b,
                           std::string_view name,

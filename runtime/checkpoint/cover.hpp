@@ -1,4 +1,4 @@
-// Whether the pieces of a tensor are the tensor (CHECKPOINT-COVER).
+// Checks that the pieces of a tensor cover it exactly once (CHECKPOINT-COVER).
 
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace troupe::runtime {
 
-/// Nothing when every element of a tensor of extents `whole` is in exactly one of `pieces`; else
-/// what is wrong, as the end of a sentence: "[0:4, 8:16] is in none of its 3 pieces". The box of a
-/// gap is as large as the gap allows. Pieces lie inside the tensor; a tensor without elements has
-/// one piece, which is all of it. O(n log n) for the cuts that occur: rows, columns, ranges.
+/// Returns nothing if each element of a tensor of extents `whole` is in exactly one piece. Else
+/// returns the fault as the end of a sentence: "[0:4, 8:16] is in none of its 3 pieces". A reported
+/// gap is as large as possible. Pieces must lie inside the tensor; an empty tensor has one piece.
+/// Takes O(n log n) time for pieces cut by rows, columns or ranges.
 std::optional<std::string> cover_fault(const shape& whole, std::span<const box> pieces);
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-// A checkpoint holds the parameters of one function: who loads it must have the same.
+// Checks that a run has the extension with which a checkpoint was saved.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::runtime {
 
-/// Throws input_error unless the checkpoint was saved with the extension of this name, or with none
-/// where this has none.
+/// Throws input_error unless the checkpoint and this run have the same extension name, or both have
+/// none.
 void require_extension(const checkpoint_manifest& of,
                        const extension& own,
                        const std::filesystem::path& folder);

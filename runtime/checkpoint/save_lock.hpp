@@ -1,4 +1,4 @@
-// The lock of a save folder, held for as long as a run saves there.
+// The lock of a save folder, held while a run saves there.
 
 #pragma once
 
@@ -11,25 +11,25 @@
 
 namespace troupe::runtime {
 
-/// A run's directory_lock, which outlives the folder: where that is removed while the run goes on,
-/// it is locked again (ONE-WRITER). Any thread.
+/// A run's directory_lock. If the folder is removed during the run, regain() locks it again
+/// (ONE-WRITER). Thread-safe.
 class save_lock {
  public:
-  /// Nothing is locked yet.
+  /// Does not lock yet.
   explicit save_lock(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Throws as directory_lock does.
   void take();
 
-  /// Before each save. True: the folder was removed, or its lock, and is locked again. Where `take`
-  /// has failed it is taken as soon as it is free. Throws io_error, also where the folder was
-  /// removed and another process has it now.
+  /// Call it before each save. Returns true if the folder or its lock was removed and is locked
+  /// again. If take() failed, locks the folder as soon as it is free. Throws io_error, also if
+  /// another process locked the folder after its removal.
   bool regain();
 
  private:
   const std::filesystem::path folder_;
   std::mutex mutex_;
-  std::unique_ptr<directory_lock> lock_;  ///< null: it was not to be had yet
+  std::unique_ptr<directory_lock> lock_;  ///< null: not locked yet
 };
 
 }  // namespace troupe::runtime

@@ -1,4 +1,5 @@
-// Types of elements in files. More than a tensor in memory can have: a file may come from anywhere.
+// Element types in safetensors files. They are more than the types of tensors in memory, because
+// other programs may have written the file.
 
 #pragma once
 
@@ -49,16 +50,17 @@ constexpr stored_type stored(dtype x) {
 /// Bytes of one element.
 std::size_t size_of(stored_type x);
 
-/// As safetensors spell it, e.g. "F32", "BF16"; and back.
+/// Converts between a type and its safetensors name, such as "F32" or "BF16".
 std::string_view to_string(stored_type x);
 std::optional<stored_type> stored_type_from(std::string_view name);
 
-/// Whether `to_f32` takes it: F32, F16 and BF16, whose values floats hold exactly.
+/// True for the types that to_f32 accepts: F32, F16 and BF16. Floats represent their values
+/// exactly.
 constexpr bool is_readable_as_f32(stored_type x) {
   return x == stored_type::f32 || x == stored_type::f16 || x == stored_type::bf16;
 }
 
-/// Little-endian elements to floats, value by value; NaN stays NaN. `in` needs no alignment and has
+/// Converts little-endian elements to floats; NaN stays NaN. `in` may be unaligned and has
 /// out.size() elements of a type that is_readable_as_f32.
 void to_f32(stored_type type, const std::byte* in, std::span<float> out);
 
