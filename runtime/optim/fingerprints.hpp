@@ -1,4 +1,4 @@
-// Digests of arrays, taken where they lie (kernels/op/fingerprint.hpp).
+// Fingerprints of arrays, computed on their device (kernels/op/fingerprint.hpp).
 
 #pragma once
 
@@ -12,18 +12,18 @@ namespace troupe::runtime {
 
 using fingerprint_piece = kernels::fingerprint<float>::piece;
 
-/// One for each piece, cut in grains of so many words.
+/// Reads one fingerprint per piece; pieces are divided into grains of the given number of words.
 void read_fingerprints(reads& by,
                        const std::vector<fingerprint_piece>& pieces,
                        std::int64_t grain,
                        std::function<void(const std::vector<digest>&)> then);
 
-/// The same of (pieces, 2) fingerprints that an operation has left in `results`.
+/// Reads fingerprints (pieces, 2) that an operation has already written to `results`.
 void read_fingerprints(reads& by,
                        const tensor& results,
                        std::function<void(const std::vector<digest>&)> then);
 
-/// The words that a fingerprint of so many elements is of: all of them (DIGEST-1).
+/// Returns the number of words that a fingerprint of these elements covers: all of them (DIGEST-1).
 std::int64_t words_of(dtype type, std::int64_t elements);
 
 }  // namespace troupe::runtime

@@ -1,16 +1,15 @@
-// The factor of the loss in fp16. Gradients of activations are small, and fp16 ends at 2^-24: the
-// loss is multiplied so that they are not, and the update divides by the same factor. As large as
-// the other end, 65504, allows it: Micikevicius et al.: "Mixed Precision Training", 2018.
+// Loss scaling for fp16 (Micikevicius et al.: "Mixed Precision Training", 2018). Small gradients
+// underflow below 2^-24, so the loss is multiplied by a scale and the update divides by it. The
+// scale is as large as the maximum of fp16, 65504, allows.
 //
-// Dynamic, as in Megatron-LM. After a step whose gradients are not finite, and which therefore is
-// left out: hysteresis goes down by 1, and where it is 0 or less the scale is halved, not below the
-// minimum. After `window` steps in a row that are: the scale is doubled and hysteresis is full
-// again; only then. With a window of 3, from 2^32:
+// The dynamic scale follows Megatron-LM. A step with non-finite gradients is skipped and lowers the
+// hysteresis by 1. At 0 or less the scale is halved, down to the minimum. After `window` finite
+// steps in a row the scale is doubled and the hysteresis is reset. With a window of 3, from 2^32:
 //
 //   finite     no   no   yes  no   yes  yes  yes
 //   log2       32   31   31   30   30   30   31       after the step
 //
-// State: runtime/telemetry/step_report.hpp.
+// The state, loss_scale, is in runtime/telemetry/step_report.hpp.
 
 #pragma once
 
@@ -31,16 +30,17 @@ struct loss_scaling {
   friend bool operator==(const loss_scaling&, const loss_scaling&) = default;
 };
 
-/// Of the first step.
+/// Returns the scale of the first step.
 loss_scale first_scale(const loss_scaling& scaling);
 
-/// After a step.
+/// Returns the scale after a step.
 loss_scale next_scale(const loss_scaling& scaling, loss_scale at, bool finite);
 
-/// Whether steps that are not finite lower it, be it not at once.
+/// True if non-finite steps will lower the scale, at once or later.
 bool can_fall(const loss_scaling& scaling, const loss_scale& at);
 
-/// Of a run that goes on from a checkpoint which has this one. A constant scale is the run's.
+/// Returns the scale of a run that resumes from a checkpoint with scale `there`. A constant scale
+/// comes from the run's settings.
 loss_scale resumed_scale(const loss_scaling& scaling, const loss_scale& there);
 
 }  // namespace troupe::runtime

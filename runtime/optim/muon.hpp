@@ -1,11 +1,12 @@
-// Orthogonalized updates. Jordan et al.: "Muon", 2024; Newton-Schulz steps of the fifth degree:
+// Orthogonalized updates of Muon (Jordan et al.: "Muon", 2024), by Newton-Schulz steps of degree 5:
 //
-//   X = G / max(|G|, 1e-7)        |G| its Frobenius norm
-//   A = X X^T (or X^T X)          of the smaller side; where shards are put together, of the side
-//                                 that is whole on every rank
-//   X = a X + (b A + c A^2) X     (or X (b A + c A^2)), with the numbers of each step
+//   X = G / max(|G|, 1e-7)        |G| is the Frobenius norm
+//   A = X X^T (or X^T X)          on the smaller side; for combined shards on the side
+//                                 that each rank has in full
+//   X = a X + (b A + c A^2) X     (or X (b A + c A^2)), with the coefficients of each step
 //
-// All of it in fp32. What comes out is nearly U V^T of G = U S V^T, times muon_factor.
+// Everything is computed in fp32. The result approximates U V^T of G = U S V^T; orthogonalize()
+// multiplies it by muon_factor.
 
 #pragma once
 
@@ -14,14 +15,15 @@
 
 namespace troupe::runtime {
 
-/// What the orthogonalized matrix (R, C) is multiplied by.
+/// Returns the factor of the orthogonalized matrix (R, C).
 double muon_factor(const muon_settings& settings, std::int64_t R, std::int64_t C);
 
-/// Of a whole matrix (R, C), in place; without the factor.
+/// Orthogonalizes a whole matrix (R, C) in place, without the factor.
 void newton_schulz(
     stream& stream, const muon_settings& settings, float* x, std::int64_t R, std::int64_t C);
 
-/// The same of a shard (R, C), whose rows (else columns) go on with the other ranks of the group.
+/// Orthogonalizes a matrix of which this rank has the shard (R, C). Its rows (else columns)
+/// continue on the other ranks of the group.
 void newton_schulz(stream& stream,
                    const muon_settings& settings,
                    float* x,
@@ -30,9 +32,9 @@ void newton_schulz(stream& stream,
                    communicator& group,
                    bool rows_are_sharded);
 
-/// Of what lies on this rank of a parameter, in place, with the factor; queries, keys and values
-/// apart where the settings say so. `tensor`: null, or the ranks that hold the shards, each of
-/// which calls it.
+/// Orthogonalizes this rank's part of a parameter in place and applies the factor. Treats queries,
+/// keys and values separately if the settings say so. `tensor` is null, or the group of ranks with
+/// the shards; all of them must call it.
 void orthogonalize(stream& stream,
                    const muon_settings& settings,
                    const parameter_spec& parameter,
