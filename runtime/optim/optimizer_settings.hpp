@@ -1,5 +1,5 @@
-// Which optimizer, and its numbers; which rule each parameter is updated by, and what state the
-// rule keeps. Everything that asks for the state (memory, digests, checkpoints) follows from here.
+// Optimizer settings, the update rule of each parameter, and the state that the rule keeps. Memory
+// estimates, digests and checkpoints derive the state from here.
 
 #pragma once
 
@@ -13,22 +13,24 @@
 
 namespace troupe::runtime {
 
-/// As Megatron-LM names them. adam: AdamW, Loshchilov, Hutter: "Decoupled Weight Decay
-/// Regularization", 2019. sgd: with momentum, its weight decay is in the gradient. lion: Chen et
-/// al., 2023. muon: Jordan et al.: "Muon", 2024, for matrices but those of the words; by
-/// `muon_settings::others` the rest.
+/// Optimizers, named as in Megatron-LM:
+/// - adam: AdamW, Loshchilov, Hutter: "Decoupled Weight Decay Regularization", 2019.
+/// - sgd: with momentum; its weight decay is part of the gradient.
+/// - lion: Chen et al., 2023.
+/// - muon: Jordan et al.: "Muon", 2024, for matrices except embedding and output layer.
+/// `muon_settings::others` updates the rest.
 enum class optimizer_kind : std::uint8_t { adam, sgd, lion, muon };
 
-/// The factor of an orthogonalized update of (R, C): max(R, C)^0.5, (R / C)^0.5 or
-/// max(1, R / C)^0.5.
+/// Factor of an orthogonalized update (R, C): max(R, C)^0.5, (R / C)^0.5 or max(1, R / C)^0.5.
 enum class muon_scale : std::uint8_t { spectral, unit_rms_norm, shape_scaling };
 
-/// The numbers of the Newton-Schulz steps.
+/// Coefficients of the Newton-Schulz steps.
 enum class muon_coefficients : std::uint8_t { simple, quintic, polar_express };
 
-/// What is orthogonalized of a matrix that is sharded over tensor ranks. blockwise: each shard by
-/// itself, which is another function. duplicated: all of it, by every rank. distributed: all of it,
-/// of whose Gram matrix each rank computes its part.
+/// Orthogonalization of a matrix that is sharded over tensor ranks:
+/// - blockwise: each shard by itself, which gives another result;
+/// - duplicated: the whole matrix on every rank;
+/// - distributed: the whole matrix; each rank computes a part of its Gram matrix.
 enum class muon_tensor_mode : std::uint8_t { blockwise, duplicated, distributed };
 
 std::string_view to_string(optimizer_kind x);
@@ -40,11 +42,11 @@ std::optional<muon_scale> muon_scale_from(std::string_view name);
 std::optional<muon_coefficients> muon_coefficients_from(std::string_view name);
 std::optional<muon_tensor_mode> muon_tensor_mode_from(std::string_view name);
 
-/// Megatron-LM's defaults.
+/// Settings of Muon with Megatron-LM's defaults.
 struct muon_settings {
   double momentum = 0.95;
   bool nesterov = false;
-  bool split_qkv = true;  ///< queries, keys and values are orthogonalized apart
+  bool split_qkv = true;  ///< orthogonalize queries, keys and values separately
   muon_scale scale = muon_scale::spectral;
   double extra_scale = 1;
   muon_coefficients coefficients = muon_coefficients::quintic;
@@ -56,18 +58,18 @@ struct muon_settings {
 };
 
 struct optimizer_settings {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< of adam
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< for adam
   double weight_decay = 0.01;
-  double clip = 1.0;  ///< largest norm of all gradients; 0: no clipping
+  double clip = 1.0;  ///< maximum global gradient norm; 0: no clipping
 
-  /// The update after which moments were zero: 0, or where `checkpoints.no_load_optim` went on. The
-  /// bias of moments is corrected by the updates since then.
+  /// The update at which the moments were zero: 0, or where `checkpoints.no_load_optim` resumed.
+  /// Bias correction counts updates from here.
   std::uint64_t moments_from = 0;
 
-  // Weight decay that grows from the start to `weight_decay`.
+  // Growth of the weight decay from the start to `weight_decay`.
   increase_style weight_decay_style = increase_style::constant;
   double start_weight_decay = 0;
-  std::int64_t weight_decay_samples = 0;  ///< all of the run
+  std::int64_t weight_decay_samples = 0;  ///< samples of the whole run
 
   optimizer_kind kind = optimizer_kind::adam;
   double sgd_momentum = 0.9;
@@ -83,15 +85,16 @@ struct optimizer_settings {
   friend bool operator==(const optimizer_settings&, const optimizer_settings&) = default;
 };
 
-/// By which rule a parameter is updated. Of muon: matrices but the word embedding and the output
-/// layer, as in Megatron-LM; so a learned table of positions is one, too.
+/// Returns the update rule of a parameter. With muon, all matrices except word embedding and output
+/// layer use Muon, as in Megatron-LM. This includes a learned position embedding.
 optimizer_kind rule_of(const optimizer_settings& settings, const parameter_spec& parameter);
 
-/// The arrays that a rule keeps for a parameter, each as large as it, by the names that they have
-/// in checkpoints: "exp_avg", "exp_avg_sq".
+/// Returns the names in checkpoints of a rule's state arrays: "exp_avg", "exp_avg_sq". Each has the
+/// size of the parameter.
 std::span<const std::string_view> state_names(optimizer_kind rule);
 
-/// "muon, others by adam": what two runs must have alike to go on with each other's state.
+/// Returns the kind of state, such as "muon, others by adam". Runs can resume from each other's
+/// state only if it is equal.
 std::string state_kind(const optimizer_settings& settings);
 
 }  // namespace troupe::runtime
