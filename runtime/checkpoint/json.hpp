@@ -1,4 +1,4 @@
-// JSON from files that nobody vouches for.
+// Parses JSON from untrusted files, with limits on size and depth.
 
 #pragma once
 
@@ -9,29 +9,30 @@
 
 namespace troupe::runtime {
 
-/// How much JSON is accepted.
+/// Limits of accepted JSON.
 struct json_limits {
   std::size_t bytes = std::size_t{100} << 20;
   int depth = 32;
-  /// Where it is named, what else the outermost object has may be this long, about.
+  /// If set, this member may use all of `bytes`; the rest of the outermost object is limited to
+  /// about `other_bytes`.
   const char* long_member = nullptr;
   std::size_t other_bytes = 0;
 };
 
-/// The value written in `text`. `where` begins the message when it is refused ("'/a/b.json'").
-/// Throws input_error for what is not JSON, too long, too deep, or names a key twice in one object.
+/// Parses `text`. Error messages begin with `where` ("'/a/b.json'"). Throws input_error if the text
+/// is not JSON, exceeds the limits, or repeats a key in an object.
 nlohmann::json parse_json(std::string_view text, const std::string& where, json_limits most = {});
 
-/// `value` as one short line of ASCII, to be shown in a message.
+/// Renders `value` as a short line of ASCII for messages.
 std::string shown(const nlohmann::json& value);
 
-/// A member of an object that is known to be one. Throws input_error, beginning with `where` and
-/// naming the key, when it is missing or of another type.
+/// Returns a member of a JSON object. Throws input_error with `where` and the key if it is missing
+/// or of another type.
 const nlohmann::json& member(const nlohmann::json& object,
                              const char* key,
                              const std::string& where);
 std::string string_member(const nlohmann::json& object, const char* key, const std::string& where);
-/// From 0 to 2^63 - 1.
+/// Returns a whole number from 0 to 2^63 - 1.
 std::int64_t count_member(const nlohmann::json& object, const char* key, const std::string& where);
 const nlohmann::json& object_member(const nlohmann::json& object,
                                     const char* key,

@@ -1,4 +1,4 @@
-// What a checkpoint says of itself: manifest.json, byte by byte in docs/formats/checkpoint.md.
+// The manifest of a checkpoint, manifest.json. docs/formats/checkpoint.md specifies its bytes.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::runtime {
 
-/// Of a shard in a file of a checkpoint.
+/// Type and hash of the elements of a stored shard.
 struct stored_elements {
   stored_type type = stored_type::f32;
   std::string xxh3 = {};  ///< XXH3, 128 bits, hex
@@ -26,7 +26,7 @@ using stored_shard = tensor_shard<stored_elements>;
 
 /// One file of a checkpoint.
 struct shard_record {
-  std::string file;  ///< beside the manifest
+  std::string file;  ///< name of a file beside the manifest
   std::uint64_t bytes = 0;
   std::string sha256;  ///< of the whole file
   std::vector<stored_shard> pieces;
@@ -37,32 +37,33 @@ struct shard_record {
 struct checkpoint_manifest {
   std::int64_t iteration = 0;
   std::int64_t consumed_samples = 0;
-  skipped_steps skipped;          ///< of those iterations: steps without an update
-  loss_scale scale;               ///< of the next step; unused: fp32 or bf16
-  generation_id generation = {};  ///< of the run that wrote it
+  skipped_steps skipped;          ///< steps among these iterations that made no update
+  loss_scale scale;               ///< scale of the next step; unused in fp32 and bf16
+  generation_id generation = {};  ///< generation of the run that wrote it
   gpt_config model;
-  std::string identity = "{}";  ///< JSON object, opaque here: whatever changes bits
-  std::string layout = "{}";    ///< JSON object, opaque here: the layout that wrote it
-  /// Of a run on devices: which algorithm computed which matrix product, docs/formats/products.md.
+  std::string identity = "{}";  ///< JSON object, opaque here: everything that changes bits
+  std::string layout = "{}";    ///< JSON object, opaque here: the layout of the run that wrote it
+  /// For runs on devices: the algorithm of each matrix product, docs/formats/products.md.
   std::map<std::string, std::string> products = {};
   std::vector<shard_record> shards;
 
   friend bool operator==(const checkpoint_manifest&, const checkpoint_manifest&) = default;
 };
 
-/// The text of manifest.json. It ends with the SHA-256 of itself.
+/// Returns the text of manifest.json. It ends with its own SHA-256.
 std::string to_json(const checkpoint_manifest& x);
 
-/// Begins a box in the name that a part has in its file; names of tensors do not have it.
+/// Separates name and box in the key of a tensor part. Tensor names do not contain it.
 inline constexpr char box_begin = '[';
 
-/// Back, from format version 1 (whole tensors only) or 2. `where` names the file in messages.
-/// Throws input_error unless every field is there, of its type and plausible, the pieces of each
-/// tensor agree on its type and extents and cover it exactly once, and the text has its own
-/// SHA-256.
+/// Parses a manifest of format version 1 (whole tensors only) or 2. `where` names the file in
+/// messages. Throws input_error if:
+/// - a field is missing, of the wrong type or implausible;
+/// - the pieces of a tensor disagree on type or extents, or do not cover it exactly once;
+/// - the SHA-256 does not match.
 checkpoint_manifest manifest_from_json(std::string_view text, const std::string& where);
 
-/// Throws input_error unless `name` can only mean a file beside another: no separators, not hidden.
+/// Throws input_error unless `name` is a plain file name: no separators, not hidden.
 void require_plain_file_name(const std::string& name, const std::string& where);
 
 }  // namespace troupe::runtime

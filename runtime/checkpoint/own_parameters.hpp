@@ -1,4 +1,4 @@
-// What the manifest of a checkpoint says of its model, held to the tensors that are there.
+// Checks the tensors of a checkpoint against the model in its manifest.
 
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace troupe::runtime {
 
-/// Throws input_error unless the parameters of the checkpoint are exactly those of its model, by
-/// name and extents. `own`: the extension that the model was trained with. No memory is taken for
-/// what is not there.
+/// Throws input_error unless names and extents of the parameters equal those of the checkpoint's
+/// model. `own`: the extension that the model was trained with. Allocates no memory for missing
+/// tensors.
 void require_parameters(const checkpoint_reader& of, const extension& own = {});
 
-/// The same for who has no extension: of a model with one nothing is required.
+/// Same check for programs without the extension: skips models that have one.
 void require_known_parameters(const checkpoint_reader& of);
 
 }  // namespace troupe::runtime

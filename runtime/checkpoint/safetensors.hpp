@@ -1,4 +1,4 @@
-// The safetensors format, written and read (FOREIGN-BYTES): docs/formats/checkpoint.md has its
+// Reads and writes the safetensors format (FOREIGN-BYTES). docs/formats/checkpoint.md specifies its
 // bytes.
 
 #pragma once
@@ -18,52 +18,51 @@
 
 namespace troupe::runtime {
 
-/// Of a shard to be written: contiguous, row-major; they outlive the writing.
+/// Elements of a shard to write: contiguous, row-major. They must outlive the call.
 struct elements_to_write {
   stored_type type = stored_type::f32;
   const void* data = nullptr;
 };
 using shard_to_write = tensor_shard<elements_to_write>;
 
-/// All of a tensor.
+/// Returns the shard that is a whole tensor.
 shard_to_write whole_tensor(std::string name, stored_type type, shape extents, const void* data);
 
-/// What a shard is called in a file, where it is unique: "a" when it is the whole tensor, else
-/// "a[0:512, 128:256]".
+/// Returns the key of a shard in its file: "a" for a whole tensor, else "a[0:512, 128:256]".
 template <class Elements>
 std::string key_in_file(const tensor_shard<Elements>& x) {
   return x.part == whole(x.whole) ? x.name : x.name + to_string(x.part);
 }
 
-/// What was written.
+/// Result of write_safetensors.
 struct written_tensors {
   std::uint64_t bytes = 0;        ///< of the whole file
   std::string sha256;             ///< of the whole file
-  std::vector<std::string> xxh3;  ///< of the elements of each shard: XXH3, 128 bits, hex
+  std::vector<std::string> xxh3;  ///< by shard: XXH3 of its elements, 128 bits, hex
 };
 
-/// Writes the shards in the given order, header first. The same arguments give the same bytes.
-/// The file is visible under its name only when it is durable; a failure leaves nothing behind.
-/// Throws io_error.
+/// Writes the header and the shards in the given order. Equal arguments give equal bytes. The file
+/// appears under its name only after it is durable; a failure leaves nothing behind. Throws
+/// io_error.
 written_tensors write_safetensors(const std::filesystem::path& path,
                                   std::span<const shard_to_write> shards,
                                   const std::map<std::string, std::string>& metadata = {});
 
-/// A tensor in a file.
+/// A tensor or a part of one in a file.
 struct stored_tensor {
-  std::string name;  ///< its key: with a box when it is a part
+  std::string name;  ///< key in the file: with a box if it is a part
   stored_type type = stored_type::f32;
   shape extents;
-  std::size_t offset = 0;  ///< of its elements, from the start of the file
+  std::size_t offset = 0;  ///< of its elements, in bytes from the start of the file
   std::size_t bytes = 0;
 };
 
-/// A file of tensors, mapped. Everything its header says is checked before anything is believed:
-/// types, extents, offsets inside the file, neither gaps nor overlaps. Elements are not looked at
-/// before they are read. Immutable: any thread.
+/// A memory-mapped safetensors file. The constructor checks the whole header: types, extents, and
+/// offsets inside the file without gaps or overlaps. Elements are read on demand. Immutable and
+/// thread-safe.
 class safetensors_file {
  public:
-  /// Throws input_error that names the file, what is wrong in it, and what to do.
+  /// Throws input_error with the file, the fault and the remedy.
   explicit safetensors_file(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -72,7 +71,7 @@ class safetensors_file {
   /// In the order of their elements in the file.
   const std::vector<stored_tensor>& tensors() const { return tensors_; }
 
-  /// Null when there is none of that name.
+  /// Returns null if there is no such tensor.
   const stored_tensor* find(std::string_view name) const;
 
   std::span<const std::byte> bytes(const stored_tensor& x) const {
@@ -80,12 +79,12 @@ class safetensors_file {
   }
   std::span<const std::byte> bytes() const { return file_.bytes(); }  ///< the whole file
 
-  /// After `bytes` were looked at: throws input_error, with path and byte, where the system could
-  /// not read them (MAPPED-1).
+  /// Call it after reading bytes(). Throws input_error with path and byte if the system could not
+  /// read them (MAPPED-1).
   void require_intact() const { file_.require_intact(); }
 
-  /// Elements [first, first + out.size()), row-major, as floats. Throws input_error for a type that
-  /// floats do not hold, and for elements that the system cannot read.
+  /// Reads elements [first, first + out.size()), row-major, as floats. Throws input_error if float
+  /// cannot represent the type or the system cannot read the elements.
   void read(const stored_tensor& x, std::int64_t first, std::span<float> out) const;
 
  private:
