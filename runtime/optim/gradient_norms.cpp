@@ -22,7 +22,7 @@ void add_to(square_norms& sum, const square_norms& part) {
     sum[name] += square;
 }
 
-// What is taken together lies together: results of one operation are neighbours.
+// Sorts pieces that are read together, so that one operation writes adjacent results.
 gradient_norms::gradient_norms(const parameter_store& store,
                                std::vector<range> ranges,
                                memory_pool& pool,
@@ -71,7 +71,7 @@ void gradient_norms::run(stream& by,
                       x.of.at.size(),
                       keys_.data<std::uint64_t>() + x.first_grain});
   }
-  tensor squares = squares_, fingerprints = fingerprints_;  // the same memory
+  tensor squares = squares_, fingerprints = fingerprints_;  // shares memory
   by.run(kernels::square_norms<float>{
       .results = squares.data<double>() + pieces_[begin].first_grain,
       .pieces = pieces.data(),

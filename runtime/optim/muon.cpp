@@ -17,10 +17,11 @@ namespace {
 
 using numbers = std::array<float, 3>;
 
-// The sets of Emerging-Optimizers v0.3.0, which Megatron-LM d98e8a64 uses (muon_utils.py). simple
-// is Jordan's. quintic is from leloykun's search: five sets in turn. polar_express is from Amsel et
-// al., "The Polar Express", 2025 (arXiv:2505.16932), divided by 1.01^degree as in its Algorithm 1;
-// the library divides since 2025-11-11. Its last set repeats.
+// Coefficients of Emerging-Optimizers v0.3.0, which Megatron-LM d98e8a64 uses (muon_utils.py).
+// simple is Jordan's. quintic is from leloykun's search: five sets in turn. polar_express is from
+// Amsel et al., "The Polar Express", 2025 (arXiv:2505.16932), divided by 1.01^degree as in its
+// Algorithm 1. The library has this division since 2025-11-11. The last set of polar_express
+// repeats.
 constexpr numbers simple[] = {{3.4445F, -4.7750F, 2.0315F}};
 constexpr numbers quintic[] = {{4.0848F, -6.8946F, 2.9270F},
                                {3.9505F, -6.3029F, 2.6377F},
@@ -70,7 +71,7 @@ void normalize(stream& stream, const matrix& m, communicator* group) {
                                         .eps = 1e-7F});
 }
 
-/// `left`: the Gram matrix is that of the rows.
+/// `left`: use the Gram matrix of the rows.
 void iterate(stream& stream,
              const muon_settings& settings,
              const matrix& m,
@@ -120,7 +121,7 @@ void iterate(stream& stream,
   }
 }
 
-/// Rows [begin, end) of each group of rows, one group after the other; to `m` or back.
+/// Copies rows [begin, end) of each group of rows, group by group, to `m` or back.
 void copy_rows(stream& stream,
                const matrix& of,
                std::int64_t group,
@@ -137,8 +138,8 @@ void copy_rows(stream& stream,
   }
 }
 
-/// Calls each(matrix) with what is orthogonalized apart of a matrix whose groups of rows have so
-/// many rows of each kind.
+/// Calls each(matrix) for each submatrix that is orthogonalized separately. Each group of rows has
+/// the given number of rows of each kind.
 template <class Each>
 void for_each_kind(stream& stream,
                    const matrix& of,
@@ -159,7 +160,7 @@ void for_each_kind(stream& stream,
   }
 }
 
-/// The shard of a rank, which lies row-major at `shard`, to its place in the whole or back.
+/// Copies a rank's shard, row-major at `shard`, to its place in the whole matrix or back.
 void copy_shard(stream& stream,
                 const parameter_spec& parameter,
                 const axis_ranks& ranks,

@@ -16,27 +16,26 @@ namespace {
 
 using entry = parameter_entry;
 
-/// Of a part: weights, and what its rule keeps.
+/// Number of arrays of a part: weights and the rule's state.
 std::uint64_t arrays_of(const optimizer_state::part& x) {
   return 1 + std::uint64_t(x.at.size());
 }
 
-/// Whether another rank answers for it.
+/// True if another rank reports this entry.
 bool is_repeated(const parameter_store& store, const entry& e) {
   return e.is_foreign_copy() || !answers(e.spec, store.axes());
 }
 
-/// The reduced gradient of a range.
 const float* gradient_of(const parameter_store& store, const entry_range& x) {
   return store.gradients(0, x.entry) + x.begin;
 }
 
-/// In the place of the number of a state's array.
+/// Used as array number in the keys of gradients.
 constexpr std::uint64_t key_of_gradient = ~std::uint64_t{0};
 
 using square_piece = kernels::square_norms<float>::piece;
 
-/// `then` gets the squares of the grains of each piece, one after the other.
+/// Passes the square norms of all grains of all pieces, in order, to `then`.
 void read_squares(reads& by,
                   const std::vector<square_piece>& pieces,
                   std::int64_t grain,
@@ -104,7 +103,7 @@ state_arrays optimizer_state::empty_arrays(memory_pool& pool) const {
   const auto like = arrays();
   if (master_)
     return {zeros(pool, like.weights.size()), zeros(pool, like.kept.size())};
-  // These are values, which ranks gather (resident_store.cpp).
+  // f32 values: other ranks gather them (resident_store.cpp).
   tensor weights(pool.allocate_shared(like.weights.bytes()), dtype::f32, {like.weights.size()});
   pool.clear(weights.raw(), weights.bytes());
   return {std::move(weights), zeros(pool, like.kept.size())};
@@ -166,7 +165,7 @@ std::vector<digested_part> optimizer_state::digested() const {
   return out;
 }
 
-// Where a grain lies never changes: its keys are made once.
+// Grains never move, so their keys are created once.
 void optimizer_state::make_keys(memory_pool& pool, const gradient_prospects& prospects) {
   std::int64_t n = 0;
   for (const auto& x : parts_)
@@ -230,7 +229,7 @@ void optimizer_state::zero_gradients(reads& by, std::int64_t& to) const {
   for_each_answered([&](const part& x, const entry&) {
     pieces.push_back({gradient_of(store_, x.range), x.range.size()});
   });
-  // A count fits where a u64 does.
+  // The buffer of u64 holds one count per piece.
   auto counts = tensor::empty<std::uint64_t>(by.stream(), {std::int64_t(pieces.size())});
   for (std::size_t i = 0; i < pieces.size(); ++i)
     by.stream().run(kernels::count_zeros<float>{

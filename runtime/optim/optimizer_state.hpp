@@ -1,5 +1,5 @@
-// The optimizer over a store: the update is a pure function of (state n - 1, reduced gradients n,
-// step n). Which rule updates a parameter, and what state that keeps: optimizer_settings.hpp.
+// The optimizer of a parameter store. The update is a pure function of (state n - 1, reduced
+// gradients n, step n). optimizer_settings.hpp chooses the rule and the state of each parameter.
 
 #pragma once
 
@@ -28,40 +28,40 @@ struct written_fingerprints;
 
 namespace troupe::runtime {
 
-/// What the whole job decides before anybody updates.
+/// Global decision that precedes the update on all ranks.
 struct update_decision {
   std::uint64_t step = 0;  ///< counts updates: 1 is the first
   double learning_rate = 0;
-  double gradient_scale = 1;  ///< clipping, and what undoes the scale of the loss
-  /// Of the word embedding and the output layer; nothing: that of all others.
+  double gradient_scale = 1;  ///< clipping times inverse loss scale
+  /// Rate of the word embedding and the output layer; nothing: learning_rate.
   std::optional<double> decoupled_learning_rate = {};
-  std::optional<double> weight_decay = {};  ///< nothing: that of the settings
+  std::optional<double> weight_decay = {};  ///< nothing: the value in the settings
 
   friend bool operator==(const update_decision&, const update_decision&) = default;
 };
 
-/// min(1, clip / (norm + 1e-6)), as Megatron-LM clips.
+/// Returns min(1, clip / (norm + 1e-6)), as Megatron-LM clips.
 double clip_coefficient(double norm, double clip);
 
-/// Digests of a state by parameter: weights in f32 (masters, if any) and the rule's state, of this
-/// rank's ranges. Those of parts add up.
+/// Digests of this rank's state by parameter: f32 weights (masters, if any) and the rule's state.
+/// Digests of parts can be added.
 struct state_digests {
   std::map<std::string, digest> own;
-  /// Of what another rank answers for: a tied copy of another stage, and what every tensor rank
-  /// has. They must equal its own.
+  /// Digests of what another rank reports: tied copies of another stage, and parameters that are
+  /// replicated over tensor ranks. They must equal the owner's.
   std::map<std::string, digest> copies;
 
   friend bool operator==(const state_digests&, const state_digests&) = default;
 };
 
-/// Of a part of the state, by what its rule keeps: sgd's and muon's momentum is a first moment.
+/// Arrays of a state. The momentum of sgd and muon is a first moment.
 enum class state_array : std::uint8_t { weights, first_moment, second_moment };
 
-/// With whom a rank puts whole matrices together, which muon asks for. Null: it has all of them.
+/// Groups with which a rank gathers whole matrices, for muon. Null: the rank has whole matrices.
 struct optimizer_groups {
   communicator* tensor = nullptr;
-  /// Of an entry: the replicas that own ranges of it, and where the range of each ends, in elements
-  /// of the entry. Empty: each entry is owned whole.
+  /// Owners of an entry: the replicas that own ranges of it, and the end of each range in elements
+  /// of the entry. Empty: this replica owns the whole entry.
   struct owners {
     communicator* group = nullptr;
     std::vector<std::int64_t> ends = {};
@@ -69,22 +69,21 @@ struct optimizer_groups {
   std::vector<owners> of_entry = {};
 };
 
-/// What the state lies in: it can be kept, and exchanged for other arrays of the same sizes. On a
-/// device each stands apart (memory_pool::allocate_apart): a rank's estate keeps it longer than who
-/// made it uses the pool.
+/// The arrays of a state. They can be kept and exchanged for arrays of the same sizes. On a device
+/// each has its own allocation (memory_pool::allocate_apart), because a rank's estate may outlive
+/// the user of the pool.
 struct state_arrays {
-  /// f32: the masters; where values are f32, all values of the store
-  /// (parameter_store::value_array).
+  /// f32 master weights; if values are f32, all values of the store (parameter_store::value_array).
   tensor weights = {};
-  tensor kept = {};  ///< f32: what the rules keep, of all parts
+  tensor kept = {};  ///< f32 state of the rules, of all parts
 };
 
-/// The rules' state, master weights where values are rounded, and the update, of the ranges that
-/// this rank owns. One lane.
+/// Optimizer state, master weights (if values are rounded) and update of the ranges that this rank
+/// owns. Used by one lane.
 class optimizer_state {
  public:
-  /// The state is zero, and so are masters: `set_weights` fills them. Or it is what lies in `from`,
-  /// which was that of a rank like this one; where values are f32 the store has its weights.
+  /// The state and the masters are zero until `set_weights`. Or they are taken from `from`, the
+  /// arrays of an equal rank; if values are f32, the store already has its weights.
   optimizer_state(parameter_store& store,
                   const optimizer_settings& settings,
                   std::vector<entry_range> owned,
@@ -94,43 +93,43 @@ class optimizer_state {
                   const state_arrays& from = {},
                   const gradient_prospects& prospects = {});
 
-  /// State n - 1 -> n, in place. Takes the fingerprints of what it writes, for `digests`. With muon
-  /// all ranks of the groups call it. Where the store has dropped values they come unit by unit,
-  /// and the gradients of each go: it needs memory for the values of one unit; with muon for those
-  /// of all matrices, which come first.
+  /// Updates state n - 1 to n in place and computes the fingerprints for `digests`. With muon all
+  /// ranks of the groups call it. Values that the store has dropped are recomputed unit by unit,
+  /// and the gradients of each unit are freed. This needs memory for the values of one unit; with
+  /// muon for those of all matrices, which come first.
   void update(stream& stream, const update_decision& decision);
-  /// The same beside: state n - 1 stays in its arrays, and state n is in `to`, from the first
-  /// moment on also where it fails half-way. Same bits. What nobody owns here of the values keeps
-  /// what `to` had there.
+  /// Writes state n to `to` and keeps state n - 1 in its arrays, with the same bits. The state is
+  /// in `to` from the first moment on, even if the update fails half-way. Values that this rank
+  /// does not own keep their content in `to`.
   void update_beside(stream& stream, const update_decision& decision, const state_arrays& to);
 
-  /// Where the state lies: the memory is shared. Broken promise OPTIMIZER-1 where values are f32
-  /// and do not lie in one array.
+  /// Returns the arrays of the state; the memory is shared. Breaks promise OPTIMIZER-1 if values
+  /// are f32 and not in one array.
   state_arrays arrays() const;
-  /// Others of the same sizes, zero.
+  /// Returns zero arrays of the same sizes.
   state_arrays empty_arrays(memory_pool& pool) const;
-  /// What of `state_arrays::weights` is this rank's, in elements: ascending, begin and end.
+  /// Returns the ranges of `state_arrays::weights` that this rank owns, ascending, as (begin, end)
+  /// in elements.
   std::vector<std::pair<std::int64_t, std::int64_t>> own_weights() const;
-  /// Of which of these arrays the digests are, one part for each of own_weights().
+  /// Returns the arrays that the digests cover, one part for each of own_weights().
   std::vector<digested_part> digested() const;
-  /// Where values are rounded: makes those that are owned from their masters.
+  /// Rounds the owned values from their masters, if values are rounded.
   void round_values(stream& stream);
-  /// The same of those that the store has dropped.
+  /// Rounds the owned values that the store has dropped.
   void round_dropped_values(stream& stream);
 
-  // What is added to `to` when the reads finish.
+  // The results are added to `to` when the reads finish.
 
-  /// Of gradients(0) of the store, where the reduced gradients are; as far as they were not taken
-  /// before (gradients()).
+  /// Norms of the reduced gradients in gradients(0) of the store. Reuses what gradients() has read.
   void norms(reads& by, square_norms& to) const { gradients_->read(by, &to, nullptr); }
-  /// The same elements, counted: those that are zero.
+  /// Counts the zeros among the same elements.
   void zero_gradients(reads& by, std::int64_t& to) const;
-  /// Of the weights (the masters, if any) that this rank answers for, as the norms of gradients.
+  /// Square norm of the weights (masters, if any) that this rank reports.
   void square_norm_of_weights(reads& by, exact_sum& to) const;
-  /// Padding rows are left out.
+  /// Digests without padding rows.
   void digests(reads& by, state_digests& to) const;
 
-  // The same, waited for at once.
+  // Blocking variants.
   square_norms norms(stream& stream) const {
     return read<square_norms>(stream, &optimizer_state::norms);
   }
@@ -138,28 +137,28 @@ class optimizer_state {
     return read<state_digests>(stream, &optimizer_state::digests);
   }
 
-  /// A range that is owned, and its state. Tied copies of an entry of the same store have none.
+  /// An owned range and its state. Tied copies of an entry of the same store have no part.
   struct part {
     entry_range range;
     optimizer_kind rule = optimizer_kind::adam;
-    std::int64_t offset = 0;            ///< in the masters
-    std::vector<std::int64_t> at = {};  ///< of each array of the rule, in the state
+    std::int64_t offset = 0;            ///< offset in the masters
+    std::vector<std::int64_t> at = {};  ///< offset of each array of the rule in the state
   };
   const std::vector<part>& parts() const { return parts_; }
-  // Where the store's arrays lie. They may be written to: the next digests are taken anew.
-  std::span<float> weights(const part& x);  ///< the masters, or the values themselves
-  /// The array with this number in state_names(x.rule).
+  // The arrays may be modified; the next digests are then recomputed.
+  std::span<float> weights(const part& x);  ///< the masters or the f32 values
+  /// Returns the array with this index in state_names(x.rule).
   std::span<float> state(const part& x, std::size_t array);
   std::span<float> first_moment(const part& x) { return state(x, 0); }
   std::span<float> second_moment(const part& x) { return state(x, 1); }
 
-  /// Sets the weights of valid elements of an entry from `begin` on, from the host: those that are
-  /// owned.
+  /// Sets the owned weights of an entry from `begin` on, from the host. Only valid elements are
+  /// set.
   void set_weights(int entry, std::int64_t begin, std::span<const float> from);
 
   parameter_store& store() { return store_; }
 
-  /// The reduced gradients of the parts: norms, and digests in the order of the parts.
+  /// Norms and digests of the reduced gradients, in the order of the parts.
   gradient_norms& gradients() { return *gradients_; }
   const gradient_norms& gradients() const { return *gradients_; }
 
@@ -189,7 +188,7 @@ class optimizer_state {
   double decay_of(const part& x, const update_decision& decision) const;
   void* rounded_at(const part& x);
   const float* gradient_at(const part& x) const;
-  /// Where the fingerprints of each part's arrays go.
+  /// Destinations of the fingerprints of each part's arrays.
   using wanted = std::vector<kernels::written_fingerprints>;
   void update_adam(stream& stream,
                    const update_decision& decision,
@@ -203,16 +202,16 @@ class optimizer_state {
                        const kernels::written_fingerprints& to);
   void update_muon(stream& stream, const update_decision& decision, const wanted& to);
   const optimizer_groups::owners* owners_of(int entry) const;
-  /// An array of a part, with the keys of its grains.
+  /// An array of a part with the keys of its grains.
   struct stored_array {
     const float* x;
     std::int64_t n;
     const std::uint64_t* keys;
   };
-  /// Weights and state of a part, whose keys are from `key` on, which moves on by them.
+  /// Returns weights and state of a part. Their keys start at `key`, which is advanced.
   std::vector<stored_array> arrays_at(const part& x, const std::uint64_t*& key) const;
   const float* weights_at(const part& x) const;
-  /// Calls visit(part, entry) for each part that this rank answers for.
+  /// Calls visit(part, entry) for each part that this rank reports.
   template <class Visit>
   void for_each_answered(const Visit& visit) const;
 
@@ -221,26 +220,26 @@ class optimizer_state {
   std::int64_t grain_;
   std::vector<part> parts_;
   optimizer_groups groups_;
-  tensor state_;             ///< of all parts, the arrays of each one after the other
+  tensor state_;             ///< arrays of all parts, part by part
   tensor master_;            ///< empty: values are f32
-  tensor keys_;              ///< of the fingerprints of each part's grains: weights, then the state
-  std::int64_t arrays_ = 0;  ///< of all parts, weights too
-  /// (arrays_, 2) of the state, as the update has left them; empty: nobody has, or somebody wrote
-  /// to the state since
+  tensor keys_;              ///< keys of all grains, by part: weights, then the state
+  std::int64_t arrays_ = 0;  ///< number of arrays of all parts, with weights
+  /// (arrays_, 2), written by update(); empty before the first update and after external writes to
+  /// the state
   tensor fingerprints_;
-  std::optional<gradient_norms> gradients_;  ///< made when the parts are known
+  std::optional<gradient_norms> gradients_;  ///< created after the parts
 };
 
-/// Of the grains of an array: `array` 0 are the weights, then what the rule keeps.
+/// Returns the keys of an array's grains. `array` 0 is the weights, then the rule's arrays.
 std::vector<std::uint64_t> keys_of_grains(const digested_part& x,
                                           std::uint64_t array,
                                           std::int64_t grain);
 
-/// One digest for the state of the whole model: the parts in the order of their names.
+/// Combines the digests of all parameters into one, in the order of their names.
 digest combine(const std::map<std::string, digest>& parts);
 
-/// Adds the gradient of a parameter that is tied within this store to its owner's: embedding +
-/// head, in this order, on the ranges that are owned. The norm and the update then see the sum.
+/// Adds the gradient of a parameter that is tied within this store to its owner's, on the owned
+/// ranges: embedding + head, in this order. Norm and update then use the sum.
 void add_tied_gradients(stream& stream,
                         parameter_store& store,
                         const std::vector<entry_range>& owned);

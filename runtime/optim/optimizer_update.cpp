@@ -1,4 +1,4 @@
-// The update of an optimizer_state, by the rule of each part.
+// optimizer_state::update, by the rule of each part.
 
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/cast.hpp"
@@ -17,7 +17,6 @@
 namespace troupe::runtime {
 namespace {
 
-/// Of the type that values are rounded to.
 kernels::narrow_type narrow_type_of(dtype x) {
   return x == dtype::f16 ? kernels::narrow_type::f16 : kernels::narrow_type::bf16;
 }
@@ -68,7 +67,7 @@ void optimizer_state::update_beside(stream& stream,
                                     const state_arrays& to) {
   const auto from = arrays();
   exchange(to);
-  for (const auto& x : parts_)  // AdamW reads the old ones where they are
+  for (const auto& x : parts_)  // AdamW reads the old state in place
     if (x.rule != optimizer_kind::adam)
       copy_part(stream, x, from);
   update(stream, decision, from);
@@ -107,12 +106,12 @@ void optimizer_state::round_weights(stream& stream, const part& x) {
         kernels::narrow<kernels::bf16>{static_cast<kernels::bf16*>(to), from, x.range.size()});
 }
 
-// Neighbours that AdamW updates at one rate go together, those of a unit where values are made
-// anew: then the smallest units come first, for each leaves more memory than it takes.
+// Groups adjacent parts that AdamW updates at one rate. If values are recomputed, groups stay
+// within a unit. The smallest units come first, because each frees more memory than it takes.
 std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision& decision,
                                                            bool by_unit) const {
   std::vector<run> out;
-  std::map<int, std::int64_t> elements;  // of each unit
+  std::map<int, std::int64_t> elements;  // by unit
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const auto& x = parts_[i];
     elements[unit_of(x)] += x.range.size();
@@ -133,7 +132,7 @@ std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision
   return out;
 }
 
-// Fingerprints are taken of everything where it is written.
+// Fingerprints of all arrays are computed while they are written.
 void optimizer_state::update(stream& stream,
                              const update_decision& decision,
                              const state_arrays& from) {
@@ -149,7 +148,7 @@ void optimizer_state::update(stream& stream,
   }
   const bool by_unit = std::any_of(
       parts_.begin(), parts_.end(), [this](const part& x) { return lacks_values(x); });
-  std::map<int, int> left;  // parts of each unit whose gradients are still to be read
+  std::map<int, int> left;  // by unit: parts whose gradients are still needed
   for (const auto& x : parts_)
     ++left[unit_of(x)];
   const auto done = [&](const part& x) {
@@ -231,7 +230,7 @@ void optimizer_state::update_momentum(stream& stream,
       .fingerprints = to});
 }
 
-// In the order of the entries, for all ranks take part in each.
+// Goes through the entries in order, because all ranks take part in each.
 void optimizer_state::update_muon(stream& stream,
                                   const update_decision& decision,
                                   const wanted& to) {

@@ -17,12 +17,12 @@ constexpr std::string_view decay_names[]
 constexpr std::string_view end_names[] = {"exponential", "linear", "cosine", "minus_sqrt"};
 constexpr std::string_view increase_names[] = {"constant", "linear", "cosine"};
 
-/// From 1 at the beginning to 0 at the end.
+/// Falls from 1 to 0.
 double half_cosine(double share) {
   return 0.5 * (std::cos(std::numbers::pi * share) + 1);
 }
 
-/// How much of the rate is left when a share of its last decay is over.
+/// Returns the coefficient of the rate at a share of the final decay.
 double end_coefficient(wsd_style style, double share) {
   switch (style) {
     case wsd_style::exponential:
@@ -46,7 +46,7 @@ double coefficient(const rate_schedule& s, double n) {
   return s.style == decay_style::linear ? 1 - r : half_cosine(r);
 }
 
-/// "250B" as a whole number; nothing: it is none.
+/// Parses "250B" as a whole number; nothing if malformed.
 std::optional<std::int64_t> suffixed_number(std::string_view text) {
   double factor = 1;
   if (!text.empty())
