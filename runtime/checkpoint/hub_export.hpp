@@ -1,6 +1,5 @@
-// A model as a folder that Hugging Face's transformers loads: config.json, safetensors files, and
-// the tokenizer where it is byte-level BPE. What hub.hpp reads, written: the same recipes
-// backwards.
+// Exports a model as a folder that Hugging Face's transformers loads: config.json, safetensors
+// files, and the tokenizer if it is byte-level BPE. Uses the recipes of hub.hpp in reverse.
 
 #pragma once
 
@@ -19,31 +18,31 @@
 
 namespace troupe::runtime {
 
-/// Rows of one of our tensors that are rows of a tensor in the hub's files.
+/// Consecutive rows of a Troupe tensor that become rows of a Hub tensor.
 struct hub_piece {
-  std::string parameter;   ///< ours
+  std::string parameter;   ///< Troupe's name
   shape extents;           ///< of the parameter, without padding rows
-  std::int64_t first = 0;  ///< row of the parameter
-  std::int64_t at = 0;     ///< row of the hub's tensor; where that is (in, out) its column
+  std::int64_t first = 0;  ///< first row in the parameter
+  std::int64_t at = 0;     ///< first row in the Hub tensor (column, if stored as (in, out))
   std::int64_t count = 0;
 };
 
-/// A tensor of the hub's files, as it is put together from ours.
+/// A tensor of the Hub's files and its source rows.
 struct hub_tensor {
   std::string name;
   shape extents;            ///< as stored
-  bool transposed = false;  ///< stored (in, out), ours is (out, in)
+  bool transposed = false;  ///< stored as (in, out); Troupe's is (out, in)
   std::vector<hub_piece> pieces;
 };
 
-/// All tensors of the model in the hub's files, in the order of the model: those of hub_recipes.
-/// What `hub_config_json` refuses has none.
+/// Returns all Hub tensors in model order, from hub_recipes. Models that `hub_config_json` rejects
+/// have none.
 std::vector<hub_tensor> hub_tensors(const gpt_config& config);
 
-/// The config.json of the model: of a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3, whichever has its
-/// function. `end_of_document` becomes the id of both ends of a text; `type` is that of the files.
-/// hub_config reads it back as the same model, dropouts, padding and gain_offset apart. Throws
-/// input_error that names every setting for which the hub has no such model.
+/// Returns the config.json of a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 with the model's function.
+/// `end_of_document` becomes bos and eos id; `type` is the type in the files. hub_config reads back
+/// the same model, except dropouts, padding and gain_offset. Throws input_error with all settings
+/// that no Hub model supports.
 std::string hub_config_json(const gpt_config& config,
                             std::optional<std::int32_t> end_of_document = {},
                             stored_type type = stored_type::f32);
@@ -56,30 +55,28 @@ struct hub_export {
   gpt_config model;
   std::optional<std::int32_t> end_of_document;
   stored_type type = stored_type::f32;           ///< f32, bf16 or f16, rounded to nearest
-  std::uint64_t shard_bytes = 5'000'000'000;     ///< at most so much in a file, one tensor at least
-  std::filesystem::path vocab_file, merge_file;  ///< of a byte-level BPE, or none
-  /// Copied as they are: where they are, and their names there. Of a byte-level BPE those beside
-  /// its two files, in place of what write_hub_tokenizer writes.
+  std::uint64_t shard_bytes = 5'000'000'000;     ///< maximum size of a file with several tensors
+  std::filesystem::path vocab_file, merge_file;  ///< of a byte-level BPE, or empty
+  /// Files to copy unchanged: path, and name in the export. For a byte-level BPE, they replace the
+  /// files of the same name that write_hub_tokenizer writes.
   std::vector<std::pair<std::filesystem::path, std::string>> tokenizer_files;
-  hub_origin origin = {};                      ///< where it describes the model
-  std::optional<std::int32_t> added_end = {};  ///< one more id to stop at than the origin's
+  hub_origin origin = {};                      ///< used if it describes the model
+  std::optional<std::int32_t> added_end = {};  ///< stop id to add to the origin's
 };
 
-/// vocab.json and merges.txt as they are, and tokenizer.json, the same in the form of the hub's
-/// tokenizers library, which transformers reads whatever the model. Throws input_error for files
-/// that are no byte-level BPE, and io_error.
+/// Copies vocab.json and merges.txt and writes the equal tokenizer.json, which transformers reads
+/// for every model. Throws input_error if the files are not a byte-level BPE. Throws io_error.
 void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& what);
 
-/// Writes the folder: it is there, complete and durable, or not at all. At most one file is held in
-/// memory. A gain that is stored less gain_offset is written with it. `advance` is told the bytes
-/// written so far. Throws input_error when the hub has no such model or `dir` is there and not
-/// empty, and io_error.
+/// Writes the folder atomically and durably. Holds at most one file in memory. Adds gain_offset to
+/// gains that are stored without it. `advance` receives the number of bytes written so far. Throws
+/// input_error if the Hub has no such model or `dir` exists and is not empty. Throws io_error.
 void write_hub_model(const std::filesystem::path& dir,
                      const hub_export& what,
                      const hub_source& read,
                      const std::function<void(std::uint64_t)>& advance = {});
 
-/// What write_hub_model will write, in bytes of elements.
+/// Returns the bytes of elements that write_hub_model will write.
 std::uint64_t hub_bytes(const hub_export& what);
 
 }  // namespace troupe::runtime
