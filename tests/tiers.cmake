@@ -90,7 +90,7 @@ set(TROUPE_UNSANITIZED
   command/cli_layout command/console_signals command/datasets_components command/hosts_cut_off
   command/hosts_one_way command/hosts_refused command/inputs_messages command/inputs_own_inputs
   command/robust_killed_preprocess command/robust_killed_conversations command/schedule_refusals command/schedule_script
-  command/simulate_mutants command/simulate_seeds command/train_schedule_nonfinite
+  command/simulate_seeds command/train_schedule_nonfinite
   command/train_schedule_refused command/train_schedule_resumed command/usage_configuration
   command/use_export command/watch_evaluation kernels/attention_without_tiles scenario/matrix
   command/cli_arrangements command/cli_impossible command/cli_schedule command/gpu_lost_choices
