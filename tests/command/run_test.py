@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -62,8 +63,9 @@ def check_shown(folder):
     if now["state"] != "running" or {key: mine[key] for key in wanted} != wanted:
         raise wrong(f"status shows {now}")
     until("later steps", lambda: status(run)["processes"][0]["step"] > mine["step"])
-    if "running" not in works("status", "--run", run):
-        raise wrong("the page of status does not say that it runs")
+    page = works("status", run)  # the folder as a word
+    if "running" not in page or not re.search(r"^step +\d+ of \d+, loss [\d.]+, \d+ tokens/s, .* left$", page, re.MULTILINE):
+        raise wrong(f"the page of status does not say that it runs, or where it stands:\n{page}")
     if run.stat().st_mode & 0o777 != 0o700:
         raise wrong("others may enter the folder")
 
@@ -227,7 +229,7 @@ def check_default(folder):
     refuses("others may enter it", "train", "gpt", *SMALL, *MOCK, "--run", folder / "other/.run")
     refuses("has files and no run.json", "train", "gpt", *SMALL, *MOCK, "--run", private(folder / "data"))
     for command in ("status", "stop", "wait"):
-        refuses("--run is missing", command)
+        refuses("the run is missing", command)
         refuses("No such file", command, "--run", folder / "nothing")
     works("train", "gpt", *SMALL, *MOCK, "--dry-run", "--run", folder / "dry")
     if (folder / "dry").exists():

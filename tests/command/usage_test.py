@@ -52,14 +52,14 @@ def check_resumed(folder):
     words = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "ckpt", "--load", folder / "ckpt"]
     works(*words, "--exit-interval", 3)
     first = (folder / "ckpt" / "config.yaml").read_text()
-    out = works(*words, "--exit-interval", 6)
+    out = works(*words, "--exit-interval", 6, "--log-interval", 2)
     if "config.1.yaml" not in out:
         raise wrong(f"nothing is said about the configuration of before:\n{out}")
     if "iteration        6/" not in out:
         raise wrong(f"the last step of a run that ends early has no line:\n{out}")
     if (folder / "ckpt" / "config.1.yaml").read_text() != first:
         raise wrong("the configuration of before is not what it was")
-    out = works(*words, "--exit-interval", 6)
+    out = works(*words, "--exit-interval", 6, "--log-interval", 2)
     if "config." in out or (folder / "ckpt" / "config.2.yaml").exists():
         raise wrong(f"the same configuration is kept twice:\n{out}")
     # A path may be any bytes; the configuration is text all the same, and says them.
