@@ -19,7 +19,7 @@ std::string xxh3_of(std::span<const std::byte> bytes) {
   return to_string(digester().add(bytes.data(), bytes.size()).result());
 }
 
-/// Throws unless the header of a shard says what the manifest says.
+/// Throws unless the header of a shard matches the manifest.
 const stored_tensor& matching(const safetensors_file& file,
                               const stored_shard& record,
                               const std::string& key) {
@@ -43,7 +43,7 @@ const stored_tensor& matching(const safetensors_file& file,
   return *found;
 }
 
-/// What the system said when it could not read some of what was looked at; empty: it could.
+/// Returns the system's read error of a file, or an empty text.
 std::string reading_refusal(const safetensors_file& file) {
   try {
     file.require_intact();
@@ -231,8 +231,8 @@ void checkpoint_reader::read(std::string_view name, const box& part, std::span<f
     read_bytes(name, part, std::as_writable_bytes(out));
     return;
   }
-  // Elements of two bytes are put together in the second half of their own place, and then spread
-  // from the front: what is read lies at or behind what is written.
+  // Two-byte elements are gathered in the second half of the output and widened from the front:
+  // reads stay at or behind writes.
   const auto narrow = std::as_writable_bytes(out).subspan(out.size_bytes() / 2);
   read_bytes(name, part, narrow);
   constexpr std::size_t step = 4096;
@@ -256,7 +256,7 @@ void checkpoint_reader::read_bytes(std::string_view name,
     require_sound(*x);
     mark_progress();
     copy_common(x->record->part, x->file->bytes(*x->stored).data(), part, out.data(), element);
-    x->file->require_intact();  // what was sound a moment ago may have to be read again
+    x->file->require_intact();  // pages that were checked earlier may be read from disk again
   }
 }
 

@@ -38,7 +38,7 @@ checkpoint_writer::checkpoint_writer(fs::path dir,
 checkpoint_writer::~checkpoint_writer() {
   if (staging_.empty())
     return;
-  std::error_code ignored;  // what stays is cleared away by the next directory_lock
+  std::error_code ignored;  // the next directory_lock removes the rest
   fs::remove_all(staging_, ignored);
 }
 
@@ -87,7 +87,7 @@ fs::path checkpoint_writer::commit(checkpoint_manifest manifest) {
   }
   const auto text = to_json(manifest);
   write_text(staging_ / manifest_file, text);
-  // The checkpoint that will be visible is the one that a reader accepts, not the one meant.
+  // Opens the staged checkpoint as a reader does, so that only a readable one becomes visible.
   try {
     const checkpoint_reader as_a_reader_sees_it(staging_);
   } catch (const input_error& failure) {
@@ -108,9 +108,9 @@ void checkpoint_writer::publish(const fs::path& target) {
     rename_durably(staging_, target);
     return;
   }
-  // One step where the file system can: at every moment one of the two has the name.
+  // Atomic if the file system can exchange names.
   if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-    const auto older = std::exchange(staging_, {});  // stays if the exchange is not durable
+    const auto older = std::exchange(staging_, {});  // kept if the exchange is not durable
     sync_folder(dir_);
     std::error_code ignored;
     fs::remove_all(older, ignored);
@@ -121,7 +121,7 @@ void checkpoint_writer::publish(const fs::path& target) {
                    target.string(),
                    system_message(errno));
   const auto older
-      = dir_ / replaced_folder(iteration_);  // clear_remains finishes this after a death
+      = dir_ / replaced_folder(iteration_);  // clear_remains finishes this after a crash
   rename_durably(target, older);
   try {
     rename_durably(staging_, target);

@@ -18,7 +18,7 @@ double distance(float x, float y) {
   return std::abs(double(x) - double(y));
 }
 
-/// One box of a tensor at a time, of both sides.
+/// One box of a tensor on both sides.
 class box_comparison {
  public:
   box_comparison(const checkpoint_reader& a, const checkpoint_reader& b, std::string_view name)
@@ -37,7 +37,7 @@ class box_comparison {
           to_string(b.type(name)));
   }
 
-  /// Of each side.
+  /// Bytes per side.
   std::size_t bytes_of_element() const { return floats_ ? sizeof(float) : element_; }
 
   void add(const box& part, tensor_difference& to) {
@@ -89,7 +89,7 @@ tensor_difference compare(const checkpoint_reader& a,
   ensure(a.extents(name) == b.extents(name), "COMPARE-1: tensors that are compared have one shape");
   box_comparison boxes(a, b, name);
   tensor_difference out{.elements = all.size()};
-  // Bytes and floats of one box, of each side.
+  // Each side holds the bytes and the floats of one box.
   const auto step = std::max<std::int64_t>(std::int64_t(memory / boxes.bytes_of_element() / 2), 1);
   for (std::int64_t begin = 0; begin < all.size(); begin += step) {
     const auto end = std::min(all.size(), begin + step);

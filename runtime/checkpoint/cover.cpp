@@ -15,7 +15,7 @@ std::int64_t end_of(const box& x, int axis) {
   return x.first[axis] + x.extents[axis];
 }
 
-/// Of one axis [begin, end) of x, the other axes as they are.
+/// Restricts one axis of x to [begin, end).
 box between(const box& x, int axis, std::int64_t begin, std::int64_t end) {
   box out;
   for (int i = 0; i < x.extents.rank(); ++i) {
@@ -29,15 +29,15 @@ bool touches(const box& piece, const box& region) {
   return intersection(piece, region).size() > 0;
 }
 
-/// Where to cut a region in two.
+/// Where to split a region.
 struct split_plane {
   int axis = -1;
   std::int64_t at = 0;
-  std::size_t split = 0;  // pieces that lie on both sides
+  std::size_t split = 0;  // pieces that the cut splits
 };
 
-/// In the middle of the faces of pieces that lie inside the region, along the axis where the fewest
-/// pieces are split. No axis when no face is inside.
+/// Cuts at the median face inside the region, along the axis that splits the fewest pieces. Returns
+/// no axis if no face is inside.
 split_plane best_split(const box& region, const boxes& pieces) {
   split_plane best;
   for (int axis = 0; axis < region.extents.rank(); ++axis) {
@@ -59,7 +59,7 @@ split_plane best_split(const box& region, const boxes& pieces) {
   return best;
 }
 
-/// An empty region, made as large as the pieces around it allow.
+/// Grows an empty region as far as the pieces around it allow.
 box grown(box gap, const shape& whole, std::span<const box> pieces) {
   for (int axis = 0; axis < whole.rank(); ++axis) {
     std::int64_t begin = 0, end = whole[axis];
@@ -77,8 +77,8 @@ box grown(box gap, const shape& whole, std::span<const box> pieces) {
   return gap;
 }
 
-/// What is wrong in a region, of which `inside` are the pieces that touch it. Cutting halves the
-/// faces on one axis, so that this goes no deeper than rank * log2(2 n).
+/// Returns the fault in a region; `inside` are the pieces that touch it. Each cut halves the faces
+/// on one axis, so the recursion depth is at most rank * log2(2 n).
 struct fault {
   std::optional<box> gap;
   const box* overlapping[2] = {};
@@ -88,7 +88,7 @@ std::optional<fault> find_fault(const box& region, const boxes& inside) {
   if (inside.empty())
     return fault{region, {}};
   const auto where = best_split(region, inside);
-  if (where.axis < 0) {  // each piece is all over the region
+  if (where.axis < 0) {  // each piece covers the region
     if (inside.size() == 1)
       return std::nullopt;
     return fault{std::nullopt, {inside[0], inside[1]}};

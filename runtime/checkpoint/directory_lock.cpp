@@ -14,7 +14,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// Else the first checkpoint would fail, after the steps that it was to keep.
+/// Checks this early; otherwise the first checkpoint would fail after its steps were computed.
 void require_own_tracker(const std::filesystem::path& dir) {
   const auto path = dir / tracker_file;
   std::error_code failure;
@@ -48,7 +48,8 @@ directory_lock::directory_lock(const std::filesystem::path& dir) : path_(dir / l
                      system_message(errno));
     }
     const auto pid = fmt::format("{}\n", ::getpid());
-    // Only to be named to others: a full disk is told by the write that needs the space.
+    // Shown in other processes' errors only. A full disk is reported by the first write that needs
+    // space.
     if (::ftruncate(descriptor_, 0) == 0)
       static_cast<void>(::pwrite(descriptor_, pid.data(), pid.size(), 0) == 0);
     require_own_tracker(dir);

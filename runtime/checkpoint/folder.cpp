@@ -27,7 +27,7 @@ std::optional<Number> number_from(std::string_view digits) {
   return x;
 }
 
-/// The iteration of ".iter_0000100<mark>", for exactly that spelling.
+/// Parses exactly ".iter_0000100<mark>".
 std::optional<std::int64_t> hidden_iteration(std::string_view name, std::string_view mark) {
   if (!name.starts_with('.') || !name.ends_with(mark))
     return std::nullopt;
@@ -56,7 +56,7 @@ bool is_partial_tracker(std::string_view name) {
   return name.starts_with(mark) && number_from<std::uint64_t>(name.substr(mark.size()));
 }
 
-/// What is in `dir`, of one type; links are not followed. Throws io_error.
+/// Lists the entries of `dir` of one type, without following links. Throws io_error.
 std::vector<fs::path> entries_in(const fs::path& dir, fs::file_type type) {
   std::vector<fs::path> out;
   std::error_code failure;

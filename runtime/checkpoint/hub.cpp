@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
 constexpr const char* one_file = "model.safetensors";
 constexpr const char* index_file = "model.safetensors.index.json";
 
-/// Masks and tables that old files keep beside the parameters; they follow from the configuration.
+/// Masks and tables in old files. They follow from the configuration and are ignored.
 bool is_constant(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
          || name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// Which file every tensor is in, by the index.
+/// Reads the index: the file of each tensor.
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const auto where = "'" + path.string() + "'";
   std::map<std::string, std::string> out;
@@ -96,9 +96,9 @@ void hub_model::read(std::string_view name, std::span<float> out) const {
 }
 
 void hub_model::open(const fs::path& dir) {
-  std::map<std::string, std::string> index;  // empty: one file has everything
+  std::map<std::string, std::string> index;  // empty: there is a single file
   std::set<std::string> names;
-  std::error_code ignored;  // what cannot be seen is as good as missing
+  std::error_code ignored;  // an unreadable file counts as missing
   if (fs::exists(dir / one_file, ignored)) {
     names.insert(one_file);
   } else if (fs::exists(dir / index_file, ignored)) {
@@ -124,7 +124,7 @@ void hub_model::open(const fs::path& dir) {
   }
 }
 
-/// Before recipes are made, so that a config.json alone cannot ask for endless memory.
+/// Called before recipes are made, so that a config.json alone cannot cause huge allocations.
 void hub_model::check_size(const fs::path& dir) const {
   std::size_t bytes = 0;
   for (const auto& file : files_)

@@ -78,7 +78,7 @@ class hub_fields {
         supported);
   }
 
-  /// Refuses unless the field is absent or has this value.
+  /// Rejects any other value of the field; it may be absent.
   void require(const char* key, const nlohmann::json& only) const {
     const auto* found = find(key);
     if (found != nullptr && *found != only)
@@ -109,7 +109,7 @@ void require_divisible(const hub_fields& in, const char* what, const char* by) {
                       in.size(by));
 }
 
-/// GPT-2's fields have two names in transformers. Where both are there they must agree.
+/// GPT-2's fields have two names in transformers. If both are present they must agree.
 void refuse_contradicting_names(const hub_fields& in) {
   constexpr std::pair<const char*, const char*> names[]
       = {{"n_embd", "hidden_size"},
@@ -158,7 +158,7 @@ double yarn_magnitude(double factor) {
   return 0.1 * std::log(factor) + 1;
 }
 
-/// As the hub's library: both mscales count or neither, and an attention factor stands for them.
+/// Follows transformers: both mscales count or neither, and an attention factor replaces them.
 void read_yarn(const hub_fields& rope, gpt_config& x) {
   x.yarn_fast = rope.number("beta_fast", 32);
   x.yarn_slow = rope.number("beta_slow", 1);
@@ -177,7 +177,7 @@ void read_yarn(const hub_fields& rope, gpt_config& x) {
   x.yarn_mscale_all = 0;
 }
 
-/// `rope` says everything but, perhaps, the base and the length that the model was made for.
+/// `rope` has all settings, except possibly the base and the original length.
 void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
   rope.require("partial_rotary_factor", 1.0);
   auto known = std::vector<std::string>{"rope_type", "type", "rope_theta", "partial_rotary_factor"};
@@ -209,8 +209,9 @@ void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
       rope.require(key.c_str(), nullptr);
 }
 
-/// transformers 5 writes rope_parameters, older versions rope_theta and rope_scaling. Where both
-/// are there it takes rope_scaling alone, and so do we; a base that would get lost is refused.
+/// transformers 5 writes rope_parameters; older versions write rope_theta and rope_scaling. If both
+/// are present, transformers uses rope_scaling alone, and so does this function. A base that would
+/// be lost is rejected.
 const char* rotary_field(const hub_fields& in) {
   const auto* scaling = in.find("rope_scaling");
   if (scaling == nullptr || scaling->empty())
@@ -245,8 +246,8 @@ void read_rotary(const hub_fields& in, gpt_config& x) {
   read_scaling(in, rope, x);
 }
 
-/// Qwen 2 is a Llama with biases of queries, keys and values; Qwen 3 one whose queries and keys are
-/// normalised.
+/// Qwen 2 is a Llama with biases of queries, keys and values. Qwen 3 is a Llama with normalised
+/// queries and keys.
 void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
   x.qkv_bias = kind == "qwen2";
   x.qk_norm = kind == "qwen3";
@@ -259,8 +260,8 @@ void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
         in.refuse("layer_types", "full_attention in every layer");
 }
 
-/// Mistral's window counts the query itself, ours does not. Where there is no such field the hub's
-/// library assumes 4096.
+/// Mistral's window includes the query itself, a gpt_config's does not. transformers assumes 4096
+/// if the field is missing.
 void read_mistral(const hub_fields& in, gpt_config& x) {
   in.size("num_key_value_heads");
   if (!in.has("sliding_window"))
@@ -270,7 +271,7 @@ void read_mistral(const hub_fields& in, gpt_config& x) {
 }
 
 gpt_config llama_config(const hub_fields& in, const std::string& kind) {
-  if (kind == "llama")  // a Qwen's window is off although its size is told
+  if (kind == "llama")  // Qwen configurations have a window size although the window is off
     in.require("sliding_window", nullptr);
   in.require("use_sliding_window", false);
   in.require("hidden_act", "silu");

@@ -111,7 +111,7 @@ ordered_json llama_json(const gpt_config& x) {
                       {"rope_theta", x.rotary_base},
                       {"rope_scaling", scaling_json(x)}};
   if (mistral)
-    out["sliding_window"] = x.window + 1;  // theirs counts the query itself
+    out["sliding_window"] = x.window + 1;  // the Hub's window includes the query itself
   else if (x.qk_norm || qwen2)
     out["use_sliding_window"] = false;
   else

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "model.safetensors" when it is the only one, as transformers looks for it.
+/// A single file is named "model.safetensors", as transformers expects.
 std::string file_name(std::size_t index, std::size_t count) {
   return count == 1 ? "model.safetensors"
                     : fmt::format("model-{:05d}-of-{:05d}.safetensors", index + 1, count);
@@ -32,7 +32,7 @@ std::uint64_t bytes_of(const hub_tensor& x, stored_type type) {
   return std::uint64_t(x.extents.size()) * size_of(type);
 }
 
-/// Which tensors share a file: as many as fit, in their order.
+/// Groups tensors into files: as many as fit, in order.
 std::vector<std::span<const hub_tensor>> files_of(std::span<const hub_tensor> all,
                                                   const hub_export& what) {
   std::vector<std::span<const hub_tensor>> out;
@@ -93,7 +93,7 @@ std::vector<std::byte> rounded_bytes(const std::vector<float>& from, const std::
   return out;
 }
 
-/// The elements as they lie in the file.
+/// Returns the elements as stored in the file.
 std::vector<std::byte> stored_bytes(const std::vector<float>& from,
                                     stored_type type,
                                     const std::string& name) {
@@ -107,21 +107,21 @@ std::vector<std::byte> stored_bytes(const std::vector<float>& from,
   return out;
 }
 
-/// A folder beside the target, which takes its name when everything is in it.
+/// A staging folder beside the target; renamed to the target when complete.
 class staged_folder {
  public:
   explicit staged_folder(fs::path target) : target_(std::move(target)) {
-    if (!target_.has_filename())  // a slash at its end
+    if (!target_.has_filename())  // the path ends with a slash
       target_ = target_.parent_path();
     std::error_code ignored;
     if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored))
       throw input_error("'{}' is there and not empty: name a folder that is not there yet",
                         target_.string());
-    make_folder(target_.parent_path());  // where the lock lies
+    make_folder(target_.parent_path());  // the folder of the lock
     lock_.emplace(target_, "export to");
     const auto hidden = target_.parent_path() / ("." + target_.filename().string());
     lock_->remove_part_folders(hidden);
-    // One that is there may be of a process with our pid on a host that does not see our lock.
+    // An existing one may belong to a process of equal pid on a host that does not see this lock.
     auto name = fmt::format("{}.partial-{}", hidden.string(), ::getpid());
     for (std::error_code refused; !fs::create_directory(name, refused); name += '0')
       if (refused)
@@ -139,7 +139,7 @@ class staged_folder {
   const fs::path& path() const { return staging_; }
 
   void publish() {
-    rename_durably(staging_, target_);  // in place of an empty folder, if there is one
+    rename_durably(staging_, target_);  // replaces an empty folder, if any
     staging_.clear();
   }
 

@@ -64,8 +64,9 @@ struct hub_export {
   std::optional<std::int32_t> added_end = {};  ///< stop id to add to the origin's
 };
 
-/// Copies vocab.json and merges.txt and writes the equal tokenizer.json, which transformers reads
-/// for every model. Throws input_error if the files are not a byte-level BPE. Throws io_error.
+/// Copies vocab.json and merges.txt, and writes an equal tokenizer.json, which transformers reads
+/// for every model, and a tokenizer_config.json. Throws input_error if the files are not a
+/// byte-level BPE. Throws io_error.
 void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& what);
 
 /// Writes the folder atomically and durably. Holds at most one file in memory. Adds gain_offset to

@@ -8,9 +8,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t elements_of_file = 500'000'000;  // held in memory at once
+constexpr std::int64_t elements_of_file = 500'000'000;  // limit of a file, which is held in memory
 
-/// Which parameters share a file: as many as fit, in their order.
+/// Groups parameters into files: as many as fit, in order.
 std::vector<std::span<const hub_recipe>> files_of(std::span<const hub_recipe> all) {
   std::vector<std::span<const hub_recipe>> out;
   for (std::size_t first = 0; first < all.size();) {

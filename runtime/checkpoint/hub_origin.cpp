@@ -28,14 +28,14 @@ std::string text_of(const fs::path& file) {
   return is_there(file) ? read_text(file) : std::string();
 }
 
-/// The fields in their order.
+/// Parses the fields and keeps their order.
 ordered_json fields_of(const std::string& text, const char* file) {
   if (!parse_json(text, fmt::format("the kept {}", file)).is_object())
     throw input_error("cannot export: the kept {} is no JSON object", file);
   return ordered_json_value(text);
 }
 
-/// Adds `end` to the ids at which a text stops.
+/// Adds `end` to the stop ids.
 void add_end(ordered_json& fields, std::int32_t end, const char* file) {
   auto& ids = fields["eos_token_id"];
   if (ids.is_null()) {
@@ -96,12 +96,12 @@ std::string returned_config(const hub_origin& origin,
   const auto ours = ordered_json_value(hub_config_json(model, {}, type));
   fields["architectures"] = ours.at("architectures");
   fields["vocab_size"] = ours.at("vocab_size");
-  const bool renamed = fields.contains("dtype");  // since version 5 of transformers
+  const bool renamed = fields.contains("dtype");  // name since transformers 5
   if (renamed)
     fields["dtype"] = ours.at("torch_dtype");
   if (!renamed || fields.contains("torch_dtype"))
     fields["torch_dtype"] = ours.at("torch_dtype");
-  fields.erase("auto_map");  // names programs that are not exported
+  fields.erase("auto_map");  // refers to code that is not exported
   if (end)
     add_end(fields, *end, config_file);
   return json_text(fields, 2) + "\n";

@@ -8,12 +8,12 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t vector = 0;  // columns of what has none
+constexpr int64_t vector = 0;  // columns value that means a vector
 
-/// Collects recipes. `rows` and `columns` are those of our tensor.
+/// Collects recipes. `rows` and `columns` are those of the Troupe tensor.
 class recipe_book {
  public:
-  /// The whole of one tensor.
+  /// Takes one whole source tensor.
   void copy(std::string name, std::string source, int64_t rows, int64_t columns) {
     add(std::move(name), rows, columns, {{std::move(source), 0, rows, rows}});
   }
@@ -23,7 +23,7 @@ class recipe_book {
     recipes_.push_back({std::move(name), extents, false, std::move(parts)});
   }
 
-  /// From sources that are stored as (in, out).
+  /// Adds a recipe with sources stored as (in, out).
   void add_transposed(std::string name,
                       int64_t rows,
                       int64_t columns,
@@ -37,7 +37,7 @@ class recipe_book {
   std::vector<hub_recipe> recipes_;
 };
 
-/// GPT-2's c_attn is [query; key; value]; ours has the three of each head together.
+/// GPT-2's c_attn is [query; key; value]. Troupe keeps the three of each head together.
 std::vector<hub_rows> gpt2_qkv(const gpt_config& c, const std::string& source) {
   std::vector<hub_rows> out;
   for (int64_t head = 0; head < c.heads; ++head)
@@ -84,7 +84,7 @@ std::vector<hub_recipe> gpt2_recipes(const gpt_config& c, const std::string& pre
   return to.take();
 }
 
-/// For each group its query heads, its key head and its value head; `theirs` ends with
+/// Orders the rows by group: its query heads, its key head and its value head. `theirs` ends with
 /// "self_attn.".
 std::vector<hub_rows> llama_qkv(const gpt_config& c,
                                 const std::string& theirs,

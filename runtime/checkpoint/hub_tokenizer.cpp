@@ -11,7 +11,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* end_of_text = "<|endoftext|>";
 
-/// The lines of merges.txt but for the version that may stand first.
+/// Returns the lines of merges.txt without a leading version line.
 ordered_json merges_of(std::string_view text) {
   auto out = ordered_json::array();
   while (!text.empty()) {
@@ -26,7 +26,7 @@ ordered_json merges_of(std::string_view text) {
 ordered_json byte_level(const char* which) {
   ordered_json out = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}};
   if (which == std::string_view("pre_tokenizer"))
-    out["use_regex"] = true;  // GPT-2's expression
+    out["use_regex"] = true;  // use GPT-2's pattern
   return out;
 }
 

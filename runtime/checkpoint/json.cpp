@@ -11,9 +11,9 @@
 namespace troupe::runtime {
 namespace {
 
-/// Looks at a document before it is built. The parser itself keeps the last of two equal keys, so
-/// that two readers of one file could see different values; and with a callback it looks at all
-/// that an object has at the end of each of its members, which takes the square of their number.
+/// Checks a document before it is built. nlohmann's parser keeps the last of two equal keys, so two
+/// readers of a file could see different values. Its callback is quadratic in the number of an
+/// object's members.
 class json_watcher : public nlohmann::json_sax<nlohmann::json> {
  public:
   json_watcher(const std::string& where, const json_limits& most) : where_(where), most_(most) {}
@@ -64,7 +64,7 @@ class json_watcher : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  /// Something with this many characters, and what stands around it.
+  /// Counts a token of this many characters and its separators.
   bool count(std::size_t characters) {
     constexpr std::size_t around = 2;
     if (!counts_)
@@ -94,9 +94,9 @@ class json_watcher : public nlohmann::json_sax<nlohmann::json> {
   const std::string& where_;
   const json_limits& most_;
   int depth_ = 0;
-  bool counts_ = false;                      // what is read now is in no long member
-  std::size_t others_ = 0;                   // bytes of what counts
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  bool counts_ = false;                      // the current value is outside the long member
+  std::size_t others_ = 0;                   // bytes outside the long member
+  std::vector<std::set<std::string>> keys_;  // by open object
 };
 
 }  // namespace

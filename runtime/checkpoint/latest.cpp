@@ -20,8 +20,8 @@ bool has_sound_manifest(const fs::path& folder) {
   }
 }
 
-/// The iteration to look for first; the reason goes to the warnings when that is not the tracked
-/// one.
+/// Returns the iteration to try first. If it is not the tracked one, adds the reason to the
+/// warnings.
 std::int64_t expected_iteration(const fs::path& dir,
                                 const std::vector<std::int64_t>& there,
                                 std::vector<std::string>& warnings) {
@@ -56,7 +56,7 @@ found_checkpoint latest_checkpoint(const fs::path& dir,
   const auto expected = expected_iteration(dir, there, out.warnings);
   for (const auto iteration : there) {
     if (iteration > expected)
-      continue;  // saved by a run that was left behind
+      continue;  // saved by an abandoned run
     const auto folder = dir / iteration_folder(iteration);
     try {
       open_checkpoint(folder, advance);

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder whose name says so is one even when its manifest is gone, unless it is that of a run,
-/// which may have any name.
+/// A folder with an iteration's name counts as a checkpoint even without a manifest, unless it
+/// contains checkpoints: a run's folder may have any name.
 bool is_checkpoint(const fs::path& dir) {
   std::error_code failure;
   return fs::exists(dir / manifest_file, failure)
@@ -30,7 +30,7 @@ std::optional<std::int64_t> tracked_in(const fs::path& dir) {
   }
 }
 
-/// "dir/" has an empty last name, and "." has none that tells an iteration.
+/// Handles "dir/", whose last name is empty, and ".".
 fs::path plain(const fs::path& dir) {
   std::error_code failure;
   if (!fs::is_directory(dir, failure))

@@ -17,7 +17,8 @@ namespace {
 constexpr const char* format_name = "troupe-checkpoint";
 constexpr std::int64_t format_version = 2, oldest_version = 1;
 constexpr std::size_t sha256_digits = 64, xxh3_digits = 32;
-constexpr std::size_t largest_rest = std::size_t{4} << 20;  // of all but the list of shards
+constexpr std::size_t largest_rest = std::size_t{4}
+                                     << 20;  // limit of everything except the list of shards
 constexpr std::string_view seal_key = "\"manifest_sha256\": \"";
 constexpr std::string_view seal_end = "\"\n}\n";
 
@@ -45,7 +46,7 @@ std::string sha256_of(std::string_view text) {
   return hash.hex();
 }
 
-/// The text with its seal replaced by zeros, and the seal.
+/// The text with its seal zeroed, and the seal.
 std::pair<std::string, std::string> unsealed(std::string_view text, const std::string& where) {
   const auto tail = seal_key.size() + sha256_digits + seal_end.size();
   const auto begin = text.size() < tail ? 0 : text.size() - tail;
@@ -61,7 +62,8 @@ std::pair<std::string, std::string> unsealed(std::string_view text, const std::s
   return {std::move(zeros), std::move(seal)};
 }
 
-/// At most four numbers of a tensor with at most 2^40 elements: their product cannot overflow.
+/// Reads at most four extents of a tensor with at most 2^40 elements, so their product cannot
+/// overflow.
 shape numbers_member(const nlohmann::json& entry, const char* key, const std::string& where) {
   const auto& list = member(entry, key, where);
   constexpr std::size_t most_axes = 4;
@@ -80,7 +82,7 @@ shape numbers_member(const nlohmann::json& entry, const char* key, const std::st
   return out;
 }
 
-/// `where` is the shard; version 1 knows only whole tensors.
+/// `where` names the shard. Version 1 has only whole tensors.
 stored_shard piece_from(const std::string& name,
                         const nlohmann::json& entry,
                         std::int64_t version,
@@ -185,7 +187,7 @@ void require_exact_cover(const std::vector<shard_record>& shards, const std::str
           *wrong);
 }
 
-/// Absent in checkpoints of trainings that have skipped nothing.
+/// Missing in checkpoints of runs that skipped nothing.
 skipped_steps skipped_from(const nlohmann::json& in,
                            std::int64_t iterations,
                            std::int64_t samples,
@@ -207,7 +209,7 @@ skipped_steps skipped_from(const nlohmann::json& in,
   return out;
 }
 
-/// Absent where the loss is not scaled.
+/// Missing if the loss is not scaled.
 loss_scale scale_from(const nlohmann::json& in,
                       std::int64_t iterations,
                       const std::string& manifest) {
@@ -297,14 +299,14 @@ std::string to_json(const checkpoint_manifest& x) {
 
 namespace {
 
-/// A hash says that a manifest is as it was written, not that whoever wrote it was right.
+/// The hash detects damage, not an invalid manifest.
 void require_model(const checkpoint_manifest& x, const std::string& where) {
   if (const auto wrong = validate(x.model); !wrong.empty())
     throw input_error("{}: its model cannot be: {}", where, wrong.front());
   std::uint64_t bytes = 0;
   for (const auto& shard : x.shards)
     bytes += shard.bytes;
-  const auto most = std::max(x.model.layers, x.model.heads);  // each has a parameter, at least
+  const auto most = std::max(x.model.layers, x.model.heads);  // each has at least one parameter
   if (!x.shards.empty() && std::uint64_t(most) > bytes)
     throw input_error(
         "{}: its model has {} layers of {} heads, but its shards only {} bytes; use another "

@@ -40,7 +40,7 @@ void require_extents_of(const checkpoint_reader& of, const parameter_spec& x) {
 void require_parameters(const checkpoint_reader& of, const extension& own) {
   const auto& config = of.manifest().model;
   const auto wanted = parameter_count(config), found = elements_of_parameters(of);
-  // Before a list of them is made: a manifest alone cannot ask for endless memory.
+  // Checked before a list is made, so that a manifest alone cannot cause huge allocations.
   if (!own.feed_forward && wanted != found)
     throw input_error(
         "the model of the checkpoint '{}' has {} parameters by its manifest, but {} are there; use "

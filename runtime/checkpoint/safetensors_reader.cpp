@@ -9,12 +9,13 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::size_t length_size = 8;                          // bytes before the header
-constexpr std::size_t largest_header = std::size_t{100} << 20;  // as the format's own reader
+constexpr std::size_t length_size = 8;  // bytes of the length before the header
+constexpr std::size_t largest_header = std::size_t{100}
+                                       << 20;  // same limit as the reference reader
 constexpr int header_depth = 4;
 
-/// Reads the entry of one tensor; `data` is where elements begin in the file, `data_size` how many
-/// bytes of them there are. `where` names file and tensor.
+/// Reads the header entry of a tensor. `data` is the file offset of the elements, `data_size` their
+/// size in bytes. `where` names file and tensor.
 class entry_reader {
  public:
   entry_reader(std::string where, std::size_t data, std::size_t data_size)
@@ -52,7 +53,7 @@ class entry_reader {
   }
 
  private:
-  /// Fills in the extents; returns the bytes that they need.
+  /// Fills in the extents and returns the size in bytes.
   std::size_t read_shape(const nlohmann::json& list, stored_tensor& x) const {
     constexpr std::size_t most_axes = 4;
     if (!list.is_array() || list.size() > most_axes)
@@ -121,7 +122,7 @@ safetensors_file::safetensors_file(const std::filesystem::path& path) : path_(pa
   try {
     read_header();
   } catch (const input_error&) {
-    file_.require_intact();  // that is why its header makes no sense
+    file_.require_intact();  // a read error explains the malformed header
     throw;
   }
   file_.require_intact();

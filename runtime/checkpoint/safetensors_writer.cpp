@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-// Large enough for the disk, small enough that both hashes find it in the cache.
+// Large enough for the disk and small enough for the cache, which both hashes use.
 constexpr std::size_t piece_size = std::size_t{1} << 18;
 
 std::uint64_t bytes_of(const shard_to_write& x) {
@@ -24,7 +24,7 @@ std::string header_of(std::span<const shard_to_write> shards,
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
-  // Put at the end: looking each key up first takes the square of their number.
+  // Appended: a lookup of each key would be quadratic.
   auto& entries = header.get_ref<nlohmann::ordered_json::object_t&>();
   std::set<std::string> names = {"__metadata__"};
   std::uint64_t offset = 0;
@@ -42,7 +42,7 @@ std::string header_of(std::span<const shard_to_write> shards,
     offset = end;
   }
   auto text = json_text(header);
-  text.append((8 - text.size() % 8) % 8, ' ');  // so that elements of 8 bytes can be aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns elements of 8 bytes
   return text;
 }
 

@@ -57,7 +57,7 @@ float f32_of_f16(std::uint16_t bits) {
   const std::uint32_t exponent = (bits >> 10) & 31, fraction = bits & 1023;
   if (exponent == 31)  // infinity and NaN
     return std::bit_cast<float>(sign | 0x7f800000 | (fraction << 13));
-  if (exponent == 0) {  // zero and subnormal numbers, which floats hold as normal ones
+  if (exponent == 0) {  // zero and subnormal numbers, which are normal as floats
     const float magnitude = std::ldexp(float(fraction), -24);
     return sign ? -magnitude : magnitude;
   }
