@@ -1,17 +1,16 @@
-# Tests of what runs on devices: on the emulated one (tests/emulator), and what can be shown of the
-# real libraries without a device.
+# Device tests: on the emulated device (tests/emulator), and of the real libraries without a device.
 
 add_subdirectory(emulator)
 troupe_test(emulator troupe_emulated_options)
 troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_backend SHARDS 4)
 
-# As inexact as a device may be, which the tests' tolerances have room for: products, and what calls
-# approximate functions. Attention takes a minute: by hand, when its tolerances change.
+# Emulates the inexactness of a device that the tests' tolerances allow: products and approximate
+# functions. Attention takes a minute: run it by hand when its tolerances change.
 troupe_script_test(kernels/cuda_coarse test_kernels_cuda
                    "[operations][linear],[operations][activation],[operations][norm],[operations][adamw],[operations][cross_entropy],[operations][head_norm],[cuda][linear],[cross_entropy]~[operations]")
 set_tests_properties(kernels/cuda_coarse PROPERTIES ENVIRONMENT TROUPE_EMULATED_COARSE=1)
 
-# In the place of cuDNN's plug-in.
+# Replaces cuDNN's plug-in.
 add_library(attention_for_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
             $<TARGET_OBJECTS:plugin_build>)
 set_target_properties(attention_for_tests PROPERTIES OUTPUT_NAME troupe_attention_for_tests
@@ -19,9 +18,9 @@ set_target_properties(attention_for_tests PROPERTIES OUTPUT_NAME troupe_attentio
 target_link_libraries(attention_for_tests PRIVATE troupe_emulated_options)
 add_dependencies(test_kernels_cuda attention_for_tests)
 
-# The same tests on a real device, with the objects of the real plug-in: what they call of the
-# emulator has no effect there. Built by its name alone; says SKIPPED where there is no device, and
-# leaves out what only the emulated one can show. What only a real one can show is in kernels_device.
+# The same tests on a real device, with the real plug-in's objects; calls of the emulator have no
+# effect. Built only by name. It reports SKIPPED without a device and leaves out tests that need the
+# emulator. Tests that need a real device are in kernels_device.
 if(TARGET plugin_cuda)
   add_library(attention_for_device_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
               $<TARGET_OBJECTS:plugin_build>)
@@ -30,7 +29,7 @@ if(TARGET plugin_cuda)
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_link_libraries(attention_for_device_tests PRIVATE troupe_options CUDA::cudart_static)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS kernels_cuda/*_test.cpp kernels_device/*_test.cpp)
-  # Plug-ins are opened by what the tests link anyway: with unity, one object with much else.
+  # The tests link the code that opens plug-ins: in a unity build it is part of a larger object.
   add_executable(test_kernels_device EXCLUDE_FROM_ALL ${sources} support/device_control.cpp
                  support/device_main.cpp
                  $<FILTER:$<TARGET_OBJECTS:plugin_cuda>,EXCLUDE,/backend/plugin\\.cpp>)
@@ -43,13 +42,13 @@ if(TARGET plugin_cuda)
   set_tests_properties(kernels_device PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
-# The runtime and the actors on a device, by its plug-in.
+# The runtime and the actors on a device, through its plug-in.
 troupe_test(device_cuda troupe_actors troupe_runtime_inference troupe_emulator SHARDS 2)
 add_dependencies(test_device_cuda emulated_plugins)
 troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
 add_dependencies(test_collective_cuda emulated_plugins)
 
-# Operations on a device, timed: here only whether all of them are there and run.
+# A benchmark of device operations. The test only checks that all of them exist and run.
 if(NOT TROUPE_SANITIZE)
   file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.cpp)
   add_executable(bench_gpu ${sources})
@@ -68,8 +67,8 @@ foreach(check same_bits choices lost_choices older_gradients refusals memory mem
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
 endforeach()
 
-# cuDNN's plans are made without a device, for one that is described; a driver that takes their code
-# stands in for the real one. NVIDIA's libraries are not made for sanitizers.
+# cuDNN's plans are made for a described device, without a real one. A fake driver accepts their
+# code. NVIDIA's libraries do not support sanitizers.
 if(TROUPE_CUDNN AND NOT TROUPE_SANITIZE)
   add_library(accepting_driver SHARED kernels_cudnn/accepting_driver.cpp)
   set_target_properties(accepting_driver PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME libcuda.so.1

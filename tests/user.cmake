@@ -1,4 +1,4 @@
-# What a user does: stories, README's commands, the installed library.
+# User tests: the examples, the README's commands, the installed library.
 
 troupe_test_room(examples)
 get_property(stories GLOBAL PROPERTY TROUPE_STORIES)
@@ -10,12 +10,12 @@ foreach(story 11_two_hosts 12_kill_9)
   troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:troupe>
                      ${PROJECT_SOURCE_DIR}/examples/${story}.sh NEEDS troupe UNSANITIZED)
 endforeach()
-if(TARGET story_05_monitor)  # not where sanitizers stand between it and the system
+if(TARGET story_05_monitor)  # not in sanitizer builds, which intercept system calls
   troupe_script_test(examples/refused_threads examples/refused_threads_test.py
                      $<TARGET_FILE:story_05_monitor> $<TARGET_FILE:troupe_thread_faults>
                      NEEDS story_05_monitor troupe_thread_faults)
 endif()
-if(TEST examples/11_two_hosts)  # skipped where the user may not make namespaces
+if(TEST examples/11_two_hosts)  # skipped without permission to create namespaces
   set_tests_properties(examples/11_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
