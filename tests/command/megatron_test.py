@@ -65,6 +65,11 @@ def check_refused(table):
             yield f"{name} is not refused as the table says"
 
 
+def without_time(page):
+    """A dry run without its estimate, which is measured anew each time."""
+    return [x for x in page.splitlines() if not x.startswith("time ")]
+
+
 def check_accepted(table):
     """All accepted flags at once, with their words, decide nothing."""
     words = re.findall(r"(--[\w-]+)( X)?(?=[,:])",
@@ -73,7 +78,7 @@ def check_accepted(table):
     given = [word for name, value in words if name in accepted
              for word in ([name, "1"] if value else [name])]
     code, page, err = run(*SMALL, "--dry-run", *given)
-    if code != 0 or page != run(*SMALL, "--dry-run")[1]:
+    if code != 0 or without_time(page) != without_time(run(*SMALL, "--dry-run")[1]):
         yield f"accepted flags change something: exit code {code}\n{err}"
     if len(accepted - set(given)):
         yield f"not tried: {accepted - set(given)}"
