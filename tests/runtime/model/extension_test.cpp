@@ -65,9 +65,10 @@ TEST_CASE("an extension without a name or with a duplicate parameter is refused"
     to.add({.name = "weight", .extents = {4}});
     to.add({.name = "weight", .extents = {8}});
   };
-  CHECK_THROWS_MATCHES(whole({.name = "mine", .feed_forward = twice}),
-                       input_error,
-                       MessageMatches(ContainsSubstring("'decoder.layers.0.mlp.weight' twice")));
+  CHECK_THROWS_MATCHES(
+      whole({.name = "mine", .feed_forward = twice}),
+      input_error,
+      MessageMatches(ContainsSubstring("two parameters named 'decoder.layers.0.mlp.weight'")));
 }
 
 TEST_CASE("a function is recorded as a node, runs once, and frees its captures", "[autograd]") {

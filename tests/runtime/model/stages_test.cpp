@@ -51,7 +51,7 @@ TEST_CASE("an uneven split into stages is refused with a remedy", "[stages]") {
   CHECK_THROWS_WITH(split(8, 3, {.embedding_counts = true, .loss_counts = true}),
                     ContainsSubstring("+ 2 for embedding and loss"));
   CHECK_THROWS_WITH(split(10, 4, {.first = 2}),
-                    ContainsSubstring("leaves 8 layers for 3 stages")
+                    ContainsSubstring("8 layers remain for 3 stages")
                         && ContainsSubstring("would do: `layout.ends.first` 1;"));
   CHECK_THROWS_WITH(split(10, 4, {.last = 3}),
                     ContainsSubstring("would do: `layout.ends.last` 4;"));
