@@ -7,7 +7,7 @@ troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_
 # Emulates the inexactness of a device that the tests' tolerances allow: products and approximate
 # functions. Attention takes a minute: run it by hand when its tolerances change.
 troupe_script_test(kernels/cuda_coarse test_kernels_cuda
-                   "[operations][linear],[operations][activation],[operations][norm],[operations][adamw],[operations][cross_entropy],[operations][head_norm],[cuda][linear],[cross_entropy]~[operations]")
+                   "[operations][linear],[operations][activation],[operations][norm],[operations][adamw],[operations][cross_entropy],[operations][head_norm],[cuda][linear],[cross_entropy]~[operations]" AS device)
 set_tests_properties(kernels/cuda_coarse PROPERTIES ENVIRONMENT TROUPE_EMULATED_COARSE=1)
 
 # Replaces cuDNN's plug-in.
@@ -86,6 +86,6 @@ if(TROUPE_CUDNN AND NOT TROUPE_SANITIZE)
   add_dependencies(test_kernels_cudnn accepting_driver)
 else()
   troupe_script_test(kernels_cudnn/plans ${CMAKE_COMMAND} -E echo
-                     "not run: no cuDNN was found when this was configured, or sanitizers are on")
+                     "not run: no cuDNN was found when this was configured, or sanitizers are on" AS device)
   set_tests_properties(kernels_cudnn/plans PROPERTIES SKIP_REGULAR_EXPRESSION "not run")
 endif()
