@@ -51,7 +51,7 @@ IMPOSSIBLE = [
      "--seq-length 30 tokens over --tensor-model-parallel-size 4", ["--seq-length", 32]),
     (["--max-position-embeddings", 16], "positions are learned and --seq-length is 32",
      ["--max-position-embeddings", 32]),
-    (["--overlap-param-gather", "--overlap-grad-reduce"], "--use-distributed-optimizer has sharded",
+    (["--overlap-param-gather", "--overlap-grad-reduce"], "that --use-distributed-optimizer shards",
      ["--use-distributed-optimizer"]),
     (["--overlap-param-gather", "--use-distributed-optimizer"], "needs --overlap-grad-reduce",
      ["--overlap-grad-reduce"]),

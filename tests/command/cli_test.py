@@ -97,7 +97,7 @@ def check_words(folder):
 
 
 HELP = {
-    "train gpt": ["the command line overrides all of them", "dropout may be changed", "before rotary embedding",
+    "train gpt": ["the command line overrides all of them", "dropout and tokenizer may be changed", "before rotary embedding",
                   "Decay rate of the first moment", "Decay rate of the second moment",
                   "Standard deviation of initial weights", "the sample order is not built",
                   "Resumes from the latest checkpoint there"],
@@ -321,7 +321,7 @@ def check_model(folder):
     refuses("exclude each other", *ask[:-1], "--top-k", 3, "--top-p", 0.5)
     refuses("--load DIR is missing", "generate")
     refuses("no such folder", "generate", "--load", folder / "gone")
-    refuses("no checkpoint", "generate", "--load", folder / "moved")
+    refuses("neither a checkpoint nor a config.json", "generate", "--load", folder / "moved")
     (folder / "empty.txt").write_text("")
     refuses("nothing to evaluate", "eval", "--load", saved, "--input", folder / "empty.txt")
     refuses("line 1", "plot", folder / "text.txt")

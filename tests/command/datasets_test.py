@@ -117,7 +117,7 @@ def check_no_answers(folder):
     write = ["conversations", "--format", "identity", "--tokenizer", tok, "--output-prefix", folder / "out/talk"]
     (folder / "out").mkdir()
     for says, line in [("no message of the role assistant", good.replace("assistant", "user")),
-                       ("an answer without text", good.replace('"b"', '""')),
+                       ("no answer with a text", good.replace('"b"', '""')),
                        ("list of messages is empty", '{"messages": []}'),
                        ("no list of messages", '{"text": "a"}'),
                        ("has no text under", good.replace('"content": "b"', '"content": 3')),
