@@ -127,7 +127,7 @@ def check_terms(folder):
              "--log-interval", 1]
     has(works(*train, "--exit-interval", 3, "--log-level", "debug"), "peak memory per worker: ", "(forecast ",
         "actions: mean start delay ")
-    has(works(*train), "resuming from iteration 3",
+    has(works(*train, "--clip-grad", 0.5), "resuming from iteration 3",
         f"configuration changed; the previous one is saved as {save / 'config.1.yaml'}")
     has(works("checkpoint", "show", save), "iteration 6, 24 samples, generation", "; latest checkpoint")
 
