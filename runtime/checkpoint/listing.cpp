@@ -83,8 +83,8 @@ std::vector<listed_checkpoint> list_checkpoints(const fs::path& dir) {
   }
   if (out.empty() && is_hub_folder(dir))
     throw input_error(
-        "'{0}' has no checkpoint, it is a model folder of Hugging Face: make one with `troupe "
-        "checkpoint import --hf {0} --save DIR`",
+        "'{}' has no checkpoint, it is a model folder of Hugging Face: make one with `troupe "
+        "checkpoint import`",
         dir.string());
   if (out.empty())
     throw input_error(

@@ -96,8 +96,7 @@ void refuse_fields_of_line(const ordered& line) {
   if (said(line, "chat_template_kwargs") != nullptr)
     throw input_error(
         "its \"chat_template_kwargs\" are not supported: set variables of the template for all "
-        "lines "
-        "by --set");
+        "lines instead");
   if (const auto* const mask = said(line, "mask"); mask != nullptr && *mask != "User")
     throw input_error(
         "its \"mask\" is {}: only \"User\" is supported, which learns the answers of the assistant",

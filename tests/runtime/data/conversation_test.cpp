@@ -138,7 +138,7 @@ TEST_CASE("a system text beside the list is the first message", "[data]") {
   refuses(std::string(R"({"system": ["x"], )") + rest, "\"system\" is a JSON array");
   refuses(std::string(R"({"functions": [{"name": "f"}], )") + rest, "as \"tools\"");
   refuses(std::string(R"({"mask": "Assistant", )") + rest, "only \"User\"");
-  refuses(std::string(R"({"chat_template_kwargs": {"a": 1}, )") + rest, "by --set");
+  refuses(std::string(R"({"chat_template_kwargs": {"a": 1}, )") + rest, "for all lines instead");
   const auto twice = [](const char* text) {
     return std::string(R"({"system": "rhyme", "messages": [{"role": "system", "content": ")") + text
            + R"("}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]})";
