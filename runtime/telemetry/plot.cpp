@@ -226,30 +226,44 @@ std::string drawn(const curve& c, const frame& f, int number) {
 
 constexpr double label_row = 15;
 
-/// A label stands right of its line, or left of it where the right edge is near.
-std::string drawn(const plot_mark& mark, const frame& f, int row) {
-  if (mark.x < f.x.low || mark.x > f.x.high)
-    return "";
-  constexpr const char* ink = "#b00020";
-  const double x = f.at_x(mark.x), y = top + label_row * (row + 1);
-  const bool near_edge = x > left + 0.7 * inner_width;
-  auto out = fmt::format(
+constexpr const char* mark_ink = "#b00020";
+
+std::string line_of(const plot_mark& mark, const frame& f) {
+  return fmt::format(
       "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
       "stroke-dasharray=\"3 3\"/>\n",
-      x,
+      f.at_x(mark.x),
       top,
       top + inner_height,
-      ink);
-  if (!mark.label.empty())
-    out += fmt::format(
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"11\" "
-        "fill=\"{}\">{}</text>\n",
-        x + (near_edge ? -6 : 6),
-        y,
-        near_edge ? "end" : "start",
-        ink,
-        escaped(shortened(mark.label, 60)));
-  return out;
+      mark_ink);
+}
+
+/// Right of its line, or left of it near the right edge; with a white outline over other lines.
+std::string label_of(const plot_mark& mark, const frame& f, int row) {
+  const double x = f.at_x(mark.x);
+  const bool near_edge = x > left + 0.7 * inner_width;
+  return fmt::format(
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"11\" fill=\"{}\" "
+      "stroke=\"white\" stroke-width=\"4\" paint-order=\"stroke\">{}</text>\n",
+      x + (near_edge ? -6 : 6),
+      top + label_row * (row + 1),
+      near_edge ? "end" : "start",
+      mark_ink,
+      escaped(shortened(mark.label, 60)));
+}
+
+/// Marks outside the frame are omitted. Labels come after all lines, which would cross them.
+std::string drawn(const std::vector<plot_mark>& marks, const frame& f) {
+  std::string lines, labels;
+  int row = 0;
+  for (const auto& mark : marks) {
+    if (mark.x < f.x.low || mark.x > f.x.high)
+      continue;
+    lines += line_of(mark, f);
+    if (!mark.label.empty())
+      labels += label_of(mark, f, row++);
+  }
+  return lines + labels;
 }
 
 /// An entry of the legend and its place below the plot.
@@ -369,9 +383,7 @@ std::string svg_plot(const plot_text& text,
     for (std::size_t i = 0; i < curves.size(); ++i)
       if (curves[i].pale == pale)
         out += drawn(curves[i], f, number_of(curves, i));
-  int row = 0;
-  for (const auto& mark : marks)
-    out += drawn(mark, f, mark.label.empty() ? row : row++);
+  out += drawn(marks, f);
   for (const auto& x : entries)
     out += drawn(x, curves);
   return out + "</svg>\n";
