@@ -44,14 +44,15 @@ void supervisor_state::hear_of_stillness(const messages::taken_for_dead& x) {
 }
 
 bool supervisor_state::is_still(std::uint64_t now_ns) const {
-  const auto suspicion = std::uint64_t(job_->job.recovery.suspicion * 1e9);
-  if (now_ns - still_.since_ns < suspicion / 2)
+  // Still processes report several times in this period; one that moves again does not.
+  const auto period = std::uint64_t(job_->job.recovery.suspicion * 1e9) / 2;
+  if (now_ns - still_.since_ns < period)
     return false;
   for (int p = home; p < int(processes_.size()); ++p) {
     if (p != home && !members_->stands(p))
       return false;  // the launcher is starting it
     const auto told = still_.of.find(p);
-    if (told == still_.of.end() || now_ns - told->second.at_ns > suspicion)
+    if (told == still_.of.end() || now_ns - told->second.at_ns >= period)
       return false;
   }
   return true;

@@ -486,5 +486,5 @@ TEST_CASE("a supervisor without an agent refuses a job with several processes", 
   tests::ending end(supervisor);
   system.run();
   CHECK(end.is(ec::refused));
-  CHECK_THAT(end.text(), ContainsSubstring("asks for 2 processes"));
+  CHECK_THAT(end.text(), ContainsSubstring("needs 2 processes besides this one"));
 }
