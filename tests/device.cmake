@@ -43,7 +43,7 @@ if(TARGET plugin_cuda)
 endif()
 
 # The runtime and the actors on a device, through its plug-in.
-troupe_test(device_cuda troupe_actors troupe_runtime_inference troupe_emulator SHARDS 2)
+troupe_test(device_cuda troupe_actors troupe_runtime_inference troupe_emulator SHARDS 2 FULL)
 add_dependencies(test_device_cuda emulated_plugins)
 troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
 add_dependencies(test_collective_cuda emulated_plugins)
