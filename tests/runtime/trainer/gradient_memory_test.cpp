@@ -267,9 +267,10 @@ TEST_CASE("a stage with the head drops its values after the last input gradient 
     const auto between = late.bytes();
     late.x.input_gradients(key(1), {});
     const auto first = between - before, last = late.bytes() - between;
-    const auto waste = of_words / 4;  // the first step allocates the scratch of products, too
+    const auto waste = of_words / 4;
     CHECK(first - last > of_words - waste);
-    CHECK(first - last < of_words + waste);
+    if (step > 1)  // the first step also allocates the scratch memory of products
+      CHECK(first - last < of_words + waste);
     if (step == 2) {  // abandoned while values are dropped and gradients are missing
       for (auto* const s : {&late, &soon}) {
         s->x.begin_step({.step = step_id(step), .training = false});
