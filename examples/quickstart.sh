@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From text to a trained GPT and its samples, by actors, on one machine without a GPU.
+# Trains a GPT on a text and prints samples, on one machine without a GPU.
 #
 #   bash examples/quickstart.sh             trains on the King James Bible (a Debian package)
 #   bash examples/quickstart.sh FILE.txt    trains on your own text, a few megabytes of it

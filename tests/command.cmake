@@ -1,4 +1,4 @@
-# The tests of the program `troupe`, by its commands.
+# Tests of the program `troupe` through its commands.
 
 troupe_test(command troupe_command)
 set(program $<TARGET_FILE:troupe>)
@@ -35,7 +35,7 @@ endforeach()
 set(checks signals_in_saves second_signal signals_while_preparing signals_in_preprocess stopped two_runs removed_folder
            two_outputs full_disk places fewer_threads unreadable cut_short
            ignored_signals large_files fifos any_bytes)
-if(NOT TROUPE_SANITIZE)  # there the program does without refused_threads.cpp
+if(NOT TROUPE_SANITIZE)  # sanitized programs do not link refused_threads.cpp
   list(APPEND checks refused_threads)
 endif()
 foreach(check ${checks})
@@ -60,7 +60,7 @@ endforeach()
 foreach(check resumed recorded nonfinite refused)
   troupe_script_test(command/train_schedule_${check} command/train_schedule_test.py ${program} ${check})
 endforeach()
-# Drivers of what this machine has not, for `troupe doctor` to find.
+# Fake drivers, which `troupe doctor` finds.
 foreach(driver cuda.1 ucp.0)
   string(REGEX MATCH "^[a-z]+" name ${driver})
   string(REGEX MATCH "[0-9]$" version ${driver})
@@ -69,7 +69,7 @@ foreach(driver cuda.1 ucp.0)
                         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/drivers)
   troupe_test_room(command planted_${name})
 endforeach()
-# Plug-ins that are not to be asked.
+# Plug-ins that the program must refuse.
 foreach(name other_build other_headers no_build)
   add_library(planted_plugin_${name} SHARED support/plugins/${name}.cpp)
   set_target_properties(planted_plugin_${name} PROPERTIES OUTPUT_NAME troupe_cuda
@@ -95,8 +95,8 @@ endforeach()
 foreach(check shown died ledger ledger_removed stopped_twice failed default agent)
   troupe_script_test(command/run_${check} command/run_test.py ${program} ${check})
 endforeach()
-# Those that take other ways through the program than these are for the optimised build alone: with
-# sanitizers each takes half a minute.
+# Tests with UNSANITIZED run in the optimised build alone: with sanitizers each takes half a minute, and its code paths
+# are tested elsewhere.
 foreach(check pipelines sharded refused)
   troupe_script_test(command/processes_${check} command/processes_test.py ${program} ${check})
 endforeach()
@@ -125,7 +125,7 @@ endforeach()
 foreach(check keeper_planted shard_writer_planted)
   troupe_script_test(command/processes_${check} command/planted_test.py ${program} ${check} UNSANITIZED)
 endforeach()
-# Made once for all that compare with it.
+# Makes the undisturbed run that the tests below compare with.
 troupe_script_test(command/processes_judge command/processes_test.py ${program} judge)
 set(undisturbed ENVIRONMENT TROUPE_JUDGED=${PROJECT_BINARY_DIR}/undisturbed.jsonl)
 set_tests_properties(command/processes_judge PROPERTIES FIXTURES_SETUP undisturbed ${undisturbed})
@@ -141,7 +141,7 @@ troupe_compared_with_undisturbed(processes_killed processes_all_killed processes
   processes_supervisor_and_agent_killed processes_supervisor_and_stopped_agent_killed
   processes_supervisor_and_agent_in_turn processes_supervisor_lost
   processes_supervisor_stopped processes_supervisor_killed_early processes_cold_start processes_cold_damaged processes_cold_refused)
-if(TEST command/processes_full_disk)  # skipped where the user may not mount
+if(TEST command/processes_full_disk)  # skipped without permission to mount
   set_tests_properties(command/processes_full_disk PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 foreach(check at_once during_recovery)
@@ -164,7 +164,7 @@ foreach(check read_only read_only_at_first slow silent ledger_synced)
   troupe_script_test(command/disks_${check} command/disks_test.py
                      ${program} $<TARGET_FILE:troupe_disk_faults> ${check} UNSANITIZED)
 endforeach()
-# Skipped where the user may not make network namespaces, take sockets of another process, or mount.
+# Skipped without permission to make network namespaces, to take sockets of another process, or to mount.
 foreach(name chaos_cut links_broken links_silent links_control links_control_of_replicas disks_read_only_at_first)
   if(TEST command/${name})
     set_tests_properties(command/${name} PROPERTIES SKIP_RETURN_CODE 77)
@@ -195,10 +195,10 @@ endif()
 foreach(check told one_host two_hosts)
   troupe_script_test(command/placement_${check} command/placement_test.py ${program} ${check} UNSANITIZED)
 endforeach()
-if(TEST command/placement_two_hosts)  # skipped where the user may not give a process a host name
+if(TEST command/placement_two_hosts)  # skipped without permission to set a host name
   set_tests_properties(command/placement_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
-foreach(check namespaces one_way cut_off)  # where the user may not make them
+foreach(check namespaces one_way cut_off)  # skipped without permission to make namespaces
   troupe_script_test(command/hosts_${check} command/hosts_network_test.py ${program} ${check})
   if(TEST command/hosts_${check})
     set_tests_properties(command/hosts_${check} PROPERTIES SKIP_RETURN_CODE 77)
@@ -206,7 +206,7 @@ foreach(check namespaces one_way cut_off)  # where the user may not make them
 endforeach()
 troupe_compared_with_undisturbed(hosts_killed hosts_agent_killed hosts_supervisor_killed hosts_namespaces)
 troupe_script_test(command/transport command/transport_test.py ${program})
-foreach(check hub manifest limits)  # by memory and time, of which sanitizers take more
+foreach(check hub manifest limits)  # they limit memory and time, and sanitizers take more of both
   troupe_script_test(command/forged_${check} command/forged_test.py ${program} ${check} UNSANITIZED TIMEOUT 900)
 endforeach()
 foreach(check tokenizer_copy faults)
