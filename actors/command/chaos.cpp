@@ -1,5 +1,5 @@
-// `troupe chaos`: a job whose processes are killed, stopped and starved, and that must come out as
-// if nothing had been.
+// `troupe chaos`: kills, stops and starves the processes of a job, and checks that the results are
+// equal to the undisturbed run's.
 
 #include "actors/command/chaos/flags.hpp"
 #include "actors/command/chaos/report.hpp"
@@ -35,31 +35,31 @@ int list_faults() {
   print_page("kinds\n");
   for (const auto& row : kinds())
     print_page("  {:<23}{}\n", row.name, row.about);
-  print_page("roles, and what is expected when one dies\n");
+  print_page("roles, and the expected effect of a death\n");
   for (const auto& row : roles())
     print_page("  {:<23}{}\n", row.name, row.about);
   return 0;
 }
 
-/// Those after `--`, and the job that they say.
+/// The job that the words after `--` describe.
 runtime::training_job job_of(const std::vector<std::string>& command) {
   if (command.size() < 2 || command[0] != "train" || command[1] != "gpt")
     throw usage_error("after -- give the job: train gpt and its flags");
   for (const auto& word : command)
     for (const auto* own : {"--run", "--save", "--log-file", "--plant-death"})
       if (word == own || word.starts_with(std::string(own) + "="))
-        throw usage_error("leave {} to troupe chaos: it gives each run folders of its own", own);
+        throw usage_error("leave out {}: troupe chaos gives each run its own folders", own);
   std::vector<std::string> flags(command.begin() + 2, command.end());
-  flags.insert(flags.end(), {"--save", "save"});  // as it will be given: others need it
+  flags.insert(flags.end(), {"--save", "save"});  // each run gets it; other flags depend on it
   auto job = training_job_from(flags);
   if (job.layout.processes < 2)
-    throw usage_error("the job has one process: with it all is gone; give it more, --processes 2");
+    throw usage_error("the job has one process, so its death ends the run: give --processes 2");
   if (!job.recovery.on)
-    throw usage_error("with --recovery off a death ends the run: leave it on");
+    throw usage_error("with --recovery off the death of a process ends the run: leave it on");
   return job;
 }
 
-/// How many nodes the job names, those that are spare with the others.
+/// Number of nodes that the job names, spare nodes included.
 std::size_t nodes_of(const std::vector<std::string>& command) {
   const std::vector<std::string> words(command.begin() + 2, command.end());
   training_flags flags;
@@ -72,7 +72,7 @@ std::size_t nodes_of(const std::vector<std::string>& command) {
   return node_names(flags.hosts).size() + node_names(spares).size();
 }
 
-/// Of the folders of all runs: given, or a temporary one, which stays where something is wrong.
+/// Parent folder of all runs. A temporary one is removed unless `keep` was called.
 class chaos_folder {
  public:
   explicit chaos_folder(const fs::path& given)
@@ -89,14 +89,13 @@ class chaos_folder {
   chaos_folder& operator=(const chaos_folder&) = delete;
 
   void keep() { keep_ = true; }
-  /// Whether what nobody needs is to be removed.
   bool is_temporary() const { return !given_; }
-  /// Empty. Throws usage_error where something of before stands there.
+  /// Creates an empty folder. Throws usage_error if it has files already.
   fs::path part(const std::string& name) const {
     const auto out = path_ / name;
     std::error_code none;
     if (fs::exists(out, none) && !fs::is_empty(out, none))
-      throw usage_error("'{}' has files: name another --folder", out.string());
+      throw usage_error("'{}' is not empty: name another --folder", out.string());
     fs::create_directories(out);
     return out;
   }
@@ -135,7 +134,7 @@ int tell_end(const chaos_flags& flags,
              const plan_wish& wish,
              chaos_report& report,
              chaos_folder& folder) {
-  if (report.holds() && folder.is_temporary()) {  // nothing of it stays
+  if (report.holds() && folder.is_temporary()) {  // the folder will be removed
     report.undisturbed.folder.clear();
     report.replay = replay_of(
         flags, wish, flags.undisturbed.empty() ? fs::path() : fs::absolute(flags.undisturbed));
@@ -214,8 +213,8 @@ void add_chaos(command_line& program) {
   const auto flags = std::make_shared<chaos::chaos_flags>();
   auto& to = program.command(
       "chaos",
-      "runs a job of several processes undisturbed, then again while it kills, stops and starves "
-      "them, and shows that nothing of it can be seen in what comes out.",
+      "runs a job undisturbed, then again while it kills, stops and starves its processes, and "
+      "checks that the results are equal.",
       [flags] {
         if (flags->list)
           return chaos::list_faults();
@@ -223,18 +222,18 @@ void add_chaos(command_line& program) {
             [&](const runtime::cancel_token& stop) { return chaos::disturb(*flags, stop); });
       });
   to.rest("JOB...",
-          "The job, train gpt and its flags, as it would be typed after troupe; without --run, "
+          "The job: train gpt and its flags, as on a command line after troupe, but without --run, "
           "--save and --log-file.",
           flags->command);
   chaos::declare_faults(to, *flags);
   chaos::declare_telling(to, *flags);
   to.note(
-      "Oracles, after each run: the state after each step and the newest checkpoint equal to the "
-      "undisturbed run's, to the bit; the ledger in order; the log with each step once; who was "
-      "not struck has the same process; nothing left behind.");
+      "Checks after each run: the state after each step and the newest checkpoint are equal to the "
+      "undisturbed run's, to the bit; the ledger is in order; the log has each step once; each "
+      "process that was not struck still runs; nothing is left behind.");
   to.note(
-      "Exit code 0: all hold. 1: one does not; it is said which, at which fault, and the command "
-      "that brings it about again. 2: the input is wrong. The guide: docs/guides/chaos.md.");
+      "Exit code 0: all checks hold. 1: a check fails; prints which, after which fault, and the "
+      "command that repeats it. 2: the input is wrong. Guide: docs/guides/chaos.md.");
 }
 
 }  // namespace troupe::command

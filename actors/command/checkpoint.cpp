@@ -27,7 +27,7 @@ const std::string& only_folder(const checkpoint_flags& flags) {
   if (flags.folders.size() != 1)
     throw usage_error(
         "name one folder: a checkpoint, DIR/iter_0000100, or the --save folder of a "
-        "run; there are {}",
+        "run; {} are named",
         flags.folders.size());
   return flags.folders.front();
 }
@@ -55,7 +55,7 @@ int show_one(const checkpoint_flags& flags) {
                     : print(show_page(x.front(), flags.tensors));
 }
 
-/// What is wrong with a checkpoint; empty: nothing.
+/// What is wrong with a checkpoint; empty if it is sound.
 std::string damage_of(const runtime::listed_checkpoint& x) {
   if (!x.manifest)
     return x.wrong;
@@ -97,7 +97,7 @@ int diff(const checkpoint_flags& flags) {
   if (flags.folders.size() != 2)
     throw usage_error(
         "name two folders to compare: checkpoints, or the --save folders of runs; "
-        "there are {}",
+        "{} are named",
         flags.folders.size());
   const runtime::checkpoint_reader a(runtime::named_checkpoint(flags.folders[0]));
   const runtime::checkpoint_reader b(runtime::named_checkpoint(flags.folders[1]));
@@ -108,7 +108,6 @@ int diff(const checkpoint_flags& flags) {
   return flags.json ? print(found, code) : print(diff_page(found), code);
 }
 
-/// A command of this group.
 command_line& add(command_line& to,
                   const char* name,
                   const char* about,
@@ -121,7 +120,7 @@ command_line& add(command_line& to,
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
   if (does == show_one)
     line.toggle("--tensors",
-                "Lists every tensor with its type, its shape, and the pieces it lies in.",
+                "Lists every tensor with its type, its shape and the number of its pieces.",
                 [flags] { flags->tensors = true; });
   return line;
 }
@@ -132,33 +131,34 @@ void add_checkpoint(command_line& program) {
   auto& group
       = program.command("checkpoint", "lists, shows, verifies, compares, exports, imports.");
   constexpr const char* one
-      = "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then its latest "
-        "checkpoint.";
+      = "A checkpoint, as DIR/iter_0000100, or the --save folder of a run, which stands for its "
+        "latest checkpoint.";
   constexpr const char* two
-      = "Two checkpoints, each as DIR/iter_0000100 or the --save folder of a run: then the "
-        "latest of each.";
+      = "Two checkpoints, each as DIR/iter_0000100 or the --save folder of a run, which stands for "
+        "its latest checkpoint.";
   constexpr const char* all
       = "The --save folder of a run, or one checkpoint in it, as DIR/iter_0000100.";
-  add(group, "ls", "lists the checkpoints of a run, a line each.", "DIR", all, list)
+  add(group, "ls", "lists the checkpoints of a run, one per line.", "DIR", all, list)
       .note(
-          "A * marks the latest checkpoint: where --load resumes. `complete` says that "
-          "manifest, sizes and headers fit together; only `troupe checkpoint verify` reads the "
+          "A * marks the latest checkpoint, from which --load resumes. `complete` means that "
+          "manifest, sizes and headers are consistent; only `troupe checkpoint verify` reads the "
           "elements.");
-  add(group, "show", "tells what a checkpoint says of itself.", "DIR", one, show_one)
+  add(group, "show", "shows the manifest of a checkpoint.", "DIR", one, show_one)
       .note(
-          "Model, identity (whatever changes bits) and layout are those of the run that saved. "
-          "Any other layout can load it.");
+          "Model, identity (all that changes bits) and layout are those of the run that saved. "
+          "A run of any other layout can load it.");
   add(group, "verify", "reads every byte and compares every hash.", "DIR", all, verify)
       .note(
-          "Exit code 0 when all are valid; 2 when something is damaged, which is named: the file, "
-          "and the tensor or the part of it.");
+          "Exit code 0: all are valid. 2: something is damaged; prints the file, and the tensor or "
+          "part of it.");
   add(group, "diff", "compares two checkpoints, tensor by tensor.", "A B", two, diff)
       .note(
-          "The layouts that saved them do not matter: tensors are put together from their "
-          "pieces, 16 MiB at a time. Identity, iteration and layout are told, but do not count.")
+          "The checkpoints may have different layouts: tensors are assembled from their pieces, "
+          "16 MiB at a time. Differences of identity, iteration and layout are printed, but do not "
+          "change the exit code.")
       .note(
-          "Exit code 0 when models and tensors are equal to the bit, 1 when they differ, 2 when "
-          "one cannot be read.");
+          "Exit code 0: models and tensors are equal to the bit. 1: they differ. 2: one cannot be "
+          "read.");
   add_export(group);
   add_import(group);
 }

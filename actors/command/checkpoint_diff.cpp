@@ -16,7 +16,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using runtime::checkpoint_reader;
 
-/// Where two JSON objects differ: a list of {field, a, b}; null where one has nothing.
+/// The differing fields of two JSON objects, as a list of {field, a, b}; null: the field is absent.
 ordered_json differences(const json& a, const json& b) {
   const auto flat_a = a.empty() ? a : a.flatten(), flat_b = b.empty() ? b : b.flatten();
   std::set<std::string> paths;
@@ -38,7 +38,7 @@ json described(const checkpoint_reader& x, std::string_view name) {
           {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())}};
 }
 
-/// One tensor that both have; `advance` is told how many elements are done.
+/// Compares one tensor that both have; `advance` gets the number of elements done.
 ordered_json compared(const checkpoint_reader& a,
                       const checkpoint_reader& b,
                       std::string_view name,
@@ -72,11 +72,11 @@ std::int64_t elements_of(const checkpoint_reader& x) {
   return out;
 }
 
-/// " by at most 0.000123", or nothing for types that have no distance.
+/// " by at most 0.000123"; empty for types without a distance.
 std::string by_at_most(const ordered_json& largest) {
   if (largest.is_null())
     return "";
-  return largest.is_string() ? " (some no numbers)"
+  return largest.is_string() ? " (some are not finite)"
                              : fmt::format(" by at most {:.3g}", largest.get<double>());
 }
 
@@ -100,7 +100,7 @@ std::string line(const ordered_json& x) {
   return out;
 }
 
-/// One line, the last.
+/// The last line of the page.
 std::string summary(const ordered_json& found) {
   const auto& n = found["summary"];
   const auto all = n["tensors"].get<int>(), equal = n["equal"].get<int>();

@@ -1,5 +1,5 @@
-// `troupe checkpoint export` and `import`: to and from a folder that Hugging Face's transformers
-// loads.
+// `troupe checkpoint export` and `import`: convert to and from a folder of Hugging Face's
+// transformers.
 
 #include "actors/command/checkpoint_hub.hpp"
 
@@ -37,7 +37,7 @@ struct import_flags {
   fs::path hub, save, tokenizer;
 };
 
-/// The end of a document, and the files that transformers reads, where there are some.
+/// Fills in the end-of-document token and the tokenizer files, if the checkpoint has a tokenizer.
 void find_tokenizer(const runtime::checkpoint_reader& from,
                     const export_flags& flags,
                     runtime::hub_export& what) {
@@ -60,21 +60,21 @@ void find_tokenizer(const runtime::checkpoint_reader& from,
     what.vocab_file = choice.vocab_file;
     what.merge_file = choice.merge_file;
   }
-  const bool two_files = !what.vocab_file.empty();  // these are written in another form
+  const bool two_files = !what.vocab_file.empty();  // the export writes these in another form
   for (const auto& file : runtime::tokenizer_files(choice))
     if (!two_files || !file.decides)
       what.tokenizer_files.emplace_back(file.path, file.name);
-  // Without training no document has ended with that token.
+  // Only training makes the model end documents with that token.
   if (from.manifest().iteration > 0 && choice.type != runtime::null_tokenizer::type_name)
     what.added_end = what.end_of_document;
 }
 
 int export_to_hub(const export_flags& flags) {
   if (flags.folders.size() != 1)
-    throw usage_error("name one checkpoint, or the --save folder of a run; there are {}",
+    throw usage_error("name one checkpoint, or the --save folder of a run; {} are named",
                       flags.folders.size());
   if (flags.hub.empty())
-    throw usage_error("--hf DIR is missing: the folder to be written");
+    throw usage_error("--hf DIR is missing: the output folder");
   const runtime::checkpoint_reader from(runtime::named_checkpoint(flags.folders.front()));
   runtime::require_extension(from.manifest(), {}, from.folder());
   runtime::require_parameters(from);
@@ -108,7 +108,8 @@ int export_to_hub(const export_flags& flags) {
   return 0;
 }
 
-/// What lies beside the model or where the flag says; without either ids are words.
+/// Describes the tokenizer of --tokenizer, or else the one beside the model. Without either, the
+/// null tokenizer: words are ids.
 std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& model) {
   const auto choice = flags.tokenizer.empty()
                           ? runtime::tokenizer_of_model(flags.hub, model.config().vocabulary)
@@ -121,7 +122,7 @@ int import_from_hub(const import_flags& flags) {
     throw usage_error("{} is missing: {}",
                       flags.hub.empty() ? "--hf DIR" : "--save DIR",
                       flags.hub.empty() ? "the folder with config.json and *.safetensors"
-                                        : "where the checkpoint goes");
+                                        : "the folder for the checkpoint");
   const auto model = runtime::read_hub_model(flags.hub);
   const auto description = tokenizer_of(flags, model);
   const nlohmann::json identity
@@ -130,7 +131,7 @@ int import_from_hub(const import_flags& flags) {
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
   const runtime::directory_lock lock(flags.save);
   runtime::require_no_checkpoints(flags.save);
-  runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
+  runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it
   runtime::keep_hub_origin(flags.hub, flags.save);
   fs::path folder;
   {
@@ -143,8 +144,8 @@ int import_from_hub(const import_flags& flags) {
   print_page("wrote '{}': {} parameters\n", folder.string(), count);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
     print_page(
-        "there is no tokenizer.json or vocab.json in '{}', so texts are written as ids; if you "
-        "have one, import into another folder, with --tokenizer DIR\n",
+        "'{}' has no tokenizer.json or vocab.json, so texts are written as ids; if you have one, "
+        "import into another folder, with --tokenizer DIR\n",
         flags.hub.string());
   return 0;
 }
@@ -155,57 +156,60 @@ void add_export(command_line& to) {
   auto& line = to.command("export", "writes a checkpoint as a folder for transformers.");
   const auto flags = std::make_shared<export_flags>();
   line.words("DIR",
-             "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then its latest "
-             "checkpoint.",
+             "A checkpoint, as DIR/iter_0000100, or the --save folder of a run, which stands for "
+             "its latest checkpoint.",
              flags->folders);
   line.value("--hf",
              "DIR",
-             "The folder to be written: config.json, safetensors files, and the tokenizer where it "
-             "is byte-level BPE. It must not be there yet.",
+             "Output folder: gets config.json, safetensors files, and the tokenizer if it is "
+             "byte-level BPE. It must not exist yet.",
              text(flags->hub));
   line.value(
       {.name = "--dtype",
        .type = "NAME",
-       .help = "float32: what the optimizer keeps, to the bit; or bfloat16 or float16, rounded."},
+       .help = "Type of the weights. float32: the optimizer's, to the bit. bfloat16 or float16: "
+               "rounded."},
       one_of(flags->type, {"float32", "bfloat16", "float16"}));
   line.value({.name = "--shard-size",
               .type = "GB",
               .unit = "GB",
               .help = "Largest file, in gigabytes of 1e9 bytes."},
              real(flags->shard_gigabytes, 1e-6, 1e6));
-  line.value(
-      "--tokenizer",
-      "DIR",
-      "A folder with tokenizer.json, or vocab.json and merges.txt, should they not lie beside "
-      "the checkpoint.",
-      text(flags->tokenizer));
+  line.value("--tokenizer",
+             "DIR",
+             "Folder with tokenizer.json, or vocab.json and merges.txt, if they are not beside the "
+             "checkpoint.",
+             text(flags->tokenizer));
   line.note(
-      "What is written is a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3, whichever is the same "
-      "function; a model that is none of these is refused with the reason.");
+      "Writes a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3, whichever computes the same function. "
+      "Refuses other models with the reason.");
   line.note("Example: troupe checkpoint export runs/a/checkpoints --hf my-model");
   line.runs([flags] { return export_to_hub(*flags); });
 }
 
 void add_import(command_line& to) {
-  auto& line = to.command("import", "makes a checkpoint of a folder written by transformers.");
+  auto& line = to.command("import", "makes a checkpoint from a folder written by transformers.");
   const auto flags = std::make_shared<import_flags>();
-  line.value("--hf",
-             "DIR",
-             "A GPT-2, Llama, Mistral, Qwen 2 or Qwen 3: config.json and safetensors files.",
-             text(flags->hub));
-  line.value("--save",
-             "DIR",
-             "Where the checkpoint goes, as iteration 0, without moments; for `troupe generate "
-             "--load`, `troupe eval --load`, or `troupe train gpt --load DIR --finetune`.",
-             text(flags->save));
+  line.value(
+      "--hf",
+      "DIR",
+      "Input folder: config.json and safetensors files of a GPT-2, Llama, Mistral, Qwen 2 or "
+      "Qwen 3.",
+      text(flags->hub));
+  line.value(
+      "--save",
+      "DIR",
+      "Folder for the checkpoint, which is iteration 0 without moments; for `troupe generate "
+      "--load`, `troupe eval --load`, or `troupe train gpt --load DIR --finetune`.",
+      text(flags->save));
   line.value(
       "--tokenizer",
       "DIR",
-      "A folder with tokenizer.json, or vocab.json and merges.txt, should they not lie in the "
-      "other.",
+      "Folder with tokenizer.json, or vocab.json and merges.txt, if they are not in the input "
+      "folder.",
       text(flags->tokenizer));
   line.note(
-      "Training can also begin with the folder itself: troupe train gpt --load-hf DIR, which takes "
+      "Training can also start from the folder itself: troupe train gpt --load-hf DIR, which takes "
       "the shape of the model from it.");
   line.runs([flags] { return import_from_hub(*flags); });
 }

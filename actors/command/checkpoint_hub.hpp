@@ -6,7 +6,6 @@
 
 namespace troupe::command {
 
-/// Add the command below `to`.
 void add_export(command_line& to);
 void add_import(command_line& to);
 

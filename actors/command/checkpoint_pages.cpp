@@ -15,7 +15,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using runtime::listed_checkpoint;
 
-/// "identity    a b, c d": the members of an object, nested ones by their path.
+/// "identity    a b, c d": the members of an object; nested members appear with their paths.
 std::string fields(const std::string& title, const json& of) {
   std::string text;
   const auto flat = of.empty() ? of : of.flatten();
@@ -25,7 +25,7 @@ std::string fields(const std::string& title, const json& of) {
   return fmt::format("{:<{}}{}\n", title, title_width, wrapped(text, title_width, page_width));
 }
 
-/// "world 8 tp 2 pp 2": what is in a layout, shortly: axes of one rank are left out.
+/// "world 8 tp 2 pp 2": a layout without the axes of one rank.
 std::string layout_text(const runtime::checkpoint_manifest& x) {
   const auto layout = runtime::json_value(x.layout);
   const std::pair<const char*, const char*> names[] = {{"world_size", "world"},
@@ -41,7 +41,7 @@ std::string layout_text(const runtime::checkpoint_manifest& x) {
   return out;
 }
 
-/// A tensor as a whole.
+/// A tensor, gathered from its pieces in all shards.
 struct gathered {
   const runtime::stored_shard* first = nullptr;
   std::size_t pieces = 0;
@@ -130,7 +130,7 @@ std::string show_page(const listed_checkpoint& x, bool tensors) {
   const auto& m = *x.manifest;
   const auto all = tensors_of(m);
   auto identity = runtime::json_value(m.identity);
-  identity.erase("model");  // told above
+  identity.erase("model");  // has a line of its own
   std::size_t pieces = 0;
   for (const auto& [name, one] : all)
     pieces += one.pieces;
@@ -146,7 +146,7 @@ std::string show_page(const listed_checkpoint& x, bool tensors) {
              + fields("layout", runtime::json_value(m.layout)) + fields("identity", identity)
              + (m.products.empty()
                     ? ""
-                    : fmt::format("products    {} with an algorithm that was measured, or none\n",
+                    : fmt::format("products    {} matrix products with a recorded algorithm\n",
                                   m.products.size()))
              + fmt::format("tensors     {} in {} pieces\n", all.size(), pieces);
   for (const auto& shard : m.shards)

@@ -1,4 +1,4 @@
-// What `troupe checkpoint` prints: 80 columns, or JSON.
+// The output of `troupe checkpoint`: pages of 80 columns, or JSON.
 
 #pragma once
 
@@ -12,21 +12,21 @@ namespace troupe::command {
 
 constexpr std::size_t page_width = 80, title_width = 12;  ///< in columns
 
-/// "2026-11-21 05:23", local; empty for no time.
+/// "2026-11-21 05:23" in local time; empty for the clock's epoch.
 std::string minute(std::chrono::system_clock::time_point when);
 
-/// `ls`: a line for each.
+/// `ls`: one line per checkpoint.
 std::string list_page(const std::vector<runtime::listed_checkpoint>& all);
 nlohmann::ordered_json list_json(const std::vector<runtime::listed_checkpoint>& all);
 
-/// `show`: what a checkpoint says of itself.
+/// `show`: the manifest of a checkpoint.
 std::string show_page(const runtime::listed_checkpoint& x, bool tensors);
 nlohmann::ordered_json show_json(const runtime::listed_checkpoint& x, bool tensors);
 
-/// `diff`: how two differ. Compares every element of every tensor. Throws input_error for damage.
+/// `diff`: compares every element of every tensor. Throws input_error for a damaged checkpoint.
 nlohmann::ordered_json diff_json(const runtime::checkpoint_reader& a,
                                  const runtime::checkpoint_reader& b);
-/// What diff_json found, as text for a terminal.
+/// The result of diff_json as text for a terminal.
 std::string diff_page(const nlohmann::ordered_json& found);
 
 }  // namespace troupe::command

@@ -34,7 +34,7 @@ std::string usage_of(const command_description& x) {
   if (!x.commands.empty())
     return x.path + " COMMAND ...";
   auto out = x.path;
-  std::string last;  // another command, which ends the flags of this one
+  std::string last;  // words after --, another command
   for (const auto& group : x.groups)
     for (const auto& flag : group.flags)
       if (flag.name.empty())

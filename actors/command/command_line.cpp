@@ -86,7 +86,7 @@ command_line::parts::help_wanted command_line::parts::cut(std::vector<std::strin
     if (const auto found = by_name.find(word.substr(0, word.find('=')));
         found != by_name.end() && told.insert(found->first).second)
       tell(library, *found->second);
-  std::reverse(all.begin(), all.end());  // the library takes them from the end
+  std::reverse(all.begin(), all.end());  // the library reads them from the end
   try {
     library.parse(all);
     left = library.remaining();
@@ -161,7 +161,7 @@ void command_line::values(flag_description what, list_reader take) {
   const auto counted = [least, most, type = what.type, take = std::move(take)](
                            const std::string& name, const std::vector<std::string>& words) {
     if (int(words.size()) < least || int(words.size()) > most)
-      throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
+      throw usage_error("{} needs {} values: {}; {} are given", name, least, type, words.size());
     take(name, words);
   };
   const bool replaces = what.megatron.has_value();
@@ -216,14 +216,13 @@ void command_line::rest(const std::string& type, std::string help, std::vector<s
 
 void command_line::configurable() {
   parts_->configurable = true;
-  values(
-      config_flag,
-      "FILE...",
-      1,
-      1 << 10,
-      "Reads flags from YAML: their names without the dashes, as num-layers: 24. Of several files "
-      "the later counts, and the command line overrides all of them.",
-      all(parts_->configurations));
+  values(config_flag,
+         "FILE...",
+         1,
+         1 << 10,
+         "Reads flags from YAML: their names without the dashes, as num-layers: 24. A later file "
+         "overrides an earlier one, and the command line overrides all files.",
+         all(parts_->configurations));
 }
 
 command_description command_line::describe() const {

@@ -1,8 +1,8 @@
-// The words of a command line: which flags there are, what they take, what is said about the wrong
-// ones. Only command_line.cpp knows the library that cuts the words apart.
+// A parser of command lines: commands, flags, their values, and errors for wrong words. Only
+// command_line.cpp uses the CLI library.
 //
-// A flag that is given twice counts as it was given last, as in Megatron-LM: scripts append. Where
-// configurations are read (--config FILE), a flag on the command line overrides all of them.
+// The last use of a flag overrides earlier ones, as in Megatron-LM, because scripts append flags. A
+// flag on the command line overrides all configurations (--config FILE).
 
 #pragma once
 
@@ -21,42 +21,42 @@ namespace troupe::command {
 struct configured_flag;  // configuration.hpp
 struct declared_flag;    // command_line.cpp
 
-/// A flag and the words that it has now.
+/// A flag and its current values.
 struct setting {
-  std::string group;  ///< its title
+  std::string group;  ///< title of its group
   flag_description flag;
-  std::vector<std::string> words;  ///< of a toggle: none
+  std::vector<std::string> words;  ///< empty for a toggle
 };
 
-/// One command, with its flags and the commands below it. One thread.
+/// One command, with its flags and sub-commands. Not thread-safe.
 class command_line {
  public:
   using work = std::function<int()>;  ///< returns the exit code
 
-  /// The program itself.
   command_line(std::string name, std::string about);
   ~command_line();
   command_line(const command_line&) = delete;
   command_line& operator=(const command_line&) = delete;
 
-  /// A command below this one; without `does` it only groups others. Lives as long as this.
+  /// Adds a sub-command, owned by this one; without `does` it only groups others.
   command_line& command(const std::string& name, const std::string& about, work does = {});
   void runs(work does);
 
-  /// The flags declared from here on stand under this title in the help.
+  /// The flags declared after this call appear under this title in the help.
   void group(std::string title);
-  /// A paragraph before the flags in the help.
+  /// Adds a paragraph before the flags in the help.
   command_line& begins_with(std::string text);
-  /// A paragraph at the end of the help.
+  /// Adds a paragraph at the end of the help.
   command_line& note(std::string text);
 
-  /// A flag with one word after it.
+  /// Declares a flag with one value.
   void value(flag_description what, reader take);
   void value(const std::string& flag, const std::string& type, std::string help, reader take) {
     value({.name = flag, .type = type, .help = std::move(help)}, std::move(take));
   }
-  /// A flag with `least` to `most` words. A second use replaces the first of a flag that is
-  /// Megatron-LM's too; of others, whose words are inputs, it adds where their number is not fixed.
+  /// Declares a flag with `least` to `most` values. A second use replaces the first if the number
+  /// of values is fixed or the flag is Megatron-LM's too. Otherwise its values are inputs, and a
+  /// second use adds to them.
   void values(flag_description what, list_reader take);
   void values(const std::string& flag,
               const std::string& type,
@@ -67,50 +67,49 @@ class command_line {
     values({.name = flag, .type = type, .help = std::move(help), .least = least, .most = most},
            std::move(take));
   }
-  /// A flag that stands alone. `--flag=false` takes back what a configuration says.
+  /// Declares a flag without a value. `--flag=false` overrides a configuration.
   void toggle(flag_description what, std::function<void()> set);
   void toggle(const std::string& flag, std::string help, std::function<void()> set) {
     toggle(flag_description{.name = flag, .help = std::move(help)}, std::move(set));
   }
-  /// Understood, but it decides nothing here, because of `reason`; `words` 0 or 1 after it. Not in
-  /// the help.
+  /// Declares a flag that is accepted without an effect because of `reason`, with `words` values, 0
+  /// or 1. It is not in the help.
   void accepted(const std::string& flag, int words, const std::string& reason);
-  /// Understood, and refused with this reason; any number of words after it. Not in the help. A
-  /// flag that is declared, too, is not refused.
+  /// Declares a flag that is refused with this reason, with any number of values. It is not in the
+  /// help. Another declaration of the same flag takes precedence.
   void refused(const std::string& flag, const std::string& reason);
-  /// A flag of other programs, refused with what to do instead. Not in the help; with _ it is the
-  /// same.
+  /// Declares a flag of other programs, refused with advice. It is not in the help. Dashes and
+  /// underscores are equivalent.
   void answers(const std::string& flag, const std::string& instead);
-  /// Every flag that begins so and is not declared is refused with this reason.
+  /// Refuses with this reason every undeclared flag with this prefix.
   void refused_family(const std::string& beginning, const std::string& reason);
-  /// Words without a flag, any number.
+  /// Declares positional words, any number.
   void words(const std::string& type, std::string help, std::vector<std::string>& to);
 
-  /// Words behind a lone --, another command's: whatever they are.
+  /// Declares the words after a lone --, which belong to another command and are not checked.
   void rest(const std::string& type, std::string help, std::vector<std::string>& to);
 
-  /// From here on --config FILE is a flag, which reads the others from YAML
-  /// (docs/formats/configuration.md).
+  /// Declares --config FILE, which reads flags from YAML (docs/formats/configuration.md).
   void configurable();
 
-  /// Asked when words are refused: what else is wrong, so that all of it is told at once.
-  /// Sentences that name a flag whose words were refused are left out.
+  /// Called when words are refused: returns further errors, so that one message has all of them.
+  /// Sentences that name a flag with a refused value are left out.
   void tells_besides(std::function<std::vector<std::string>()> more);
 
-  /// Reads the words of a command line, without the program's name, and returns what to do: the
-  /// chosen command's work, or printing its help. Throws usage_error.
+  /// Parses the words of a command line, without the program's name. Returns the work of the chosen
+  /// command, or a function that prints its help. Throws usage_error.
   work parse(const std::vector<std::string>& words);
 
   command_description describe() const;
   std::string help() const { return help_page(describe()); }
   std::string short_help() const { return short_help_page(describe()); }
 
-  /// After `parse`: every flag that was set, by the command line or a configuration, or whose
-  /// target has a value, in the order of the help. The flags of a configuration that says the same.
+  /// After `parse`: every flag that was set by the command line or a configuration, or that has a
+  /// value now, in the order of the help. A configuration of these flags gives the same result.
   std::vector<setting> settings() const;
 
   const std::string& path() const { return path_; }                 ///< "troupe train gpt"
-  const std::vector<std::string>& given() const { return given_; }  ///< the words after it
+  const std::vector<std::string>& given() const { return given_; }  ///< the words after the path
 
  private:
   struct parts;

@@ -1,4 +1,4 @@
-// What a command_line is made of. For its own sources.
+// Internals of command_line, for its own sources only.
 
 #pragma once
 
@@ -21,15 +21,15 @@ namespace troupe::command {
 
 inline constexpr const char* config_flag = "--config";
 
-/// A flag, what takes its words, and the words that it got.
+/// A flag, the function that takes its values, and the values given.
 struct declared_flag {
   flag_description what;
   std::size_t group = 0;
-  list_reader take;  ///< of a toggle: no words
-  std::function<void(CLI::Option&)> shape
-      = {};  ///< how the library cuts its words; empty: as it does
+  list_reader take;  ///< gets no values for a toggle
+  /// Configures the library's option; empty: the library's defaults.
+  std::function<void(CLI::Option&)> shape = {};
   std::function<std::optional<std::string>()> now = {};
-  std::optional<std::vector<std::string>> given = {};  ///< of a toggle: "true" or "false"
+  std::optional<std::vector<std::string>> given = {};  ///< "true" or "false" for a toggle
 
   bool is_toggle() const { return what.most == 0; }
 };
@@ -40,7 +40,7 @@ struct command_line::parts {
 
   command_description self;
   work does;
-  std::function<std::vector<std::string>()> besides;  ///< empty: nothing
+  std::function<std::vector<std::string>()> besides;  ///< may be empty
   std::vector<std::unique_ptr<command_line>> commands;
   std::vector<std::unique_ptr<declared_flag>> flags;  ///< accepted ones included
   std::map<std::string, declared_flag*, std::less<>> by_name;
@@ -49,20 +49,20 @@ struct command_line::parts {
   std::map<std::string, std::string> answers;  ///< by key_of
   std::vector<std::string> configurations;     ///< files named by --config
   bool configurable = false;
-  std::vector<std::string>* rest = nullptr;   ///< where the words behind -- go; null: nowhere
-  std::vector<std::string>* words = nullptr;  ///< where those without a flag go; null: nowhere
-  /// After `cut`: those that belong to no flag, or to one that is not declared.
+  std::vector<std::string>* rest = nullptr;   ///< receives the words after --; null: not allowed
+  std::vector<std::string>* words = nullptr;  ///< receives positional words; null: not allowed
+  /// After `cut`: undeclared flags and surplus words.
   std::vector<std::string> left;
 
-  /// Broken promise FLAG-1 where there is one of that name.
+  /// Fails with FLAG-1 if a flag of this name exists.
   declared_flag& declare(flag_description what,
                          list_reader take,
                          std::function<void(CLI::Option&)> shape = {});
 
   enum class help_wanted { none, page, flags, faults };
-  /// The library only cuts words apart; they are taken afterwards, configurations first. It is told
-  /// only the flags that are among the words: it compares each of its options with all others, and
-  /// there are hundreds. Throws usage_error.
+  /// Assigns the words to flags; their values are read later, after those of configurations. The
+  /// library gets only the flags that occur among the words, because it compares each option with
+  /// all others, and there are hundreds. Throws usage_error.
   help_wanted cut(std::vector<std::string> words);
   void tell(CLI::App& library, declared_flag& flag) const;
 
@@ -70,7 +70,7 @@ struct command_line::parts {
   void require_value(const flag_description& what, const std::string& word) const;
   void apply(const declared_flag& flag) const;
 
-  /// Of two spellings the one that was declared first.
+  /// Of two spellings, the one declared first.
   flags_by_key keys() const;
   std::vector<const declared_flag*> given() const;
   std::vector<std::string> names() const;

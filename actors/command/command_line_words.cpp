@@ -1,4 +1,4 @@
-// What becomes of the words of a command line: they are taken, or it is said why not.
+// Parses the words of a command line: applies the flags, or throws an error with the reasons.
 
 #include "actors/command/command_line_parts.hpp"
 #include "actors/command/configuration.hpp"
@@ -14,7 +14,7 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::size_t most_told = 1000;  // flags that cannot be used: more than Megatron-LM has
+constexpr std::size_t most_told = 1000;  // errors in one message: more than Megatron-LM has flags
 
 bool is_flag(const std::string& word) {
   return word.starts_with("-") && word.size() > 1 && std::isdigit(word[1]) == 0;
@@ -100,12 +100,12 @@ command_line::work command_line::parse_here_or_below(const std::vector<std::stri
   refuse_command(words[0]);
 }
 
-/// Of a flag of Megatron-LM's that is given twice only the last counts, with all of its words: so
-/// it is there. `words` without the others.
+/// Returns `words` without the earlier uses of Megatron-LM's flags that take any number of values:
+/// as there, the last use counts.
 std::vector<std::string> command_line::last_uses(const std::vector<std::string>& words) const {
   std::vector<std::string> out;
   std::set<std::string> seen;
-  std::vector<std::string> values;  // behind the flag that is looked for, the last first
+  std::vector<std::string> values;  // of the flag before them, in reverse
   for (auto word = words.rbegin(); word != words.rend(); ++word) {
     if (!is_flag(*word)) {
       values.push_back(*word);
@@ -153,7 +153,8 @@ command_line::work command_line::parse_flags(std::vector<std::string> words) {
   };
 }
 
-/// Configurations first, so that a flag which says the same by another name still counts.
+/// Applies configurations first, so that the command line overrides them even with another spelling
+/// of a flag.
 void command_line::take_words() {
   configuration from;
   const auto said = parts_->given();
@@ -184,7 +185,7 @@ void command_line::take_words() {
   if (!wrong.empty())
     refuse(wrong);
   if (!parts_->left.empty())
-    throw usage_error("'{}' is a word too many: it belongs to no flag", parts_->left.front());
+    throw usage_error("'{}' does not belong to a flag: leave it out", parts_->left.front());
 }
 
 void command_line::refuse(const std::vector<std::string>& wrong) const {
@@ -199,13 +200,13 @@ void command_line::refuse(const std::vector<std::string>& wrong) const {
   for (auto& sentence : more)
     sentence = with_flags(sentence);
   if (const auto others = independent_of(wrong, std::move(more)); !others.empty())
-    text += fmt::format("\nand besides:\n  {}", fmt::join(others, "\n  "));
+    text += fmt::format("\nalso:\n  {}", fmt::join(others, "\n  "));
   throw usage_error("{}", text);
 }
 
 void command_line::configure(const configured_flag& entry, const flags_by_key& keys) {
   if (entry.key == "config")
-    throw usage_error("a configuration names no other: give --config twice");
+    throw usage_error("a configuration cannot include another: give --config twice");
   if (const auto found = keys.find(entry.key); found != keys.end()) {
     auto& flag = *found->second;
     if (!flag.given) {
@@ -251,10 +252,11 @@ void command_line::refuse_command(const std::string& word) const {
   for (const auto& below : parts_->commands)
     names.push_back(below->path_.substr(path_.size() + 1));
   const auto near = nearest(word, names);
-  throw usage_error("'{}' has no command '{}'; {}",
-                    path_,
-                    word,
-                    near.empty() ? "there are: " + names_below() : "did you mean '" + near + "'?");
+  throw usage_error(
+      "'{}' has no command '{}'; {}",
+      path_,
+      word,
+      near.empty() ? "its commands: " + names_below() : "did you mean '" + near + "'?");
 }
 
 std::string command_line::why_not(const std::string& flag) const {

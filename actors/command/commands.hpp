@@ -1,4 +1,4 @@
-// The sub-commands: each adds itself, with its flags and its work, to the program.
+// The sub-commands: each function adds one command, with its flags and work, to the program.
 
 #pragma once
 
@@ -35,14 +35,14 @@ void add_credentials(command_line& program);     // credentials.cpp
 void add_supervisor(command_line& program);      // supervisor.cpp
 void add_node(command_line& program);            // node.cpp
 
-/// All of them, in the order in which one needs them.
+/// Adds all commands, in the order of the help.
 void add_commands(command_line& program);
 
-/// What each exit code means.
+/// The exit codes with their meanings.
 std::vector<std::pair<int, std::string>> exit_codes();
 
-/// What main does: parses, works, and turns whatever goes wrong into a message on standard error
-/// and an exit code.
+/// The body of main: parses the words and runs the command. Turns exceptions into a message on
+/// standard error and an exit code.
 int run_program(const std::vector<std::string>& words);
 
 }  // namespace troupe::command

@@ -1,4 +1,4 @@
-"""The program as a user meets it: exit codes, and what is said about bad input. Run by ctest.
+"""The command line: exit codes, help, and errors for bad input. Run by ctest.
 
     cli_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -33,7 +33,7 @@ def works(*words, text=None):
 
 
 def refuses(says, *words, text=None):
-    """Exit code 2, a message that has `says` on standard error, and no more than a few lines."""
+    """Expects exit code 2 and an error on standard error that contains `says`."""
     code, out, err = run(*words, text=text)
     what = f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}"
     if code != 2 or says not in err or not err.startswith("troupe: "):
@@ -50,8 +50,8 @@ def tokenizer(folder):
 SMALL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
          "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1]
-# Drawing the order of mock data's millions of samples takes longer than six small steps. All runs share one order: in
-# tests/run.sh those of all checks, by hand those of one process.
+# Ordering the millions of samples of mock data takes longer than six small steps. So all runs of a process share one
+# order; in tests/run.sh all tests share it.
 OWN_INDEX = None if os.environ.get("TROUPE_TEST_SHARED") else tempfile.TemporaryDirectory(prefix="troupe-index-")
 INDEX = OWN_INDEX.name if OWN_INDEX else os.path.join(os.environ["TROUPE_TEST_SHARED"], "mock-index")
 MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--data-cache-path", INDEX]
@@ -93,17 +93,17 @@ def check_words(folder):
     refuses("did you mean --num-layers?", "train", "gpt", "--num-lyers", 3)
     refuses("is refused", "train", "gpt", "--fp8-format", "hybrid")
     refuses("--micro-batch-size is missing", "train", "gpt")
-    refuses("'x' is a word too many", "generate", "x")
+    refuses("'x' does not belong to a flag", "generate", "x")
 
 
 HELP = {
-    "train gpt": ["the command line overrides all of them", "dropout and tokenizer may be changed", "before rotary embedding",
+    "train gpt": ["the command line overrides all files", "dropout and tokenizer may be changed", "before rotary embedding",
                   "Decay rate of the first moment", "Decay rate of the second moment",
                   "Standard deviation of initial weights", "the sample order is not built",
                   "Resumes from the latest checkpoint there"],
     "doctor": ["what is missing to train on it, and how to fix it"],
-    "checkpoint ls": ["A * marks the latest checkpoint", "`complete` says that manifest, sizes and headers fit together"],
-    "checkpoint verify": ["Exit code 0 when all are valid"],
+    "checkpoint ls": ["A * marks the latest checkpoint", "`complete` means that manifest, sizes and headers are consistent"],
+    "checkpoint verify": ["Exit code 0: all are valid"],
     "schedule plan": ["F is forward, B backward, which is I, gradients of the input, and W, gradients of the weights"],
     "schedule check": ["Exit code 0 when all are valid"],
     "schedule simulate": ["Idle is what a rank does not work until the last rank ends; span-idle only between its own "
@@ -112,7 +112,7 @@ HELP = {
 
 
 def check_terms(folder):
-    """The field's words for what they name, in help and in what a run says; abbreviations are explained."""
+    """Help and output use the field's terms and explain abbreviations."""
     def has(page, *expected):
         page = " ".join(page.split())
         for text in expected:
@@ -133,7 +133,7 @@ def check_terms(folder):
 
 
 def check_output(folder):
-    """Standard output that cannot be written is an error, too."""
+    """Failing to write standard output is an error."""
     with open("/dev/full", "w") as full:
         for words in [["--help"], ["train", "gpt", "--dry-run", *map(str, SMALL + MOCK)]]:
             done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE)
@@ -151,7 +151,7 @@ def check_dry_run(folder):
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run:\n{page}")
     if "this machine has" in page:
-        raise wrong(f"a tiny model is said to be too large:\n{page}")
+        raise wrong(f"a tiny model is reported as too large:\n{page}")
     page = works("train", "gpt", "--dry-run", *SMALL, *MOCK, "--world-size", 1, "--threads-per-worker", 1,
                  "--micro-batch-size", SMALL[SMALL.index("--global-batch-size") + 1])
     for expected in ["1 replica x 1 micro-batch x", "1 worker (", "1 tensor rank x 1 pipeline stage, 1 replica;",
@@ -161,7 +161,8 @@ def check_dry_run(folder):
 
 
 def check_too_large(folder):
-    """What no memory can hold is refused before data are opened; a plan may be for another machine."""
+    """A run that exceeds the memory is refused before it opens data; a dry run only warns, as it may be for another
+    machine."""
     train = ["train", "gpt", *SMALL, *MOCK, "--seq-length", 100000000, "--position-embedding-type", "rope"]
     page = works(*train, "--dry-run")
     warning = [line for line in page.splitlines() if line.startswith("warning ")]
@@ -173,11 +174,11 @@ def check_too_large(folder):
         raise wrong("a refused run left a folder behind")
     if "--recompute-granularity" in works(*train, "--recompute-granularity", "full", "--recompute-method",
                                           "uniform", "--recompute-num-layers", 1, "--dry-run"):
-        raise wrong("what is given already is asked for")
+        raise wrong("the warning suggests a flag that is already given")
 
 
 def check_layout(folder):
-    """The sixteen ranks of Megatron-LM's own documentation, and what is said about what cannot be."""
+    """Shows the sixteen ranks of Megatron-LM's documentation, and refuses impossible layouts."""
     words = ["layout", "--world-size", 16, "--tensor-model-parallel-size", 2, "--pipeline-model-parallel-size", 4]
     found = json.loads(works(*words, "--json"))
     pairs = [[2 * i, 2 * i + 1] for i in range(8)]
@@ -191,7 +192,7 @@ def check_layout(folder):
         if found["groups"][name] != groups:
             raise wrong(f"{name}: {found['groups'][name]}, expected {groups}")
     if found["ranks"][13] != {"rank": 13, "tp": 1, "cp": 0, "dp": 0, "pp": 3, "etp": 1, "ep": 0, "edp": 0}:
-        raise wrong(f"rank 13 stands at {found['ranks'][13]}")
+        raise wrong(f"rank 13 has the coordinates {found['ranks'][13]}")
     page = works(*words)
     if "TP-PP               [0,1,4,5,8,9,12,13] [2,3,6,7,10,11,14,15]\n" not in page:
         raise wrong(f"the page does not show the groups:\n{page}")
@@ -207,9 +208,9 @@ def check_layout(folder):
             "--order", c["order"], "--json"))["groups"]
         for theirs, ours in names.items():
             if groups.pop(ours) != c["groups"][theirs]:
-                raise wrong(f"{ours} of {c} is not megatron-core's")
+                raise wrong(f"{ours} of {c} differs from megatron-core's")
         if groups:
-            raise wrong(f"nobody judges {list(groups)}")
+            raise wrong(f"the test does not check the groups {list(groups)}")
     if json.loads(works(*words, "--use-tp-pp-dp-mapping", "--json"))["order"] != "tp-cp-ep-pp-dp":
         raise wrong("--use-tp-pp-dp-mapping does not give its order")
     refuses("would do: 16", *words, "--world-size", 15)
@@ -248,7 +249,7 @@ def check_plot(folder):
     refuses("name another file", "plot", log, "--output", log)
     code, _, err = run("plot", log, "--output", folder / "loss.svg")
     if code != 0 or "line 3" not in err or "line 5" in err:
-        raise wrong(f"a torn line is not left out with a warning: {code} {err}")
+        raise wrong(f"no warning of a skipped torn line: {code} {err}")
     (folder / "real").mkdir()
     (folder / "link.svg").symlink_to("real/loss.svg")
     works("plot", log, "--output", folder / "link.svg")
@@ -260,12 +261,12 @@ def check_plot(folder):
     if not (folder / "out").is_symlink():
         raise wrong("a link to a device was replaced by the picture")
     if not works("plot", log, "--output", "-").rstrip().endswith("</svg>"):
-        raise wrong("- is not standard output")
+        raise wrong("- does not write to standard output")
     refuses("rsvg-convert", "plot", log, "--output", folder / "loss.png")
 
 
 def digests(log):
-    """Of each step in a log, by iteration."""
+    """State digests of a log, by iteration."""
     out = {}
     for line in log.read_text().splitlines():
         entry = json.loads(line)
@@ -275,7 +276,7 @@ def digests(log):
 
 
 def check_schedule(folder):
-    """Another learning rate is refused at resume, until a flag says which holds."""
+    """Refuses another learning rate at resume unless a flag selects one of both."""
     train = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "run", "--load", folder / "run"]
     works(*train)
     override, keep = "--override-opt_param-scheduler", "--use-checkpoint-opt_param-scheduler"
@@ -287,16 +288,16 @@ def check_schedule(folder):
     refuses("another schedule", *train, "--train-iters", 9)
     refuses("contradict each other", *train, override, keep)
     if "0.002 to 0" not in works(*other, override, "--dry-run"):
-        raise wrong(f"{override} does not take the rate of the command line")
+        raise wrong(f"{override} does not use the rate of the command line")
     page = works(*other, keep, "--dry-run")
     if "0.001 to 0" not in page or "linear" not in page or "identity" in page:
-        raise wrong(f"{keep} does not take the rate of the checkpoint:\n{page}")
+        raise wrong(f"{keep} does not use the rate of the checkpoint:\n{page}")
     works(*other, keep, "--train-iters", 8)
     works(*other, override, "--train-iters", 9)
 
 
 def check_model(folder):
-    """Trains for a few steps, then uses what was saved, and what is damaged."""
+    """Trains for a few steps, then uses the checkpoint, and a damaged one."""
     tok = tokenizer(folder)
     works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d",
           "--tokenizer", tok, "--append-eod")
@@ -305,7 +306,7 @@ def check_model(folder):
              "--split", "90,10,0", "--save", saved, "--load", saved, "--log-file", log,
              "--pipeline-model-parallel-size", 2, "--world-size", 4, "--micro-batch-size", 1]
     works(*train)
-    tok.rename(folder / "moved")  # the checkpoint does not need it any more
+    tok.rename(folder / "moved")  # the checkpoint contains a copy
     ask = ["generate", "--load", saved, "--tokens", 12, "--prompt", "The actor", "--greedy"]
     text = works(*ask)
     if not text.startswith("The actor") or text != works(*ask, "--no-cache"):
@@ -333,7 +334,7 @@ def check_model(folder):
 
 
 def main(program, names, found=None):
-    """Runs the checks among `found`, the names of a module; this one's when there are none."""
+    """Runs the named checks of the module whose globals are `found`, or of this module."""
     global PROGRAM
     PROGRAM = str(pathlib.Path(program).resolve())
     checks = {name[6:]: check for name, check in (found or globals()).items()

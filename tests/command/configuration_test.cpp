@@ -155,7 +155,7 @@ TEST_CASE("what is wrong in a configuration is named with file, line and column"
   CHECK_THAT(refusal("never: 1\n"), ContainsSubstring("is refused: it is never right"));
   CHECK_THAT(refusal("odd-thing: 1\n"), ContainsSubstring("is refused: nothing odd"));
   CHECK_THAT(refusal("--n: 1\n"), ContainsSubstring("leave out the dashes"));
-  CHECK_THAT(refusal("config: other.yaml\n"), ContainsSubstring("names no other"));
+  CHECK_THAT(refusal("config: other.yaml\n"), ContainsSubstring("cannot include another"));
 }
 
 TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {

@@ -36,7 +36,7 @@ def check_messages(folder):
     bounded("is there twice", *train, "-", text=(b"? " + long[:250_000] + b"\n: 1\n") * 2)
     bounded("is not a flag", "train", "gpt", "--" + "x" * 100_000)
     bounded("has no command", "x" * 100_000)
-    bounded("'\\x1b[31m' is a word too many", "train", "gpt", "\x1b[31m")
+    bounded("'\\x1b[31m' does not belong to a flag", "train", "gpt", "\x1b[31m")
     bounded("\\x1b]0;title\\x07", "plot", "\x1b]0;title\x07")
     (folder / "\x1b[2J.jsonl").write_text('{"iteration":1,"lm_loss":2}\nnonsense\n{"iteration":2,"lm_loss":1}\n')
     out = expect(0, "plot", folder / "\x1b[2J.jsonl", "--output", folder / "loss.svg", says="line 2 is no record")
