@@ -1,4 +1,4 @@
-"""Layouts as a user meets them: those that cannot be, and what comes out under those that can. Run by ctest.
+"""Layouts through the command line: impossible ones are refused, possible ones give the promised bits. Run by ctest.
 
     arrangements_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -9,7 +9,7 @@ import sys
 import cli_test
 from cli_test import MOCK, digests, refuses, run, works, wrong
 
-# What cannot be, the rule that is told, and what is offered instead: with it the run can start.
+# Each entry: impossible flags, the rule in the error, and the flags that the error suggests. With them the run starts.
 CUT = ["--num-layers", 4, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32,
        "--micro-batch-size", 2, "--global-batch-size", 8, "--train-iters", 2, "--lr", 1e-3,
        "--eval-iters", 0, "--threads-per-worker", 1, *MOCK]
@@ -68,23 +68,23 @@ IMPOSSIBLE = [
 
 
 def check_impossible(folder):
-    """Refused before a worker starts, with the rule and something that works: which does work."""
+    """Refuses an impossible layout before a worker starts. The error has the rule and a suggestion, which works."""
     made = [folder / "save", folder / "log"]
     for words, rule, instead in IMPOSSIBLE:
         train = ["train", "gpt", *CUT, *words]
         refuses(rule, *train, "--save", made[0], "--log-file", made[1])
         if any(x.exists() for x in made):
-            raise wrong(f"{words} were refused, but left something behind")
+            raise wrong(f"{words}: the refused run left files behind")
         code, _, err = run(*train)
         if str(instead[-1]) not in err and "more t" not in rule:
-            raise wrong(f"{words} are refused without a word of {instead}:\n{err}")
-        works(*train, *instead, "--dry-run")  # the last of two holds
+            raise wrong(f"{words}: the error does not suggest {instead}:\n{err}")
+        works(*train, *instead, "--dry-run")  # the later of two flags counts
 
 
 def check_arrangements(folder):
-    """One run in many arrangements: those that promise the same bits give them, the others nearly."""
+    """Trains in many layouts: those that promise the same bits have them, the others nearly agree."""
     distributed = ["--use-distributed-optimizer", "--overlap-grad-reduce", "--ddp-bucket-size", 5000]
-    long = [*CUT, "--seq-length", 256]  # of made-up data there are fewer long samples to index
+    long = [*CUT, "--seq-length", 256]  # mock data have fewer long samples, so the index is smaller
     two = [DP, 2]
     alike = {"replicas": two,
              "in_turn": ["--replicas-per-worker", 2],
@@ -107,22 +107,22 @@ def check_arrangements(folder):
                 first = first or to
                 code, page, err = run("checkpoint", "diff", first, to)
                 if code != 0 or "equal to the bit" not in page.splitlines()[-1]:
-                    raise wrong(f"{to.name} has not the state of {first.name}: {code}\n{page}{err}")
-    # Across tensor sizes sums have another order: AdamW's first steps of 1e-3 differ by less.
+                    raise wrong(f"{to.name} and {first.name} have different states: {code}\n{page}{err}")
+    # Sums over tensor ranks have another order. AdamW's first steps of 1e-3 bound the difference.
     code, page, _ = run("checkpoint", "diff", folder / "replicas0", folder / "tensor0", "--json")
     largest = json.loads(page)["summary"]["largest"]
     if code != 1 or not 0 < largest < 1e-3:
         raise wrong(f"two tensor ranks and one worker differ by {largest}: {code}\n{page[:500]}")
-    # Whichever fails in them, the run says which, and ends.
+    # An error names the actor that failed, and the run ends.
     for who in ["stage:0.0.1", "lane:1.1", "wire:1.0.1"]:
         code, _, err = run("train", "gpt", *long, *cut["tensor_all"], "--plant-fault", f"{who}@2")
         if code != 3 or f"injected for {who}@2" not in err or f"stage:{who.split(':')[1]}" not in err:
-            raise wrong(f"a fault of {who}: exit code {code}\n{err}")
-    # And one goes on from another.
+            raise wrong(f"fault in {who}: exit code {code}\n{err}")
+    # A run resumes the checkpoint of another layout.
     page = works("train", "gpt", *long, *cut["tensor_all"], "--load", folder / "replicas0", "--train-iters", 4,
                  "--override-opt_param-scheduler", "--save", folder / "on", "--log-file", folder / "log")
     if sorted(digests(folder / "log")) != [3, 4]:
-        raise wrong(f"a run that goes on under another layout has other steps:\n{page}")
+        raise wrong(f"a run resumed in another layout has other steps:\n{page}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""`troupe chaos` over hosts: links that are cut between two network namespaces, deaths of what standing nodes have started.
-Run by ctest.
+"""`troupe chaos` over hosts: cuts links between two network namespaces, and kills processes that standing nodes
+started. Run by ctest.
 
     chaos_links_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -14,11 +14,11 @@ from cli_test import refuses, wrong
 from host_runs import NODES, hosts, keys, network, over
 
 FEW = ["--suspicion-seconds", 3]
-STEPS = ["--train-iters", 600, "--lr-decay-iters", 600]  # over those of the job: they outlast a cut
+STEPS = ["--train-iters", 600, "--lr-decay-iters", 600]  # override those of the job, so that it outlasts a cut
 
 
 class linked(network):
-    """Two hosts with a node on each; chaos is typed on the first."""
+    """Two hosts with a node on each; chaos runs on the first."""
 
     def __init__(self, folder):
         super().__init__()
@@ -33,7 +33,7 @@ class linked(network):
                 "--heal-one-way", f"{to[1]} del {self.addresses[1]} {dev}"]
 
     def suffers(self, folder, *words):
-        """The report."""
+        """Runs chaos and returns its report."""
         there = folder / "there"
         there.write_text(f'#!/bin/sh\nexec {" ".join(self.within(0))} {cli_test.PROGRAM} "$@"\n')
         there.chmod(0o755)
@@ -47,37 +47,39 @@ class linked(network):
 
 
 def check_cut(folder):
-    """A link is cut and healed, and in another run one direction of it, so that nothing which is sent to one host arrives:
-    no step is lost, and the digest at the end is that of a run without cuts."""
+    """Cuts and heals a link, and in another run only the direction towards one host. No step is lost, and the digest
+    at the end equals that of a run without cuts."""
     between = linked(folder)
     report = between.suffers(folder, "--all", "--roles", "node", "--kinds", "link-down,one-way")
     chaos_test.requires(report, ["kind"], [("link-down",), ("one-way",)])
     for x in report["faults"]:
         if x["lost"] or not 1 <= x["computed_again"] <= 2:
-            raise wrong(f"of one cut: {x}")
+            raise wrong(f"a cut has wrong figures: {x}")
         if "supervisor" not in x["survivors"]["processes"]:
-            raise wrong(f"who was not struck has its process: {x}")
+            raise wrong(f"a process without a fault was replaced: {x}")
     for one in between.standing:
         one.stop()
 
 
 def refuses_others_runs(folder, nodes, job):
-    """After each run it kills what its nodes have started: neither a folder that counts twice nor a node that serves a run is taken."""
+    """Chaos kills processes of its nodes after each run, so it refuses a folder named twice and a node that serves a
+    run."""
     first, second = (x.run for x in nodes)
     refuses(f"names the folder '{first}' twice", "chaos", "--kills", 1, "--node-folders", f"{first},{first}", *job)
-    (folder / "troupe:agent").write_text("kill -STOP $$\n")  # a process whose words are those of an agent
+    (folder / "troupe:agent").write_text("kill -STOP $$\n")  # its command line looks like that of an agent
     other = subprocess.Popen(["/bin/sh", "troupe:agent", "run", second], cwd=folder)
     try:
         refuses(f"the node with the folder '{second}' serves a run", "chaos", "--kills", 1, *folders(nodes), *job)
         if other.poll() is not None:
-            raise wrong(f"the process of another run has ended with {other.returncode}")
+            raise wrong(f"chaos ended a process of another run: {other.returncode}")
     finally:
         other.kill()
         other.wait()
 
 
 def check_hosts(folder):
-    """Without namespaces, over two nodes of this machine: what they have started is struck, and they are free afterwards."""
+    """Over two nodes of this machine, without namespaces: kills the processes that they started, and frees them at
+    the end."""
     nodes, credentials = hosts(folder)
     refuses_others_runs(folder, nodes, ["--", *chaos_test.JOB, *chaos_test.PIPELINE, *over(nodes, credentials)])
     report, _ = chaos_test.chaos(folder, "--kills", 3, "--every-steps", 90, "--seed", 22, "--roles", "node,agent,lane",
@@ -87,9 +89,9 @@ def check_hosts(folder):
     for x in report["faults"]:
         places = [name for name in x["replaced"] if name.startswith("node-")]
         if len(places) != (x["role"] != "agent") or x["role"] != "lane" and x["victim"] not in x["replaced"]:
-            raise wrong(f"of one death: {x}")
+            raise wrong(f"a death has wrong figures: {x}")
         if not {"front", "supervisor", *{"node-0", "node-1"} - set(places)} <= set(x["survivors"]["processes"]):
-            raise wrong(f"who was not struck has its process: {x}")
+            raise wrong(f"a process without a fault was replaced: {x}")
     for at in nodes:
         at.until("only it is left", lambda: at.left() == [at.process.pid])
         at.ends()

@@ -1,4 +1,4 @@
-"""`troupe chaos` against real processes: what holds, what does not, and what is said of it. Run by ctest.
+"""`troupe chaos` with real processes: its reports, for runs that hold and runs that do not. Run by ctest.
 
     chaos_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -20,12 +20,12 @@ JOB = ["train", "gpt", "--mock-data", "--num-layers", 2, "--hidden-size", 64, "-
        "--lr", 1e-3, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer", "--threads-per-worker", 1,
        "--eval-iters", 0, "--world-size", 2, "--processes", 2, "--train-iters", 240]
 PIPELINE = ["--pipeline-model-parallel-size", 2]
-PATIENCE = 150  # seconds, which only a hang reaches
+PATIENCE = 150  # timeout in seconds; only a hang reaches it
 OURS = "TROUPE_CHAOS="  # in the environment of every process of a run
 
 
 def marked():
-    """All processes of runs that chaos of ours has started."""
+    """Processes of all runs that chaos started in this test."""
     out = []
     for at in pathlib.Path("/proc").iterdir():
         if at.name.isdigit():
@@ -50,7 +50,7 @@ def end_all():
 
 
 def chaos(folder, *words, job=JOB, more=PIPELINE, code=0):
-    """Its report; what it printed."""
+    """Runs chaos. Returns its report and what it printed."""
     report = folder / "report.json"
     command = [cli_test.PROGRAM, "chaos", *map(str, [*words, "--report", report, "--", *job, *more])]
     name, value = MINE.split("=")
@@ -58,26 +58,27 @@ def chaos(folder, *words, job=JOB, more=PIPELINE, code=0):
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
                               env={**os.environ, name: value, "TMPDIR": str(folder)})
     except subprocess.TimeoutExpired as late:
-        raise wrong(f"it does not end in {PATIENCE} s: {late.stdout}")
+        raise wrong(f"chaos did not end within {PATIENCE} s: {late.stdout}")
     if done.returncode != code:
-        raise wrong(f"{words}: exit code {done.returncode} and not {code}\n{done.stdout}{done.stderr}"
+        raise wrong(f"{words}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}"
                     + "".join(f"\n--- {x}\n{x.read_text(errors='replace')[-6000:]}"
                               for x in sorted(folder.glob("troupe-run-*/run-*/out.txt"))
                               + sorted(folder.glob("troupe-run-*/run-*/run/logs/*"))))
     if left := marked():
-        raise wrong(f"it leaves the processes {left}")
+        raise wrong(f"chaos left the processes {left} behind")
     return json.loads(report.read_text()), done.stdout + done.stderr
 
 
 def requires(report, names, wanted):
-    """All holds, and these came, each at least once: seeds are chosen so."""
+    """Checks that all oracles hold and that each of `wanted` occurred. The seeds are chosen for that."""
     came = {tuple(x[name] for name in names) for x in report["faults"]}
     if not report["holds"] or report["wrong"] or came != set(wanted):
-        raise wrong(f"it is to hold, and {sorted(wanted)} are to come: the report is {report}")
+        raise wrong(f"expected a run that holds, with {sorted(wanted)}; the report is {report}")
 
 
 def check_nodes(folder):
-    """Nodes are killed and crash: others take their places, those beside live on, and each part of the time is told."""
+    """Nodes are killed and crash. Others replace them, the other processes survive, and the report has all parts of
+    the time."""
     report, text = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "node",
                          "--kinds", "SIGKILL,SIGSEGV,abort", more=[*PIPELINE, "--train-iters", 320])
     requires(report, ["kind"], [("SIGKILL",), ("SIGSEGV",), ("abort",)])
@@ -89,36 +90,36 @@ def check_nodes(folder):
         if abs(whole - x["first_new_step"]) > 0.01 + 0.1 * x["first_new_step"]:
             raise wrong(f"the parts add up to {whole}: {x}")
         if len(x["replaced"]) != 1 or x["replaced"] != [x["victim"]] or x["lost"] != 0 or x["computed_again"] > 2:
-            raise wrong(f"of one death: {x}")
+            raise wrong(f"a death has wrong figures: {x}")
         kept = x["survivors"]["processes"]
         if not {"front", "supervisor", "guard", *{"node-0", "node-1"} - {x["victim"]}} < set(kept) or x["victim"] in kept:
-            raise wrong(f"who was not struck has its process, and is named: {x}")
+            raise wrong(f"the survivors are wrong: {x}")
         if x["survivors"]["count"] != len(kept) or f"replaced {x['victim']}, {len(kept)} kept ({', '.join(kept)})" not in text:
-            raise wrong(f"the table does not tell of {kept}:\n{text}")
+            raise wrong(f"the table does not name {kept}:\n{text}")
     if report["percentiles"]["detect"]["count"] != 3 or report["steps_lost"] != 0:
         raise wrong(f"the report is {report}")
     for x in report["runs"]:
         if x["state_digest"] != report["undisturbed"]["state_digest"] or x["exit_code"] != 0:
             raise wrong(f"a run is {x}")
     if left := list(folder.glob("troupe-run-*")):
-        raise wrong(f"where all holds it leaves {left}")
+        raise wrong(f"a campaign that holds left {left} behind")
     if any(x["folder"] for x in [*report["runs"], report["undisturbed"]]) or "--undisturbed" in report["replay"]:
-        raise wrong(f"it names folders that are gone: {report}")
+        raise wrong(f"the report names removed folders: {report}")
 
 
 def check_front(folder):
-    """The command that was typed is killed, and stopped: nobody else has another process."""
+    """The front process is killed, and stopped. No other process is replaced."""
     report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 1, "--roles", "front", "--kinds",
                       "SIGKILL,pause", "--folder", folder / "given", more=[*PIPELINE, "--suspicion-seconds", 2])
     requires(report, ["kind"], [("SIGKILL",), ("pause",)])
     if any(x["computed_again"] or (x["replaced"] not in ([], ["front"])) for x in report["faults"]):
         raise wrong(f"the report is {report}")
     if not all(pathlib.Path(x["folder"], "log.jsonl").exists() for x in report["runs"]):
-        raise wrong("of the folder that was given a part is gone")
+        raise wrong("a part of the given folder was removed")
 
 
 def check_moments(folder):
-    """A process dies by its own hand at an exact moment, once, and not again when the step runs again."""
+    """A process kills itself at an exact moment, once, and does not repeat it when the step runs again."""
     kinds, moments = ["SIGKILL", "exit", "SIGSEGV", "abort"], ["weight-gradient", "updated", "restore", "acknowledged"]
     report, _ = chaos(folder, "--kills", 4, "--every-steps", 70, "--seed", 37, "--roles", "lane,stage",
                       "--kinds", ",".join(kinds), "--moments", ",".join(moments), more=[*PIPELINE, "--train-iters", 400])
@@ -132,22 +133,22 @@ def check_moments(folder):
 
 
 def struck_and_told(report):
-    """Who was held or slowed down was struck; of what could not be written, as much is said as the run has told."""
+    """Checks that each pause and slowdown had an effect, and that failed writes were logged by the run."""
     told = ("is not saved: ", "the run goes on, and it is tried again", "states are written to the local disk again")
     for x in report["faults"]:
         at = pathlib.Path(next(run["folder"] for run in report["runs"] if run["number"] == x["run"]))
         texts = [file.read_text(errors="replace") for file in [at / "out.txt", *(at / "run/logs").iterdir()]]
         if x["kind"] in ("pause", "slow") and not x["had_effect"]:
-            raise wrong(f"nobody was struck: {x}")
+            raise wrong(f"the fault had no effect: {x}")
         if x["had_effect"] and x["kind"] in ("disk-full", "short-write") and not any(word in text for word in told for text in texts):
-            raise wrong(f"it is said to have had an effect, and nobody tells that something could not be written: {x}")
+            raise wrong(f"the report claims an effect, but no log has a failed write: {x}")
     if report["without_effect"] != sum(not x["had_effect"] for x in report["faults"]):
         raise wrong(f"the report is {report}")
 
 
 def check_gray(folder):
-    """Stopped for less than the suspicion, slowed down, without disk: nobody has to be replaced who lives. Nodes write
-    checkpoints and their states on the local disk, and the supervisor's process the ledger."""
+    """Pauses below the suspicion timeout, slowdowns and full disks do not replace live processes. Nodes write
+    checkpoints and local snapshots, and the supervisor's process the ledger."""
     saves = ["--save-interval", 20, "--non-persistent-save-interval", 10, "--non-persistent-local-ckpt-dir", folder / "local"]
     job = [*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 800, *saves]
     report, _ = chaos(folder, "--kills", 3, "--every-steps", 150, "--seed", 6, "--roles", "node", "--kinds", "pause,slow,disk-full",
@@ -161,49 +162,50 @@ def check_gray(folder):
 
 
 def check_memory(folder):
-    """A node gets no more memory: what it needs fails, and it or its process is replaced; where it needs none, the report says
-    so, and counts it among none that hold."""
+    """A node cannot allocate more memory. If it needs some, it or its process is replaced. If not, the report says
+    "no effect" and does not count the fault among those that hold."""
     table = folder / "table.txt"
     report, text = chaos(folder, "--kills", 1, "--every-steps", 35, "--seed", 1, "--roles", "node", "--kinds", "out-of-memory",
                          "--table", table, more=[*PIPELINE, "--suspicion-seconds", 3, "--train-iters", 500])
     requires(report, ["kind"], [("out-of-memory",)])
     x, = report["faults"]
     if x["had_effect"] != bool(x["told"] or x["replaced"]) or x["replaced"] not in ([], [x["victim"]]):
-        raise wrong(f"of one fault: {x}")
+        raise wrong(f"a fault has wrong figures: {x}")
     cell = "ok" if x["had_effect"] else "no effect"
     if f"| node | {cell} |" not in table.read_text() or ("1 had no effect" in text) == x["had_effect"]:
-        raise wrong(f"it had_effect: {x['had_effect']}, and the table says\n{table.read_text()}{text}")
+        raise wrong(f"had_effect is {x['had_effect']}, but the table says\n{table.read_text()}{text}")
     if report["without_effect"] != int(not x["had_effect"]):
         raise wrong(f"the report is {report}")
 
 
 def check_agent(folder):
-    """The host's agent is killed, and its guard: another agent adopts the nodes, and no step runs again."""
+    """The host's agent and its guard are killed. Another agent adopts the nodes, and no step is repeated."""
     report, _ = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "agent,guard", "--kinds", "SIGKILL",
                       more=[*PIPELINE, "--train-iters", 320])
     requires(report, ["role"], [("agent",), ("guard",)])
     for x in report["faults"]:
         if any(name.startswith("node-") for name in x["replaced"]) or x["computed_again"]:
-            raise wrong(f"of one death: {x}")
+            raise wrong(f"a death has wrong figures: {x}")
         if x["role"] == "agent" and x["victim"] not in x["replaced"]:
-            raise wrong(f"the agent has its process: {x}")
+            raise wrong(f"the agent was not replaced: {x}")
 
 
 def check_supervisor(folder):
-    """The supervisor's process is killed, and stands still for longer than the suspicion: a successor goes on, to the same digest."""
+    """The supervisor's process is killed, and stopped beyond the suspicion timeout. A successor reaches the same
+    digest."""
     report, _ = chaos(folder, "--kills", 2, "--every-steps", 35, "--seed", 1, "--roles", "supervisor", "--kinds", "SIGKILL,SIGSTOP",
                       more=[*PIPELINE, "--suspicion-seconds", 2])
     requires(report, ["kind"], [("SIGKILL",), ("SIGSTOP",)])
     for x in report["faults"]:
         if x["replaced"] != ["supervisor"] or x["lost"] or not 1 <= x["computed_again"] <= 3 or not x["told"].startswith("supervisor"):
-            raise wrong(f"of one death: {x}")
+            raise wrong(f"a death has wrong figures: {x}")
     for x in report["runs"]:
         if x["state_digest"] != report["undisturbed"]["state_digest"] or x["exit_code"] != 0:
             raise wrong(f"a run is {x}")
 
 
 def check_flipped(folder):
-    """A flipped bit where two replicas hold the same is noticed; at most the process that it was in is exchanged."""
+    """A flipped bit in one of two replicas is detected. At most the process that had it is replaced."""
     report, _ = chaos(folder, "--kills", 2, "--every-steps", 70, "--seed", 1, "--roles", "lane", "--kinds", "flipped-bits",
                       more=["--recovery", "on"])
     wrongly = [x for x in report["faults"] if x["replaced"] not in ([], ["node-" + x["victim"][5:6]])]
@@ -212,7 +214,8 @@ def check_flipped(folder):
 
 
 def check_violated(folder):
-    """Held against another job's log and checkpoint it ends with 1, and says which oracle, where, and how to have it again."""
+    """Compared with another job's log and checkpoint, chaos exits with 1. It names the oracle, the place and a
+    command that reproduces it."""
     other = folder / "other"
     other.mkdir()
     works(*JOB, *PIPELINE, "--seed", 4321, "--save", other / "save", "--log-file", other / "log.jsonl")
@@ -223,24 +226,24 @@ def check_violated(folder):
     for x in ("CHAOS-1, state", "after iteration 1 ", "CHAOS-1, checkpoint", "troupe chaos --only 1", "--seed 3",
               "--every-steps 35", f"--undisturbed {other / 'log.jsonl'}"):
         if x not in text:
-            raise wrong(f"it does not say '{x}':\n{text}")
+            raise wrong(f"the output lacks '{x}':\n{text}")
     if not list(folder.glob("troupe-run-*/run-1/log.jsonl")):
-        raise wrong("the folder of the run in which something is wrong is gone")
+        raise wrong("the folder of the failed run was removed")
 
 
 def made_up_log(folder, steps):
-    """Of an undisturbed run that nobody has seen."""
+    """The log of an invented undisturbed run."""
     log = folder / "log.jsonl"
     log.write_text("".join(json.dumps({"iteration": n, "state_digest": "0", "elapsed_ms": 10}) + "\n" for n in range(1, steps + 1)))
     return log
 
 
 def check_never_came(folder):
-    """What ends too early to be disturbed is no success."""
+    """A run that ends before its fault is not a success."""
     report, text = chaos(folder, "--kills", 1, "--every-steps", 600, "--roles", "node", "--kinds", "SIGKILL",
                          "--undisturbed", made_up_log(folder, 2000), more=[*PIPELINE, "--train-iters", 40], code=1)
     if "never came" not in text or report["holds"]:
-        raise wrong(f"it says {text}")
+        raise wrong(f"chaos does not report the fault as missing: {text}")
 
 
 def check_interrupted(folder):
@@ -254,7 +257,7 @@ def check_interrupted(folder):
     one.send_signal(signal.SIGINT)
     out = one.communicate(timeout=PATIENCE)[0]
     if one.returncode != 128 + signal.SIGINT or marked():
-        raise wrong(f"it ended with {one.returncode}, and leaves {marked()}:\n{out}")
+        raise wrong(f"exit code {one.returncode}; left behind: {marked()}:\n{out}")
 
 
 def check_words(folder):
@@ -281,7 +284,7 @@ def check_words(folder):
     page = works("chaos", "--faults")
     for x in ("flipped-bits", "flipped-moment", "--verify-fraction 1", "shard_writer", "supervisor", "a successor takes its place"):
         if x not in page:
-            raise wrong(f"--faults does not say '{x}'")
+            raise wrong(f"--faults lacks '{x}'")
 
 
 if __name__ == "__main__":

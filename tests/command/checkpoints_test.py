@@ -1,4 +1,4 @@
-"""Checkpoints as a user meets them: resuming, fine-tuning, listing, comparing, importing. Run by ctest.
+"""Checkpoints through the command line: resuming, fine-tuning, listing, comparing, importing. Run by ctest.
 
     checkpoints_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -11,7 +11,7 @@ from cli_test import MOCK, SMALL, digests, refuses, run, works, wrong
 
 
 def check_resume(folder):
-    """What a run may go on from, and that its log is then that of one run."""
+    """Resumes only from matching checkpoints; the log then equals that of one run."""
     saved, log = folder / "run", folder / "log.jsonl"
     train = ["train", "gpt", *SMALL, *MOCK]
     mine = [*train, "--save", saved, "--load", saved, "--log-file", log, "--save-interval", 2]
@@ -30,10 +30,10 @@ def check_resume(folder):
     log.write_text(log.read_text() + '{"iteration": 7, "lm_l')
     works(*mine)
     if digests() != whole:
-        raise wrong("the torn last line of the log is still there")
+        raise wrong("the torn last line is still in the log")
     works(*mine, "--load", saved / "iter_0000002")
     if digests() != whole:
-        raise wrong(f"the log of a resumed run is not that of an unbroken one:\n{log.read_text()}")
+        raise wrong(f"the log of a resumed run differs from that of an unbroken run:\n{log.read_text()}")
     refuses("holds iteration 6 of another run", *train, "--save", saved)
     refuses('hidden: checkpoint 32, this run 64', *mine, "--hidden-size", 64)
     refuses('positions: checkpoint 16, this run 32', *mine, "--seq-length", 32)
@@ -41,12 +41,12 @@ def check_resume(folder):
     longer = [*mine, "--override-opt_param-scheduler", "--train-iters"]
     code, _, err = run(*longer, 7, "--hidden-dropout", 0)
     if code != 0 or "model/hidden_dropout: checkpoint 0.1, this run 0.0" not in err or "seed" in err:
-        raise wrong(f"another dropout is no warning that names it: {code} {err}")
+        raise wrong(f"no warning names the changed dropout: {code} {err}")
     out = works(*longer, 5, "--hidden-dropout", 0)
     if "nothing to do: iteration 7 of 5" not in out or "give more --train-iters" not in out or "--override-opt_param-scheduler" not in out:
-        raise wrong(f"a run that is past its end does not say so:\n{out}")
+        raise wrong(f"a run past its last iteration does not say so:\n{out}")
     if "peak memory per worker" in out or "resuming" in out:
-        raise wrong(f"a run without a step tells of memory:\n{out}")
+        raise wrong(f"a run without a step reports peak memory:\n{out}")
     if "start       from iteration 7 of 9" not in works(*longer, 9, "--dry-run"):
         raise wrong("a dry run does not say where the run would start from")
     refuses("hidden: checkpoint 32, this run 64", *mine, "--hidden-size", 64, "--dry-run")
@@ -58,11 +58,11 @@ def check_resume(folder):
     refuses("is not a log", *train, "--log-file", folder / "thesis.txt")
     code, _, err = run(*train, "--trace", "/dev/full")
     if code != 2 or "the trace is lost" not in err:
-        raise wrong(f"a lost trace is not told: {code} {err}")
+        raise wrong(f"a lost trace is not reported: {code} {err}")
 
 
 def check_finetune(folder):
-    """Parameters only: everything else begins again."""
+    """--finetune loads only parameters; everything else starts anew."""
     train = ["train", "gpt", *SMALL, *MOCK]
     works(*train, "--save", folder / "base")
     tune = [*train, "--finetune", "--load", folder / "base", "--lr", 3e-3]
@@ -72,20 +72,20 @@ def check_finetune(folder):
     refuses("--finetune begins again at 0", *tune, "--save", folder / "base")
     refuses("hidden: checkpoint 32, this run 64", *tune, "--hidden-size", 64)
     if "from iteration 0, with the parameters of" not in works(*tune, "--dry-run"):
-        raise wrong("a dry run does not tell of --finetune")
+        raise wrong("a dry run does not mention --finetune")
     works(*tune, "--save", folder / "tuned", "--log-file", folder / "log", "--log-interval", 1)
     first = json.loads((folder / "log").read_text().splitlines()[0])
     if first["iteration"] != 1 or first["learning_rate"] != 3e-3:
-        raise wrong(f"the first step of --finetune is not that of a new run: {first}")
-    # Padding rows are not stored: another padding is the same model.
+        raise wrong(f"the first step of --finetune differs from that of a new run: {first}")
+    # Padding rows are not stored, so the model is the same with another padding.
     works(*tune, "--make-vocab-size-divisible-by", 8, "--log-file", folder / "padded")
     padded = json.loads((folder / "padded").read_text().splitlines()[0])
-    if abs(padded["lm_loss"] - first["lm_loss"]) > 1e-5:  # products of other shapes round otherwise
-        raise wrong(f"another padding is another model: {padded} {first}")
+    if abs(padded["lm_loss"] - first["lm_loss"]) > 1e-5:  # products of other shapes round differently
+        raise wrong(f"another padding changes the model: {padded} {first}")
 
 
 def check_moments(folder):
-    """--no-load-optim: moments from zero, and what goes on from there knows since when."""
+    """--no-load-optim starts the moments from zero; later checkpoints record the step at which they started."""
     train = ["train", "gpt", *SMALL, *MOCK]
     works(*train, "--save", folder / "base")
     def go_on(name, load, *more):
@@ -100,16 +100,16 @@ def check_moments(folder):
     page = works(*train, "--train-iters", 12, "--load", folder / "base", "--no-load-optim",
                  "--no-load-rng", "--dry-run")
     if "from iteration 6 of 12" not in page or "moments from zero" not in page:
-        raise wrong(f"a dry run does not tell of --no-load-optim:\n{page}")
+        raise wrong(f"a dry run does not mention --no-load-optim:\n{page}")
 
 
 def check_identity(folder):
-    """What differs at resume is told, and refused where bits were asked for."""
+    """Reports differences at resume; --strict-identity refuses them."""
     train = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "run", "--load", folder / "run"]
     works(*train)
     again = [*train, "--dry-run"]
     if "warning" in works(*again, "--strict-identity"):
-        raise wrong("the same run has another identity")
+        raise wrong("the same run has a different identity")
     refuses("threads_per_worker: checkpoint 1, this run 2", *again, "--strict-identity",
             "--threads-per-worker", 2)
     refuses("layout/pipeline: checkpoint 1, this run 2", *again, "--strict-identity",
@@ -117,7 +117,7 @@ def check_identity(folder):
     refuses("which --finetune gives up", *again, "--strict-identity", "--finetune")
     page = works(*again, "--pipeline-model-parallel-size", 2)
     if "results agree with those of the other layout" not in page or "another identity" in page:
-        raise wrong(f"another layout is not told as what it is:\n{page}")
+        raise wrong(f"the change of the layout is not reported as such:\n{page}")
     manifest = next((folder / "run").glob("iter_*/manifest.json")).read_text()
     build = json.loads(manifest)["identity"]["build"]
     if not {"version", "compiler", "libc"} <= set(build) or "/" in json.dumps(build):
@@ -139,14 +139,14 @@ def check_keep_last(folder):
 
 
 def narrow(page):
-    """A page that fits into 80 columns."""
+    """Returns the page; fails if it does not fit into 80 columns."""
     if max(map(len, page.splitlines())) > 80:
         raise wrong(f"wider than 80 columns:\n{page}")
     return page
 
 
 def check_checkpoint(folder):
-    """Lists, shows, verifies and compares what two layouts saved, then what is damaged."""
+    """Lists, shows, verifies and compares checkpoints of two layouts, then damaged ones."""
     train = ["train", "gpt", *SMALL, *MOCK, "--save-interval", 3]
     a, b = folder / "a", folder / "b"
     works(*train, "--save", a)
@@ -157,7 +157,7 @@ def check_checkpoint(folder):
         raise wrong(f"ls does not list two complete checkpoints:\n{page}")
     page = narrow(works("checkpoint", "ls", b / "iter_0000003"))
     if "world 2 pp 2" not in page or "names none of them as the latest checkpoint" not in page:
-        raise wrong(f"ls does not tell the layout, or that it is not the latest one:\n{page}")
+        raise wrong(f"ls lacks the layout, or does not say that it is not the latest:\n{page}")
     listed = json.loads(works("checkpoint", "ls", a, "--json"))
     if [(x["iteration"], x["tracked"]) for x in listed] != [(3, False), (6, True)]:
         raise wrong(f"ls --json: {listed}")
@@ -165,16 +165,16 @@ def check_checkpoint(folder):
     for expected in ["iteration   6, 24 samples", "hidden 32", "seed 1234", "build/version",
                      "model-00001-of-00001.safetensors", "exp_avg_sq.decoder.layers.1.", "(96, 32)"]:
         if expected not in page:
-            raise wrong(f"show does not tell '{expected}':\n{page}")
+            raise wrong(f"show lacks '{expected}':\n{page}")
     shown = json.loads(works("checkpoint", "show", a, "--tensors", "--json"))
     if {"name": "decoder.final_layernorm.bias", "dtype": "F32", "shape": [32],
             "pieces": 1} not in shown["tensors"] or shown["model"]["hidden"] != 32:
         raise wrong(f"show --json: {shown}")
     code, page, err = run("checkpoint", "diff", a, b)
     if code != 0 or "equal to the bit" not in narrow(page).splitlines()[-1] or err:
-        raise wrong(f"another pipeline gave another state: {code}\n{page}{err}")
+        raise wrong(f"another pipeline layout changed the state: {code}\n{page}{err}")
     if "identity    layout/pipeline: 1 in A, 2 in B" not in page:
-        raise wrong(f"diff does not tell the layouts:\n{page}")
+        raise wrong(f"diff does not show the layouts:\n{page}")
     code, page, _ = run("checkpoint", "diff", a, b / "iter_0000003")
     if code != 1 or "differ by at most" not in narrow(page) \
             or "different by at most" not in page.splitlines()[-1]:
@@ -190,7 +190,7 @@ def check_checkpoint(folder):
     if code != 1 or "only in B" not in last or "other models" not in last:
         raise wrong(f"diff of two models: {code}\n{page}")
     code, page, err = run("checkpoint", "verify", a)
-    if code != 0 or page.count("valid: all hashes match") != 2 or err:  # nobody sees a bar here
+    if code != 0 or page.count("valid: all hashes match") != 2 or err:  # no progress bar without a terminal
         raise wrong(f"verify: {code}\n{page}{err}")
     refuses("name one folder", "checkpoint", "ls")
     refuses("name two folders", "checkpoint", "diff", a)
@@ -208,19 +208,19 @@ def check_checkpoint(folder):
     shard.write_bytes(data[:-1])
     code, page, _ = run("checkpoint", "ls", "a", cwd=folder)
     if code != 0 or "damaged" not in narrow(page) or "incomplete" not in page:
-        raise wrong(f"ls does not tell what is wrong:\n{page}")
+        raise wrong(f"ls does not report the damage:\n{page}")
     refuses("should have", "checkpoint", "show", a)
 
 
 def check_hub(folder):
     code, _, err = run("train", "gpt", *SMALL[8:], *MOCK, "--load-hf", folder)
     if code != 2 or "config.json" not in err or "tokens" in err:
-        raise wrong(f"a missing config.json is not the only thing told: {code} {err}")
+        raise wrong(f"the error is not about the missing config.json alone: {code} {err}")
 
 
 def check_vocabulary(folder):
-    """A tokenizer, a vocabulary and an embedding that do not belong together are refused, whoever brings them."""
-    # The larger one is wrong: a model may have more ids than its tokenizer, as padding.
+    """Refuses a tokenizer, a vocabulary and an embedding that do not fit together, from whatever source."""
+    # Uses a tokenizer with more ids as the wrong one: a model may have more ids than its tokenizer, as padding.
     tok, other = folder / "small", cli_test.tokenizer(folder)
     (folder / "more").write_text(cli_test.TEXT)
     works("tokenizer", "train", "--input", folder / "more", "--vocab-size", 280, "--output", tok)
@@ -247,7 +247,7 @@ def check_vocabulary(folder):
         (hub / "config.json").write_text(json.dumps(config | {"vocab_size": wrong_size}))
         says = f"is F32 ({size}, 32), but by config.json it should be ({wrong_size}, 32)"
         refuses(says, "checkpoint", "import", "--hf", hub, "--save", folder / "imported")
-    refuses(says, *begin, "--tokenizer", tok)  # a larger embedding would do
+    refuses(says, *begin, "--tokenizer", tok)  # `says` is from the last loop: the larger size
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a run says on a terminal and in a pipe: its lines, the bar, colours, and its last words. Run by ctest.
+"""Console output of a run on a terminal and in a pipe: lines, progress bar, colours, last messages. Run by ctest.
 
     console_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -19,7 +19,7 @@ from watch_test import TRAIN
 
 
 def on_terminal(words, columns, **environment):
-    """What a command writes on a terminal of so many columns."""
+    """Runs a command on a terminal with that many columns. Returns its output."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=its, stderr=its, stdin=subprocess.DEVNULL,
@@ -32,34 +32,34 @@ def on_terminal(words, columns, **environment):
         except OSError:  # the other end is closed
             pass
         if program.wait(timeout=60) != 0:
-            raise wrong(f"on a terminal: {text.decode()}")
+            raise wrong(f"failed on a terminal: {text.decode()}")
     os.close(ours)
     return text.decode()
 
 
 def check_terminal(folder):
-    """A bar on a terminal, as wide as fits, and lines whole above it; elsewhere no control characters."""
+    """Draws a bar that fits the terminal, with whole lines above it. Writes no control characters elsewhere."""
     for columns in [200, 80, 30, 7]:
         text = on_terminal(TRAIN, columns)
         drawn = [x for x in re.split(r"\r\x1b\[K|\r\n", text) if x.startswith("training [") or "%" in x[:8]]
         if not drawn or any(len(x) >= columns for x in drawn):
-            raise wrong(f"no bar, or wider than {columns} columns: {text!r}")
+            raise wrong(f"no bar, or one wider than {columns} columns: {text!r}")
         if "100 %" not in text:
             raise wrong(f"the bar does not end: {text!r}")
         if columns >= 80 and not any(re.match(r"training \[[#-]*\] +\d+ %  \d/6  loss \d\.\d{4}", x) for x in drawn):
             raise wrong(f"the bar has no iteration, or no loss: {drawn}")
         for line in text.split("\r\n"):
             if "lm loss" in line and not line.split("\x1b[K")[-1].startswith(" "):
-                raise wrong(f"a line of the log begins behind the bar: {line!r}")
+                raise wrong(f"a line of the log starts on the line of the bar: {line!r}")
         if not text.endswith("\r\n"):
-            raise wrong(f"the prompt would stand behind the last line: {text[-80:]!r}")
+            raise wrong(f"the output does not end with a line break: {text[-80:]!r}")
     for quiet in [on_terminal(TRAIN, 80, TERM="dumb"), on_terminal([*TRAIN, "--no-progress"], 80, NO_COLOR="1"),
                   *run(*TRAIN)[1:]]:
         if "%" in quiet or "\x1b" in quiet or "\r" in quiet.replace("\r\n", "\n"):
-            raise wrong(f"a bar or control characters where none should be: {quiet!r}")
+            raise wrong(f"unexpected bar or control characters: {quiet!r}")
     for line in on_terminal(TRAIN, 80).split("\x1b[K")[-1].split("\r\n"):
         if "%" in line or "training [" in line:
-            raise wrong(f"the bar stays between the last lines: {line!r}")
+            raise wrong(f"the bar remains between the last lines: {line!r}")
     text = folder / "text.txt"
     text.write_text("The actor bows.\n\n" * 2000)
     for command in [["tokenizer", "train", "--input", text, "--vocab-size", 270, "--output", folder / "tok"],
@@ -72,7 +72,7 @@ def check_terminal(folder):
 
 
 def check_forms(folder):
-    """What stands on the console, in which form, and where colours are."""
+    """The console has the chosen lines in the chosen form, and colours on a terminal only."""
     text = on_terminal([*TRAIN, "--no-progress"], 80)
     lines = [x for x in text.split("\r\n") if " loss " in x]
     if len(lines) != 7 or any(len(x) >= 80 for x in lines) or not lines[0].startswith(" iter 1/6  loss "):
@@ -88,29 +88,29 @@ def check_forms(folder):
         raise wrong(f"--log-format short in a pipe: {code}\n{out}{err}")
     cut = works(*TRAIN, "--log-interval", 100, "--exit-interval", 5, "--log-format", "short")
     if re.findall(r"^ iter \d+/6  loss", cut, re.MULTILINE) != [" iter 1/6  loss", " iter 5/6  loss"]:
-        raise wrong(f"not the first and the last step of the run have a line:\n{cut}")
+        raise wrong(f"expected lines of the first and the last step only:\n{cut}")
     for said in ["model: ", " parameters", "data: 24 training samples of 16 tokens: ", "epochs of", "for the test",
                  "starting from iteration 0, with initial values"]:
         if said not in out:
-            raise wrong(f"the start does not say '{said}':\n{out}")
+            raise wrong(f"the start lacks '{said}':\n{out}")
     for position, tells in [("rope", True), ("learned_absolute", False)]:
         told = works(*TRAIN, "--position-embedding-type", position, "--reset-position-ids")
         if (" --reset-position-ids changes nothing: only learned positions start again" in told) != tells:
             raise wrong(f"--reset-position-ids with {position} positions:\n{told}")
     if "data        24 training samples of 16 tokens: " not in works(*TRAIN, "--dry-run"):
-        raise wrong("the dry run does not tell the size of the data")
+        raise wrong("the dry run does not show the size of the data")
     for number, (words, tells) in enumerate([([], True), (["--log-level", "warning"], False), (["--quiet"], False),
                                              (["--quiet", "--log-level", "debug"], False)]):
         code, out, err = run(*TRAIN, "--save", folder / str(number), *words)
         if code != 0 or bool(out) != tells or err or not (folder / str(number) / "log.jsonl").exists():
             raise wrong(f"{words}: {code}\n{out}{err}")
     if (text := on_terminal([*TRAIN, "--quiet", "--save", folder / "quiet"], 80)) != "":
-        raise wrong(f"--quiet on a terminal says {text!r}")
+        raise wrong(f"--quiet prints {text!r} on a terminal")
     refuses("--log-level", *TRAIN, "--log-level", "loud")
 
 
 def check_signals(folder):
-    """The prompt after a second signal stands on a line of its own; what is not saved is said."""
+    """After a second signal the prompt is on its own line. The run says what it does not save."""
     slow = [cli_test.PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--plant-delays", "1,200000,0"])]
     ours, its = pty.openpty()
     with subprocess.Popen(slow, stdout=its, stderr=its, stdin=subprocess.DEVNULL,
@@ -128,7 +128,7 @@ def check_signals(folder):
         code = program.wait(timeout=60)
     os.close(ours)
     if code != 128 + signal.SIGTERM or not text.endswith((b"\r\n", b"\r\x1b[K")):
-        raise wrong(f"{code}: the prompt would stand behind {text[-80:]!r}")
+        raise wrong(f"{code}: the output does not end with a line break: {text[-80:]!r}")
     for more, says in [([], b"then stopping; nothing is saved, as there is no --save; a second signal ends at once\n"),
                        (["--save", str(folder / "run")],
                         b"then saving and stopping; a second signal ends at once, without saving\n")]:
@@ -153,8 +153,8 @@ def check_signals(folder):
         finished = re.findall(r"(?:finishing|stopping after) iteration (\d+)", said)
         lines = re.findall(r" iteration +(\d+)/", said)
         if len(finished) != 1 or lines[-1] != finished[0]:
-            raise wrong(f"{sent.name}: the last step of the run, {finished}, has no line: {said}")
-    for sent in [signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]:  # as schedulers of clusters do
+            raise wrong(f"{sent.name}: the last step {finished} has no line: {said}")
+    for sent in [signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]:  # sent by cluster schedulers
         with subprocess.Popen([*slow, "--save", str(folder / sent.name), "--log-interval", "1"],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
             said = b""
@@ -169,7 +169,7 @@ def check_signals(folder):
 
 
 def check_tee(folder):
-    """A run behind `| tee log` draws no bar; Ctrl-C, which ends the tee too, leaves the last lines and the exit code."""
+    """A run in front of `| tee log` draws no bar. Ctrl-C also ends the tee; the last lines and the exit code remain."""
     ours, its = pty.openpty()
     log = folder / "log"
     words = [watch_test.PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--save", folder / "run"])]
@@ -194,7 +194,7 @@ def check_tee(folder):
     if "\x1b[K" in text or "training [" in text:
         raise wrong(f"a bar beside lines of a pipe: {text!r}")
     if code != 0 or "Broken pipe" in text or "saved iteration" not in text:
-        raise wrong(f"Ctrl-C of a run before a tee ends with {code}: {text[-600:]!r}")
+        raise wrong(f"Ctrl-C with a tee: exit code {code}: {text[-600:]!r}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Data sets as a user meets them: whose ids they are, merged, blended. Run by ctest.
+"""Data sets through the command line: their tokenizers, merging, blending. Run by ctest.
 
     datasets_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -13,11 +13,11 @@ SMALL = ["--num-layers", 1, "--hidden-size", 16, "--num-attention-heads", 2, "--
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 2, "--lr", 1e-3,
          "--eval-iters", 0, "--split", "100,0,0", "--threads-per-worker", 1, "--dry-run"]
 TEXTS = {"a": "The actor bows.\n\nThe stage is dark, and the actor waits.\n\n" * 100,
-         "b": "A zebra crossed the quiet square.\n\nNobody saw it go.\n\n" * 100}
+         "b": "A zebra crossed the quiet square.\n\nNo one saw it go.\n\n" * 100}
 
 
 def made(folder, name):
-    """The prefix of a data set, and the tokenizer that it was made by."""
+    """Makes a data set and its tokenizer. Returns its prefix and the tokenizer's folder."""
     text, tok = folder / f"{name}.txt", folder / f"tok_{name}"
     text.write_text(TEXTS[name])
     works("tokenizer", "train", "--input", text, "--vocab-size", 280, "--output", tok)
@@ -64,17 +64,17 @@ def check_merge(folder):
     refuses("images and text", *merge, "--input", a, "--multimodal")
     said = works(*merge, "--input", a, a)
     if "400 documents" not in said or "2 data sets" not in said or "no manifest" in said:
-        raise wrong(f"a merge says {said!r}")
+        raise wrong(f"a merge prints {said!r}")
     alone = a.with_suffix(".bin").read_bytes()
     if (folder / "out/all.bin").read_bytes() != 2 * alone:
-        raise wrong("the merged .bin is not its parts end to end")
+        raise wrong("the merged .bin is not the concatenation of its parts")
     train = ["train", "gpt", *SMALL, "--data-path", folder / "out/all"]
     works(*train, "--tokenizer", tok_a)
     refuses("written by another tokenizer", *train, "--tokenizer", tok_b)
     b.with_name(b.name + ".manifest.json").unlink()
     said = works(*merge, "--input", folder / "out", b, "--output-prefix", folder / "again/both")
     if "no manifest" not in said or sorted(x.name for x in (folder / "again").iterdir()) != ["both.bin", "both.idx"]:
-        raise wrong(f"a merge with a data set of an unknown tokenizer says {said!r}")
+        raise wrong(f"a merge with a data set of an unknown tokenizer prints {said!r}")
     index = folder / "out/all.idx"
     index.write_bytes(index.read_bytes()[:-1])
     refuses(str(index), *merge, "--input", folder / "out", b, "--output-prefix", folder / "again/x")
@@ -100,18 +100,18 @@ def check_blends(folder):
 
 
 def check_sizes(folder):
-    """A vocabulary that is smaller than the data need, whoever brings it."""
+    """Refuses a vocabulary that is smaller than the data need, from a flag or a tokenizer."""
     a, tok = made(folder, "a")
     works("tokenizer", "train", "--input", folder / "a.txt", "--vocab-size", 270, "--output", folder / "less")
     train = ["train", "gpt", *(x for x in SMALL if x != "--dry-run"), "--data-path", a]
     refuses("is outside the vocabulary of 257 ids", *train, "--tokenizer-type", "NullTokenizer", "--vocab-size", 257)
-    a.with_name(a.name + ".manifest.json").unlink()  # which would name the tokenizer first
+    a.with_name(a.name + ".manifest.json").unlink()  # the manifest would cause an earlier error about the tokenizer
     refuses("is outside the vocabulary of 270 ids", *train, "--tokenizer", folder / "less")
     works(*train, "--tokenizer", tok)
 
 
 def check_no_answers(folder):
-    """Conversations of which nothing is learnt: the line, and no file is left."""
+    """Refuses conversations without anything to learn: names the line, and leaves no files."""
     tok = made(folder, "a")[1]
     good = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
     write = ["conversations", "--format", "identity", "--tokenizer", tok, "--output-prefix", folder / "out/talk"]
@@ -132,7 +132,7 @@ def check_no_answers(folder):
 
 
 def check_components(folder):
-    """A tokenizer.json with a part that is not known, in every command that opens one."""
+    """Every command that opens a tokenizer.json refuses one with an unknown component."""
     text, hub = folder / "a.txt", folder / "hub"
     text.write_text(TEXTS["a"])
     works("tokenizer", "train", "--input", text, "--vocab-size", 280, "--output", folder / "tok")
