@@ -1,5 +1,5 @@
-// What belongs to a process: its node holds it, and hands it to the actors that it hosts. Nothing
-// of it travels; what an actor is told of its job comes in the message that spawns it.
+// The context of a process: the services and state that its node shares with the actors it hosts.
+// It never travels; an actor gets the description of its job in the message that spawns it.
 
 #pragma once
 
@@ -38,73 +38,73 @@ class fault_injector;
 class monitor_book;
 class neighbours;
 
-/// Times the suspicion: of who reads or writes what a disk has, and cannot tell meanwhile how far
-/// it has come.
+/// Factor on the suspicion timeout for actors that read or write disks: they cannot report progress
+/// during a system call.
 inline constexpr double patience_with_disks = 4;
 
-/// What the logs of a run have that goes on in another process than it began in.
+/// How far the logs of a run were written by an earlier process.
 struct written_so_far {
-  std::uint64_t fact = 0;       ///< the newest of the ledger's that each of them has
-  std::uint64_t iteration = 0;  ///< they end with that one
-  std::uint64_t consumed = 0;   ///< samples, the same
+  std::uint64_t fact = 0;       ///< number of the newest ledger fact in every log
+  std::uint64_t iteration = 0;  ///< last iteration in the logs
+  std::uint64_t consumed = 0;   ///< samples consumed up to `iteration`
 };
 
-/// Filled before the node is spawned, and from then on immutable or safe for any thread; but the
-/// book, which one monitor after the other uses.
+/// Filled before the node is spawned; then immutable or thread-safe. Exception: the monitors use
+/// the log book one after the other.
 struct node_context {
   std::shared_ptr<runtime::transport> transport = {};
-  /// On the clock of the actor system, which is the only one that an actor asks.
+  /// On the clock of the actor system, the only clock that actors read.
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {}, test = {};
-  runtime::memory_pool pool = {};  ///< of micro-batches
+  runtime::memory_pool pool = {};  ///< for micro-batches
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   environment env = {};
-  /// The loader, the keeper, the checkpointer and the monitor block: they have threads of their
-  /// own, but not in tests that drive one actor alone.
+  /// True: the loader, keeper, checkpointer and monitor block, so each has its own thread. False in
+  /// tests that drive one actor alone.
   bool own_threads = true;
-  /// Of whoever recovers, lanes, node and supervisor say what they are at, and are looked at now
-  /// and then; lanes that have ended are joined beside actors. Not in tests that drive one actor
-  /// alone.
+  /// With recovery on, lanes and actors report progress to the failure detector, and a reaper
+  /// thread joins ended lanes. False in tests that drive one actor alone.
   bool watches_lanes = true;
 
-  std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
-  std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: nobody asked
+  std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: tracing is off
+  std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: profiling is off
 
-  // What outlives actors: the next of their name go on with it.
+  // State that outlives actors: a restarted actor continues with it.
   std::shared_ptr<runtime::step_ledger> ledger = std::make_shared<runtime::step_ledger>();
   std::shared_ptr<estate_registry> estates = std::make_shared<estate_registry>();
-  /// The states of another process's ranks.
+  /// Copies of the states of another process's ranks.
   std::shared_ptr<runtime::kept_states> kept = std::make_shared<runtime::kept_states>();
-  /// Those that a keeper here has written to a disk of this host; null: nobody asked for it.
+  /// States that a keeper wrote to a local disk of this host; null: local snapshots are off.
   std::shared_ptr<runtime::local_states> stored = {};
   std::shared_ptr<living_registry> living = std::make_shared<living_registry>();
   std::shared_ptr<viewer_registry> watching = std::make_shared<viewer_registry>();
   std::shared_ptr<runtime::lane_board> lanes = std::make_shared<runtime::lane_board>();
   std::shared_ptr<runtime::lane_reaper> reaper = std::make_shared<runtime::lane_reaper>();
   std::shared_ptr<newest_holdings> held = std::make_shared<newest_holdings>();
-  /// What the monitors of this process write in, one after the other: made for the first.
+  /// Shared log book of this process's monitors, created on first use.
   std::shared_ptr<monitor_book> book(const messages::job_description& told,
                                      std::shared_ptr<const opened_job> job) const;
   mutable std::shared_ptr<monitor_book> book_ = {};
-  /// Nothing: the logs begin with the run.
+  /// Empty: the logs begin with the run.
   std::optional<written_so_far> written = {};
-  /// Of the folder where the job saves, for one checkpointer after the other; null: nobody has
-  /// locked it.
+  /// Lock on the folder where the job saves; the checkpointers hold it one after the other. Null:
+  /// not locked.
   std::shared_ptr<runtime::save_lock> save_lock = {};
-  /// Asks the job for an early end, whoever is its supervisor.
+  /// Asks the current supervisor for an early end.
   drain_request drain = {};
-  /// Who goes on with the run in the place of this process, which is not to publish anything then;
-  /// empty: nobody. Null: nobody could. Blocks for a file system. Throws io_error: it is not known.
+  /// Name of the process that continues the run in this one's place; this process must then stop
+  /// publishing. Empty: there is none. Null: takeover is impossible. Blocks on the file system.
+  /// Throws io_error if the answer is unknown.
   std::function<std::string()> superseded = {};
-  /// Starts the processes that host the ranks; none: this one hosts them all.
+  /// Starts the processes that host the ranks; null: this process hosts all of them.
   messages::agent_actor agent = {};
-  /// The other processes of the run; null: there are none.
+  /// Connections to the other processes of the run; null in single-process runs.
   std::shared_ptr<actors::neighbours> neighbours = {};
   std::shared_ptr<const message_path> messages = {};
-  /// What was injected into all of these; null in a real run.
+  /// Faults injected into these members; null in a real run.
   std::shared_ptr<const fault_injector> faults = {};
 
-  /// For a run that begins anew: nothing is left of another.
+  /// Discards the state of the previous run before a new one begins.
   void forget() {
     ledger = std::make_shared<runtime::step_ledger>();
     estates = std::make_shared<estate_registry>();
@@ -117,16 +117,16 @@ struct node_context {
     book_.reset();
   }
 
-  /// The jobs that this process has been told of, with the functions that it knows by name.
+  /// Jobs that this process has received, with its functions registered by name.
   std::shared_ptr<job_registry> jobs = std::make_shared<job_registry>();
   std::map<std::string, make_viewer> viewers = {};  ///< by name
 
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights
-  /// Fills it with the state after that iteration, from a checkpoint that this run has saved.
+  /// Fills a worker with the state after that iteration, from a checkpoint that this run saved.
   std::function<void(runtime::worker&, std::uint64_t iteration)> restore_saved = {};
-  /// Every worker is filled: what `restore` reads may be closed. A checkpoint that is mapped keeps
-  /// its space on the disk even when it is removed.
+  /// Called after every worker is filled: closes the files that `restore` reads. A mapped
+  /// checkpoint occupies disk space even after it is removed.
   std::function<void()> restored = {};
 };
 

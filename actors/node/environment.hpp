@@ -1,6 +1,6 @@
-// The environment of a process's behaviours: what they call to make lanes, workers and groups, and
-// to write to disk. Simulations, tests and injected faults (actors/faults) replace its members;
-// they replace the transport and the message path of node_context, too.
+// The environment of a process's behaviours: makes lanes, workers and groups, and writes to disk.
+// Simulations, tests and injected faults (actors/faults) replace its members. They also replace the
+// transport and the message path of node_context.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct worker_place {
   std::uint64_t step = 0;
 };
 
-/// The initial values are those of a real run.
+/// The default members are those of a real run.
 struct environment {
   std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
       = runtime::make_thread_lane;
@@ -54,7 +54,7 @@ struct environment {
                                                 std::move(between));
       };
 
-  /// As runtime::write_shard_file.
+  /// Same contract as runtime::write_shard_file.
   std::function<runtime::shard_record(const std::filesystem::path& folder,
                                       const std::string& file,
                                       std::span<const runtime::shard_to_write>)>

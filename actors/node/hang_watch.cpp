@@ -27,7 +27,7 @@ std::string reason_of(const runtime::hang_judge::verdict& found, double suspicio
         found.ring,
         suspicion);
   return fmt::format(
-      "{} has shown no progress for {:.1f} s in '{}'{}, and does not wait for anybody "
+      "{} has shown no progress for {:.1f} s in '{}'{}, and waits for no other actor "
       "(`recovery.suspicion` {})",
       root.who,
       found.seconds,
@@ -53,7 +53,7 @@ void hang_watch_state::look(const messages::look_at_lanes& x) {
   const auto all = context_->lanes->all();
   if (const auto found = judge_->look(all, now)) {
     const auto& root = found->root;
-    runtime::log_warning("{} shows no progress; who waits for whom:{}", root.who, found->text);
+    runtime::log_warning("{} shows no progress; wait graph:{}", root.who, found->text);
     context_->lanes->leave_behind(root.number);
     tell({runtime::generation_id(root.generation),
           root.who,
@@ -78,7 +78,8 @@ void hang_watch_state::tell(const messages::suspected& x) {
     told_.give_up(x.why);
 }
 
-// HANG-5. These looks, and what follows them, are messages to the node and the supervisor.
+// HANG-5. This function and the supervisor's answer to it are messages, so they count as progress
+// of the node and the supervisor; both are left out.
 void hang_watch_state::look_at_everything(const std::vector<runtime::board_entry>& all,
                                           std::uint64_t now_ns) {
   if (!still_)
@@ -100,13 +101,12 @@ void hang_watch_state::look_at_threads() {
     looks_at_last_ = 0;
   else
     ++looks_at_last_;
-  // Twice: who was left behind as it was late may be about to end.
+  // Only at the second look: an actor that was merely late may be about to end.
   if (looks_at_last_ < 2 || !told_.give_up || std::exchange(gave_up_, true))
     return;  // HANG-2
   told_.give_up(fmt::format(
-      "{} actors hang and hold {} of the {} threads that actors share: the process has to end. See "
-      "the log for where each of them hangs; a run of the same command goes on from the last "
-      "checkpoint",
+      "{} actors hang and hold {} of the {} threads that actors share: the process must end; see "
+      "the log for where each hangs. The same command resumes from the last checkpoint",
       lost,
       lost,
       told_.threads));

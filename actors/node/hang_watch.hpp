@@ -1,17 +1,16 @@
-// Looks, for who keeps the node of a process, for who hangs there: a lane, or an actor in a
-// handler.
+// The failure detector of one process: finds lanes and actors that hang.
 //
-// It looks at the board every quarter of the time of suspicion. When somebody is late it prints who
-// waits for whom, once, and tells the node who stands at the root; of the node itself and of a
-// supervisor it tells the front. It has a thread of its own, so that it also looks when every
-// thread of the actor system is held by one that hangs.
+// It checks the lane board four times per suspicion timeout. On the first timeout it logs the wait
+// graph once and reports the root to the node. It reports a hanging node or supervisor to the
+// front. It has its own thread, so it also runs when hanging actors hold every thread of the actor
+// system.
 //
-//   HANG-2  A run does not stand still for want of threads: when those that hang have left one
-//           thread to the others, it ends with that said.
-//   HANG-4  A run does not stand still behind a front that hangs: it ends with that said.
-//   HANG-5  A run of several processes does not stand still where no member of any process works,
-//           for example after a message was lost between two: each watch tells its node that
-//           nothing moves in its process, and the supervisor acts when that holds for all.
+//   HANG-2  A run does not stall for lack of threads: when hanging actors have left one thread, the
+//           process ends with an error.
+//   HANG-4  A run does not stall behind a hanging front: it ends with an error.
+//   HANG-5  A run of several processes does not stall when every member of every process waits, for
+//           example after a lost message. Each watch reports a still process to its node. The
+//           supervisor acts when all processes are still.
 
 #pragma once
 
@@ -34,13 +33,14 @@ namespace troupe::actors {
 /// In `suspected` and `taken_for_dead`: every member of the process waits (HANG-5).
 inline constexpr const char* everything = "everything";
 
-/// Whom a watch tells.
+/// Receivers of the reports.
 struct watch_settings {
   double suspicion = 0;  ///< seconds
   messages::node_actor node = {};
-  messages::front_actor front = {};  ///< null: nobody replaces the node here
-  std::size_t threads = 0;           ///< that actors share; 0: they have none (HANG-2)
-  /// Called on the thread of the watch, for what no actor can mend: ends the process, or the run.
+  messages::front_actor front = {};  ///< null: the node is not replaced
+  /// Threads shared by actors; 0: each actor has its own (HANG-2).
+  std::size_t threads = 0;
+  /// Called on the watch's thread when no actor can recover: ends the process, or the run.
   std::function<void(const std::string& why)> give_up = {};
 };
 
@@ -62,8 +62,8 @@ class hang_watch_state {
   watch_settings told_;
   std::shared_ptr<const node_context> context_;
   std::unique_ptr<runtime::hang_judge> judge_;
-  std::unique_ptr<runtime::stillness> still_;  ///< null: the run has one process
-  int looks_at_last_ = 0;                      ///< in a row, at which one thread was left
+  std::unique_ptr<runtime::stillness> still_;  ///< null in single-process runs
+  int looks_at_last_ = 0;                      ///< consecutive checks with one thread left
   bool gave_up_ = false;
 };
 
@@ -72,8 +72,8 @@ messages::hang_watch_actor::behavior_type hang_watch(
     watch_settings told,
     std::shared_ptr<const node_context> context);
 
-/// Spawns it, where the job recovers and the context wants it; else null. It lives until it is sent
-/// an exit message.
+/// Spawns the watch if recovery is on and the context asks for it; else returns null. An exit
+/// message ends it.
 messages::hang_watch_actor watch_for_hangs(caf::actor_system& home,
                                            const std::shared_ptr<const node_context>& context,
                                            const runtime::recovery_settings& recovery,

@@ -50,7 +50,7 @@ void holdings::services(runtime::cancel_token x) {
   x.cancel();
 }
 
-// Nothing is called with the lock: what is released may come back here.
+// Calls back without the lock: released actors may call this object again.
 void holdings::end() {
   std::vector<caf::weak_actor_ptr> actors;
   std::function<void()> release;

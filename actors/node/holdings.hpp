@@ -1,5 +1,5 @@
-// What ends with a node, whichever way it goes: by itself, or left behind as it hangs. A node that
-// hangs runs no destructor; who takes it for dead ends what it held in its place.
+// The resources that end with a node. A hanging node runs no destructor, so its replacement
+// releases these resources in its place.
 
 #pragma once
 
@@ -15,17 +15,19 @@
 
 namespace troupe::actors {
 
-/// Of one node. Any thread.
+/// Resources of one node. Any thread.
 class holdings {
  public:
-  /// It ends with the node. False: the node has been taken for dead, and the actor is to end.
+  /// Registers an actor that ends with the node. False: the node was replaced, and the caller must
+  /// end the actor.
   bool add(const caf::actor& spawned);
-  /// Called at the end: whatever waits in the node's generation is released. Replaces the one
-  /// before; at once where the end has been.
+  /// Sets the callback that releases all waits of the node's generation. It replaces the previous
+  /// callback, and runs at once if the node has ended.
   void release_by(std::function<void()> release);
-  /// Set at the end: nothing more of the services becomes visible. As above.
+  /// Sets the token that is cancelled at the end, so that services publish nothing more. Cancelled
+  /// at once if the node has ended.
   void services(runtime::cancel_token x);
-  /// Once: whoever calls later finds nothing to do.
+  /// Releases everything. Later calls do nothing.
   void end();
 
  private:
@@ -36,11 +38,11 @@ class holdings {
   runtime::cancel_token services_;
 };
 
-/// Those of the node that a process has now. Any thread.
+/// The holdings of the process's current node. Any thread.
 class newest_holdings {
  public:
   void set(std::shared_ptr<holdings> x);
-  std::shared_ptr<holdings> get() const;  ///< null: there was no node yet
+  std::shared_ptr<holdings> get() const;  ///< null before the first node
 
  private:
   mutable std::mutex mutex_;

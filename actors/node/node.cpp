@@ -15,10 +15,10 @@
 namespace troupe::actors {
 namespace {
 
-/// For a connection that is being made again.
+/// Interval of checks while a connection is being re-established.
 constexpr auto between_looks_at_links = std::chrono::milliseconds(5);
 
-/// With what it is at on the board.
+/// Wraps a handler: reports the current message on the lane board.
 template <class Message, class Self, class What>
 auto takes(Self* self, What what) {
   return on_board<Message>(
@@ -34,7 +34,7 @@ caf::actor_clock::duration_type seconds(double x) {
 
 }  // namespace
 
-// However the node ends, no actor keeps waiting for it, and none stays behind.
+// Releases every actor that waits for the node and ends those it spawned, whatever ended the node.
 node_state::~node_state() {
   place_.reset();
   if (context_)
@@ -99,7 +99,7 @@ void node_state::release_generation() {
   context_->transport->end_generation(generation_);
 }
 
-// All older epochs end with a successor's first order (number 0): their services with them.
+// The first order of a new supervisor (number 0) ends all older epochs, including their services.
 bool node_state::ends_with(const spawned_actor& x, runtime::generation_id last) const {
   return x.generation <= last && (x.what == kind::rank || runtime::number_of(last) == 0);
 }
@@ -112,7 +112,7 @@ caf::result<messages::generation_ended> node_state::end(const messages::end_gene
     held_->services(services_);
   }
   if (number_of(x.last) == 0)
-    root_ = nullptr;  // a successor, whose predecessor's death we may not have heard of yet
+    root_ = nullptr;  // a new supervisor; we may not know of the old one's death yet
   watch_root();
   job_ = context_->jobs->open(x.job);
   recovery_ = job_->job.recovery;
@@ -152,7 +152,7 @@ void node_state::look_again(const messages::look_again&) {
   answer_if_ended();
 }
 
-// NODE-2: actors gone, lanes ended, or left behind with a copy of what they might write to.
+// NODE-2: all actors and lanes have ended, or hanging lanes were left behind.
 void node_state::answer_if_ended() {
   if (!ending_)
     return;
@@ -199,7 +199,7 @@ void node_state::answer_if_ended() {
   promise.deliver(context_->messages->checked(self_->home_system(), std::move(answer)));
 }
 
-// A supervisor of an older epoch has nothing to say.
+// Ignores a supervisor of an older epoch.
 void node_state::shut_down(const messages::shut_down& x) {
   if (epoch_of(x.generation) >= epoch_of(std::max(generation_, ended_)))
     close();
@@ -225,7 +225,7 @@ void node_state::lose(const caf::down_msg& x) {
   });
   const bool member
       = who != spawned_.end() && who->what == kind::rank && who->generation == generation_;
-  // The supervisor may be told too late to hear why, and its log stands elsewhere.
+  // Logged here too: the supervisor may get the reason too late, and its log is on another host.
   if (context_->neighbours && member && !closing_ && x.reason
       && !is(x.reason, messages::ec::cancelled) && x.reason != caf::exit_reason::user_shutdown)
     runtime::log_info(" {} ended: {}", who->name, messages::text_of(x.reason));
@@ -235,12 +235,12 @@ void node_state::lose(const caf::down_msg& x) {
     root_ = nullptr;
     if (!recovery_.on)
       return close();
-    release_generation();  // a successor says what follows
+    release_generation();  // the new supervisor gives the next orders
     return answer_if_ended();
   }
   if (closing_)
     return stop_next();
-  if (member)  // those that work with the dead one must not wait for it; its supervisor decides
+  if (member)  // peers of the dead rank must not wait for it; its supervisor decides
     release_generation();
   answer_if_ended();
 }

@@ -1,20 +1,20 @@
-// The node: one for each process. It holds what belongs to the process, spawns workers when told,
-// and ends generations.
+// The node, one per process: it owns the process's context, spawns workers on request, and ends
+// generations.
 //
-// It also cleans up: when a rank dies, or the supervisor, or the node itself, every wait of the
-// generation is released at once. What outlives actors (estates, ledger, logs) is in its context.
+// When a rank, the supervisor or the node itself dies, it releases every wait of the generation at
+// once. State that outlives actors (estates, ledger, logs) is in its context.
 //
 // Ranks belong to a generation. Services (loader, keeper, checkpointer, shard writer, monitor,
-// viewers) serve all generations of one supervisor: their death releases nobody, and it replaces
-// them.
+// viewers) serve all generations of one supervisor. The death of a service releases no waits, and
+// the supervisor replaces it.
 //
-//   NODE-1  Nobody is spawned into a generation that is over: the request is refused.
-//   NODE-2  A generation is told to have ended when its actors are gone and its lanes have ended,
-//           or were left behind, as they hang or after the time of suspicion, with a copy of what
-//           they might write to.
-//   NODE-3  A node that was left behind as it hangs, and goes on later, harms nobody: what it had
-//           spawned has ended in its place, whom it spawns then ends at once, and nobody obeys what
-//           an older epoch than the one it was told of says.
+//   NODE-1  A node refuses to spawn into a generation that is over.
+//   NODE-2  A node reports the end of a generation after its actors and lanes have ended. Lanes
+//           that hang or exceed the suspicion timeout are left behind, with a copy of what they may
+//           still write to.
+//   NODE-3  A replaced node that continues later does no harm. The actors that it had spawned have
+//           ended, and those that it spawns now end at once. All nodes ignore orders of an epoch
+//           older than the newest they know.
 
 #pragma once
 
@@ -68,52 +68,52 @@ class node_state {
     runtime::generation_id generation = {};
     kind what = {};
     std::string name;
-    runtime::cancel_token ends = {};  ///< of a service: nothing more of it becomes visible
+    /// Services only: once cancelled, the service publishes nothing more.
+    runtime::cancel_token ends = {};
     std::shared_ptr<void> with_epoch = {};
   };
 
-  /// Of a supervisor that has a successor.
+  /// True for messages of a superseded supervisor.
   bool is_of_the_past(runtime::generation_id x) const {
     return epoch_of(x) < epoch_of(std::max(generation_, ended_));
   }
-  /// Empty: this actor may be spawned. Begins a generation that is new.
+  /// Empty if the actor may be spawned. Begins the generation if it is new.
   template <class Request>
   caf::error admit(const Request& x);
   void watch_root();
   void tell_root(const messages::taken_for_dead& x);
-  /// As a message on the board.
+  /// Marks the message on the lane board until the result is destroyed.
   std::unique_ptr<runtime::lane_board::place::at_message> take_turn(const char* what) const;
   runtime::lane_board::place::waiting waits_for() const;
-  /// None: this process has no others.
+  /// Empty in single-process runs.
   group_registry::join_between_processes groups_between_processes(
       runtime::process_map placed) const;
-  /// Whatever waits in it is released at once.
+  /// Releases all waits of the current generation at once.
   void release_generation();
   template <class Answer, class Handle>
   Answer answer(Handle spawned, kind what, std::string name);
   void lose(const caf::down_msg& x);
   void close();
   void stop_next();
-  /// Whether an actor is to end with the generations until `last`.
+  /// Whether an actor ends with the generations up to `last`.
   bool ends_with(const spawned_actor& x, runtime::generation_id last) const;
   void answer_if_ended();
 
   messages::node_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
-  std::shared_ptr<const opened_job> job_;  ///< of the newest order to end
+  std::shared_ptr<const opened_job> job_;  ///< of the newest end_generation
   runtime::recovery_settings recovery_;
   runtime::generation_id generation_ = {};
-  runtime::generation_id ended_ = {};  ///< the last that was told to end
+  runtime::generation_id ended_ = {};  ///< newest generation that was ordered to end
   std::shared_ptr<group_registry> groups_;
   runtime::cancel_token
-      services_;     ///< set when those of an epoch are to end: nothing more is saved
-  caf::actor root_;  ///< the first to ask: the supervisor
-  /// Who hangs, by the names under which they are in the registry of the living: nobody waits
-  /// for them. And those of them, and others that were late, of whose leaving the supervisor was
-  /// told.
+      services_;     ///< cancelled when the services of an epoch must stop publishing
+  caf::actor root_;  ///< the supervisor: the first to send a request
+  /// `hung_`: hanging members, by their names in living_registry; the node does not wait for them.
+  /// `left_behind_`: members that hang or exceeded the timeout, as reported to the supervisor.
   std::set<std::pair<runtime::generation_id, std::string>> hung_, left_behind_;
-  std::vector<spawned_actor> spawned_;  ///< alive, in the order of their coming
-  std::shared_ptr<holdings> held_ = std::make_shared<holdings>();  ///< what ends with it
+  std::vector<spawned_actor> spawned_;                             ///< alive, in order of spawning
+  std::shared_ptr<holdings> held_ = std::make_shared<holdings>();  ///< ends with this node
   struct ending {
     runtime::generation_id last = {};
     caf::typed_response_promise<messages::generation_ended> promise;
@@ -121,7 +121,7 @@ class node_state {
   };
   std::optional<ending> ending_;
   bool closing_ = false;
-  std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< last: reads the members above
 };
 
 messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<node_state> self,

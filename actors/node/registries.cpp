@@ -38,7 +38,7 @@ std::shared_ptr<runtime::rank_estate> estate_registry::renewed(int rank) {
 
 std::shared_ptr<runtime::rank_estate> estate_registry::replaced(
     int rank, std::shared_ptr<runtime::rank_estate> by) {
-  // The one before goes without the lock: its memory goes back when its device has done with it.
+  // Destroys the old pool outside the lock: it returns its memory after the device has finished.
   const std::lock_guard lock(mutex_);
   left_behind_.erase(rank);
   std::swap(estates_[rank], by);

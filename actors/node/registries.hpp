@@ -1,4 +1,4 @@
-// What the workers of one process find each other by, and what of them outlives them.
+// Per-process registries of workers: how they find each other, and the state that outlives them.
 
 #pragma once
 
@@ -27,9 +27,10 @@ namespace troupe::actors {
 class pool_registry {
  public:
   void add(int rank, runtime::memory_pool pool);
-  /// That of the rank's earlier lane, whose blocks its state may lie in; else a new one.
+  /// The pool of the rank's earlier lane, since the rank's state may lie in its blocks; else a new
+  /// one.
   runtime::memory_pool of(int rank) const;
-  /// Largest use of each so far, in bytes, by rank.
+  /// Peak use of each pool in bytes, by rank.
   std::map<int, std::size_t> peaks() const;
 
  private:
@@ -37,26 +38,26 @@ class pool_registry {
   std::map<int, runtime::memory_pool> pools_;
 };
 
-/// What of each rank outlives its actors and lanes. Any thread.
+/// State of each rank that outlives its actors and lanes. Any thread.
 class estate_registry {
  public:
-  /// Of this rank: a blank one when it has none.
+  /// The rank's estate; creates a blank one on first use.
   std::shared_ptr<runtime::rank_estate> of(int rank);
-  /// A blank one in the place of the rank's, for a worker that is filled from elsewhere.
+  /// Replaces the rank's estate by a blank one, for a worker that is filled from elsewhere.
   std::shared_ptr<runtime::rank_estate> renewed(int rank);
-  /// This one in the place of the rank's: a state that came from elsewhere.
+  /// Replaces the rank's estate by a state from elsewhere.
   std::shared_ptr<runtime::rank_estate> replaced(int rank,
                                                  std::shared_ptr<runtime::rank_estate> by);
-  /// What the next worker of the rank is to use, with the state of that iteration the newest: the
-  /// rank's, or a copy where an old lane may still write to that.
+  /// Estate for the rank's next worker, rolled back so that `iteration` is the newest state.
+  /// Returns a copy if an old lane may still write to the original.
   std::shared_ptr<runtime::rank_estate> gone_back(int rank,
                                                   std::uint64_t iteration,
                                                   runtime::stream& by);
-  /// The steps whose state all ranks have here; nothing: some rank has none, or there is none.
-  std::optional<std::pair<std::uint64_t, std::uint64_t>> common() const;  ///< oldest, newest
-  /// That have, or had, a worker here.
+  /// Oldest and newest step whose state every rank here has; empty if there is none.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> common() const;
+  /// Number of ranks that have, or had, a worker here.
   int ranks() const;
-  /// An old lane, which was left behind, may still write to what the rank has.
+  /// Marks the rank's estate as still writable by an old lane that was left behind.
   void leave_behind(int rank);
 
  private:
@@ -65,25 +66,25 @@ class estate_registry {
   std::set<int> left_behind_;
 };
 
-/// Who of which generation is at work in this process: lanes, and actors whose successors need
-/// what they hold. Any thread.
+/// Members at work in this process, by generation: lanes, and actors whose successors need the
+/// resources that they hold. Any thread.
 class living_registry {
  public:
   struct member {
     runtime::generation_id generation = {};
     std::string who;
-    int rank = -1;         ///< of a lane
-    bool service = false;  ///< of all generations of an epoch
+    int rank = -1;         ///< of a lane; else -1
+    bool service = false;  ///< serves all generations of an epoch
   };
 
-  /// It lives until the returned handle dies.
+  /// Registers a member until the returned handle is destroyed.
   [[nodiscard]] std::shared_ptr<void> enter(member x);
-  /// Those of this generation and older ones.
+  /// Members of this generation and older ones.
   std::vector<member> until(runtime::generation_id last) const;
-  /// Called whenever somebody has left, on the thread that left. Replaces the one before; `whose`
-  /// takes it back.
+  /// Sets the callback that runs after a member has left, on that member's thread. Replaces the
+  /// previous callback; `whose` is the key to remove it.
   void on_leave(const void* whose, std::function<void()> tell);
-  void no_longer_tells(const void* whose);  ///< unless another has replaced it
+  void no_longer_tells(const void* whose);  ///< no effect if another caller has replaced it
 
  private:
   struct state;
@@ -91,22 +92,22 @@ class living_registry {
   static std::shared_ptr<state> make_state();
 };
 
-/// The viewers of a job, by the names under which it knows them. Any thread.
+/// The viewers of a job, by name. Any thread.
 class viewer_registry {
  public:
   void add(const std::string& name, messages::viewer_actor viewer);
   std::optional<messages::viewer_actor> find(const std::string& name) const;
-  std::vector<messages::viewer_actor> take();  ///< all; none is left
+  std::vector<messages::viewer_actor> take();  ///< removes and returns all
 
  private:
   mutable std::mutex mutex_;
   std::map<std::string, messages::viewer_actor> all_;
 };
 
-/// Where the workers of several simulated processes meet in one. Any thread.
+/// Shared groups for the workers of several simulated processes. Any thread.
 class group_meeting {
  public:
-  /// The group of that name and generation; the first caller makes it.
+  /// The group of that name and generation; created by the first caller.
   std::shared_ptr<runtime::local_group> at(std::uint64_t generation,
                                            const std::string& name,
                                            runtime::axis along,
@@ -119,34 +120,34 @@ class group_meeting {
 
 /// A rank's place in a group.
 struct group_place {
-  std::string name = {};  ///< of one generation no two groups have the same
+  std::string name = {};  ///< unique within a generation
   runtime::axis along = runtime::axis::data;
   std::vector<int> members = {};  ///< ranks of the mesh, in the order of the group
-  int rank = 0;                   ///< among them
-  int device = 0;                 ///< where it computes
-  /// Who each is on the board of its process (runtime/device/lane_board.hpp), for those who wait
-  /// for it.
+  int rank = 0;                   ///< index in `members`
+  int device = 0;                 ///< device that it computes on
+  /// Names of the members on their process's lane board (runtime/device/lane_board.hpp), shown by
+  /// members that wait for them.
   std::vector<std::string> names = {};
 };
 
 /// The groups of one generation. Any thread.
 class group_registry {
  public:
-  /// The end of a rank in a group some of whose members live in other processes; null: all live
+  /// Makes a rank's communicator in a group that spans processes. Returns null if all members live
   /// here.
   using join_between_processes = std::function<std::unique_ptr<runtime::communicator>(
       const group_place& x, std::uint64_t generation, const runtime::cancel_token& until)>;
 
-  /// With a meeting its groups are those of all who meet there, and this token releases but the
-  /// ranks that join here.
+  /// With a meeting, the groups are shared with all of its processes; then `token` releases only
+  /// the ranks that join here.
   explicit group_registry(runtime::cancel_token token,
                           std::uint64_t generation = 0,
                           runtime::collectives by = runtime::collectives::local,
                           std::shared_ptr<group_meeting> meeting = {},
                           join_between_processes between = {});
 
-  /// The end of a rank in a group; the first caller makes the group. Each rank joins once, all with
-  /// the same axis and members.
+  /// A rank's communicator in a group; the first caller creates the group. Each rank joins once,
+  /// all with the same axis and members.
   std::unique_ptr<runtime::communicator> join(const group_place& x);
 
   const runtime::cancel_token& token() const { return token_; }
@@ -158,7 +159,7 @@ class group_registry {
   join_between_processes between_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<runtime::local_group>> groups_;
-  std::unique_ptr<runtime::nccl_groups> by_nccl_;  ///< null: they read each other's memory
+  std::unique_ptr<runtime::nccl_groups> by_nccl_;  ///< null: members read each other's memory
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// Whom a node spawns, and into which generation.
+// Spawning actors for a generation.
 
 #include "actors/checkpointer/checkpointer.hpp"
 #include "actors/keeper/keeper.hpp"
@@ -49,14 +49,14 @@ group_registry::join_between_processes node_state::groups_between_processes(
 template <class Request>
 caf::error node_state::admit(const Request& x) {
   if (is_of_the_past(x.generation))
-    return messages::make_error(messages::ec::cancelled, "NODE-3: a newer supervisor is obeyed");
-  if constexpr (!std::is_same_v<Request, messages::spawn_stage>)  // which replicas ask for
+    return messages::make_error(messages::ec::cancelled,
+                                "NODE-3: a newer supervisor has taken over");
+  if constexpr (!std::is_same_v<Request, messages::spawn_stage>)  // sent by replicas
     watch_root();
   if (closing_ || x.generation < generation_ || x.generation <= ended_)
     return messages::make_error(
         messages::ec::cancelled,
-        fmt::format("NODE-1: nobody is spawned into a generation that is over; it was {}",
-                    value(x.generation)));
+        fmt::format("NODE-1: cannot spawn an actor: generation {} is over", value(x.generation)));
   const auto opened = context_->jobs->open(x.job);
   recovery_ = opened->job.recovery;
   if (x.generation > generation_) {
@@ -100,7 +100,7 @@ caf::result<messages::keeper_spawned> node_state::spawn(const messages::spawn_ke
     return refusal;
   auto& home = self_->home_system();
   const auto job = context_->jobs->open(x.job);
-  for (const auto& one : spawned_)  // of another process's ranks
+  for (const auto& one : spawned_)  // the old keeper served another process's ranks
     if (one.what == kind::service && one.name == "keeper")
       self_->send_exit(one.actor, caf::exit_reason::user_shutdown);
   return answer<messages::keeper_spawned>(
@@ -116,7 +116,7 @@ caf::result<messages::checkpointer_spawned> node_state::spawn(
     return refusal;
   auto& home = self_->home_system();
   const auto job = context_->jobs->open(x.job);
-  // It ends with the epoch, or alone when it hangs.
+  // Cancelled with the epoch, or alone when the actor hangs.
   const runtime::cancel_token ends;
   auto answered = answer<messages::checkpointer_spawned>(
       context_->own_threads ? home.spawn<caf::detached>(checkpointer, x, job, context_, ends)
@@ -128,7 +128,7 @@ caf::result<messages::checkpointer_spawned> node_state::spawn(
   return answered;
 }
 
-// What a host does not see is told before the first step. Later it is a disk that refuses.
+// Reports a folder that this host cannot see before the first step. Later failures are disk errors.
 caf::result<messages::shard_writer_spawned> node_state::spawn(
     const messages::spawn_shard_writer& x) {
   if (auto refusal = admit(x))
@@ -136,7 +136,7 @@ caf::result<messages::shard_writer_spawned> node_state::spawn(
   if (const auto why = obstacle_to_saving(x))
     return messages::make_error(messages::ec::refused, *why);
   auto& home = self_->home_system();
-  // It ends with the epoch, or alone when it hangs.
+  // Cancelled with the epoch, or alone when the actor hangs.
   const runtime::cancel_token ends;
   auto answered = answer<messages::shard_writer_spawned>(
       context_->own_threads ? home.spawn<caf::detached>(shard_writer, x, context_, ends)
@@ -160,7 +160,8 @@ caf::result<messages::monitor_spawned> node_state::spawn(const messages::spawn_m
       "monitor");
 }
 
-// Its death ends nothing. It outlives node and supervisor: a successor that asks gets the same.
+// A viewer's failure is ignored. It outlives the node and the supervisor: a new supervisor gets the
+// same viewer.
 caf::result<messages::viewer_spawned> node_state::spawn(const messages::spawn_viewer& x) {
   if (auto refusal = admit(x))
     return refusal;
@@ -170,8 +171,8 @@ caf::result<messages::viewer_spawned> node_state::spawn(const messages::spawn_vi
   if (found == context_->viewers.end())
     return messages::make_error(
         messages::ec::refused,
-        fmt::format("the job wants a viewer '{}', which this process does not have: a function "
-                    "cannot be sent, so register it here before the run",
+        fmt::format("the job has a viewer '{}' that this process does not know: functions "
+                    "cannot be sent; register it in this process before the run",
                     x.name));
   try {
     const auto viewer = found->second(

@@ -1,4 +1,4 @@
-// What a node does with one that hangs.
+// How a node handles a hanging actor or lane.
 
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
@@ -16,7 +16,7 @@
 namespace troupe::actors {
 namespace {
 
-/// "lane", "0.1" of "lane:0.1".
+/// Splits "lane:0.1" into "lane" and "0.1".
 std::pair<std::string, std::string> parts_of(const std::string& who) {
   const auto colon = who.find(':');
   return colon == std::string::npos ? std::pair(who, std::string())
@@ -55,17 +55,17 @@ runtime::lane_board::place::waiting node_state::waits_for() const {
   return out;
 }
 
-// Before the answer to an order to end, which may follow: what was heard before it comes first.
+// Bypasses the queue: the supervisor must receive this before a later answer to end_generation.
 void node_state::tell_root(const messages::taken_for_dead& x) {
   if (root_)
     context_->messages->send_at_once(self_, caf::actor_cast<messages::supervisor_actor>(root_), x);
 }
 
-// An exit message is enough for a stage whose lane hangs. An actor that hangs itself hears none: so
-// whoever would be told of its death is told now.
+// A stage whose lane hangs ends by an exit message. A hanging actor does not receive exit messages,
+// so this reports its death in its place.
 void node_state::suspect(const messages::suspected& x) {
   const auto [kind, where] = parts_of(x.who);
-  if (connection_named(x.who))  // who is at fault the supervisor finds out
+  if (connection_named(x.who))  // the supervisor finds the cause
     return tell_root(messages::taken_for_dead{x.generation, x.who, x.why});
   if (x.who == everything || control_connection_named(x.who))
     return tell_root(messages::taken_for_dead{generation_, x.who, x.why});
@@ -78,8 +78,8 @@ void node_state::suspect(const messages::suspected& x) {
   };
   const auto at = found(owner);
   if (at == spawned_.end())
-    return runtime::log_warning(
-        "{} is not replaced: the node of this process has not spawned it, or it has ended", x.who);
+    return runtime::log_warning("cannot replace {}: this node did not spawn it, or it has ended",
+                                x.who);
   hung_.emplace(x.generation, kind == "stage" || is_lane(kind) ? "lane:" + where : x.who);
   const auto reason = messages::make_error(messages::ec::protocol_violated, owner + ": " + x.why);
   kill(at->actor, reason);
@@ -96,7 +96,7 @@ void node_state::suspect(const messages::suspected& x) {
     const auto replica = "replica:" + where.substr(0, where.find('.'));
     if (const auto its = found(replica); its != spawned_.end())
       kill(its->actor, because_of(replica, reason));
-    else  // it lives in another process
+    else  // the replica lives in another process
       tell_root(messages::taken_for_dead{
           gone.generation, replica, messages::text_of(because_of(replica, reason))});
   } else {

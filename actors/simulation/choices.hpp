@@ -1,4 +1,4 @@
-// The choices of one seed: an endless row of numbers.
+// A deterministic stream of random choices for one seed.
 
 #pragma once
 
@@ -17,7 +17,7 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
 
 class choices {
  public:
-  /// `purpose` parts the rows of one seed: what is added to one does not change the others.
+  /// `purpose` separates the streams of one seed: drawing more from one does not change the others.
   choices(std::uint64_t seed, std::uint64_t purpose) : at_(mixed(seed) ^ mixed(~purpose)) {}
 
   std::uint64_t next() { return mixed(at_++); }

@@ -19,7 +19,7 @@ std::string_view text_of(kind x) {
     case kind::kill_lane:
       return "fail";
     case kind::drain:
-      return "ask for the end";
+      return "ask for an early end";
     case kind::part:
       return "part";
     case kind::break_link:
@@ -27,17 +27,17 @@ std::string_view text_of(kind x) {
     case kind::slow_disk:
       return "slow disk";
     case kind::refuse_disk:
-      return "refusing disk";
+      return "failing disk";
     case kind::hang:
       return "hang";
     case kind::wrong_bits:
-      return "wrong bits of";
+      return "flip a bit of";
     case kind::damage:
-      return "damage what is kept of";
+      return "damage the kept state of";
     case kind::refuse_last:
-      return "disk that refuses the last checkpoint";
+      return "disk that fails the last checkpoint";
     case kind::refuse_reads:
-      return "disk that refuses to be read";
+      return "disk that fails reads";
     default:
       return "stale messages to";
   }
@@ -72,7 +72,7 @@ disturbance draw_hang(choices& from) {
                                                 "snapshot",
                                                 "validate"}),
                                    1 + from.below(4)},
-          // It goes on before anybody suspects it, while it is waited for, or after its successor
+          // The hang ends before the suspicion timeout, during recovery, or after the replacement
           // has begun.
           .lasts_ns = from.one_of({std::uint64_t{0}, 20 * s, 45 * s, 70 * s, 100 * s})};
 }
@@ -114,7 +114,7 @@ disturbance draw_death(choices& from) {
   return out;
 }
 
-/// While another death is being survived.
+/// A death during the recovery from another death.
 disturbance draw_death_in_recovery(choices& from) {
   auto out = draw_death(from);
   if (out.what != kind::kill_actor)
@@ -137,7 +137,7 @@ disturbance draw_death_in_recovery(choices& from) {
   return out;
 }
 
-/// Three of one kind, before a step more is committed: it is gone back to an older state.
+/// Three deaths of one kind within one step: the run rolls back to an older state.
 void draw_row(choices& from, std::vector<disturbance>& to) {
   const auto* const who = from.one_of({"stage", "stage", "replica"});
   const auto* const message
@@ -151,10 +151,10 @@ void draw_row(choices& from, std::vector<disturbance>& to) {
                   .moment = moment_of_step{message, first + n * apart}});
 }
 
-/// Some of the deaths are of other kinds, and what is gone back to may not be there at once.
+/// Turns some deaths into hangs or wrong bits. The kept state may be damaged, and reads may fail.
 void draw_silent(choices from, bool recovers, std::size_t deaths, std::vector<disturbance>& to) {
   for (std::size_t i = 0; i < deaths; ++i) {
-    if (recovers && from.happens(0.15))  // only there is anybody looked for who hangs
+    if (recovers && from.happens(0.15))  // only recovering runs have a failure detector
       to[i] = draw_hang(from);
     else if (from.happens(0.12))
       to[i] = draw_wrong_bits(from);
@@ -169,7 +169,7 @@ void draw_silent(choices from, bool recovers, std::size_t deaths, std::vector<di
     to.push_back({.what = kind::refuse_reads, .how_often = 1});
 }
 
-/// While whatever is told between processes is told.
+/// A moment at which two processes exchange a message.
 moment_of_step moment_between_processes(choices& from) {
   return {from.one_of({"keep",
                        "keep",
@@ -191,8 +191,8 @@ moment_of_step moment_between_processes(choices& from) {
           1 + from.below(from.one_of({2, 6, 24}))};
 }
 
-/// Some of the deaths of processes and keepers are while shards are written, and some are those of
-/// shard writers. `from` is a copy: what else is drawn stays as it is.
+/// Moves some deaths of processes and keepers into the writing of shards, and turns some into
+/// deaths of shard writers. `from` is a copy, so that other draws do not change.
 void strike_savings(choices from, std::vector<disturbance>& to) {
   for (auto& x : to) {
     const bool keeper = x.who == "keeper";
@@ -211,7 +211,7 @@ std::uint64_t draw_time_of_hearing(choices& from) {
   return from.below(from.one_of({1LL, 20'000LL, 1'000'000LL, 100'000'000LL, 5'000'000'000LL}));
 }
 
-/// The same one may break again, so that one of its ends is exchanged. `from` is a copy.
+/// Often breaks the same connection again, so that one of its ends is replaced. `from` is a copy.
 void break_links(choices from, std::vector<disturbance>& to) {
   const auto breaks = from.one_of({0, 0, 0, 0, 0, 1, 1, 2, 3});
   auto which = from.below(64);
@@ -226,7 +226,7 @@ void break_links(choices from, std::vector<disturbance>& to) {
   }
 }
 
-/// Some of the deaths become those of processes or keepers, and some links are parted for a while.
+/// Turns some deaths into deaths of processes or keepers, and partitions some links for a while.
 void part_processes(choices& from, std::vector<disturbance>& to) {
   for (auto& x : to) {
     const bool process = from.happens(0.45);
@@ -316,9 +316,9 @@ std::string to_string(const disturbance& x) {
   if (x.moment)
     out += x.what == kind::hang || x.what == kind::wrong_bits
                ? fmt::format(" in step {} at {}", x.moment->count, x.moment->message)
-               : fmt::format(" at the {}. {}", x.moment->count, x.moment->message);
+               : fmt::format(" at {} no. {}", x.moment->message, x.moment->count);
   else if (x.what == kind::kill_lane)
-    out += fmt::format(" at its {}. piece of work", x.at_ns);
+    out += fmt::format(" at task {} of its lane", x.at_ns);
   else if (x.what == kind::kill_actor)
     out += fmt::format(" at {} ns", x.at_ns);
   if (x.lasts_ns > 0)

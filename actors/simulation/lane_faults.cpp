@@ -9,8 +9,8 @@ namespace {
 
 using kind = disturbance::kind;
 
-/// Of the ranks that `which` counts, in the order of replicas, stages and tensor ranks.
-/// Of alike replicas the first gives its state to a checkpoint: nobody else comes to a snapshot.
+/// The rank with number `which`, counted over replicas, stages and tensor ranks. For a snapshot
+/// only the first replica counts: the others write no checkpoint.
 std::string rank_text(const runtime::training_job& job, const disturbance& x) {
   const auto& l = job.layout;
   const auto ranks = x.moment->message == "snapshot" ? l.pipeline * l.tensor : l.world;

@@ -1,4 +1,4 @@
-// What befalls lanes and states without a message: a lane that hangs, a bit that is another.
+// Faults of lanes and states that need no message: hanging lanes and flipped bits.
 
 #pragma once
 
@@ -11,11 +11,12 @@
 
 namespace troupe::actors::simulation {
 
-/// In place of killed_text, in what a run says that ends by wrong bits.
+/// Whether the reason of a run's end is detected corruption; there it takes the place of
+/// killed_text.
 bool names_wrong_bits(const std::string& reason);
 
-/// As `faults.death` takes it (planted_death.hpp), one for each that this job can suffer: only
-/// where several hold the same bits is a wrong one found, and only lanes that are there hang.
+/// One fault in the syntax of `faults.death` (planted_death.hpp) for each disturbance that this job
+/// can suffer. Wrong bits need several replicas to be detected; a hang needs a lane of that kind.
 struct planted_fault {
   std::string text;
   disturbance what;
@@ -23,8 +24,8 @@ struct planted_fault {
 std::vector<planted_fault> planted_in(const runtime::training_job& job,
                                       const std::vector<disturbance>& all);
 
-/// Between two generations: one bit of what a rank has kept is another, in both of its states. The
-/// rank's number; -1: not every rank has kept one.
+/// Flips one bit of a rank's kept state, in both copies, between two generations. Returns the rank;
+/// -1 if some rank has no kept state.
 int damage_kept(estate_registry& estates, const runtime::training_job& job, std::uint64_t which);
 
 }  // namespace troupe::actors::simulation

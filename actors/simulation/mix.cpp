@@ -48,7 +48,7 @@ mix draw_mix(choices& from) {
 
 std::string to_string(const mix& x) {
   return fmt::format(
-      "{}, changes at {}, goes on {}, early timers {} within {} ns, delayed {} up to {} ns, late "
+      "{}, changes at {}, repeats {}, early timers {} within {} ns, delayed {} up to {} ns, late "
       "news {}, slow work {} up to {} ns, latency {} and {} ns",
       name_of(x.by),
       x.change_points,

@@ -1,5 +1,6 @@
-// How a seed chooses who runs next, and how long messages take. Each seed draws a mix of its own,
-// of which many leave most kinds out: some holes are found by little disturbance of one kind.
+// Scheduling policy of a seed: which actor or lane runs next, and how long messages take. Each seed
+// draws its own policy, and most leave out most kinds of faults: some bugs show only under few
+// faults of one kind.
 //
 // Groce, Zhang, Eide, Chen, Regehr: "Swarm testing", 2012. Burckhardt, Kothari, Musuvathi,
 // Nagarakatte: "A randomized scheduler with probabilistic guarantees of finding bugs" (PCT), 2010.
@@ -16,26 +17,32 @@ namespace troupe::actors::simulation {
 
 struct mix {
   enum class order {
-    uniform,     ///< any of those that can run
-    priorities,  ///< the one with the highest priority, which changes a few times
-    starving,    ///< as uniform, but some run when nobody else can
+    uniform,     ///< any runnable one
+    priorities,  ///< the one with the highest priority; priorities change a few times
+    starving,    ///< as uniform, but some run only when no other can
     in_turn,     ///< the one that has waited longest: calm
   };
   order by = order::in_turn;
-  std::uint64_t salt = 0;                         ///< of priorities, and of who starves
-  std::vector<std::uint64_t> change_points = {};  ///< turns after which the highest falls
-  double goes_on = 0;                             ///< that who has just run, runs again if it can
-  double early_timer = 0;             ///< that a timer fires although somebody could run
-  std::uint64_t early_within_ns = 0;  ///< of its time
-  double delayed = 0;                 ///< messages
+  /// Seeds the priorities and the choice of starving ones.
+  std::uint64_t salt = 0;
+  /// Turns after which the highest priority drops to the lowest.
+  std::vector<std::uint64_t> change_points = {};
+  /// Probability that the last one runs again, if it can.
+  double goes_on = 0;
+  /// Probability that a timer fires although something is runnable.
+  double early_timer = 0;
+  std::uint64_t early_within_ns = 0;  ///< how early it may fire
+  double delayed = 0;                 ///< probability that a message is delayed
   std::uint64_t longest_delay_ns = 0;
-  double late_news = 0;  ///< of a death, within its process; between processes it always is
-  double slow_lane = 0;  ///< pieces of work that take long
+  /// Probability that news of a death is late within its process; between processes it always is.
+  double late_news = 0;
+  double slow_lane = 0;  ///< probability that a task of a lane is slow
   std::uint64_t longest_work_ns = 0;
-  std::uint64_t host_latency_ns = 0, network_latency_ns = 0;  ///< between processes, and hosts
+  /// Between processes of one host, and between hosts.
+  std::uint64_t host_latency_ns = 0, network_latency_ns = 0;
 };
 
-/// Undisturbed: whatever can run first runs first, and nothing takes time.
+/// Undisturbed: the first runnable one runs first, and nothing takes time.
 inline mix calm() {
   return {};
 }

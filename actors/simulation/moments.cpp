@@ -86,7 +86,7 @@ std::type_index type_of_moment(const std::string& name) {
          {"abandoned", typeid(messages::abandoned)}};
   const auto found = all.find(name);
   if (found == all.end())
-    throw runtime::input_error("no message is called '{}'", name);
+    throw runtime::input_error("no message type is called '{}'", name);
   return found->second;
 }
 

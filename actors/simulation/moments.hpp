@@ -1,4 +1,4 @@
-// What a simulated run is disturbed at, and with.
+// Moments of a simulated run, stale messages, and hashes of its checkpoints.
 
 #pragma once
 
@@ -14,17 +14,17 @@
 
 namespace troupe::actors::simulation {
 
-/// The message whose handling is a moment of that name. Throws input_error: there is none.
+/// The type of message that the moment is named after. Throws input_error for an unknown name.
 std::type_index type_of_moment(const std::string& name);
 
-/// To a stage or the supervisor, by the name of its kind: messages of the generation before, and of
-/// one that nobody has told of yet, which are all to be dropped.
+/// Sends messages of the previous generation and of a future one to a stage or the supervisor
+/// (`kind`). The receiver must drop them all.
 void send_stale(const message_path& by,
                 const caf::actor& to,
                 const std::string& kind,
                 std::uint64_t step);
 
-/// Of files of weights and moments, by their names below the folder.
+/// Hashes of all safetensors files, by path below the folder.
 std::map<std::string, std::string> hashes_of_weights(const std::filesystem::path& folder);
 
 }  // namespace troupe::actors::simulation

@@ -19,12 +19,12 @@
 namespace troupe::actors::simulation {
 namespace {
 
-/// From this turn on nobody is killed, nothing is late or refused, and all run in turn: the run
-/// must end within as many turns, and within this time.
+/// After this turn no fault strikes and all run in order of arrival. The run must then end within
+/// as many turns, and within this time.
 constexpr std::uint64_t faulty_turns = 40'000, calm_turns = 40'000;
 constexpr std::uint64_t calm_ns = 1'000'000'000'000;
 
-/// What the simulation's viewer is told. Its name tells it from other actors.
+/// State of the viewer that records the run. Its name distinguishes it from the job's actors.
 struct viewer_state {
   static constexpr const char* name = "viewer";
 };
@@ -35,7 +35,7 @@ messages::viewer_actor::behavior_type simulation_viewer(
           [to](const messages::validated& x) { to->validated.push_back(x.report); }};
 }
 
-/// One run while it is played.
+/// Plays one run.
 class played_run {
  public:
   played_run(const small_prepared& job, const run_plan& how)
@@ -51,7 +51,8 @@ class played_run {
                job_.recovery,
                [this, &job] {
                  auto out = told(job);
-                 out.faults = process_.context()->faults;  // what strikes once strikes once
+                 // Each fault strikes once per run, not once per process.
+                 out.faults = process_.context()->faults;
                  return out;
                }) {}
 
@@ -62,7 +63,7 @@ class played_run {
       process_.context()->agent = world_.system().spawn(virtual_agent, &hosts_);
       network_.belongs(process_.context()->agent.id(), process_);
     }
-    // Whom it spawns belongs where it does.
+    // Actors that the front spawns belong to its process.
     auto root = world_.system().spawn(
         front, description, context, [this](const outcome& x) { out_.end = x; }, std::nullopt);
     network_.belongs(root.id(), process_);
@@ -76,22 +77,21 @@ class played_run {
   }
 
  private:
-  // Lanes are joined when the actors that had them are gone; of those that were killed, the piece
-  // of work that had begun is over.
+  // True while actors live or lanes are not yet joined.
   bool goes_on() const {
     const auto& all = network_.processes();
     return world_.running() > 0 || std::any_of(all.begin(), all.end(), [](const auto& x) {
              return !x->context()->reaper->is_idle();
            });
   }
-  /// The processes that live and may have ranks.
+  /// Living processes that may host ranks.
   std::vector<virtual_process*> hosting() const {
     return job_.layout.processes > 1 ? hosts_.living() : std::vector{&process_};
   }
 
-  // The liveness phase.
+  // The liveness phase: no faults from here on.
   void end_faults() {
-    how_.trace->note("no fault any more");
+    how_.trace->note("no more faults");
     calm_ = true;
     refusals_ = last_refusals_ = read_refusals_ = disk_ns_ = 0;
     world_.calm_down();
@@ -112,7 +112,7 @@ class played_run {
     out.env.write_shard = [this](const std::filesystem::path& folder,
                                  const std::string& file,
                                  std::span<const runtime::shard_to_write> shards) {
-      if (file.starts_with("model"))  // once for each rank
+      if (file.starts_with("model"))  // counts once per rank
         meet_disk();
       return runtime::write_shard_file(folder, file, shards);
     };
@@ -143,7 +143,7 @@ class played_run {
     out_.events.push_back(x);
   }
 
-  // Lanes that hang, and wrong bits.
+  // Injects hanging lanes and wrong bits.
   void plant(node_context& to) {
     auto settings = job_.faults;
     for (const auto& x : planted_in(job_, how_.disturbances)) {
@@ -189,7 +189,7 @@ class played_run {
       else if (x.what == disturbance::kind::damage)
         damage_ = x.which;
       else if (x.what == disturbance::kind::hang || x.what == disturbance::kind::wrong_bits)
-        continue;  // planted
+        continue;  // injected by plant()
       else if (x.what == disturbance::kind::kill_lane)
         network_.before_work([this](const std::string& lane) { work(lane); });
       else if (x.moment)
@@ -207,8 +207,8 @@ class played_run {
     std::uint64_t count;
   };
 
-  // Before the message is handled; but the end of a process runs turns of its own, and cannot stand
-  // within another.
+  // Strikes before the message is handled. The end of a process is deferred: it runs turns of its
+  // own, and a turn cannot contain another.
   void look(std::type_index message) {
     if (damage_ && message == typeid(messages::spawn_replica) && !calm_)
       damage();
@@ -260,7 +260,7 @@ class played_run {
                                      fmt::format("{}: {}", out_.killed.back(), killed_text))});
   }
 
-  // That of the supervisor is not among them: the ledger is in its memory.
+  // Excludes the supervisor's process: it holds the ledger in memory.
   void kill_process(std::uint64_t which) {
     const auto living = hosts_.living();
     if (living.empty() || out_.end)
@@ -271,7 +271,7 @@ class played_run {
     network_.kill(victim);
   }
 
-  // One way, between two of them or to or from the supervisor.
+  // Partitions one direction between two processes; one may be the supervisor's.
   void part(const disturbance& x) {
     auto all = hosts_.living();
     if (all.empty())
@@ -281,7 +281,7 @@ class played_run {
     network_.part(*from, *to, world_.now_ns() + x.lasts_ns);
   }
 
-  // Over the one of the supervisor's process no tensors go.
+  // Excludes the supervisor's process: no tensors cross its connections.
   void break_link(const disturbance& x) {
     const auto all = hosts_.living();
     if (all.size() < 2 || out_.end)
@@ -305,7 +305,7 @@ class played_run {
     return {all[from], all[(from + 1 + which / all.size() % (all.size() - 1)) % all.size()]};
   }
 
-  // The lanes of one kind are counted in the order in which they first have work.
+  // Lanes of one kind are numbered in the order of their first task.
   void work(const std::string& lane) {
     auto& known = lanes_[lane.substr(0, lane.find(' '))];
     auto at
@@ -321,7 +321,7 @@ class played_run {
       }
   }
 
-  // When the ranks of a generation are being spawned, those of the one before are gone.
+  // Runs when ranks of a new generation are spawned: those of the old one have ended.
   void damage() {
     int rank = -1;
     for (const auto* x : hosting())
@@ -331,7 +331,7 @@ class played_run {
       return;
     damage_.reset();
     out_.state_lost = true;
-    out_.killed.push_back(fmt::format("what rank {} has kept", rank));
+    out_.killed.push_back(fmt::format("the kept state of rank {}", rank));
     how_.trace->note(out_.killed.back() + " is damaged");
   }
 
@@ -353,7 +353,7 @@ class played_run {
       return;
     --left;
     out_.disk_refused = true;
-    throw runtime::io_error("the simulation's disk refuses");
+    throw runtime::io_error("simulated disk error");
   }
 
   void look_at_the_rest() {
@@ -377,7 +377,7 @@ class played_run {
     if (world_.running() > 0)
       for (const auto& x : world_.living())
         out_.actors_left.push_back(
-            fmt::format("{} since its {}", world_.name_of(x.number), world_.newest_of(x.number)));
+            fmt::format("{} after {}", world_.name_of(x.number), world_.newest_of(x.number)));
     if (!job_.checkpoints.save.empty())
       out_.saved = hashes_of_weights(job_.checkpoints.save);
   }
@@ -388,13 +388,14 @@ class played_run {
   drain_request drain_;
   std::map<std::string, std::vector<std::pair<std::string, std::uint64_t>>> lanes_;
   std::uint64_t disk_ns_ = 0, refusals_ = 0, last_refusals_ = 0, read_refusals_ = 0;
-  std::optional<std::uint64_t> damage_;  ///< of whom, when a generation has ended
+  /// Rank whose kept state is damaged between two generations.
+  std::optional<std::uint64_t> damage_;
   std::map<std::string, disturbance> planted_;
-  bool calm_ = false;  ///< no fault any more
+  bool calm_ = false;  ///< the liveness phase has begun
   std::vector<waiting> waiting_;
   world world_;
   virtual_network network_;
-  virtual_process& process_;  ///< of the supervisor
+  virtual_process& process_;  ///< process of the supervisor
   virtual_hosts hosts_;
 };
 

@@ -11,21 +11,21 @@
 namespace troupe::actors::simulation {
 namespace {
 
-/// So many without a step more end a run that recovers (MEMBER-5).
+/// A recovering run ends after this number of deaths within one step (MEMBER-5).
 constexpr std::size_t deaths_in_a_row = 4;
 
 std::size_t accidents(const seen_run& x) {
   return x.killed.size() + x.broken.size();
 }
 
-/// Who died, and what broke.
+/// Names of dead members and broken connections.
 std::vector<std::string> accident_names(const seen_run& x) {
   auto out = x.killed;
   out.insert(out.end(), x.broken.begin(), x.broken.end());
   return out;
 }
 
-/// Whether the end of a run names this one of them as its cause.
+/// Whether a run's reason names this fault as its cause.
 bool names(const std::string& reason, const std::string& who) {
   const auto has = [&](const std::string& part) { return reason.find(part) != std::string::npos; };
   return has(fmt::format("{}: {}", who, killed_text))
@@ -37,9 +37,9 @@ bool names(const std::string& reason, const std::string& who) {
 void look_at_rest(const seen_run& x, std::vector<std::string>& to) {
   if (!x.end)
     to.push_back(
-        fmt::format("the run does not end: after {} turns {} can go on",
+        fmt::format("the run does not end: after {} turns {}",
                     x.turns,
-                    x.outlasts_faults ? "somebody, although nothing fails any more," : "nobody"));
+                    x.outlasts_faults ? "it still runs, without faults" : "nothing is runnable"));
   if (x.leased > 0)
     to.push_back(fmt::format("{} tickets are still leased", x.leased));
   if (!x.actors_left.empty())
@@ -47,21 +47,21 @@ void look_at_rest(const seen_run& x, std::vector<std::string>& to) {
   if (!x.fibers_left.empty())
     to.push_back(fmt::format("work is left on: {}", fmt::join(x.fibers_left, ", ")));
   if (!x.stuck_lanes.empty())
-    to.push_back(
-        fmt::format("lanes hang when they are dropped: {}", fmt::join(x.stuck_lanes, ", ")));
+    to.push_back(fmt::format("lanes hang when destroyed: {}", fmt::join(x.stuck_lanes, ", ")));
 }
 
 void look_at_steps(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   for (std::size_t i = 0; i < x.committed.size(); ++i) {
     const auto& step = x.committed[i];
     if (step.iteration != i + 1)
-      return to.push_back(fmt::format(
-          "the {}. step that is told is step {}, not {}", i + 1, step.iteration, i + 1));
+      return to.push_back(
+          fmt::format("reported step no. {} is step {}, not {}", i + 1, step.iteration, i + 1));
     if (i >= calm.committed.size())
-      return to.push_back(fmt::format("step {} is one too many", step.iteration));
+      return to.push_back(
+          fmt::format("step {} is beyond the end of the undisturbed run", step.iteration));
     if (step.state != calm.committed[i].state)
-      return to.push_back(fmt::format("the state after step {} is not that of the undisturbed run",
-                                      step.iteration));
+      return to.push_back(
+          fmt::format("the state after step {} differs from the undisturbed run", step.iteration));
     if (step.lm_loss != calm.committed[i].lm_loss)
       return to.push_back(fmt::format("the loss of step {} is {}, undisturbed {}",
                                       step.iteration,
@@ -73,18 +73,18 @@ void look_at_steps(const seen_run& x, const seen_run& calm, std::vector<std::str
 void look_at_records(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   for (std::size_t i = 0; i < x.taken_down.size(); ++i)
     if (x.taken_down[i] != i + 1)
-      return to.push_back(fmt::format(
-          "the {}. step that the monitor takes down is step {}", i + 1, x.taken_down[i]));
+      return to.push_back(
+          fmt::format("step no. {} in the monitor's log is step {}", i + 1, x.taken_down[i]));
   for (std::size_t i = 0; i < x.ledger.size(); ++i)
     if (i >= calm.ledger.size() || x.ledger[i] != calm.ledger[i])
       return to.push_back(
-          fmt::format("the ledger has another state of step {} than undisturbed", i + 1));
-  // All ranks have kept the newest step or the one before; only what strikes again and again goes
-  // back further. Connections that break cost no step, however often (MEMBER-7).
+          fmt::format("the ledger's state of step {} differs from the undisturbed run", i + 1));
+  // All ranks keep the newest step or the one before; only repeated faults roll back further. A
+  // broken connection costs no step, however often it breaks (MEMBER-7).
   const bool goes_back = x.state_lost || (!x.killed.empty() && accidents(x) > 2);
   for (const auto& event : x.events)
     if (event.kind == "restart" && !goes_back && event.resumed + 1 < event.iteration)
-      to.push_back(fmt::format("after {} steps it went on from step {}, of {}",
+      to.push_back(fmt::format("after {} steps it resumed from step {}, of {}",
                                event.iteration,
                                event.resumed,
                                event.from));
@@ -92,19 +92,18 @@ void look_at_records(const seen_run& x, const seen_run& calm, std::vector<std::s
   for (const auto& event : x.events)
     told.push_back(fmt::format("{} ({})", event.who, event.why));
   if (x.recovers && x.restarts.size() > accidents(x))
-    to.push_back(fmt::format("more restarts than deaths: {} for {}; as told: {}",
+    to.push_back(fmt::format("more restarts than deaths: {} for {}; as reported: {}",
                              fmt::join(x.restarts, ", "),
                              fmt::join(accident_names(x), ", "),
                              fmt::join(told, ", ")));
 }
 
-// A disk that refuses is tried again at another iteration; a save that takes long has the next one
-// wait.
+// A failed save is retried at a later iteration; a slow save delays the next one.
 void look_at_saved(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   for (const auto& [name, hash] : x.saved)
     if (const auto found = calm.saved.find(name);
         found != calm.saved.end() && found->second != hash)
-      to.push_back(fmt::format("{} was saved otherwise than undisturbed", name));
+      to.push_back(fmt::format("saved file {} differs from the undisturbed run", name));
   const auto last = fmt::format("iter_{:07}", x.committed.size());
   const auto is_last
       = [&](const auto& entry) { return entry.first.find(last) != std::string::npos; };
@@ -116,24 +115,25 @@ void look_at_saved(const seen_run& x, const seen_run& calm, std::vector<std::str
 void look_at_end(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   if (x.ledger.size() != x.committed.size())
     to.push_back(fmt::format(
-        "{} steps are told, and the ledger has {}", x.committed.size(), x.ledger.size()));
+        "{} steps are reported, but the ledger has {}", x.committed.size(), x.ledger.size()));
   if (x.taken_down.size() > x.committed.size())
-    to.push_back("the monitor was told more steps than the viewer");
+    to.push_back("the monitor received more steps than the viewer");
   if (!x.drained && x.committed.size() != calm.committed.size())
     to.push_back(
         fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
-  // Whoever hands tensors on may die with them; who ends early has batches of a step that is not.
+  // An actor that sends tensors may die with its tickets. A run that ends early holds batches of a
+  // step that it never runs.
   const auto all = accident_names(x);
   const bool all_told = std::all_of(all.begin(), all.end(), [](const std::string& who) {
     return who.starts_with("loader") || who.starts_with("monitor");
   });
   if (all_told && !x.drained && x.dropped > 0)
-    to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
+    to.push_back(fmt::format("{} tickets were never redeemed", x.dropped));
   look_at_saved(x, calm, to);
   if (x.drained)
     return;
   if (x.samples != calm.samples)
-    to.push_back(fmt::format("{} samples were asked for, undisturbed {}, or others",
+    to.push_back(fmt::format("the requested samples differ: {} here, {} undisturbed",
                              x.samples.size(),
                              calm.samples.size()));
   const auto losses = [](const seen_run& of) {
@@ -143,7 +143,7 @@ void look_at_end(const seen_run& x, const seen_run& calm, std::vector<std::strin
     return out;
   };
   if (losses(x) != losses(calm))
-    to.push_back("what was told of validations is not what the undisturbed run told");
+    to.push_back("the validations differ from the undisturbed run");
 }
 
 }  // namespace
@@ -159,7 +159,7 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
   if (!failed)
     look_at_end(seen, undisturbed, out);
   else if (accidents(seen) == 0)
-    out.push_back(fmt::format("nobody died, and the run ended early: {}", seen.end->reason));
+    out.push_back(fmt::format("the run ended early without a fault: {}", seen.end->reason));
   else if (seen.recovers && seen.killed.size() < deaths_in_a_row
            && seen.broken.size() < deaths_in_a_row)
     out.push_back(fmt::format("a death ended the run: {}", seen.end->reason));
@@ -167,7 +167,7 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
            std::none_of(all.begin(), all.end(), [&](const std::string& who) {
              return names(seen.end->reason, who);
            }))
-    out.push_back(fmt::format("{} died, and the reason of the end names another: {}",
+    out.push_back(fmt::format("{} died, but the reason names another cause: {}",
                               fmt::join(all, " and "),
                               seen.end->reason));
   return out;
@@ -246,7 +246,7 @@ seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) 
   };
   out.hash = once(options.trace);
   if (out.wrong.empty() && is_repeated(seed) && once({}) != out.hash)
-    out.wrong.push_back("run again, it made other choices: something but the seed decides");
+    out.wrong.push_back("a second run made other choices: it depends on more than the seed");
   return out;
 }
 

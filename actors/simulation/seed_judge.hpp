@@ -1,16 +1,20 @@
-// A seed: the job that it draws, what disturbs it, and what must be true of the run nevertheless.
+// Judges a seed: draws a job and its faults, plays the run, and checks these properties.
 //
-// Of every run:   it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
-//                 end; each committed step is told once,
-//                 ascending, with the digest of the undisturbed run. So for the monitor and the
-//                 ledger. Nobody restarts more often than somebody was killed or a connection
-//                 broke: what broke a promise would be hidden by its repair.
-// With an error:  somebody was killed or a connection broke, the run does not recover, and the
-//                 reason names one of those.
-// Without:        all steps are committed, unless an early end was asked for; every ticket was
-//                 redeemed unless such a thing happened, each sample asked for; what was told of
-//                 validations and the files of checkpoints are those of the undisturbed run; the
-//                 last iteration is saved. So for a run that outlives a death, too.
+// Every run:
+// * It ends. No ticket is leased, no actor and no fiber is left, no lane hangs at its end.
+// * Each committed step is reported once, ascending, with the digest of the undisturbed run. The
+//   same holds for the monitor and the ledger.
+// * There are at most as many restarts as deaths and broken connections: a needless restart would
+//   hide the broken promise that it repairs.
+//
+// A run that ends with an error: a member died or a connection broke, recovery is off or gave up,
+// and the reason names one of these faults.
+//
+// A run without an error, also one that survived a death:
+// * All steps are committed, unless an early end was requested.
+// * Every ticket was redeemed, unless such a fault occurred. Every sample was requested.
+// * Validations and checkpoint files equal those of the undisturbed run. The last iteration is
+//   saved.
 
 #pragma once
 
@@ -27,21 +31,21 @@
 namespace troupe::actors::simulation {
 
 struct seed_options {
-  std::function<void(std::string_view)> trace = {};  ///< takes every line; null: none is made
+  std::function<void(std::string_view)> trace = {};  ///< receives every line; null: no trace
 };
 
 struct seed_verdict {
-  std::vector<std::string> wrong = {};  ///< empty: all is well
-  std::uint64_t hash = 0;               ///< of every choice
+  std::vector<std::string> wrong = {};  ///< empty if all checks passed
+  std::uint64_t hash = 0;               ///< over all choices
   std::uint64_t turns = 0, ns = 0;
-  bool died = false;   ///< somebody was killed
-  bool broke = false;  ///< a connection did, between two who lived
+  bool died = false;   ///< an actor, a lane or a process was killed
+  bool broke = false;  ///< a connection between two living processes broke
 };
 
-/// Runs seeds, one after the other. Undisturbed runs are kept, by shape of their jobs.
+/// Judges seeds, one after the other. Caches the undisturbed run of each shape of job.
 class seed_judge {
  public:
-  /// `folder` is made, holds the checkpoints of one run at a time, and is removed.
+  /// Creates `folder`, keeps the checkpoints of one run in it, and removes it at the end.
   explicit seed_judge(std::filesystem::path folder);
   ~seed_judge();
   seed_judge(const seed_judge&) = delete;
@@ -49,15 +53,15 @@ class seed_judge {
 
   seed_verdict judge(std::uint64_t seed, const seed_options& options = {});
 
-  /// One seed in a hundred is run twice: whether both made the same choices.
+  /// One seed in a hundred runs twice, to check that both runs make the same choices.
   static bool is_repeated(std::uint64_t seed);
 
  private:
   struct shape_state {
     small_prepared job;  ///< in one process, ends at a death
-    /// Others of this shape, by whether they survive a death, and in how many processes.
+    /// Variants of this shape, by whether they recover, and by number of processes.
     std::map<std::pair<bool, int>, small_prepared> others;
-    seen_run undisturbed;  ///< of `job`; what the others must come to, too
+    seen_run undisturbed;  ///< of `job`; the variants must produce the same results
   };
   shape_state& shape(std::uint64_t number);
   const small_prepared& job_of(shape_state& x, std::uint64_t number, bool recovers, int processes);
@@ -66,7 +70,7 @@ class seed_judge {
   std::map<std::uint64_t, shape_state> shapes_;
 };
 
-/// What is wrong with a run, in sentences.
+/// Violated properties of a run, in sentences.
 std::vector<std::string> complaints(const seen_run& seen, const seen_run& undisturbed);
 
 }  // namespace troupe::actors::simulation

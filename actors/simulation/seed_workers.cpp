@@ -22,7 +22,7 @@ struct child {
   pid_t process = -1;
   int from = -1;
   std::string unread = {};
-  std::uint64_t seed = 0;  ///< the one that it is at
+  std::uint64_t seed = 0;  ///< the current one
   std::vector<std::string> wrong = {};
   bool ended = false;
 };
@@ -31,7 +31,7 @@ void say(int to, const std::string& line) {
   for (std::size_t done = 0; done < line.size();) {
     const auto n = ::write(to, line.data() + done, line.size() - done);
     if (n < 0 && errno != EINTR)
-      ::_exit(1);  // nobody reads any more
+      ::_exit(1);  // the parent has closed the pipe
     done += n > 0 ? std::size_t(n) : 0;
   }
 }
@@ -43,7 +43,7 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
-/// "begin SEED", "wrong SEED TEXT" for each fault, "end SEED TURNS DIED BROKE".
+/// Writes "begin SEED", "wrong SEED TEXT" for each violation, "end SEED TURNS DIED BROKE".
 [[noreturn]] void work(const search_settings& settings, int number, int to) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup2(nothing, STDOUT_FILENO);
@@ -85,7 +85,7 @@ std::string how_it_ended(int status) {
   return fmt::format("the run ends the process, with exit code {}", WEXITSTATUS(status));
 }
 
-/// The children of a search, until all have ended.
+/// The child processes of a search, until all have ended.
 class crew {
  public:
   explicit crew(const search_settings& settings) : settings_(settings) {

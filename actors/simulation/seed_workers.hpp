@@ -1,4 +1,4 @@
-// Many seeds by several child processes: a seed that crashes ends its child, not the search.
+// Judges many seeds in several child processes: a crash ends one child, not the search.
 
 #pragma once
 
@@ -14,8 +14,8 @@ namespace troupe::actors::simulation {
 struct search_settings {
   std::uint64_t first = 1, last = 100;  ///< seeds
   int jobs = 1;                         ///< child processes
-  std::filesystem::path folder;         ///< each child has a folder of its own in it
-  /// Called now and then with how many are done.
+  std::filesystem::path folder;         ///< each child has its own folder below
+  /// Called from time to time with the number of judged seeds.
   std::function<void(std::uint64_t)> progress = {};
 };
 
@@ -26,12 +26,12 @@ struct found_failure {
 
 struct search_result {
   std::uint64_t done = 0, turns = 0;
-  std::uint64_t deaths = 0, breaks = 0;  ///< seeds in which somebody died, or a connection broke
-  std::optional<found_failure> failure = {};  ///< the first that was found; then the rest is left
+  std::uint64_t deaths = 0, breaks = 0;  ///< seeds in which a member died, or a connection broke
+  std::optional<found_failure> failure = {};  ///< the first failure found; it ends the search
 };
 
-/// Call it while this process has one thread: children are made by fork. What they print goes
-/// nowhere. Throws io_error: the system gives no process, or no pipe.
+/// Call it while this process has a single thread: it forks. The children's output is discarded.
+/// Throws io_error if a process or a pipe cannot be created.
 search_result search(const search_settings& settings);
 
 }  // namespace troupe::actors::simulation

@@ -25,8 +25,8 @@ runtime::gpt_config small_model(int layers) {
   return m;
 }
 
-/// Decided while the step runs, by what has arrived: gradients that others wait for go first, then
-/// as many forwards as 1F1B's first rank holds.
+/// A behaviour that picks the next action by what has arrived: input gradients first, since other
+/// ranks wait for them, then as many forward passes as the first rank of 1F1B holds.
 constexpr const char* behaviour = R"(
 function next(state)
   local ready = {}
@@ -86,7 +86,7 @@ runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
                                        && job.reduction.overlap_gradients && from.happens(0.7);
   }
   job.layout.sequence_parallel = tensor > 1 && from.happens(0.5);
-  job.data.mock = true;  // made_up_samples, in truth
+  job.data.mock = true;  // replaced by made_up_samples
   job.train_iterations = 4;
   if (from.happens(0.6)) {
     job.checkpoints.save = folder;
@@ -99,7 +99,7 @@ runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
   job.watch.log_interval = 0;
   job.watch.progress = false;
   job.watch.quiet = true;
-  job.watch.straggler_ratio = 0;  // times are drawn
+  job.watch.straggler_ratio = 0;  // times are drawn at random
   job.backend = kernels::backend::reference;
   job.check_messages = from.happens(0.1);
   if (job.layout.pipeline > 1)
@@ -119,7 +119,7 @@ runtime::training_job small_job(std::uint64_t shape,
     auto job = drawn({shape, attempt}, folder);
     job.recovery.on = recovers;
     job.layout.processes = std::min(processes, job.layout.world);
-    job.recovery.suspicion = 30;  // longer than any piece of work
+    job.recovery.suspicion = 30;  // longer than any task
     wrong = runtime::validate(job);
     if (wrong.empty())
       return job;
@@ -134,7 +134,7 @@ std::string describe_shape(const runtime::training_job& job) {
   return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}{}{}{}",
                      l.pipeline,
                      job.training.batch.data_parallel,
-                     l.replicas_per_worker > 1 ? " in turn" : "",
+                     l.replicas_per_worker > 1 ? " logical replicas" : "",
                      l.tensor,
                      l.sequence_parallel ? " with sharded rows" : "",
                      to_string(job.training.precision),

@@ -1,5 +1,4 @@
-// The jobs that a simulation runs: a GPT of few and narrow layers for a few steps, in one of many
-// shapes.
+// Jobs for simulations: a tiny GPT trained for a few steps, in one of many shapes.
 
 #pragma once
 
@@ -14,25 +13,24 @@
 
 namespace troupe::actors::simulation {
 
-/// How many shapes there are; a seed draws one of them, so that each is computed undisturbed once.
+/// Number of shapes. A seed draws one, so the undisturbed run of each is computed once.
 constexpr std::uint64_t job_shapes = 64;
 
-/// The job of that shape: layout, schedule, type, how it sums, saves and validates. It saves to
-/// this folder if it saves at all. Who dies is replaced, or ends it.
-/// In so many processes at most.
+/// The job of a shape: layout, schedule, data type, reductions, saving and validation. If it saves,
+/// it saves to `folder`. `processes` is an upper bound.
 runtime::training_job small_job(std::uint64_t shape,
                                 const std::filesystem::path& folder,
                                 bool recovers = false,
                                 int processes = 1);
 std::string describe_shape(const runtime::training_job& job);
 
-/// Made-up tokens, a function of their place; takes down which samples were asked for.
+/// Synthetic tokens, a function of their position. Records which samples were requested.
 class made_up_samples final : public runtime::batch_source {
  public:
   made_up_samples(const runtime::recipe& recipe, bool masked) : recipe_(recipe), masked_(masked) {}
 
   runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override;
-  /// Since the last call.
+  /// Samples requested since the last call.
   std::set<std::uint64_t> take_asked() const;
 
  private:
@@ -45,7 +43,7 @@ class made_up_samples final : public runtime::batch_source {
   mutable std::set<std::uint64_t> asked_;
 };
 
-/// Ready to be started in a process, but for what a virtual process adds.
+/// A prepared job without the parts that a virtual process adds.
 struct small_prepared {
   prepared_job job;
   std::shared_ptr<made_up_samples> training;

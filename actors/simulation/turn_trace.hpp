@@ -1,5 +1,4 @@
-// What was chosen in a simulated run, turn by turn: always as a hash, as text where it is asked
-// for.
+// Records the choices of a simulated run, turn by turn: always as a hash, on request as text.
 
 #pragma once
 
@@ -16,10 +15,10 @@ class turn_trace {
  public:
   enum class kind : std::uint8_t { actor, fiber, timer, event };
 
-  /// `to` takes each line; null: only the hash is kept.
+  /// `to` receives each line; null: only the hash is kept.
   explicit turn_trace(std::function<void(std::string_view)> to = {}) : to_(std::move(to)) {}
 
-  /// `text` says who and what, and is asked for only where lines are.
+  /// `text` describes the turn; called only if there is a trace.
   template <class Text>
   void add(std::uint64_t turn, std::uint64_t ns, kind what, std::uint64_t who, Text text) {
     for (const auto x : {ns, std::uint64_t(what), who})
@@ -27,7 +26,7 @@ class turn_trace {
     if (to_)
       to_(fmt::format("{:6} {:12} ns  {}\n", turn, ns, std::string(text())));
   }
-  /// A remark that is no turn.
+  /// Adds a remark, outside the hash.
   void note(std::string_view text) {
     if (to_)
       to_(fmt::format("# {}\n", text));

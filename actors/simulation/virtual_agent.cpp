@@ -11,7 +11,7 @@ namespace troupe::actors::simulation {
 namespace {
 
 constexpr std::uint64_t longest_start_ns = 2'000'000'000;
-/// How often the host tells of a death; else only its connections do.
+/// Probability that the host reports a death; else it shows only in broken connections.
 constexpr double tells = 0.7;
 
 }  // namespace
@@ -65,8 +65,9 @@ void virtual_hosts::answer(int process, bool lived) {
 void virtual_hosts::start(const messages::start_process& x) {
   auto& at = all_[std::size_t(x.process)];
   if (x.generation < at.asked.generation)
-    return;  // of a supervisor that has a successor
-  // As launch_machine.hpp has it: who is asked for again by its own supervisor was lost to it.
+    return;  // of a superseded supervisor
+  // As in launch_machine.hpp: a second request by the same supervisor means that it lost the
+  // process.
   const bool lost
       = value(at.asked.generation) != 0 && epoch_of(x.generation) == epoch_of(at.asked.generation);
   at.asked = x;
@@ -80,7 +81,7 @@ void virtual_hosts::start(const messages::start_process& x) {
   if (stands) {  // not within a turn
     exchanged_.push_back(name_of(at.process));
     world.at(world.now_ns(),
-             fmt::format("process {} is killed, as its supervisor has lost it", x.process),
+             fmt::format("process {} is killed: its supervisor has lost it", x.process),
              [this, process = at.process] { network_.kill(*process); });
   }
   world.at(world.now_ns() + network_.chance().below(longest_start_ns),
@@ -105,12 +106,12 @@ void virtual_hosts::come(int process) {
                                      recovery_,
                                      {.node = at.node, .give_up = [this, &made](auto&) {
                                         network_.in().at(network_.in().now_ns(),
-                                                         "a process ends, as its node hangs",
+                                                         "a process ends: its node hangs",
                                                          [this, &made] { network_.kill(made); });
                                       }});
   if (watch)
     network_.belongs(watch.id(), made);
-  // A process whose node fails ends.
+  // A process ends when its node fails.
   at.node->attach_functor([this, &made, watch](const caf::error& reason) {
     if (watch)
       caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
@@ -131,7 +132,7 @@ void virtual_hosts::lose(const virtual_process& x) {
   auto& world = network_.in();
   world.at(
       world.now_ns() + network_.chance().below(network_.how().network_latency_ns + 1),
-      fmt::format("the host tells of the death of process {}", process),
+      fmt::format("the host reports the death of process {}", process),
       [this, process, incarnation = found->incarnation] {
         const auto& to = all_[std::size_t(process)].asked;
         if (to.supervisor && !ended_)
@@ -141,7 +142,7 @@ void virtual_hosts::lose(const virtual_process& x) {
       });
 }
 
-// Their nodes were told by the supervisor, unless that had died.
+// The supervisor has already shut down their nodes, unless it died first.
 void virtual_hosts::end(const messages::shut_down& x) {
   ended_ = true;
   for (auto& one : all_) {

@@ -1,5 +1,5 @@
-// Who starts the processes of a simulated job and learns how they end: the agents of all virtual
-// hosts in one actor.
+// Starts the processes of a simulated job and reports their ends: the agents of all virtual hosts
+// in one actor.
 
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace troupe::actors::simulation {
 
-/// What becomes of processes, for who plays: it outlives the actor.
+/// State of the agent; it outlives the actor.
 class virtual_hosts {
  public:
-  /// `told`: what each new process has. Process p is on host p modulo `hosts`. What an agent says
-  /// goes by `messages`. Who hangs is looked for as `recovery` says.
+  /// `told` makes the context of a new process. Process p runs on host p modulo `hosts`. The agent
+  /// sends by `messages`. `recovery` configures the failure detectors.
   virtual_hosts(virtual_network& network,
                 int processes,
                 int hosts,
@@ -32,9 +32,9 @@ class virtual_hosts {
   void start(const messages::start_process& x);
   void end(const messages::shut_down& x);
   std::vector<virtual_process*> living() const;
-  /// "process:1", by its place in the job; empty: it is none of these.
+  /// "process:1", by its place in the job; empty for other processes.
   std::string name_of(const virtual_process* x) const;
-  /// Those that lived and were killed because their supervisor asked for others in their place.
+  /// Living processes that were killed because their supervisor requested a replacement.
   const std::vector<std::string>& exchanged() const { return exchanged_; }
 
  private:
@@ -43,7 +43,7 @@ class virtual_hosts {
     messages::node_actor node;
     std::uint32_t incarnation = 0;
     bool starting = false;
-    messages::start_process asked = {};  ///< the newest order
+    messages::start_process asked = {};  ///< newest order
   };
   void answer(int process, bool lived);
   void come(int process);

@@ -27,7 +27,7 @@ virtual_links* virtual_wiring::at(int place) const {
   return found == newest_.end() ? nullptr : found->second;
 }
 
-// Who redeems has a connection of its own; a group's serves both.
+// Each redeeming process has its own connection; a group's connection serves both ends.
 virtual_wiring::key virtual_wiring::key_of(data_plane plane,
                                            const virtual_links& from,
                                            const virtual_links& to) {
@@ -70,7 +70,7 @@ void virtual_wiring::tell_later(std::uint64_t after_ns,
   const auto plane = std::get<data_plane>(which);
   auto& world = network_.in();
   world.at(world.now_ns() + after_ns,
-           fmt::format("process {} hears that its connection for {} with process {} broke",
+           fmt::format("process {} detects that its connection for {} with process {} broke",
                        to.self().process,
                        name_of(plane),
                        other.self().process),
@@ -116,12 +116,12 @@ void virtual_wiring::lose(virtual_links& dead) {
   }
 }
 
-/// Of a rank in a group with ranks of other processes.
+/// A rank's end in a group that spans processes.
 struct virtual_links::group_end {
-  runtime::cancel_token until, own;  ///< of the generation; and of the rank's waits
+  runtime::cancel_token until, own;  ///< of the generation; of the rank's waits
   std::shared_ptr<void> released_with = {};
   std::vector<std::shared_ptr<virtual_connection>> over = {};
-  std::string name = {}, lost = {};  ///< why
+  std::string name = {}, lost = {};  ///< `lost`: reason
 
   bool is_cut() const {
     return std::any_of(over.begin(), over.end(), [](const auto& x) { return x->is_broken; });
@@ -132,7 +132,7 @@ struct virtual_links::group_end {
   }
 };
 
-/// Whoever is cut off does not come, so that nobody's call ends.
+/// A rank that is cut off does not arrive, so no member's call completes.
 class virtual_links::group_communicator final : public runtime::communicator {
  public:
   group_communicator(std::shared_ptr<runtime::local_group> group,
@@ -262,17 +262,17 @@ void virtual_links::hear(data_plane plane,
   const auto missed = release(*which, why);
   const auto generation = plane == data_plane::groups ? newest_ : missed;
   if (generation == runtime::generation_id{}) {
-    at = {};  // nobody misses it: whoever comes next connects anew
+    at = {};  // no wait failed: the next user connects anew
     return;
   }
   at.lost = why;
   told_->tell({other.self(), generation, why});
 }
 
-// As windows.hpp and wire_transport.hpp have it: no group of the ended generation is joined any
-// more, and who redeems connects anew.
+// As in windows.hpp and wire_transport.hpp: no more groups of the ended generation can be joined,
+// and the next redeem connects anew.
 void virtual_links::renew_connections(int process) {
-  static const std::string why = "it was closed, and is made anew for the next generation";
+  static const std::string why = "it was closed; the next generation makes a new one";
   auto& wiring = network_.wiring();
   auto* const other = wiring.at(process);
   if (other == nullptr || other == this)
@@ -341,7 +341,7 @@ virtual_links::redeeming::~redeeming() {
 
 void virtual_links::redeeming::throw_if_lost() const {
   if (is_lost())
-    throw runtime::peer_lost("a tensor cannot be had: {}", lost_);
+    throw runtime::peer_lost("cannot redeem a ticket: {}", lost_);
 }
 
 }  // namespace troupe::actors::simulation

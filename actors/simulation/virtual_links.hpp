@@ -1,11 +1,11 @@
-// Connections of data between virtual processes: what a real process has in neighbours.hpp.
+// Data connections between virtual processes, in place of the real ones of neighbours.hpp.
 //
-// As there are two data planes there are two kinds: over some tickets of another process are
-// redeemed, over others groups sum. One that has broken carries nothing any more, and each end
-// hears of it at a time of its own; until then whoever waits for something over it waits on.
-// Then they are told peer_lost and the node is told that it broke: of groups always, of tickets
-// when somebody missed it, as wire_transport.hpp and windows.hpp have it. It is made anew for the
-// next generation (LINK-1). A connection that one end closes breaks for the other one.
+// There is one kind per data plane: one redeems tickets of another process, the other serves
+// reductions in groups. A broken connection carries nothing, and each end detects the loss at its
+// own time. Until then its waits continue. Then they fail with peer_lost, and the node is told:
+// always for groups, for tickets only if a wait failed (wire_transport.hpp, windows.hpp). The next
+// generation makes a new connection (LINK-1). Closing a connection at one end breaks it for the
+// other.
 
 #pragma once
 
@@ -28,42 +28,42 @@ class virtual_links;
 class virtual_network;
 class virtual_process;
 
-/// As both ends know it.
+/// State shared by both ends.
 struct virtual_connection {
   bool is_broken = false;
 };
 
 enum class data_plane : std::uint8_t { tickets, groups };
 
-/// What breaks between two processes, and after how long each end hears of it.
+/// What breaks between two processes, and the delay until each end detects it.
 struct broken_planes {
   bool tickets = true, groups = true;
   std::array<std::uint64_t, 2> heard_ns = {};
 };
 
-/// All connections of a network. One thread.
+/// All data connections of a network. One thread.
 class virtual_wiring {
  public:
   explicit virtual_wiring(virtual_network& of) : network_(of) {}
 
-  /// It takes its place in the job.
+  /// Registers the links of a process at its place in the job.
   void add(virtual_links& x);
-  /// The newest of that place; null: nobody has come yet.
+  /// The newest links of that place; null if there are none yet.
   virtual_links* at(int place) const;
 
-  /// The connection by which `from` reaches the other one; it is made where none stands.
+  /// The connection by which `from` reaches `to`; created on first use.
   std::shared_ptr<virtual_connection> between(data_plane plane,
                                               virtual_links& from,
                                               virtual_links& to);
 
-  /// Between two that live. Whether there was anything to break.
+  /// Breaks connections between two living processes. False if there was none to break.
   bool break_off(virtual_links& a,
                  virtual_links& b,
                  const broken_planes& how,
                  const std::string& why);
-  /// All between these two: the other end hears of it.
+  /// Closes all connections between two processes; the other end detects it later.
   void close(virtual_links& by, virtual_links& other);
-  /// All of a process that is dead: the living hear of it.
+  /// Breaks all connections of a dead process; the living ends detect it later.
   void lose(virtual_links& dead);
 
  private:
@@ -82,15 +82,15 @@ class virtual_wiring {
   std::map<key, std::shared_ptr<virtual_connection>> all_;
 };
 
-/// Those of one process. One thread.
+/// Data connections of one process. One thread.
 class virtual_links final : public neighbours {
  public:
   virtual_links(virtual_network& network, const virtual_process& of, messages::process_name self);
   ~virtual_links() override;
 
-  int number() const;  ///< of its process, of which no two are equal
+  int number() const;  ///< of its process; unique
   bool is_dead() const;
-  std::string obituary() const;  ///< what others hear of its death
+  std::string obituary() const;  ///< reason that others see after its death
 
   void renew_connections(int process) override;
   std::unique_ptr<runtime::communicator> join(runtime::window_group_description what,
@@ -98,19 +98,19 @@ class virtual_links final : public neighbours {
                                               int rank,
                                               const runtime::cancel_token& until) override;
 
-  /// Of its tickets: what was lost with a connection is there again for the next generation.
+  /// Clears losses of ticket connections, so that the next generation connects anew.
   void end_generation();
 
-  /// That connection has broken. Of one that it has closed meanwhile it hears nothing.
+  /// Called when this end detects a broken connection. Ignores connections that it has closed.
   void hear(data_plane plane,
             const virtual_links& other,
             const std::shared_ptr<virtual_connection>& which,
             const std::string& why);
 
-  /// Somebody waits for tickets of another process for as long as this lives.
+  /// A wait for tickets of another process, during its lifetime.
   class redeeming {
    public:
-    /// Throws peer_lost: the connection has broken in this generation.
+    /// Throws peer_lost if the connection has broken in this generation.
     redeeming(virtual_links& by, virtual_links& holder, runtime::generation_id generation);
     ~redeeming();
     redeeming(const redeeming&) = delete;
@@ -118,14 +118,14 @@ class virtual_links final : public neighbours {
 
     bool carries() const { return !over_->is_broken; }
     bool is_lost() const { return !lost_.empty(); }
-    void throw_if_lost() const;  ///< peer_lost
+    void throw_if_lost() const;  ///< throws peer_lost
 
    private:
     friend class virtual_links;
     virtual_links& by_;
     runtime::generation_id generation_;
     std::shared_ptr<virtual_connection> over_;
-    std::string lost_;  ///< why
+    std::string lost_;  ///< reason
   };
 
  private:
@@ -133,7 +133,7 @@ class virtual_links final : public neighbours {
   class group_communicator;
   struct end {
     std::shared_ptr<virtual_connection> over = {};  ///< null: not connected
-    std::string lost = {};                          ///< why, until the next generation
+    std::string lost = {};                          ///< reason, until the next generation
   };
 
   virtual_links(virtual_network& network,
@@ -141,17 +141,17 @@ class virtual_links final : public neighbours {
                 messages::process_name self,
                 std::shared_ptr<broken_connections> told);
   end& connected(data_plane plane, virtual_links& to);
-  /// The newest generation of those who waited over it; 0: nobody did.
+  /// Fails all waits on that connection. Returns their newest generation; 0 if there were none.
   runtime::generation_id release(const virtual_connection& over, const std::string& why);
   void begin(runtime::generation_id x);
 
   virtual_network& network_;
   const virtual_process& process_;
   const std::shared_ptr<broken_connections> told_;
-  std::map<std::pair<data_plane, int>, end> ends_;  ///< by the other's number
+  std::map<std::pair<data_plane, int>, end> ends_;  ///< by the other process's number
   std::set<redeeming*> redeeming_;
   std::vector<std::weak_ptr<group_end>> groups_;
-  runtime::generation_id newest_ = {};  ///< of a group that was joined
+  runtime::generation_id newest_ = {};  ///< newest generation of a joined group
 };
 
 }  // namespace troupe::actors::simulation

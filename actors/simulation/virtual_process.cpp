@@ -20,7 +20,7 @@ std::uint64_t ticket_process(int number) {
   return std::uint64_t(number) + 1;
 }
 
-/// As it comes over a wire: the receiver's own.
+/// A copy in the receiver's memory, as if received from a wire.
 runtime::tensor copied(const runtime::tensor& x, runtime::memory_pool pool) {
   runtime::tensor out(pool.allocate(x.bytes()), x.type(), x.extents());
   std::memcpy(out.raw(), x.raw(), x.bytes());
@@ -34,7 +34,7 @@ caf::behavior takes_all(caf::event_based_actor* self) {
 
 }  // namespace
 
-/// How the actors of one process see the network.
+/// The message network as seen by the actors of one process.
 class virtual_process::network_end final : public message_network {
  public:
   explicit network_end(virtual_process& of) : of_(of) {}
@@ -131,7 +131,7 @@ void virtual_process::take_place(messages::process_name who) {
 
 virtual_network::virtual_network(world& in, choices from, mix how)
     : world_(in), choices_(from), mix_(std::move(how)) {
-  // An actor belongs to the process of whoever spawned it.
+  // An actor belongs to the process of its parent.
   world_.on_spawned([this](caf::actor_id by, caf::actor_id first, caf::actor_id last) {
     auto* const home = process_of(by);
     for (auto id = first; home != nullptr && id <= last; ++id)
@@ -181,8 +181,8 @@ void virtual_network::part(const virtual_process& from,
   until = std::max(until, until_ns);
 }
 
-// The link tells that it is down, whatever the reason; not before its latency has passed, and
-// perhaps long after.
+// Delivers the down message when the network would: at least one latency after the death, sometimes
+// much later.
 void virtual_network::watch(const caf::actor_addr& watcher, const caf::actor& watched) {
   watched->attach_functor([this,
                            to = caf::actor_cast<caf::weak_actor_ptr>(watcher),
@@ -255,7 +255,7 @@ void virtual_transport::wait_for(virtual_process& holder,
   const auto arrival
       = fibers.now_ns() + network.latency(process_, holder) + network.latency(holder, process_);
   const auto is_over = [&] { return by.until.is_cancelled() || x.generation <= ended_; };
-  // So that the clock goes on to the arrival although nobody else has anything to do.
+  // Lets the clock advance to the arrival even if nothing else is scheduled.
   network.in().at(arrival, "bytes arrive", [] {});
   const runtime::flagged_wait told;
   runtime::running_fiber::current()->wait([&] {
@@ -273,7 +273,7 @@ void virtual_transport::wait_for(virtual_process& holder,
 std::vector<runtime::tensor> virtual_transport::redeem_all(std::span<const runtime::ticket> tickets,
                                                            const runtime::redeemer& by) {
   std::vector<runtime::tensor> out;
-  const virtual_process* answered = nullptr;  // all that one holder has comes at once
+  const virtual_process* answered = nullptr;  // all tickets of one holder arrive together
   for (const auto& x : tickets) {
     auto* const holder = holder_of(x);
     if (holder == &process_) {

@@ -1,15 +1,15 @@
-// Processes and hosts that a simulation plays in one thread: what each has, how messages and
-// tickets go from one to another, and what its death is.
+// Virtual processes and hosts in one thread: their contexts, the messages and tickets between them,
+// and their deaths.
 //
-//   virtual_network > virtual_host > virtual_process    one node actor each, with a context of its
-//   own
+//   virtual_network > virtual_host > virtual_process    one node actor each, with its own context
 //
-// Between processes it is as between real ones: a message to the dead vanishes, a request of the
-// dead is never answered, news of a death comes later, with the reason that the link gives and not
-// the one with which the actor ended, before or after what the dead had sent. A connection over
-// which actors speak is a stream: what it carries is delayed while the network is parted, and lost
-// by death alone. What CAF sends by itself, answers to requests, takes no time and passes a parted
-// network. Connections of data break between the living, too (virtual_links.hpp).
+// Processes interact as real ones do:
+// * A message to a dead process vanishes, and a request from it is never answered.
+// * News of a death comes later, before or after the last messages of the dead process. It carries
+//   the reason of the broken link, not the actor's own exit reason.
+// * A control connection is a stream: a partition delays its messages, and only a death loses them.
+// * CAF's own traffic (answers to requests) takes no time and ignores partitions.
+// * Data connections also break between living processes (virtual_links.hpp).
 
 #pragma once
 
@@ -39,48 +39,46 @@ struct virtual_host {
 class virtual_network {
  public:
   virtual_network(world& in, choices from, mix how);
-  /// Ends the world, whose actors still know it.
+  /// Ends the world first: its actors still use this object.
   ~virtual_network();
 
   virtual_host& add_host();
-  /// `told` has what the job needs (data, viewers, jobs, faults); this adds transport, lanes,
-  /// groups and the way of messages.
+  /// `told` has what the job needs (data, viewers, jobs, faults); this adds the transport, lanes,
+  /// groups and message path.
   virtual_process& add_process(virtual_host& on, const node_context& told);
 
   const std::vector<std::unique_ptr<virtual_process>>& processes() const { return processes_; }
-  /// Null: of none, as the test's own actors.
+  /// Null for actors outside all processes, such as a test's own.
   virtual_process* process_of(caf::actor_id actor) const;
   void belongs(caf::actor_id actor, virtual_process& to) { of_actor_[actor] = &to; }
 
-  /// Its actors, lanes and leases are gone; those of others who watch them are told later.
+  /// Ends its actors, lanes and leases at once; watchers in other processes get the news later.
   void kill(virtual_process& x);
-  /// Called when one has been killed.
+  /// Sets the callback after each kill.
   void on_killed(std::function<void(virtual_process&)> tell) { killed_ = std::move(tell); }
-  /// From one to the other nothing arrives until then; what is sent meanwhile arrives after. The
-  /// other way is open.
+  /// Partitions one direction until that time: messages sent meanwhile arrive afterwards.
   void part(const virtual_process& from, const virtual_process& to, std::uint64_t until_ns);
 
-  /// Connections of data.
+  /// The data connections.
   virtual_wiring& wiring() { return wiring_; }
-  /// Where ranks of several processes meet.
+  /// The groups shared by ranks of several processes.
   group_meeting& meeting() { return *meeting_; }
 
-  /// How late it is heard that somebody is gone or a connection closed, this time.
+  /// Draws the delay after which a death or a closed connection is detected.
   std::uint64_t news_ns() {
     return mix_.network_latency_ns + choices_.below(mix_.longest_delay_ns + 1);
   }
 
-  /// What it takes from one process to another that leaves now.
+  /// Draws the latency of a message that leaves now.
   std::uint64_t latency(const virtual_process& from, const virtual_process& to);
 
-  /// From now on nothing is late.
+  /// Ends all delays and partitions.
   void calm_down() {
     mix_ = calm();
     parted_until_.clear();
   }
 
-  /// Called before each piece of work of a lane, with its name; what it throws is the lane's
-  /// failure.
+  /// Called before each task of a lane, with the lane's name. An exception from it fails the lane.
   void before_work(std::function<void(const std::string&)> look) { look_ = std::move(look); }
 
   world& in() { return world_; }
@@ -107,22 +105,22 @@ class virtual_network {
   std::function<void(virtual_process&)> killed_;
 };
 
-/// One of them.
+/// One process.
 class virtual_process {
  public:
   virtual_process(virtual_network& of, virtual_host& on, int number, const node_context& told);
   ~virtual_process();
 
-  /// From now on it is that one of the job, and has connections of data with the others.
+  /// Gives the process its place in the job, and data connections to the others.
   void take_place(messages::process_name who);
-  virtual_links* links() const { return links_.get(); }  ///< null: it has none
+  virtual_links* links() const { return links_.get(); }  ///< null before take_place()
 
   int number() const { return number_; }
   const virtual_host& host() const { return host_; }
   bool is_dead() const { return dead_; }
   const std::shared_ptr<node_context>& context() const { return context_; }
   runtime::local_transport& leases() { return *leases_; }
-  /// Tickets that their makers took back before anybody had redeemed them.
+  /// Tickets that were taken back before they were redeemed.
   std::uint64_t taken_back() const { return taken_back_; }
   virtual_network& network() { return network_; }
 
@@ -141,9 +139,9 @@ class virtual_process {
   std::shared_ptr<virtual_links> links_;
 };
 
-/// Tickets of one virtual process: its own change hands as in any process; those of others are
-/// asked for, and arrive after the network's latency, unless the connection breaks. Throws as
-/// transport.hpp says; peer_lost when the holder is dead. Waits on a fiber.
+/// The ticket transport of a virtual process. Its own tickets are redeemed at once. Those of other
+/// processes arrive after the network's latency, unless the connection breaks. Throws as
+/// transport.hpp says, and peer_lost when the holder is dead. Waits on a fiber.
 class virtual_transport final : public runtime::transport {
  public:
   explicit virtual_transport(virtual_process& of) : process_(of) {}

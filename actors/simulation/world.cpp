@@ -22,7 +22,7 @@ caf::scheduled_actor& actor_of(caf::resumable* job) {
   return dynamic_cast<caf::scheduled_actor&>(*job);
 }
 
-/// CAF calls an actor without a state by its class: the only one of ours is the loader.
+/// CAF names an actor without state by its class; the loader is our only such actor.
 std::string name_of_actor(const caf::scheduled_actor& x) {
   const std::string_view name = x.name();
   return name == "event_based_actor" || name == "typed_event_based_actor"
@@ -31,7 +31,7 @@ std::string name_of_actor(const caf::scheduled_actor& x) {
              : std::string(name);
 }
 
-/// "run_step" for what would be printed as run_step(1, ...).
+/// "run_step" instead of CAF's "run_step(1, ...)".
 std::string message_name(caf::scheduled_actor& x) {
   const auto* const next = x.mailbox().peek();
   if (next == nullptr)
@@ -67,7 +67,7 @@ world::world(std::uint64_t seed, mix how, std::shared_ptr<turn_trace> trace)
       config_(std::make_unique<configuration>()),
       system_(std::make_unique<caf::actor_system>(*config_)) {
   coordinator_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
-  while (coordinator_->try_run_once()) {  // CAF's own actors take their places
+  while (coordinator_->try_run_once()) {  // let CAF's own actors start
   }
   told_ = system_->latest_actor_id();
   std::sort(mix_.change_points.begin(), mix_.change_points.end());
@@ -77,7 +77,7 @@ world::world(std::uint64_t seed, mix how, std::shared_ptr<turn_trace> trace)
 
 world::~world() {
   end();
-  if (running() > 0)  // else its destructor would wait for them
+  if (running() > 0)  // otherwise the destructor would wait for them
     system_->await_actors_before_shutdown(false);
 }
 
@@ -85,7 +85,7 @@ void world::end() {
   look_ = nullptr;
   spawned_ = nullptr;
   for (const auto& x : runners_)
-    x->busy = true;  // nobody takes another turn
+    x->busy = true;  // no runner takes another turn
   for (const auto which : fibers_->alive()) {
     fibers_->abandon(which);
     while (!fibers_->has_ended(which))
@@ -161,7 +161,7 @@ const world::candidate& world::choose(const std::vector<candidate>& all) {
     }
     case mix::order::uniform:
       return all[choices_.below(all.size())];
-    default:  // fibers first: they are few, and actors stand in the order of their coming
+    default:  // fibers first: they are few; actors are in order of arrival
       return all.back().key >= is_fiber ? all.back() : all.front();
   }
 }
@@ -184,7 +184,7 @@ bool world::turn() {
   return true;
 }
 
-// While something that is not on a fiber drops a lane.
+// Called while code outside a fiber waits for a lane to end.
 bool world::turn_of_fibers() {
   const auto able = fibers_->runnable();
   if (able.empty()) {
@@ -241,7 +241,7 @@ world::runner& world::idle_runner() {
         made.busy = false;
       }
     } catch (const runtime::cancelled&) {
-      // The world ends.
+      // The world is ending.
     }
   });
   return made;
@@ -267,7 +267,7 @@ void world::run_actor(std::size_t place) {
   by.assigned = by.busy = true;
   by.whose = number;
   fibers_->run(by.fiber);
-  tell_spawned(number);  // so far; more if it waits
+  tell_spawned(number);  // so far; more follow if the turn waits
 }
 
 void world::run_fiber(std::uint64_t which) {
@@ -348,8 +348,8 @@ void world::end_at_once(const std::vector<caf::actor_id>& which) {
       fibers_->run(x->fiber);
     return true;
   });
-  // Urgent messages come first in a mailbox, so its next turn is its last; who has not begun yet is
-  // known after its first.
+  // Urgent messages come first in a mailbox, so an actor's next turn is its last. An actor that has
+  // not begun is known after its first turn.
   for (;;) {
     for (const auto number : which)
       if (const auto alive = find(number))

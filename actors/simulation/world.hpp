@@ -1,9 +1,9 @@
-// One thread in which actors and lanes take turns, with a clock of its own: who runs next, and when
-// a timer fires, a seed decides. The same seed and the same actors give the same turns.
+// A deterministic scheduler: actors and lanes take turns in one thread with a virtual clock. A seed
+// decides which runs next and when a timer fires; equal seeds and actors give equal turns.
 //
-// Actors run in CAF's scheduler for tests, one message a turn, each turn on a fiber, so that an
-// actor may wait as a lane may; lanes are fibers (runtime/device/fibers.hpp). When nobody can run,
-// the clock goes on to the next timer.
+// Actors run in CAF's test scheduler, one message per turn. Each turn runs on a fiber, so an actor
+// may wait as a lane may; lanes are fibers too (runtime/device/fibers.hpp). When nothing is
+// runnable, the clock advances to the next timer.
 
 #pragma once
 
@@ -44,58 +44,58 @@ class world {
   std::uint64_t now_ns() const { return fibers_->now_ns(); }
   std::uint64_t turns() const { return turns_; }
 
-  /// One turn. False: nobody can run, and no timer is set.
+  /// Plays one turn. False: nothing is runnable, and no timer is set.
   bool turn();
 
-  /// From now on nobody is preferred and no timer is early.
+  /// Ends preferences and early timers.
   void calm_down() { mix_ = calm(); }
 
-  /// Before the first turn at or after that time; it may be in the past.
+  /// Calls `act` before the first turn at or after that time, which may be in the past.
   void at(std::uint64_t ns, std::string what, std::function<void()> act);
 
-  /// Called before each turn of an actor, with its number and the type of the message that it is
-  /// about to handle.
+  /// Sets the callback before each turn of an actor, with its number and the type of its next
+  /// message.
   void before_turn(std::function<void(caf::actor_id, std::type_index)> look) {
     look_ = std::move(look);
   }
-  /// Called with the numbers of actors that came to be in the turn of `by`: [first, last]. 0: in
-  /// the turn of no actor.
+  /// Sets the callback for new actors, numbers [first, last], spawned in a turn of `by`; 0: outside
+  /// all turns.
   void on_spawned(
       std::function<void(caf::actor_id by, caf::actor_id first, caf::actor_id last)> f) {
     spawned_ = std::move(f);
   }
 
-  /// Actors that have had a turn, and live.
+  /// A living actor that has had a turn.
   struct known_actor {
     caf::actor_id number;
     std::string name;  ///< "stage"
   };
   std::vector<known_actor> living();
-  /// Null: it has ended.
+  /// Null if it has ended.
   caf::actor find(caf::actor_id number);
   std::string name_of(caf::actor_id number) const;  ///< "stage#12"
-  /// The newest message that it has handled: "vote".
+  /// Type of the last message that it handled: "vote".
   std::string newest_of(caf::actor_id number) const;
 
-  /// Those that CAF still counts.
+  /// Number of actors that CAF counts as running.
   std::size_t running() const;
-  /// Lanes, and turns of actors that wait: what is on a fiber and has not ended.
+  /// Lanes and waiting actors: fibers that have not ended.
   std::vector<std::string> on_fibers() const;
 
-  /// Whoever is left is ended: fibers unwound, actors killed. Nobody takes a turn any more.
+  /// Unwinds all fibers and kills all actors. No turn runs afterwards.
   void end();
 
-  /// Ends it, and lets it do nothing else: what death of its process is for an actor.
+  /// Kills these actors without another turn, as the death of their process does.
   void end_at_once(const std::vector<caf::actor_id>& which);
 
  private:
   struct configuration;
   struct candidate {
-    std::uint64_t key;    ///< an actor's number; a fiber's with the highest bit
-    std::size_t job;      ///< of an actor: its place in the queue
-    std::uint64_t fiber;  ///< of a fiber
+    std::uint64_t key;    ///< an actor's number; for fibers, their number with the highest bit set
+    std::size_t job;      ///< of an actor: index in the scheduler's queue
+    std::uint64_t fiber;  ///< of a fiber: its number
   };
-  /// A fiber that carries out turns of actors, one after the other.
+  /// A fiber that runs turns of actors, one after the other.
   struct runner {
     runtime::fiber_pool::number fiber = 0;
     bool assigned = false, busy = false;
@@ -136,7 +136,7 @@ class world {
   std::map<caf::actor_id, seen_actor> seen_;
   std::function<void(caf::actor_id, std::type_index)> look_;
   std::function<void(caf::actor_id, caf::actor_id, caf::actor_id)> spawned_;
-  caf::actor_id told_ = 0;                         ///< the newest actor that `spawned_` was told of
+  caf::actor_id told_ = 0;                         ///< newest actor reported to `spawned_`
   std::map<std::uint64_t, std::uint64_t> fallen_;  ///< priorities after change points
   std::uint64_t lowest_ = 0, last_key_ = 0, turns_ = 0;
 };

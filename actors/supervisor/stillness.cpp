@@ -78,7 +78,7 @@ void supervisor_state::end_stillness() {
                           process == home ? std::string("the supervisor's process")
                                           : fmt::format("process {}", process),
                           told.graph);
-  runtime::log_warning("no process of the run shows progress; who waits for whom:{}", graphs);
+  runtime::log_warning("no process of the run shows progress; wait graph:{}", graphs);
   const auto why = fmt::format(
       "no process has shown progress for {} s or longer, and the supervisor waits for {}; messages "
       "may have been lost (`recovery.suspicion` {})",

@@ -114,7 +114,7 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
   CHECK(wrong_with([](seen_run&) {}).empty());
   CHECK(says(wrong_with([](seen_run& x) { x.end.reset(); }), "does not end"));
   CHECK(says(wrong_with([](seen_run& x) { x.leased = 2; }), "2 tickets are still leased"));
-  CHECK(says(wrong_with([](seen_run& x) { x.dropped = 1; }), "redeemed by nobody"));
+  CHECK(says(wrong_with([](seen_run& x) { x.dropped = 1; }), "never redeemed"));
   CHECK(says(wrong_with([](seen_run& x) { x.actors_left = {"stage#9"}; }), "stage#9"));
   CHECK(says(wrong_with([](seen_run& x) { x.fibers_left = {"lane 0.1"}; }), "lane 0.1"));
   CHECK(says(wrong_with([](seen_run& x) { x.stuck_lanes = {"lane 0.1"}; }), "hang"));
@@ -124,17 +124,17 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
                x.ledger.pop_back();
              }),
              "2 of 3 steps"));
-  CHECK(says(wrong_with([](seen_run& x) { x.committed[1].iteration = 1; }), "told is step 1"));
+  CHECK(says(wrong_with([](seen_run& x) { x.committed[1].iteration = 1; }), "no. 2 is step 1"));
   CHECK(says(wrong_with([](seen_run& x) { x.committed[1].state = {7, 7}; }), "after step 2"));
   CHECK(says(wrong_with([](seen_run& x) { x.committed[1].lm_loss = 7; }), "loss of step 2"));
   CHECK(says(wrong_with([](seen_run& x) { x.samples.erase(1); }), "samples"));
   CHECK(says(wrong_with([](seen_run& x) { x.validated.emplace_back(); }), "validations"));
   CHECK(says(wrong_with([](seen_run& x) { x.saved.clear(); }), "is not saved"));
-  CHECK(says(wrong_with([](seen_run& x) { x.saved.begin()->second = "bb"; }), "otherwise"));
-  CHECK(says(wrong_with([](seen_run& x) { x.end = outcome{3, "why"}; }), "nobody died"));
-  CHECK(says(wrong_with([](seen_run& x) { x.taken_down[1] = 1; }), "takes down is step 1"));
+  CHECK(says(wrong_with([](seen_run& x) { x.saved.begin()->second = "bb"; }), "saved file"));
+  CHECK(says(wrong_with([](seen_run& x) { x.end = outcome{3, "why"}; }), "without a fault"));
+  CHECK(says(wrong_with([](seen_run& x) { x.taken_down[1] = 1; }), "log is step 1"));
   CHECK(says(wrong_with([](seen_run& x) { x.taken_down.push_back(4); }), "more steps than"));
-  CHECK(says(wrong_with([](seen_run& x) { x.ledger[2] = {7, 7}; }), "another state of step 3"));
+  CHECK(says(wrong_with([](seen_run& x) { x.ledger[2] = {7, 7}; }), "state of step 3"));
   CHECK(says(wrong_with([](seen_run& x) { x.ledger.pop_back(); }), "the ledger has 2"));
   const auto recovering = [](const std::function<void(seen_run&)>& change) {
     return wrong_with([&](seen_run& x) {
@@ -147,10 +147,10 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
   };
   CHECK(recovering([](seen_run&) {}).empty());
   CHECK(says(recovering([](seen_run& x) { x.killed.clear(); }), "more restarts than deaths"));
-  CHECK(says(recovering([](seen_run& x) { x.events[0].resumed = 0; }), "went on from step 0"));
+  CHECK(says(recovering([](seen_run& x) { x.events[0].resumed = 0; }), "resumed from step 0"));
   CHECK(says(recovering([](seen_run& x) { x.end = outcome{3, "why"}; }), "ended the run: why"));
   CHECK(recovering([](seen_run& x) {
-          x.killed = {"stage#9", "what rank 1 has kept"};
+          x.killed = {"stage#9", "the kept state of rank 1"};
           x.state_lost = true;
           x.events[0].resumed = 0;
         }).empty());
@@ -193,7 +193,7 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
                x.broken = {"connection:0-1", "connection:0-1", "connection:0-1"};
                x.events[0].resumed = 0;  // MEMBER-7
              }),
-             "went on from step 0"));
+             "resumed from step 0"));
   const auto flipped = [](const std::string& reason) {
     return wrong_with([&](seen_run& x) {
       x.killed = {"lane:0.1@2:updated:wrong-bits"};
