@@ -46,18 +46,18 @@ class fault_injector {
   /// runs, "nan-once:R.P.T" the first time in this process.
   bool injects(const std::string& who, std::uint64_t step) const;
 
-  /// `who` comes to this moment of the step. If a death is planted for it there, this sleeps,
-  /// throws, hangs until `release`, ends the process, or returns which bit to flip. The first call
-  /// for a moment also kills actors that never come to it themselves; a call for a keeper does not,
-  /// because it serves another process. `has_result`: false if there is no bit to flip; wrong bits
-  /// then wait for the next call.
+  /// Call it when `who` comes to this moment of the step. If a death is planted for it there, this
+  /// sleeps, throws, hangs until `release`, ends the process, or returns which bit to flip. The
+  /// first call for a moment also kills actors that never come to it themselves; a call for a
+  /// keeper does not, because it serves another process. `has_result`: false if there is no bit to
+  /// flip; wrong bits then wait for the next call.
   enum class fate : std::uint8_t { lives, wrong_bits, wrong_moment, wrong_second_moment };
   fate pass(const std::string& who,
             std::uint64_t step,
             runtime::moment_of_step at,
             bool has_result = true) const;
 
-  /// As `pass`, but only sleeps or hangs: for actors that come to no moment.
+  /// Like `pass`, but only sleeps or hangs: for actors that come to no moment.
   void hang(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
   /// Call it when `who` is told to end. If a hang was planted for it, hangs until `release` instead
@@ -75,7 +75,7 @@ class fault_injector {
   /// Ends all hangs: the hanging actors die.
   void release() const;
 
-  /// The planted deaths that have not struck yet, in the words of the job.
+  /// Planted deaths that have not struck yet, in the syntax of the job.
   std::vector<std::string> deaths_to_come() const;
 
   /// Sleeps for a time that the seed decides. For lanes.
@@ -94,7 +94,7 @@ class fault_injector {
     std::string text, who = {};
     std::uint64_t first = 1, last = 0;  ///< steps
   };
-  /// The first fault of `who` in this step; null: none.
+  /// The first fault of `who` in this step; null if there is none.
   const injected_fault* find(const std::string& who, std::uint64_t step) const;
 
   /// Sleeps if `who` is slow at this moment, from this step or an earlier one on.
@@ -107,13 +107,14 @@ class fault_injector {
     runtime::planted_death what;
     int same_before = 0;  ///< earlier deaths with the same text
     mutable std::atomic<bool> struck = false;
-    mutable std::atomic<bool> asked = false;  ///< a hang that has not begun
+    mutable std::atomic<bool> asked = false;  ///< a requested hang that has not begun
   };
 
   runtime::fault_settings settings_;
   simulated simulated_;
   std::vector<injected_fault> faults_;
-  mutable std::set<std::pair<const injected_fault*, std::uint64_t>> struck_once_;  ///< and step
+  /// With the step.
+  mutable std::set<std::pair<const injected_fault*, std::uint64_t>> struck_once_;
   std::vector<std::unique_ptr<death>> deaths_;
   mutable std::map<std::string, std::function<void(const std::string&)>> enlisted_;
   mutable std::function<bool(const runtime::planted_death&)> claims_;

@@ -19,22 +19,23 @@ namespace troupe::actors {
 
 using moment = runtime::moment_of_step;
 
-/// What one actor has heard and said; used by that actor.
+/// Messages received and sent by one actor; used by that actor only.
 struct faulty_network::member {
   struct coming {
     moment at;
     std::uint64_t step;
   };
-  /// Comes when the handler returns; `early`: or before it sends anything but to watchers.
+  /// The next moment: `late` when the handler returns, `early` also before it sends to a
+  /// non-watcher.
   std::optional<coming> late = {}, early = {};
-  bool validates = false;  ///< the newest run_step
+  bool validates = false;  ///< of the newest run_step
 
-  // Of a supervisor: the step that runs.
+  // Supervisors: the current step.
   messages::run_step now = {};
-  std::size_t told = 0, decided = 0;  ///< replicas
+  std::size_t told = 0, decided = 0;  ///< number of replicas
   std::set<int> voted = {}, applied = {};
 
-  // Of a checkpointer, by generation, step and attempt.
+  // Checkpointers: by generation, step and attempt.
   using save_key = std::tuple<runtime::generation_id, runtime::step_id, std::uint64_t>;
   std::map<save_key, std::size_t> parts = {};
   std::map<save_key, std::set<int>> given = {};
@@ -46,7 +47,7 @@ std::string_view kind_of(const std::string& who) {
   return std::string_view(who).substr(0, who.find(':'));
 }
 
-/// Watchers and keepers hear of a step before it counts as acknowledged.
+/// Messages to watchers and keepers leave before a step counts as acknowledged.
 bool is_of_commit(const message_view& what) {
   return what.as<messages::committed>() != nullptr || what.as<messages::happened>() != nullptr
          || what.as<messages::store_kept>() != nullptr;
@@ -107,7 +108,7 @@ void faulty_network::introduce(const caf::actor& who, const std::string& name) {
       });
 }
 
-// One that nobody has named has the name of its kind, as supervisor, node or shard_writer.
+// An actor without a given name is named after its kind: supervisor, node or shard_writer.
 faulty_network::known faulty_network::know(const caf::local_actor& x) {
   const std::lock_guard lock(mutex_);
   auto& state = members_[x.id()];

@@ -1,7 +1,7 @@
 // A message network with injected faults: actors fail, hang or are slow when a message reaches or
 // leaves them, and messages are delayed.
 //
-// The messages of a step tell when an actor comes to a moment of it (planted_death.hpp):
+// The messages of a step show when an actor comes to a moment of it (planted_death.hpp):
 //
 //   stage         restore: before meet. forward, validate: before run_step. vote: before it sends
 //                 vote. decided: before decision. updated: before it sends applied. acknowledged:
@@ -40,7 +40,7 @@ namespace troupe::actors {
 /// Shared by the actors of a process. Any thread.
 class faulty_network final : public message_network {
  public:
-  /// `inner` decides what it decides without faults; null: CAF does.
+  /// `inner` takes all decisions without faults; null: CAF does.
   faulty_network(std::shared_ptr<const fault_injector> faults,
                  std::shared_ptr<message_network> inner);
   ~faulty_network() override;
@@ -52,16 +52,16 @@ class faulty_network final : public message_network {
   caf::actor nowhere() override;
   bool watch(const caf::actor_addr& watcher, const caf::actor& watched) override;
 
-  /// The actor may be killed by this name from now on.
+  /// Names the actor; it can be killed by this name from now on.
   void introduce(const caf::actor& who, const std::string& name) override;
   bool arrives(const caf::local_actor& at, const message_view& what) override;
   void handled(const caf::local_actor& at, const message_view& what) override;
   void leaves(const caf::local_actor& from, const message_view& what) override;
   void left(const caf::local_actor& from, const message_view& what) override;
 
-  /// The message whose state a keeper redeems with these tickets; nothing: no keeper does.
+  /// The message whose state a keeper redeems with these tickets; empty for other tickets.
   std::optional<messages::keep> kept_with(std::span<const runtime::ticket> tickets) const;
-  /// A shard writer has written the first file of a rank, and not the second.
+  /// Call it after a shard writer has written the first file of a rank, before the second.
   void come_between_files() const;
 
  private:
@@ -72,7 +72,7 @@ class faulty_network final : public message_network {
   };
   known know(const caf::local_actor& x);
   void come_to(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
-  /// The first step after the state that this actor begins with.
+  /// The first step after the actor's initial state.
   std::uint64_t start_of(const std::string& who) const;
   void note_start(const std::string& who, runtime::step_id source);
 

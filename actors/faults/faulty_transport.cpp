@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* keeper = "keeper";
 
-/// In the order of tickets_of.
+/// Arrays in the order of tickets_of.
 std::vector<runtime::tensor> arrays_of(runtime::rank_state x, const messages::state_of_rank& told) {
   std::vector<runtime::tensor> out;
   for (const auto& part : told.parts) {

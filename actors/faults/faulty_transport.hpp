@@ -1,5 +1,5 @@
 // A transport with injected faults: a lane or a keeper fails, hangs or is slow when it redeems, or
-// a keeper gets a state with a wrong bit.
+// a keeper receives a state with a wrong bit.
 
 #pragma once
 

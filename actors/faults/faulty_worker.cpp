@@ -116,7 +116,7 @@ faulty_worker::fate faulty_worker::come_to_reduction() const {
   return come_to(moment::reduce);
 }
 
-// Another rank and another step choose another element.
+// The element depends on rank and step.
 void faulty_worker::flip_reduced(fate x) {
   if (x == fate::wrong_bits)
     flip_gradient_bit(runtime::random_key(0, rank_, step_));

@@ -28,7 +28,7 @@ class working_lanes {
   };
   void at(const runtime::stream& by, lane x);
   void leave(const runtime::stream& by);
-  /// Nothing: no worker computes on it.
+  /// Empty if no worker computes on that stream.
   std::optional<lane> find(const runtime::stream* by) const;
 
  private:
@@ -36,7 +36,7 @@ class working_lanes {
   std::map<const runtime::stream*, lane> lanes_;
 };
 
-/// On the threads of a worker.
+/// Called on the threads of a worker.
 class faulty_worker final : public runtime::worker {
  public:
   faulty_worker(std::shared_ptr<const fault_injector> faults,
@@ -75,7 +75,7 @@ class faulty_worker final : public runtime::worker {
   std::shared_ptr<working_lanes> lanes_;
   runtime::stream& by_;
   std::string rank_;
-  std::atomic<std::uint64_t> step_;  ///< the communication lane reads it, too
+  std::atomic<std::uint64_t> step_;  ///< also read by the communication lane
   bool training_ = true;
 };
 

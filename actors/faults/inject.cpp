@@ -13,7 +13,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Why the next work of a lane fails: a death that another lane or an actor came to. Any thread.
+/// Reason why the next work of a lane fails: a death at a moment of another lane or actor. Any
+/// thread.
 class doom {
  public:
   void set(const std::string& why) {
@@ -28,10 +29,11 @@ class doom {
 
  private:
   mutable std::mutex mutex_;
-  std::string why_;  ///< empty: it does not
+  std::string why_;  ///< empty: none
 };
 
-/// "lane:0.1" of "lane 0.1", "wire:0.1" of "reduce 0.1"; empty: no death strikes it.
+/// Maps "lane 0.1" to "lane:0.1" and "reduce 0.1" to "wire:0.1"; empty if no death can strike the
+/// thread.
 std::string name_of_lane(const std::string& thread) {
   const auto space = std::min(thread.find(' '), thread.size() - 1);
   const auto kind = thread.substr(0, space), rank = thread.substr(space + 1);

@@ -9,11 +9,11 @@
 
 namespace troupe::actors {
 
-/// Wraps the message path, the transport, lanes, workers and the writing of shards. Call it once
-/// the first two are there. A transport that is set later is not wrapped.
+/// Wraps the message path, the transport, lanes, workers and the writing of shards. Call it once,
+/// after the message path and the transport are set.
 void inject(node_context& to, std::shared_ptr<const fault_injector> faults);
 
-/// The faults that a job asks for; none: changes nothing. Throws as fault_injector.
+/// Injects the faults of a job; does nothing if there are none. Throws as fault_injector.
 void inject(node_context& to, const runtime::fault_settings& settings);
 
 }  // namespace troupe::actors

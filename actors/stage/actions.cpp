@@ -16,8 +16,8 @@ using runtime::ticket_bundle;
 
 namespace {}  // namespace
 
-// A stage that plays several logical replicas carries out the micro-batches of one after those of
-// the other; the plan counts them all.
+// With several logical replicas per stage, their micro-batches run one replica after the other; the
+// plan counts them all.
 runtime::pass_key stage_state::key_of(chunk_id chunk, runtime::microbatch_id microbatch) const {
   const auto each = now_->step.microbatches / job_->replicas_each();
   const auto m = int(runtime::value(microbatch));
@@ -52,14 +52,14 @@ void stage_state::receive(const messages::use_checkpointer& x) {
   node_->transport->take_back(std::exchange(snapshot_, {}));
 }
 
-// A neighbour may be a step ahead: what it sends waits until our own step begins.
+// A neighbour may be one step ahead: its data waits until this stage's step begins.
 void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& data) {
   if (!is_ours(at.generation))
     return;  // HANDOFF-3
   if (is_second_batch(kind, at, data))
     return;
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
-  runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each pass");
+  runtime::ensure(first, "HANDOFF-1: a pass has one activation and one gradient");
   inbox_.emplace(inbox_key{kind, at}, data);
   if (now_ && !asked_ahead_.contains(at)) {
     note_arrival(kind, at);
@@ -125,7 +125,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
     ticket_bundle outputs;
     time_spent times = {};
     double longest_ms = 0;
-    std::optional<messages::check_pass> check = {};  ///< to be sent
+    std::optional<messages::check_pass> check = {};  ///< to be sent to the verifying stage
   };
   const auto done = std::make_shared<outcome>();
   done->credit = lend_credit(x);
@@ -143,7 +143,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            const auto handed_on = [&](const runtime::bundle& parts) {
              done->outputs = deposit(*by, parts, g, std::exchange(done->credit, nullptr));
            };
-           // What a device carries out waits for no core.
+           // Work on a device needs no core, so its waits are not counted.
            const auto without_core
                = [&] { return spent && by_stream.queue() == nullptr ? context.core.ns() : 0; };
            const auto taken = [&] {
@@ -192,7 +192,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                context.worker->recompute(key, x.block);
                break;
              default:
-               throw runtime::broken_promise("STAGE-1: a row is split before it is carried out");
+               throw runtime::broken_promise("STAGE-1: a row is lowered before it is executed");
            }
            if (timed || spent)
              done->times.end = by_stream.now();

@@ -1,5 +1,5 @@
-// Which micro-batches a stage asks for, and when: those of the next step as soon as it has all of
-// this one, so that the loader reads them meanwhile.
+// Requests of micro-batches: a stage requests those of the next step as soon as it has all of this
+// step, so that the loader reads them during the computation.
 
 #include "actors/stage/stage.hpp"
 #include "runtime/core/error.hpp"
@@ -13,7 +13,7 @@ using messages::pass_id;
 using messages::request_batch;
 using messages::run_step;
 
-// The copies of a model are replicas: micro-batch m of each comes from the same stretch of samples.
+// Copies of a model are replicas: their micro-batches m come from one stretch of samples.
 request_batch stage_state::batch_of(const run_step& step,
                                     const runtime::chunk_copy& hosted,
                                     int microbatch) const {
@@ -39,7 +39,7 @@ request_batch stage_state::batch_of(const run_step& step,
           .labels = is_last(hosted.chunk)};
 }
 
-// Only training has several copies: validation is forward by the first.
+// Validation runs forward on the first copy only.
 int stage_state::copies_in(const run_step& step) const {
   return step.validation ? 1 : job_->pipeline.schedule->copies();
 }
@@ -66,7 +66,7 @@ void stage_state::send_request(request_batch x) {
 }
 
 void stage_state::request_batches() {
-  constexpr const char* as_foretold = "DATA-2: what was asked for a step ahead is what it takes";
+  constexpr const char* as_foretold = "DATA-2: a step takes the batches that were requested ahead";
   for (const auto& x : batches_of(now_->step)) {
     const auto found = asked_ahead_.find(x.at);
     if (found == asked_ahead_.end()) {
@@ -81,8 +81,8 @@ void stage_state::request_batches() {
   runtime::ensure(asked_ahead_.empty() || asked_ahead_.begin()->first.step > step_, as_foretold);
 }
 
-// Not before: nobody's batch of this step waits behind one that has time. Nor more than one step:
-// what was asked for lies in memory until it is taken.
+// Waits until this step has all its batches, so that requests ahead never delay them. Requests one
+// step at most, since batches stay in memory until they are used.
 void stage_state::request_ahead() {
   if (!now_ || now_->step.next_microbatches == 0 || !awaited_.empty() || !asked_ahead_.empty())
     return;
@@ -96,8 +96,8 @@ void stage_state::request_ahead() {
   }
 }
 
-// Of batches the second answer may come: that of a loader that died after it was asked. Both are
-// the same (DATA-1), and the lease of this one goes back.
+// A batch may arrive twice: a second time from a loader that died after the request. Both are equal
+// (DATA-1), so the lease of the second one is returned.
 bool stage_state::is_second_batch(arrival kind,
                                   const pass_id& at,
                                   const runtime::ticket_bundle& data) {
@@ -107,20 +107,20 @@ bool stage_state::is_second_batch(arrival kind,
   return true;
 }
 
-// DATA-3. It may come when the step has begun meanwhile, or of a loader that died since.
+// DATA-3. The failure may arrive after the step has begun, or from a loader that has died.
 void stage_state::receive(const messages::batch_failed& x) {
   if (!is_ours(x.at.generation))
     return;  // HANDOFF-3
   const auto asked = awaited_.find(x.at);
   if (asked == awaited_.end())
-    return;  // the other loader has answered, or failed, too
+    return;  // another loader has already answered
   if (!asked_ahead_.contains(x.at))
     return send_request(asked->second);
   awaited_.erase(asked);
   failed_ahead_.insert(x.at);
 }
 
-// What has not been answered is asked of the new one.
+// Repeats all unanswered requests at the new loader.
 void stage_state::receive(const messages::use_loader& x) {
   if (x.generation != told_.generation)
     return;

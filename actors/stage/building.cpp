@@ -1,4 +1,4 @@
-// How a stage comes to be and how it ends: its lanes, groups and worker.
+// Start and end of a stage: its lanes, groups and worker.
 
 #include "actors/keeper/rank_states.hpp"
 #include "actors/process/neighbours.hpp"
@@ -26,7 +26,7 @@ stage_state::~stage_state() {
   for (auto* const other : {&communication_lane_, &saver_})
     if (*other)
       lanes.push_back(std::move(*other));
-  // When nothing runs any more the worker leaves its estate, while its stream is there.
+  // The worker hands over its estate after all work has ended, while its stream still exists.
   auto ended = [context = std::move(context_)] { context->worker.reset(); };
   node_->reaper->take(std::move(lanes), std::move(ended), std::move(held_), node_->watches_lanes);
 }
@@ -61,7 +61,7 @@ void stage_state::start(messages::spawn_stage told,
   }
   node_->pools->add(rank, settings.pool);
   held_ = node_->living->enter({told_.generation, "lane:" + where_, rank});
-  // The registry keeps the pool, for its peak; with the lanes its memory goes back to the device.
+  // The registry keeps the pool to report its peak, so its memory is returned when the lanes end.
   if (settings.where == kernels::backend::cuda)
     held_ = std::shared_ptr<void>(
         nullptr, [presence = held_, pool = settings.pool](void*) mutable { pool.release_idle(); });
@@ -71,11 +71,11 @@ void stage_state::start(messages::spawn_stage told,
     beside.threads = 1;
     beside.at_end = tell_rest(1);
     if (settings.where == kernels::backend::cuda)
-      beside.pool = {};  // a pool serves one queue
+      beside.pool = {};  // a pool serves one queue only
     communication_lane_ = node_->env.make_lane(beside);
   }
   lane_ = node_->env.make_lane(settings);
-  if (place_)  // last: it reads all of the above
+  if (place_)  // last: it reads the members above
     place_->describe_by([this] { return waits_for(); });
 }
 
@@ -90,7 +90,7 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
 
 namespace {
 
-/// Ranks of a group, in its order, and the names of the lanes by which they come to it.
+/// Ranks of a group in its order, and the names of their lanes on the board.
 struct group_members {
   std::vector<int> ranks = {};
   std::vector<std::string> names = {};
@@ -130,7 +130,7 @@ void stage_state::join_groups() {
       add(all, of_data, other, p, t);
     context_->groups[axis::data]
         = join(fmt::format("data of pipeline rank {}.{}", p, t), axis::data, std::move(all), r);
-  } else {  // a copy is a replica whose stages stand elsewhere
+  } else {  // a copy acts as a replica, with its stages on other ranks
     for (const auto& hosted : schedule.hosted_by(p)) {
       group_members all;
       for (int other = 0; other < job_->replicas() * copies; ++other) {
@@ -156,7 +156,7 @@ void stage_state::join_groups() {
   }
 }
 
-// Of tensor ranks: what they sum is made anew by each operation.
+// Excludes tensor groups: each operation allocates its operands anew.
 bool stage_state::sums_by_mapping() const {
   const auto maps = [](const auto& group) { return group && group->maps_arrays(); };
   return node_->neighbours
@@ -189,7 +189,7 @@ void stage_state::meet(const messages::meet& peers) {
 
 namespace {
 
-/// The worker, with the state that it is to start from.
+/// Makes the worker and fills it with its initial state.
 void fill(stage_context& context,
           const std::string& where,
           runtime::worker_settings settings,
@@ -202,7 +202,7 @@ void fill(stage_context& context,
   try {
     context.worker = node.env.make_worker({where, step}, std::move(settings), by, groups);
   } catch (const runtime::damaged_state&) {
-    node.estates->renewed(mesh_rank);  // nobody goes on from it any more
+    node.estates->renewed(mesh_rank);  // the estate is damaged
     throw;
   }
   auto& worker = *context.worker;
@@ -219,7 +219,7 @@ void fill(stage_context& context,
     worker.seal(step, worker.digests());
 }
 
-/// What a rank begins with: a blank one where its state comes from elsewhere.
+/// The estate that a rank begins with; blank if its state comes from elsewhere.
 std::shared_ptr<runtime::rank_estate> estate_for(
     const node_context& node,
     int mesh_rank,
@@ -243,8 +243,8 @@ std::shared_ptr<runtime::rank_estate> estate_for(
 
 void stage_state::build() {
   auto blank_task = task_for("", 1, 0);
-  blank_task.context = nullptr;  // the context keeps what follows, and must not be kept by it
-  // Called on the lane, within the work that completes a bucket.
+  blank_task.context = nullptr;  // the context owns this task: a reference back would be a cycle
+  // Called on the lane, by the work that completes a bucket.
   const auto send_off = [lane = communication_lane_.get(),
                          context = std::weak_ptr(context_),
                          blank = std::move(blank_task)](int b) {

@@ -1,4 +1,4 @@
-// Where a behaviour decides the row while it runs.
+// Rows chosen at run time by a behaviour.
 
 #include "actors/stage/stage_context.hpp"
 #include "runtime/core/error.hpp"
@@ -13,20 +13,21 @@
 namespace troupe::actors {
 namespace {
 
-/// So long at least may a behaviour leave an idle lane idle, though something is ready.
+/// Minimum time that a behaviour may leave an idle lane idle although an action is ready.
 constexpr auto least_patience = std::chrono::seconds(2);
 
-/// A behaviour that has slept so often will sleep on.
+/// After this number of overrides, the behaviour counts as stuck.
 constexpr int most_passed_over = 2;
 
-/// Longer than any sensible schedule waits: the longest action that this stage has seen, there and
-/// back through all stages, several times over.
+/// Longer than any useful wait in a schedule: several times the longest action of this stage,
+/// forward and back through all stages.
 std::chrono::milliseconds longest_wait(double longest_ms, int ranks) {
   const auto long_enough = std::chrono::milliseconds(std::int64_t(20 * ranks * longest_ms));
   return std::max<std::chrono::milliseconds>(least_patience, long_enough);
 }
 
-/// What others wait for, and what frees memory, before what takes it.
+/// Input gradients first, since other ranks wait for them; then weight gradients, which free
+/// memory.
 const runtime::action& most_wanted(const std::vector<runtime::action>& ready) {
   const auto rank = [](const runtime::action& x) {
     return x.kind == runtime::action_kind::input_gradients    ? 0
@@ -37,7 +38,7 @@ const runtime::action& most_wanted(const std::vector<runtime::action>& ready) {
       ready.begin(), ready.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
-/// The choice as the worker carries it out: with the blocks of the backward pass, B as I and W.
+/// Lowers a choice to what the worker executes: blocks of the backward pass, B split into I and W.
 std::vector<runtime::action> spelt_out(const runtime::action& x, const runtime::plan& frame) {
   runtime::plan one{.name = frame.name, .ranks = {{x}}};
   if (!frame.blocks.empty())
@@ -96,7 +97,7 @@ void stage_state::ask_policy() {
   }
 }
 
-// They may overtake each other, and our own step may not have begun.
+// Choices may arrive out of order, or before our own step begins.
 void stage_state::receive(const messages::chosen& x) {
   if (x.generation != told_.generation)
     return;
@@ -117,8 +118,8 @@ void stage_state::append_early() {
   }
 }
 
-// Every rank may be waiting for one that waits by choice; what is ready may be done, so the
-// stage does the first of it.
+// All ranks may be waiting for this one, whose behaviour waits by choice. To avoid a deadlock, the
+// stage executes a ready action.
 void stage_state::ask_again(const messages::ask_again& x) {
   if (!now_ || !now_->policy || x.generation != told_.generation || x.step != step_)
     return;
@@ -129,15 +130,15 @@ void stage_state::ask_again(const messages::ask_again& x) {
   const auto first = most_wanted(ready);
   if (++passed_over_ > most_passed_over)
     throw runtime::input_error(
-        "the behaviour {} leaves {} undone in step {}, and nothing else can come: it was passed "
-        "over {} times before; let next() choose whenever nobody else can go on",
+        "the behaviour {} leaves {} undone in step {}, and nothing else can arrive: it was "
+        "overridden {} times before; let next() choose an action when no other rank can continue",
         job_->pipeline.schedule->name(),
         to_string(first),
         runtime::value(step_),
         most_passed_over);
   runtime::log_warning(
-      "{}: the behaviour {} has left {} undone for {:.0f} s, and nothing has come: the stage does "
-      "it",
+      "{}: the behaviour {} has left {} undone for {:.0f} s, and nothing has arrived: the stage "
+      "executes it",
       who_,
       job_->pipeline.schedule->name(),
       to_string(first),

@@ -1,4 +1,5 @@
-// What a stage may hand on before the next has taken what it has (PLAN-6).
+// Credits: limits on results that a stage has handed on but the next stage has not redeemed
+// (PLAN-6).
 
 #include "actors/stage/stage_context.hpp"
 #include "runtime/core/error.hpp"
@@ -15,8 +16,8 @@ using runtime::action_kind;
 
 namespace {
 
-/// A credit that is lent. Whoever lets go of it last gives it back: the transport, any thread,
-/// maybe when the stage and its actor system are gone.
+/// A lent credit, returned by the last owner. That may be the transport, on any thread, after the
+/// stage and its actor system have ended.
 class lent_credit {
  public:
   lent_credit(std::uint64_t number,
@@ -73,11 +74,11 @@ std::shared_ptr<const void> stage_state::lend_credit(const action& x) {
   auto out = std::make_shared<const lent_credit>(
       number, of.out, node_->messages, messages::stage_actor(self_));
   runtime::ensure(*of.out <= credits,
-                  "PLAN-6: a stage leases no more results of a hand-off than it has credits");
+                  "PLAN-6: a stage leases at most as many results as it has credits");
   return out;
 }
 
-// Of a row that has ended, too: what it handed on is there until it is taken.
+// Also for a row that has ended: its results stay leased until they are redeemed.
 bool stage_state::take_credit_back(std::uint64_t number) {
   const auto found = lent_.extract(number);
   if (found.empty())

@@ -1,4 +1,4 @@
-// A stage and the keeper of its states.
+// Sends a stage's states to its keeper, and fetches its initial state.
 
 #include "actors/keeper/rank_states.hpp"
 #include "actors/stage/stage.hpp"
@@ -10,8 +10,7 @@
 
 namespace troupe::actors {
 
-// The arrays stay as they are until the second update from now on, and that waits until this state
-// is kept.
+// The arrays stay unchanged until the second update from now, which waits until this state is kept.
 void stage_state::give_to_keeper(bool unchanged) {
   if (!peers_.keeper)
     return;
@@ -26,7 +25,7 @@ void stage_state::give_to_keeper(bool unchanged) {
                       .unchanged = unchanged};
   if (!unchanged) {
     told.state = deposited(*node_->transport, estate->state(newest->last), told_.generation);
-    // That of the step before may be on its way to a keeper that has come since.
+    // A new keeper may still be redeeming the previous state.
     given_before_ = std::exchange(given_, tickets_of(told.state));
   }
   node_->messages->send(self_, peers_.keeper, std::move(told));
@@ -48,15 +47,15 @@ void stage_state::receive(const messages::kept_state& x) {
   if (!x.found)
     return self_->quit(messages::make_error(
         messages::ec::protocol_violated,
-        fmt::format("{}: its keeper no longer has the state of step {}", who_, value(x.step))));
-  peers_.holder = nullptr;  // a second answer is of one that was asked again
+        fmt::format("{}: the keeper no longer has the state of step {}", who_, value(x.step))));
+  peers_.holder = nullptr;  // a repeated request may be answered twice
   fetched_ = x.state;
   context_->transfer_ns = clock_ns(self_) - asked_ns_;
   build();
 }
 
-// KEEPER-2. What was damaged on its way comes again; what is damaged where it lies is not this
-// step's state: the step runs again, from the one before.
+// KEEPER-2. The state is sent again once, in case it was damaged in transit. A second refusal means
+// that the source is damaged: the step runs again from the previous state.
 void stage_state::receive(const messages::keep_refused& x) {
   const auto newest = context_->worker ? context_->worker->estate()->newest() : std::nullopt;
   if (x.generation != told_.generation || !stands_ || !newest || newest->last != value(x.step))
@@ -64,15 +63,15 @@ void stage_state::receive(const messages::keep_refused& x) {
   if (std::exchange(refused_, x.step) == x.step)
     return self_->quit(messages::make_error(
         messages::ec::protocol_violated,
-        fmt::format("{}: the state of step {} is damaged: the bytes of {} are no longer those that "
-                    "were sealed, as its keeper has found twice",
+        fmt::format("{}: the state of step {} is damaged: the bytes of {} differ from the sealed "
+                    "ones, as the keeper has found twice",
                     who_,
                     value(x.step),
                     x.parameter)));
   give_to_keeper();
 }
 
-// The one before may have died with what it was given, or was asked for.
+// The old keeper may have died with this state, or with a request for it.
 void stage_state::receive(const messages::use_keeper& x) {
   if (x.generation != told_.generation)
     return;

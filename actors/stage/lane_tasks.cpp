@@ -1,4 +1,4 @@
-// How a stage hands work to its lanes, and what it does when it is told of their end.
+// Submits work to a stage's lanes, and handles its completion.
 
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
@@ -17,7 +17,7 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
       [x = *this, what = std::move(what)](runtime::stream& by) {
         std::optional<runtime::lane_board::place::at_work> seen;
         if (const auto& place = x.context->places[x.place])
-          // Building reads or draws a whole state, and not all of that tells how far it has come.
+          // Building reads or initializes a whole state, and parts of that report no progress.
           seen.emplace(*place,
                        x.label,
                        value(x.step),
@@ -71,7 +71,7 @@ void stage_state::submit_communication(std::string label,
 
 void stage_state::finish(const messages::lane_done& x) {
   if (x.cancelled)
-    return;  // what ended the generation also ends us
+    return;  // the cause that ended the generation ends this stage, too
   if (!x.failure.empty()) {
     const auto code = x.refused     ? messages::ec::refused
                       : x.peer_lost ? messages::ec::peer_lost

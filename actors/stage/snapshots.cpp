@@ -35,7 +35,7 @@ void snapshot_reading::wait(const runtime::cancel_token& token) const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock,
                 [&] { return ended_ || token.is_cancelled(); },
-                {runtime::wait_reason::party::saver, "a snapshot that is read"});
+                {runtime::wait_reason::party::saver, "a snapshot read"});
   if (!ended_)
     throw runtime::cancelled();
 }
@@ -45,7 +45,7 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
     runtime::stream& by,
     const runtime::cancel_token& token) {
   std::vector<runtime::tensor_shard<runtime::tensor>> out;
-  // What is copied from a device goes back to the system as soon as it has been written.
+  // Host copies of device memory return to the system as soon as they have been written.
   runtime::memory_pool pool = by.queue() == nullptr ? by.pool() : runtime::memory_pool();
   const auto room_for = [&](const runtime::state_shard& shard) {
     try {
@@ -53,10 +53,9 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
     } catch (const runtime::io_error&) {
       throw runtime::io_error(
           "out of memory: the snapshot for a checkpoint copies {} of this worker's state to the "
-          "host's memory, which has no room for the {} of '{}'; have fewer workers on this host, "
-          "or `reduction.distributed_optimizer`, so that each copies less ('saving' in troupe "
-          "memory "
-          "says how much)",
+          "host's memory, which has no room for the {} of '{}'; use fewer workers on this host, "
+          "or `reduction.distributed_optimizer`, so that each copies less (see 'saving' in "
+          "troupe memory)",
           runtime::human_bytes(double(bytes_of(shards))),
           runtime::human_bytes(double(shard.elements.size_bytes())),
           shard.name);
@@ -71,12 +70,12 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
   return out;
 }
 
-// The copy is made on the lane, between this step and the next, or, from a device, beside the next
-// until that updates; the checkpointer writes it.
+// On a CPU the lane makes the copy between two steps. On a device the saver copies beside the next
+// step, until that updates. The checkpointer writes it.
 void stage_state::take_snapshot(const messages::take_snapshot& x) {
   if (x.generation != told_.generation)
     return;
-  // What of the one before was not fetched is nobody's any more: one is written at a time.
+  // Takes back unredeemed tickets of the previous snapshot: one is written at a time.
   node_->transport->take_back(std::exchange(snapshot_, {}));
   snapshot_attempt_ = x.attempt;
   const auto result = std::make_shared<messages::snapshot>(
@@ -113,7 +112,7 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
         std::move(report));
 }
 
-// One that comes late may mean the snapshot before this one, which is gone already.
+// A late message may refer to the previous snapshot, which is already gone.
 void stage_state::drop_snapshot(const messages::drop_snapshot& x) {
   if (x.generation == told_.generation && x.attempt == snapshot_attempt_)
     node_->transport->take_back(std::exchange(snapshot_, {}));
@@ -128,15 +127,15 @@ void stage_state::submit_to_saver(std::string label,
   after_.emplace(work, std::move(after));
   auto x = task_for(label, 0, work);
   x.place = 2;
-  x.trace = nullptr;    // the lane's spans are the lane's
-  x.context = nullptr;  // the context may keep what follows, and must not be kept by it
+  x.trace = nullptr;    // the lane records its own spans
+  x.context = nullptr;  // the context may own this task: a reference back would be a cycle
   submit(
       std::move(label),
       [x, begin = std::move(begin), to = saver_.get()](stage_context& context,
                                                        runtime::stream& by) {
         const auto reading = std::make_shared<snapshot_reading>();
         context.saving = reading;
-        // Gone with the work, whether that was done, failed or dropped.
+        // Released with the work, whether it completed, failed or was dropped.
         const std::shared_ptr<void> ends(nullptr, [reading](void*) { reading->end(); });
         auto what = begin(context);
         auto point = by.mark();

@@ -1,4 +1,4 @@
-// What a stage gives to a checkpoint: copies of its state in host memory, and who waits for them.
+// Snapshots for a checkpoint: copies of a stage's state in host memory, and waits for them.
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace troupe::actors {
 
-/// A snapshot that is read beside the lane. Any thread.
+/// A snapshot that the saver reads beside the lane. Any thread.
 class snapshot_reading {
  public:
-  /// It is over, or was given up. Wakes who waits.
+  /// Marks the reading as finished or abandoned, and wakes waiting threads.
   void end();
-  /// Until it has ended. Throws `cancelled` as soon as the token is set before.
+  /// Waits for end(). Throws `cancelled` if the token is cancelled first.
   void wait(const runtime::cancel_token& token) const;
 
  private:
@@ -26,9 +26,9 @@ class snapshot_reading {
   bool ended_ = false;
 };
 
-/// Each shard in host memory of its own. From a device through a little that is pinned; waits until
-/// all is there. Throws `cancelled` between two shards once the token is set, and io_error where
-/// the host has too little memory.
+/// Copies each shard into its own host memory, from a device through a small pinned buffer. Blocks
+/// until all copies are complete. Throws `cancelled` between two shards if the token is cancelled,
+/// and io_error if the host lacks memory.
 std::vector<runtime::tensor_shard<runtime::tensor>> copied(
     const std::vector<runtime::state_shard>& shards,
     runtime::stream& by,

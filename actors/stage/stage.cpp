@@ -31,7 +31,7 @@ runtime::update_decision update_of(const messages::decision& x) {
 void stage_state::run(const messages::run_step& step) {
   if (step.generation != told_.generation)
     return;
-  runtime::ensure(stands_, "STEP-9: a step begins on a worker that is built");
+  runtime::ensure(stands_, "STEP-9: a step begins after the worker is built");
   runtime::ensure(!now_, "STEP-4: a step begins after the one before has ended");
   step_ = step.step;
   const pass_id now{
@@ -40,7 +40,7 @@ void stage_state::run(const messages::run_step& step) {
       inbox_.begin(), inbox_.end(), [&](const auto& x) { return x.first.second < now; });
   runtime::ensure(!left, "HANDOFF-1: nothing of an earlier step is left when a step begins");
   begin_row(step);
-  // Only training has several copies: validation is forward by the first.
+  // Validation runs forward on the first copy only.
   const auto copies = now_->plan->copies;
   const runtime::step_settings settings{
       .step = step.step,
@@ -78,7 +78,7 @@ void stage_state::begin_row(const messages::run_step& step) {
   const auto* behaviours = schedule.behaviours();
   if (step.validation || behaviours == nullptr)
     return;
-  now_->row.clear();  // what was rehearsed only says how long it gets
+  now_->row.clear();  // the rehearsed row only gives the length
   if (told_.tensor_rank == 0) {
     now_->policy = policy_state{
         ask([&] {
@@ -88,7 +88,7 @@ void stage_state::begin_row(const messages::run_step& step) {
         runtime::stage_book(*plan, told_.pipeline_rank)};
     bound_policy();
   }
-  for (const auto& [key, data] : inbox_)  // what came before the step
+  for (const auto& [key, data] : inbox_)  // arrived before the step began
     note_arrival(key.first, key.second);
   append_early();
 }
@@ -114,7 +114,7 @@ void stage_state::vote_if_done() {
 }
 
 void stage_state::vote() {
-  seen_.clear();  // nobody begins anything new before we have voted
+  seen_.clear();  // no stage sends data of a later step before our vote
   const auto& step = now_->step;
   const auto result
       = std::make_shared<messages::vote>(messages::vote{.generation = told_.generation,
@@ -122,7 +122,7 @@ void stage_state::vote() {
                                                         .replica = told_.replica,
                                                         .stage_index = stage_index(),
                                                         .checked = std::move(now_->checked)});
-  // When everything before has been carried out: after the loss was read.
+  // Runs after all earlier work, when the loss has been read.
   const auto add_times = [result,
                           pipeline_rank = told_.pipeline_rank,
                           wanted = told_.tensor_rank == 0 && step.timed,
@@ -208,7 +208,7 @@ void stage_state::vote() {
       report);
 }
 
-// The first tensor rank reports the loss, of the copy whose head it has.
+// The copy whose last chunk is on this rank; the first tensor rank reports its loss.
 int stage_state::head_copy() const {
   const auto last = chunk_id(now_->plan->chunks - 1);
   for (int k = 0; told_.tensor_rank == 0 && k < now_->plan->copies; ++k)
@@ -220,7 +220,7 @@ int stage_state::head_copy() const {
 void stage_state::decide(const messages::decision& x) {
   if (!is_ours(x.generation))
     return;
-  runtime::ensure(x.step == voted_, "STEP-1: nobody updates before everybody has voted");
+  runtime::ensure(x.step == voted_, "STEP-1: a stage updates after all have voted");
   const auto result
       = std::make_shared<messages::applied>(messages::applied{.generation = told_.generation,
                                                               .step = x.step,
@@ -270,7 +270,7 @@ void stage_state::decide(const messages::decision& x) {
       });
 }
 
-// The next forward pass begins meanwhile, and waits for each layer at its door.
+// The next forward pass begins meanwhile; it waits per layer until its parameters are gathered.
 void stage_state::gather_parameters() {
   for (const int b : context_->gather_order)
     submit_communication(

@@ -54,7 +54,7 @@ void stage_context::trace_rest(runtime::trace_recorder& to,
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   } catch (const runtime::device_failure&) {
-    // The work that waited for the device has told it.
+    // The failed work has already reported the device failure.
   }
 }
 

@@ -1,5 +1,5 @@
-// What a stage's lanes work on. Only they touch it while there is work; the actor reads what a
-// finished piece of work has left.
+// State used by a stage's lanes. Only the lanes access it while they have work; the actor reads
+// results of finished work.
 
 #pragma once
 
@@ -16,27 +16,27 @@
 
 namespace troupe::actors {
 
-/// Shared, because a lane may still hold it when the actor is gone.
+/// Shared: a lane may outlive the actor.
 struct stage_context : std::enable_shared_from_this<stage_context> {
   /// See worker_groups.
   runtime::axis_map<std::unique_ptr<runtime::communicator>> groups;
-  /// Of each hosted chunk, where the model has several copies.
+  /// Data-parallel group of each hosted chunk, if the model has several copies.
   std::map<runtime::chunk_id, std::unique_ptr<runtime::communicator>> data_of;
   std::unique_ptr<runtime::worker> worker;
   std::int64_t parameters = 0;
-  std::uint64_t transfer_ns = 0;  ///< from asking a keeper for the state until it was here
+  std::uint64_t transfer_ns = 0;  ///< from the request to a keeper until the state has arrived
   int buckets = 0;
   std::vector<int> gather_order;
-  /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.
+  /// Number of the work that reduces bucket 0 in this step; bucket b has the number + b.
   std::atomic<std::uint64_t> first_reduction = 0;
   std::atomic<std::uint64_t> step = 0;
-  /// What the lane, the communication lane and the saver are at.
+  /// Progress of the lane, the communication lane and the saver.
   std::shared_ptr<runtime::lane_board::place> places[3];
 
-  /// Of the lane's thread.
+  /// Counts the time in which the lane's thread has no core.
   runtime::core_wait core;
 
-  /// Passes of the step that others are to compute again, until they have gone all the way.
+  /// Passes of the step that are verified by another replica, until their backward pass is done.
   struct verified_pass {
     runtime::bundle in = {}, gradient = {};
     runtime::digest output = {}, input_gradient = {};
@@ -44,20 +44,21 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   };
   std::map<runtime::pass_key, verified_pass> verified;
 
-  /// A snapshot that is read beside the lane: nobody updates before that has ended.
+  /// A snapshot that is read beside the lane; updates wait for its end.
   std::shared_ptr<const snapshot_reading> saving;
 
-  /// Takes down an action of the lane; the longest so far of those that its stream has passed, in
+  /// Records an action of the lane. Returns the longest action that the stream has passed, in
   /// milliseconds.
   double longest_ms(runtime::moment begin, runtime::moment end, const runtime::stream& by);
 
-  /// Work from `begin` until now. A device has only enqueued it: its spans are added when it has
-  /// carried them out, with later work of the same lane.
+  /// Records a span from `begin` until now. A device has only enqueued the work: later work adds
+  /// the spans that the device has completed.
   void trace(runtime::trace_recorder& to,
              runtime::span what,
              runtime::moment begin,
              runtime::stream& by);
-  /// When a lane has ended: what its device carried out last. A device that hangs costs a second.
+  /// Records the remaining spans when a lane has ended. Waits at most a second for a hanging
+  /// device.
   void trace_rest(runtime::trace_recorder& to, int track, runtime::stream& by) noexcept;
 
  private:
@@ -68,19 +69,19 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   using late_spans = std::deque<late_span>;
   static void add_passed(runtime::trace_recorder& to, late_spans& late, runtime::stream& by);
 
-  late_spans late_[2];  ///< of each lane, in its order
+  late_spans late_[2];  ///< by lane: the lane, the communication lane
   std::deque<std::pair<runtime::moment, runtime::moment>> timed_;
   double longest_ms_ = 0;
 };
 
-/// Of the actor system, in nanoseconds.
+/// Time of the actor system's clock in nanoseconds.
 std::uint64_t clock_ns(const messages::stage_actor& of);
 
-/// A piece of work: traced, and told to the actor when it has ended.
+/// A piece of work: traced, and reported to the actor when it has ended.
 struct lane_task {
   std::string label;
   int rank = 0, track = 0;
-  int place = 0;  ///< on the board: 0 the lane, 1 the communication lane, 2 the saver
+  int place = 0;  ///< index on the board: 0 lane, 1 communication lane, 2 saver
   runtime::step_id step = {};
   std::uint64_t work = 0;
   std::shared_ptr<stage_context> context;

@@ -1,4 +1,4 @@
-// Where the time of a step went: what a stage says of itself, so that a slow one is found.
+// Times that a stage reports for each step, to find slow workers.
 
 #include "actors/stage/timing.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-// Only what keeps the lane from working counts: what is in it has been submitted ahead.
+// Counts only times in which the lane is idle: queued work covers the other waits.
 void stage_state::note_waiting() {
   if (!takes_times())
     return;

@@ -1,4 +1,4 @@
-// Passes that another replica's stage of the same place computes again, and compares.
+// Verification: recomputes passes of another replica's stage, and compares the results.
 
 #include "actors/stage/verifying.hpp"
 
@@ -13,8 +13,8 @@
 namespace troupe::actors {
 namespace {
 
-constexpr const char* gradient_name = "gradient";  ///< of what went out, beside what went in
-constexpr const char* before_name = "before";      ///< gradients that it has added to
+constexpr const char* gradient_name = "gradient";  ///< output gradient, kept beside the inputs
+constexpr const char* before_name = "before";      ///< gradients before the pass added to them
 
 messages::check_pass packed(stage_context::verified_pass x,
                             runtime::transport& by,
@@ -34,7 +34,7 @@ messages::check_pass packed(stage_context::verified_pass x,
   return out;
 }
 
-/// As it was packed.
+/// Reverses packed().
 struct unpacked_pass {
   runtime::bundle in = {}, gradient = {};
   runtime::added_gradients added = {};
@@ -48,9 +48,8 @@ struct unpacked_pass {
       else
         in.add(name, part);
     for (const auto one : before) {
-      runtime::ensure(
-          one <= std::uint8_t(runtime::gradient_before::given),
-          "REPLAY-1: a pass that is computed again adds to the gradients that it had added to");
+      runtime::ensure(one <= std::uint8_t(runtime::gradient_before::given),
+                      "REPLAY-1: a replayed pass adds to the same gradients as the original");
       added.before.push_back(runtime::gradient_before(one));
     }
   }
@@ -168,7 +167,7 @@ void stage_state::check(const messages::check_pass& x) {
         *continues = again.continues;
       },
       [this, result, continues] {
-        // What follows a pass that came out otherwise comes out otherwise, too.
+        // A pass that continues from a different result differs, too.
         auto& other = now_->adds_otherwise;
         result->follows_other = *continues && other == result->chunk;
         if (!result->follows_other) {

@@ -1,4 +1,4 @@
-// What a stage keeps of a pass that another replica computes again. On a lane.
+// Data that a stage keeps of a pass for its verification by another replica. On a lane.
 
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace troupe::actors {
 
-/// When the forward has been computed.
+/// Call it after the forward pass.
 void keep_forward(stage_context& context,
                   const runtime::pass_key& key,
                   const runtime::bundle& in,
                   const runtime::bundle& out);
 
-/// Before a block's input gradient is computed: `in` is used up by that.
+/// Call it before a block's input gradients, which consume `in`.
 void keep_gradient(stage_context& context, const runtime::pass_key& key, const runtime::bundle& in);
-/// When the first block has come to the input gradient, the last of the backward pass.
+/// Call it after the input gradients of the first block, the last of the backward pass.
 void keep_input_gradient(stage_context& context,
                          const runtime::pass_key& key,
                          const runtime::bundle& out);
 
-/// W of the pass: computes it. Returns what to send, with the last block.
+/// Computes the pass's weight gradients. Returns the data to send with the last block.
 std::optional<messages::check_pass> add_and_keep(stage_context& context,
                                                  const runtime::pass_key& key,
                                                  int block,

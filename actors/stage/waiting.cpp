@@ -1,4 +1,4 @@
-// For whom a stage waits, as who looks for a hang is told.
+// What a stage waits for, for the failure detector.
 
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
@@ -35,7 +35,7 @@ void stage_state::take_places() {
     place_ = node_->lanes->add({.who = who_, .generation = generation, .shares_thread = true});
 }
 
-// What its lanes are at comes first: nothing else happens before that has ended.
+// Work of its lanes comes first: other waits matter only after it has ended.
 runtime::lane_board::place::waiting stage_state::waits_for() const {
   runtime::lane_board::place::waiting out{.step = runtime::value(step_)};
   auto& what = out.what.what;
@@ -55,7 +55,7 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
   }
   if (now_->next >= now_->row.size()) {
     if (now_->checks_submitted < now_->checks.size()) {
-      what += fmt::format("{}a pass to compute again", what.empty() ? "" : "; ");
+      what += fmt::format("{}a pass to recompute", what.empty() ? "" : "; ");
       whom.push_back("stage:"
                      + name_of(runtime::verified_by(told_.replica, job_->replicas()),
                                told_.pipeline_rank,

@@ -26,11 +26,12 @@ caf::error reason_of(const std::string& who, const std::exception_ptr& thrown) {
         ec::refused,
         who + ": out of memory; use a smaller model, `batch.micro` or `model.sequence`");
   } catch (const std::system_error& e) {
-    return messages::make_error(ec::refused, who + ": the system refused: " + e.what());
+    return messages::make_error(ec::refused, who + ": system error: " + e.what());
   } catch (const std::exception& e) {
     return messages::make_error(ec::protocol_violated, who + ": " + e.what());
   } catch (...) {
-    return messages::make_error(ec::protocol_violated, who + ": it threw what is no exception");
+    return messages::make_error(ec::protocol_violated,
+                                who + ": threw an object that is not a std::exception");
   }
 }
 

@@ -1,4 +1,4 @@
-// How an actor ends when something goes wrong: with a reason that names it and carries the cause.
+// End of a failing actor: with a reason that names the actor and the cause.
 
 #pragma once
 
@@ -11,14 +11,15 @@
 
 namespace troupe::actors {
 
-/// "who: what", with a code that says by whose fault.
+/// "who: what", with an error code by the kind of exception.
 caf::error reason_of(const std::string& who, const std::exception_ptr& thrown);
 
-/// Ends the actor with `reason_of` when a handler throws, so that its supervisor learns why. An
-/// exit message ends it too, and silently: exits are how its supervisor or node stops it.
+/// When a handler throws, the actor ends with `reason_of`, so that its supervisor learns the cause.
+/// Exit messages end it silently: its supervisor or node stops it with them.
 void end_on_exception(caf::scheduled_actor* self, std::string who);
 
-/// The reason of another actor's death as the cause of one's own: same code, "who: " in front.
+/// The reason of another actor's death as the cause of this actor's: the same code, "who: " in
+/// front.
 caf::error because_of(const std::string& who, const caf::error& reason);
 
 }  // namespace troupe::actors

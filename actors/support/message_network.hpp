@@ -1,5 +1,5 @@
-// The environment of a message path: how long messages take, what is heard of deaths, and what
-// happens to an actor when a message reaches or leaves it. A real run has none.
+// The environment of a message path: delays of messages, news of deaths, and what happens to an
+// actor when a message arrives or leaves. A real run has none.
 
 #pragma once
 
@@ -14,13 +14,13 @@
 
 namespace troupe::actors {
 
-/// A message of any type; valid during the call that it is given to.
+/// A message of any type; valid during the call that receives it.
 class message_view {
  public:
   template <class Message>
   explicit message_view(const Message& x) : type_(typeid(Message)), what_(&x) {}
 
-  /// Null: it has another type.
+  /// Null if the message has another type.
   template <class Message>
   const Message* as() const {
     return type_ == typeid(Message) ? static_cast<const Message*>(what_) : nullptr;
@@ -31,35 +31,34 @@ class message_view {
   const void* what_;
 };
 
-/// As the actors of one process see it. Each member is called by the actor that it is about.
+/// The network as seen by the actors of one process. Each member is called by the actor concerned.
 class message_network {
  public:
   virtual ~message_network() = default;
 
-  /// How long the next message of an actor of this process is on its way; `from` 0 is none of its
-  /// actors, but one of its lanes. Messages between the same two arrive in the order in which they
-  /// left. Nothing: it is lost.
+  /// Delay of the next message of an actor of this process; `from` 0: one of its lanes. Messages
+  /// between the same two actors arrive in the order of sending. Empty: the message is lost.
   virtual std::optional<std::chrono::nanoseconds> transit(caf::actor_id from,
                                                           caf::actor_id to,
                                                           caf::actor_clock::time_point now)
       = 0;
 
-  /// Whether what cannot be delayed arrives: a request, and what one follows.
+  /// Whether a message that cannot be delayed arrives: a request, or a message followed by one.
   virtual bool reaches(caf::actor_id from, caf::actor_id to) const = 0;
 
-  /// Takes what does not arrive, and never answers.
+  /// An actor that receives lost messages, and never answers.
   virtual caf::actor nowhere() = 0;
 
-  /// Says whether this network will tell `watcher` of the other's death, late and when it likes, as
-  /// of an actor of another process. False: CAF does.
+  /// True: this network reports the other's death to `watcher`, possibly late, as for an actor of
+  /// another process. False: CAF reports it.
   virtual bool watch(const caf::actor_addr& watcher, const caf::actor& watched) = 0;
 
-  /// Names an actor of this process, "stage:0.1.0"; a successor has the same name.
+  /// Names an actor of this process, such as "stage:0.1.0"; its replacement has the same name.
   virtual void introduce(const caf::actor& who, const std::string& name);
 
-  // Around the handler of a message, and around each send. What they throw ends the actor.
+  // Called around the handler of a message, and around each send. An exception ends the actor.
 
-  /// False: the message is lost.
+  /// False: the message is dropped.
   virtual bool arrives(const caf::local_actor& at, const message_view& what);
   virtual void handled(const caf::local_actor& at, const message_view& what);
   virtual void leaves(const caf::local_actor& from, const message_view& what);

@@ -1,4 +1,4 @@
-// The one way on which an actor's messages leave it.
+// The path of all messages that an actor sends.
 
 #pragma once
 
@@ -17,12 +17,11 @@
 
 namespace troupe::actors {
 
-/// Of a process, shared by its actors. Any thread.
+/// Shared by the actors of a process. Any thread.
 ///
-/// Between two actors messages stay in order, as CAF promises. With `check_messages` each goes
-/// through bytes and back, as if its receiver were in another process, and what is delivered is the
-/// decoded copy; one that does not come back equal ends its sender (MESSAGE-1). Without a network
-/// CAF delivers messages at once.
+/// Messages between two actors stay in order, as in CAF. With `check_messages` each message is
+/// serialized and decoded, as if its receiver were in another process, and the copy is delivered. A
+/// copy that differs ends the sender (MESSAGE-1). Without a network, CAF delivers messages at once.
 class message_path {
  public:
   explicit message_path(bool checks = false, std::shared_ptr<message_network> network = {})
@@ -37,13 +36,13 @@ class message_path {
       network_->introduce(caf::actor_cast<caf::actor>(who), name);
   }
 
-  /// False: what has come to this actor is lost.
+  /// False: the message to this actor is dropped.
   template <class Self, class Message>
   bool arrives(Self* self, const Message& what) const {
     return !network_ || network_->arrives(*self, message_view(what));
   }
 
-  /// Handles a message that has come to this actor as `what` does.
+  /// Handles an arrived message with `what`.
   template <class Self, class Message, class What>
   auto handle(Self* self, const Message& x, const What& what) const {
     if constexpr (std::is_void_v<decltype(what(x))>) {
@@ -77,7 +76,7 @@ class message_path {
     network_->left(*self, message_view(sent));
   }
 
-  /// Never delayed: for what a request or an exit follows, which would overtake it.
+  /// Sends without delay: a request or an exit that follows must not overtake this message.
   template <class Self, class Target, class Message>
   void send_at_once(Self* self, const Target& to, Message what) const {
     auto sent = checked(self->home_system(), std::move(what));
@@ -87,13 +86,13 @@ class message_path {
       self->send(to, std::move(sent));
   }
 
-  /// As self->delayed_send.
+  /// Like self->delayed_send.
   template <class Self, class Target, class Duration, class Message>
   void send_later(Self* self, const Target& to, Duration after, Message what) const {
     self->delayed_send(to, after, checked(self->home_system(), std::move(what)));
   }
 
-  /// As self->request.
+  /// Like self->request.
   template <class Self, class Target, class Duration, class Message>
   auto request(Self* self, const Target& to, Duration patience, Message what) const {
     auto sent = checked(self->home_system(), std::move(what));
@@ -104,14 +103,14 @@ class message_path {
     return self->request(to, patience, std::move(sent));
   }
 
-  /// As self->monitor: the actor is told with a down_msg when the other has ended.
+  /// Like self->monitor: the actor gets a down_msg when the other has ended.
   template <class Self, class Target>
   void monitor(Self* self, const Target& other) const {
     if (!network_ || !network_->watch(self->address(), caf::actor_cast<caf::actor>(other)))
       self->monitor(other);
   }
 
-  /// From a thread that is no actor: a lane, a signal.
+  /// Sends from a thread outside all actors, such as a lane or a signal handler.
   template <class Target, class Message>
   void send_from_outside(const Target& to, Message what) const {
     auto sent = checked(to.home_system(), std::move(what));
@@ -119,7 +118,7 @@ class message_path {
       caf::anon_send(to, std::move(sent));
   }
 
-  /// An answer, for a handler to return.
+  /// Checks an answer before a handler returns it.
   template <class Message>
   Message checked(caf::actor_system& system, Message what) const {
     if (!checks_)
@@ -130,7 +129,7 @@ class message_path {
 
   bool checks() const { return checks_; }
 
-  /// Messages that went through bytes so far.
+  /// Number of messages that were serialized and checked.
   std::uint64_t count() const { return checked_; }
 
  private:

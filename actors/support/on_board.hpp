@@ -1,4 +1,4 @@
-// An actor's handlers, with what they are at told on the board of the process.
+// Wraps an actor's handlers: reports the current message on the process's lane board.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace troupe::actors {
 
-/// "run_step"
+/// Unqualified name of a message type: "run_step".
 template <class Message>
 constexpr std::string_view name_of_message() {
   const std::string_view whole = caf::type_name<Message>::value;
@@ -37,8 +37,8 @@ std::uint64_t step_of_message(const Message& x) {
     return 0;
 }
 
-/// Handles `Message` as `what` does, by the message path. Without a place nobody looks, as in
-/// simulations and where nobody is replaced.
+/// Handles `Message` with `what`, by the message path. Reports no progress without a place, as in
+/// simulations and without recovery.
 template <class Message, class Self, class What>
 auto on_board(Self* self,
               std::shared_ptr<const message_path> path,
@@ -57,7 +57,7 @@ auto on_board(Self* self,
       };
 }
 
-/// The same for an actor whose state receives the message and has the place.
+/// Same, for an actor whose state receives the message and holds the place.
 template <class Message, class Self>
 auto receives(Self* self) {
   return on_board<Message>(self, self->state.path(), self->state.place(), [self](const Message& x) {

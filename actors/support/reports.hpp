@@ -1,4 +1,4 @@
-// Votes and what else each member of a group reports of a step, until all have.
+// Collects the reports of all members of a group for a step, such as votes.
 
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace troupe::actors {
 
-/// Adds x to the reports of its step. True when all have come; they are then ordered by `member`,
-/// the number of who reports. Breaks `promise` when x is of another step than those before, or of a
-/// member that has reported already.
+/// Adds x to the reports of its step. Returns true when all have arrived; then they are ordered by
+/// `member`, the number of the reporting member. Breaks `promise` if x is of another step, or if
+/// its member has reported before.
 template <class Report>
 bool complete(std::vector<Report>& reports,
               const Report& x,
