@@ -1,5 +1,4 @@
-"""Documentation names commands and flags that exist: in command lines, and in running text. Run by
-ctest.
+"""Checks that commands and flags in the documentation exist: in command lines and in running text. Run by ctest.
 
     docs_test.py PROGRAM SOURCES
 """
@@ -11,7 +10,7 @@ import sys
 
 PROGRAM = None
 OTHERS = {"--all", "--preset", "--texts", "--only", "--stop", "--nproc_per_node",
-          "--nnodes"}  # of programs beside troupe
+          "--nnodes"}  # flags of other programs
 FLAG = re.compile(r"--[A-Za-z][\w-]*")
 CODE = re.compile(r"`([^`]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -27,7 +26,7 @@ def flags_of(text):
 
 
 def commands(path=()):
-    """Every command with the flags of its help page."""
+    """Yields each command with the flags of its help page."""
     text = page(*path)
     flags = flags_of(text)
     yield path, flags | flags_of(page(*path, flag="--help-faults")) if "--help-faults" in flags else flags
@@ -37,7 +36,7 @@ def commands(path=()):
 
 
 def table():
-    """Megatron-LM's flags that are not declared, with what becomes of them."""
+    """Megatron-LM's flags that troupe does not declare, with their status."""
     text = subprocess.run([PROGRAM, "train", "gpt", "--help-megatron-markdown"],
                           capture_output=True, text=True, timeout=60).stdout
     return {name: standing
@@ -46,7 +45,7 @@ def table():
 
 
 def blocks(text):
-    """Lines of code blocks, indented or fenced, those that end in a backslash joined."""
+    """Lines of code blocks, indented or fenced. Joins lines that end in a backslash."""
     text = re.sub(r"^```.*\n", "", re.sub(FENCE, lambda m: re.sub("^", "    ", m[0], flags=re.M),
                                           text), flags=re.M)
     lines = [x[4:] for x in text.split("\n") if x.startswith("    ") and "```" not in x]
@@ -54,7 +53,7 @@ def blocks(text):
 
 
 def words_of(line):
-    """The words of the command, up to what the shell does with it."""
+    """Words of the command, without redirections and pipes of the shell."""
     return re.split(r"\s(?:\||>|;|&&|#)|;", line)[0].split()
 
 
@@ -69,7 +68,7 @@ def wrong_command(known, megatron, line, text):
         flag = FLAG.match(word)
         if flag and flag[0] not in known[path] and (
                 path != ("train", "gpt") or megatron.get(flag[0]) != "accepted") and (
-                    f"{flag[0]} is refused" not in text):  # the page shows just that
+                    f"{flag[0]} is refused" not in text):  # the page shows this error
             return f"'troupe {' '.join(path)}' does not take {flag[0]}"
 
 
@@ -95,7 +94,7 @@ def complaints(known, megatron, text, scripts=frozenset()):
 
 
 def self_test(known, megatron):
-    """Planted mistakes are found, and nothing else."""
+    """Checks that the planted mistakes are found, and no others."""
     text = ("`troupe trian gpt` `troupe plot` `--no-such-flag` `--lr 3`\n\n"
             "    troupe train gpt --lr 3 \\\n      --wrong 4 | tee --not-ours\n"
             "    troupe train gpt --fp8-format hybrid\n    troupe: error: --x\n\n```\ntroupe evil\n```\n")
@@ -107,16 +106,16 @@ def main(program, sources):
     PROGRAM = program
     known, megatron = dict(commands()), table()
     if len(known) < 10 or not self_test(known, megatron):
-        print("docs_test.py does not find the mistakes that it plants itself")
+        print("docs_test.py does not find its planted mistakes")
         return 1
     pages = [sources / "README.md", *sorted((sources / "docs").rglob("*.md"))]
-    benches = set()  # the pages of benchmarks tell of their scripts' flags, too
+    benches = set()  # pages of benchmarks also name flags of their scripts
     for path in sorted((sources / "tests/bench").rglob("*")):
         if path.suffix in (".py", ".sh"):
             benches |= set(FLAG.findall(path.read_text()))
     wrong = [f"{path.relative_to(sources)}: {x}" for path in pages
              for x in complaints(known, megatron, path.read_text(), benches if path.parent.name == "benchmarks" else set())]
-    print("\n".join(wrong) or f"{len(pages)} pages name what exists")
+    print("\n".join(wrong) or f"{len(pages)} pages name existing commands and flags")
     return len(wrong) != 0
 
 

@@ -1,8 +1,8 @@
-"""What `troupe doctor` says of GPUs and plug-ins on machines that have none, or planted ones. Run by ctest.
+"""`troupe doctor` on GPUs and plug-ins, on machines without them or with planted ones. Run by ctest.
 
     doctor_gpu_test.py PROGRAM BUILD_FOLDER NAME...   runs the named checks, or all
 
-The program is copied, so that no plug-in of the build lies beside it. Its drivers are planted
+The program is copied, so that no plug-in of the build is in its folder. Its drivers are planted
 (tests/support/drivers), its devices emulated (tests/emulator).
 """
 
@@ -56,18 +56,18 @@ def no_gpu_here():
 
 
 def check_absent(folder):
-    """Neither a GPU nor a plug-in: one line, and nothing to be done."""
+    """Without a GPU and a plug-in: prints one line and no remedy."""
     if not no_gpu_here():
         return
     (folder / "empty").mkdir()
     for environment in [{}, {"TROUPE_PLUGINS": folder / "empty"}, {"TROUPE_PLUGINS": folder / "not_there"}]:
         found = says(folder, "GPU none: runs compute on processors", **environment)
         if notes(found) or found["gpu"]["seen"] or found["gpu"]["plugins"]["cuda"]["path"]:
-            raise wrong(f"a machine without a GPU is complained of: {found}")
+            raise wrong(f"doctor reports a fault on a machine without a GPU: {found}")
 
 
 def check_no_plugin(folder):
-    """A driver is there, and this build has nothing for it."""
+    """The machine has a driver, but the build has no CUDA plug-in."""
     found = says(folder, "this build has no CUDA plug-in: runs compute on processors", "fix: build troupe where nvcc",
                  "the driver sees Planted GPU 0, Planted GPU 1", LD_LIBRARY_PATH=BUILD / "drivers")
     if len(notes(found)) != 1 or found["gpu"]["driver_version"] != "12.4":
@@ -75,7 +75,7 @@ def check_no_plugin(folder):
 
 
 def check_named_folder(folder):
-    """Where a folder is named nothing is taken from elsewhere: plug-ins of one folder go together."""
+    """With TROUPE_PLUGINS all plug-ins come from that folder, because plug-ins of one build belong together."""
     doctor(folder)
     beside = folder / "bin" / "libtroupe_cuda.so"
     beside.write_bytes(b"no library at all" * 1000)
@@ -96,14 +96,14 @@ def check_damaged(folder):
 
 
 def check_other_build(folder):
-    """A library that says it is of another build, and one that does not say."""
+    """Refuses a plug-in that names another build, and one that names none."""
     for name, expected in [("other_build", "is of another build of troupe (0.0.0 of long ago, this is"),
                            ("other_headers", "headers of another, this is"),
                            ("no_build", "is of another build of troupe (it does not say which, this is")]:
         plugins = BUILD / "planted_plugins" / name
         found = says(folder, expected, "fix: take the program and its plug-ins from one build", TROUPE_PLUGINS=plugins)
         if found["gpu"]["plugins"]["cuda"]["opened"] or found["gpu"]["seen"]:
-            raise wrong(f"a plug-in of another build is asked: {found['gpu']}")
+            raise wrong(f"a plug-in of another build is used: {found['gpu']}")
 
 
 def emulated(**environment):
@@ -111,7 +111,7 @@ def emulated(**environment):
 
 
 def check_device(folder):
-    """Devices are told, with what computes on them; what is slower or lacking is a note with its remedy."""
+    """Shows devices and the libraries that compute on them. Slower or missing parts are notes with a remedy."""
     found = says(folder, "device 0", "compute capability 9.0, 4 multiprocessors, 2.15 GB; runs code for 9.0", "device 1",
                  "2 devices can compute: --backend cuda", "attention by troupe",
                  "no cuDNN plug-in: attention is troupe's own, which is slower", **emulated(DEVICES=2))
@@ -122,17 +122,17 @@ def check_device(folder):
         raise wrong(f"{gpu}")
     nccl = gpu["plugins"]["nccl"]
     if nccl["path"] and not (nccl["opened"] and nccl["library"].startswith("NCCL ")):
-        raise wrong(f"NCCL's plug-in is there and not open: {nccl}")
+        raise wrong(f"NCCL's plug-in exists but is not open: {nccl}")
     if not nccl["path"] and not any("no NCCL plug-in" in x["text"] and "--collectives local" in x["text"]
                                     for x in notes(found)):
-        raise wrong(f"nothing is said of NCCL: {notes(found)}")
+        raise wrong(f"no note about NCCL: {notes(found)}")
     one = says(folder, "1 device can compute", **emulated(DEVICES=1))
     if any("NCCL" in x["text"] for x in notes(one)):
-        raise wrong(f"one device needs no NCCL: {notes(one)}")
+        raise wrong(f"a note about NCCL with one device: {notes(one)}")
 
 
 def check_obstacles(folder):
-    """What keeps a plug-in from computing: no driver, one that is too old, devices that are."""
+    """Explains why a plug-in cannot compute: no driver, an old driver, an old device."""
     for environment, *expected in [
             (emulated(DRIVER=0), "no NVIDIA driver is installed", "fix: apt-get install nvidia-driver"),
             (emulated(DRIVER=11080), "serves CUDA up to 11.8, and this build needs CUDA 13.0", "fix: a newer driver"),
@@ -140,19 +140,19 @@ def check_obstacles(folder):
             (emulated(ARCHITECTURE=75), "the only device is of compute capability 7.5, and troupe computes on 8.0 (A100) and later", "another device")]:
         found = says(folder, *expected, **environment)
         if any("can compute" in x["text"] for x in notes(found)):
-            raise wrong(f"{environment} can compute: {notes(found)}")
+            raise wrong(f"{environment}: reported as able to compute: {notes(found)}")
     found = says(folder, "1 device can compute", "device 1 is of compute capability 7.5", "runs leave it out",
                  **emulated(DEVICES=2, ARCHITECTURE="90,75"))
     if [bool(x["obstacle"]) for x in found["gpu"]["seen"]] != [False, True]:
-        raise wrong(f"which device can compute: {found['gpu']}")
+        raise wrong(f"wrong devices can compute: {found['gpu']}")
     found = says(folder, "TROUPE_ATTENTION asks for cuDNN's attention, which cannot run", "fix: unset TROUPE_ATTENTION",
                  TROUPE_ATTENTION="cudnn", **emulated())
     if found["gpu"]["attention"]:
-        raise wrong(f"an attention that is not there: {found['gpu']}")
+        raise wrong(f"a missing attention library is shown: {found['gpu']}")
 
 
 def check_attention(folder):
-    """A library of attention that opens and cannot make anything ready: why, and how to fix it."""
+    """An attention library opens but cannot prepare kernels: doctor says why and how to fix it."""
     plugins = folder / "plugins"
     plugins.mkdir()
     (plugins / "libtroupe_cuda.so").symlink_to(BUILD / "emulated/libtroupe_cuda.so")
@@ -164,17 +164,17 @@ def check_attention(folder):
                  "fix: cuDNN compiles its kernels with NVRTC", "LD_LIBRARY_PATH", **there)
     if [x.split(";")[0] for x in found["gpu"]["attention_missing"].splitlines()] != [
             "nothing is ready for tests", "the faster one is not ready, either"]:
-        raise wrong(f"what is missing: {found['gpu']}")
+        raise wrong(f"wrong reasons for missing attention: {found['gpu']}")
     scalar = says(folder, "attention by troupe", **there, TROUPE_ATTENTION="scalar")
     if "tensor cores" in scalar["gpu"]["attention"]:
-        raise wrong(f"scalar kernels are asked for: {scalar['gpu']}")
+        raise wrong(f"tensor cores are shown in place of scalar kernels: {scalar['gpu']}")
     own = says(folder, "attention by troupe on tensor cores", **there, TROUPE_ATTENTION="own")
     if own["gpu"]["attention_missing"]:
-        raise wrong(f"a library that nobody asks for is tried: {own['gpu']}")
+        raise wrong(f"a library is tried without being selected: {own['gpu']}")
     both = says(folder, "attention by a library for tests, else by troupe on tensor cores", **there,
                 TROUPE_ATTENTION="cudnn,own")
     if not both["gpu"]["attention_missing"]:
-        raise wrong(f"a library that is asked for is not tried: {both['gpu']}")
+        raise wrong(f"the selected library is not tried: {both['gpu']}")
     says(folder, "attention by troupe on tensor cores", **emulated(), TROUPE_ATTENTION="cudnn,own")
 
 

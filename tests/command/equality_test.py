@@ -1,14 +1,14 @@
-"""One process and many: the same state after every step, and the same checkpoints, to the bit.
+"""Compares runs in one and in several processes: same state after each step, same checkpoints, bit for bit.
 
-    equality_test.py PROGRAM                  every arrangement, in 2, 4 and 8 processes, by shared memory
-                                              and by TCP, each with and without delays: a table, in minutes
+    equality_test.py PROGRAM                  compares all arrangements in 2, 4 and 8 processes, over shared memory
+                                              and TCP, with and without delays; prints a table, takes minutes
     equality_test.py PROGRAM --only WORD [COLUMN]
-                                              of those, whose first column has this word, and of its
-                                              columns those with that, as "8 processes, TCP"
-    equality_test.py PROGRAM NAME...          the named checks, a selection: run by ctest
+                                              only arrangements whose name contains WORD, and columns that
+                                              contain COLUMN, such as "8 processes, TCP"
+    equality_test.py PROGRAM NAME...          runs the named checks, a selection; run by ctest
 
-A cell of the table is the number of runs that were compared step by step, and whose checkpoints
-`troupe checkpoint diff` found equal to those of the run in one process.
+A cell of the table is the number of runs that equal the run in one process. Each step is compared, and each checkpoint
+with `troupe checkpoint diff`.
 """
 
 import atexit
@@ -22,7 +22,7 @@ import process_runs
 from cli_test import works, wrong
 from process_runs import JOBS, job, require_same
 
-# Eight workers each, so that eight processes have one.
+# Eight workers each, so that eight processes have one worker each.
 SIZES = ["--world-size", 8, "--num-layers", 8, "--micro-batch-size", 1, "--global-batch-size", 16,
          "--train-iters", 4, "--save-interval", 2]
 STEPS = ("iter_0000002", "iter_0000004")
@@ -43,12 +43,12 @@ ARRANGEMENTS = {
         ["--pipeline-model-parallel-size", 4, "--pipeline-credits", 1, "--eval-interval", 2, "--eval-iters", 8],
 }
 DELAYS = ["--plant-delays", "7,300,300"]
-# Which transports UCX may use; without those that share memory, collectives go by messages, too.
+# Transports that UCX may use. Without shared memory, collectives also use messages.
 WIRES = {"shared memory": {}, "TCP": {"UCX_TLS": "tcp"}}
 
 
 def environments(one):
-    """What each of the run's nodes that stand has of UCX_TLS, as the system tells, by its name."""
+    """UCX_TLS of each live node of the run, by name, read from /proc."""
     out = {}
     for at in one.processes():
         try:
@@ -60,7 +60,7 @@ def environments(one):
 
 
 def require_wire(one, processes, wire):
-    """Each of its nodes was told the wire: none that was not seen counts as told."""
+    """Checks that all nodes of the run were started with this transport."""
     wanted = WIRES[wire].get("UCX_TLS")
     seen = {}
 
@@ -68,14 +68,14 @@ def require_wire(one, processes, wire):
         seen.update(environments(one))
         return len(seen) == processes
 
-    one.until("its processes listen", lambda: one.look() or one.steps())
-    one.until(f"its {processes} nodes are seen", all_seen)
+    one.until("the processes listen", lambda: one.look() or one.steps())
+    one.until(f"{processes} nodes are visible", all_seen)
     if set(seen.values()) != {wanted}:
-        raise one.fails(f"its nodes were to have UCX_TLS {wanted}, and have {seen}")
+        raise one.fails(f"the nodes have UCX_TLS {seen}, expected {wanted}")
 
 
 class compared:
-    """An arrangement in one process, with which others are compared."""
+    """An arrangement in one process, the reference for runs in several."""
 
     def __init__(self, folder, name):
         self.folder, self.words = folder, [*SIZES, *ARRANGEMENTS[name]]
@@ -98,17 +98,17 @@ class compared:
 
 
 def check_shared_memory(folder):
-    """Eight processes, each a replica of its own."""
+    """Eight processes with one replica each."""
     compared(folder, "data parallel 8").with_many(8, "shared memory", DELAYS)
 
 
 def check_tcp(folder):
-    """Nothing but TCP between them, for hand-offs and sums."""
+    """All tensors between processes go over TCP, in hand-offs and in all-reduces."""
     compared(folder, "bf16, tensor 2, pipeline 2, data 2").with_many(4, "TCP", [])
 
 
 def check_behaviour(folder):
-    """Decided while it runs, by what arrives: otherwise each time, to the same bits."""
+    """A schedule that decides at run time by the arrival of tensors: the order varies, the bits do not."""
     compared(folder, "Lua behaviour (reactive.lua), pipeline 4, data 2").with_many(2, "shared memory", DELAYS)
 
 
@@ -117,7 +117,7 @@ def check_one_credit(folder):
 
 
 def table(word="", of_columns=""):
-    process_runs.PATIENCE = 600  # hundreds of small sums in eight processes on a machine with two cores
+    process_runs.PATIENCE = 600  # many small collectives in eight processes take long on two cores
     columns = [(n, wire) for wire in WIRES for n in (2, 4, 8) if of_columns in f"{n} processes, {wire}"]
     print("| arrangement | " + " | ".join(f"{n} processes, {wire}" for n, wire in columns) + " | seconds |")
     print("|---" * (len(columns) + 2) + "|")

@@ -1,5 +1,5 @@
-"""Files that say of sizes what cannot be, with every hash right, and limits of the system: refused at once, in
-little memory, with a message that says what is wrong. Run by ctest.
+"""Refuses forged files and reports limits of the system. The files have impossible sizes and correct hashes. Each
+refusal must be quick, use little memory and name the fault. Run by ctest.
 
     forged_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -21,14 +21,14 @@ LLAMA = ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--s
          "--untie-embeddings-and-output-weights", "--ffn-hidden-size", 48, "--hidden-dropout", 0,
          "--attention-dropout", 0]
 LATEST = "iter_0000006"
-# Refusals take a tenth of a second and 30 MB, those of a run that has begun 200 MB. What is looked for took minutes
-# and gigabytes, and the machine may have much else to do.
+# Limits of a refusal. It usually takes 0.1 s and 30 MB, or 200 MB once a run has started. The bugs that this test
+# detects took minutes and gigabytes; the limits leave room for a busy machine.
 SECONDS, MEGABYTES = 60, 450
 GIANTS = [1000000000, 2147483647]
-# Refused as soon as they are read, whichever field tells them: all of them are tried on the reader in
-# tests/runtime/checkpoint/hub_test.cpp, here each field with another.
+# Values that no size may have. Each field is tried with a few; tests/runtime/checkpoint/hub_test.cpp tries all values
+# on the reader.
 NO_SIZES = [-1, 0, 1.5, 1e9, "2", True, [], 2147483648, 2**63, 2**64]
-# Memory is counted beneath a small process: a child begins with what its parent holds.
+# Measures memory under a small parent process, because a child starts with the peak memory of its parent.
 MEASURE = """
 import os, sys
 pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
@@ -39,7 +39,7 @@ with open(sys.argv[1], "w") as out:
 
 
 def measured(folder, *words):
-    """Exit code and what was said, of a command that must be quick and small."""
+    """Runs a command that must be quick and small. Returns its exit code and output."""
     seen = folder / "measured"
     command = [sys.executable, "-I", "-S", "-c", MEASURE, seen, cli_test.PROGRAM, *words]
     said = f"troupe {' '.join(map(str, words))}"
@@ -71,7 +71,7 @@ def hub_folder(folder, name, *more):
 
 
 def check_hub(folder):
-    """Whatever size a config.json tells, both commands that read it refuse it alike."""
+    """Both commands that read a config.json refuse any impossible size in it."""
     sizes = {"llama": ["num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
                        "intermediate_size", "vocab_size", "max_position_embeddings"],
              "gpt2": ["n_layer", "n_embd", "n_head", "n_inner", "n_positions", "vocab_size"]}
@@ -81,10 +81,10 @@ def check_hub(folder):
         config = hub / "config.json"
         good = json.loads(config.read_text())
         if not set(sizes[kind]) <= good.keys() | {"head_dim"}:
-            raise wrong(f"a {kind} has other sizes than those: {good}")
+            raise wrong(f"a {kind} config lacks expected sizes: {good}")
         ways = [["checkpoint", "import", "--hf", hub, "--save", folder / "imported"], [*begin, "--load-hf", hub]]
         for number, size in enumerate(sizes[kind]):
-            # No tensor has rows of rotary positions: how many a model saw may be any number.
+            # No tensor depends on the number of rotary positions, so any number is allowed.
             giants = [] if size == "max_position_embeddings" else GIANTS
             tried = [(value, words) for value in giants for words in ways]
             tried += [(NO_SIZES[(number + first) % len(NO_SIZES)], ways[(number + first) % 2]) for first in (0, 5)]
@@ -96,7 +96,7 @@ def check_hub(folder):
 
 
 def sealed(manifest):
-    """Its text with the hash of itself, as docs/formats/checkpoint.md says."""
+    """The text of a manifest with its own hash, see docs/formats/checkpoint.md."""
     others = {key: value for key, value in manifest.items() if key != "manifest_sha256"}
     begin, end = json.dumps(others)[:-1] + ', "manifest_sha256": "', '"\n}\n'
     return begin + hashlib.sha256((begin + "0" * 64 + end).encode()).hexdigest() + end
@@ -115,7 +115,7 @@ def commands(folder, run_folder, whole):
 
 
 def check_manifest(folder):
-    """A manifest with a right hash is not believed in what it says of its model: every command refuses it."""
+    """Every command refuses a manifest with a correct hash and a false description of the model."""
     whole = trained(folder, "whole")
     forged = folder / "forged"
     shutil.copytree(whole, forged)
@@ -127,22 +127,22 @@ def check_manifest(folder):
     forge()
     for name, words in commands(folder, forged, whole).items():
         if (found := measured(folder, *words))[0] != 0:
-            raise wrong(f"{name}, of a manifest that was sealed anew: {found}")
+            raise wrong(f"{name} fails on a valid manifest with a new hash: {found}")
     cases = [{"layers": x} for x in [-1, 0, 1, 3, 10**9, 2**31 - 1, 2**31, 2**63]]
     cases += [{"heads": 2**30, "groups": 2**30}, {"tied_embeddings": False}, {"linear_bias": False},
               {"qk_norm": True}, {"normalization": "rms"}, {"position": "none"}, {"padded_vocabulary": -1},
               {"padded_vocabulary": 2**31}, {"sequence": 2**31 - 1}, {"sequence": -1}]
     cases += [{size: x} for size in ["hidden", "heads", "groups", "head_size", "ffn", "positions", "vocabulary"]
               for x in [-1, 7, 10**9, 2**31, 1.5]]
-    # By each way to a manifest, of the commands that go it in turn: what lists it, what loads the model, and export.
+    # For each case takes one command per code path in turn: listing, loading the model, exporting.
     ways = [["show", "verify", "diff"], ["generate", "one", "eval"], ["export"]]
     for number, case in enumerate(cases):
         forge(model=good["model"] | case)
         all_of_them = commands(folder, forged, whole)
         asked = [way[number % len(way)] for way in ways]
-        for name in asked + ["train"] * (number % 4 == 0):  # a run takes a second until it reads its checkpoint
+        for name in asked + ["train"] * (number % 4 == 0):  # slow: a run reads its checkpoint only after a second
             refused(folder, case, "", *all_of_them[name])
-    # All of them beside each other in the folder of one run.
+    # Lists all forged checkpoints and a valid one in one folder.
     listed = folder / "listed"
     for number, case in enumerate(cases, 1):
         there = listed / f"iter_{number:07}"
@@ -153,19 +153,20 @@ def check_manifest(folder):
     (listed / "iter_0000999" / "manifest.json").write_text(sealed(good | {"iteration": 999}))
     found = json.loads(works("checkpoint", "ls", listed, "--json"))
     if [x["sound"] for x in found] != [x["iteration"] == 999 for x in found] or len(found) != len(cases) + 1:
-        raise wrong(f"of {cases} and one that is sound are listed {found}")
+        raise wrong(f"wrong list of {cases} and a valid checkpoint: {found}")
     long = "x" * 50_000_000
     for number, case in enumerate([
             {"identity": good["identity"] | {"more": long}}, {"layout": {"more": [1] * 9_000_000}},
             {"identity": {str(i): i for i in range(2_000_000)}}, {"products": {long[:5_000_000]: "00"}}, {long: 1}]):
         forge(**case)
         all_of_them = list(commands(folder, forged, whole).values())
-        for words in [all_of_them[(2 * number + x) % len(all_of_them)] for x in range(2)]:  # each of the eight comes
+        for words in [all_of_them[(2 * number + x) % len(all_of_them)] for x in range(2)]:  # covers all eight commands
             refused(folder, f"a long {list(case)[0][:10]}", "manifest.json' has more than 4194304 bytes", *words)
 
 
 def check_tokenizer_copy(folder):
-    """A damaged copy of the tokenizer is written again by the run that goes on, where its checkpoints know it."""
+    """A resumed run restores a damaged copy of the tokenizer if the hashes in its checkpoints prove that it is the
+    same one."""
     tok = cli_test.tokenizer(folder)
     gpt2 = ["GPT2BPETokenizer", "--vocab-file", tok / "vocab.json", "--merge-file", tok / "merges.txt"]
     hub = ["HuggingFaceTokenizer", "--tokenizer-model", folder / "hub"]
@@ -189,7 +190,7 @@ def check_tokenizer_copy(folder):
         works("generate", "--load", save, "--prompt", "The actor", "--tokens", 2)
         if flags is gpt2:
             works("checkpoint", "export", save, "--hf", folder / "hub")
-        # Without a checkpoint nobody knows whose copy it is.
+        # Without a checkpoint the owner of the copy is unknown.
         for left in save.glob("iter_*"):
             shutil.rmtree(left)
         (save / "latest_checkpointed_iteration.txt").unlink()
@@ -198,7 +199,7 @@ def check_tokenizer_copy(folder):
 
 
 def check_limits(folder):
-    """Where the system refuses, the message names what refused, and the way out."""
+    """An error of the system names the refusing limit and a remedy."""
     words = list(map(str, [cli_test.PROGRAM, "train", "gpt", *SMALL, *MOCK]))
 
     def told(more, before, *says):
@@ -212,11 +213,11 @@ def check_limits(folder):
          "out of memory", "of the 1.07 GB of address space", "(ulimit -v)")
     done = subprocess.run(words, capture_output=True, timeout=240,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-    if done.returncode != 0:  # its own forecast takes no address space that the run would have
+    if done.returncode != 0:  # the run's forecast must not reserve address space that the run needs
         raise wrong(f"a small run needs {limit} bytes of address space\n{done.stderr.decode()}")
 
     def without_override():
-        """Root, too, then may only what permissions allow."""
+        """Drops root's capabilities to override permissions."""
         pr_capbset_drop, dac_override, dac_read_search = 24, 1, 2
         for capability in [dac_override, dac_read_search]:
             ctypes.CDLL(None).prctl(pr_capbset_drop, capability)
@@ -235,7 +236,7 @@ def check_limits(folder):
 
 
 def check_faults(folder):
-    """Of several faults each is injected."""
+    """Injects each of several faults."""
     words = ["train", "gpt", *SMALL, *MOCK]
     for faults in [["--plant-fault", "stage:0.0@2", "--plant-fault", "stage:0.0@4"],
                    ["--plant-fault", "stage:0.0.0@4", "stage:0.0@2"]]:

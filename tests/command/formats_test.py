@@ -1,5 +1,5 @@
-"""The dumps in docs/formats are those of files that the program writes: the commands on the pages
-are run, and every line of a dump is compared. Run by ctest.
+"""Compares the dumps in docs/formats with files that the program writes: runs the commands on the pages and checks
+each line of each dump. Run by ctest.
 
     formats_test.py PROGRAM SOURCES
 """
@@ -16,7 +16,7 @@ DUMP = re.compile(r"^    ([0-9a-f]{8}): ((?:[0-9a-f]{2} )+)", re.MULTILINE)
 
 
 def sections(page):
-    """The example of a page, cut at each `xxd ...`: what stands before the first, then (file, text)."""
+    """Splits the example of a page at each `xxd ...`. Returns the text before the first one and all (file, dump)."""
     example = page.split("## Example\n")[1].split("\n## ")[0]
     parts = re.split(r"`xxd -g1 (?:-s \d+ )?([^`]+)`", example)
     return parts[0], list(zip(parts[1::2], parts[2::2]))
@@ -36,7 +36,7 @@ def complaints(program, docs, folder):
         for pattern, text in dumps:
             files = list(folder.glob(pattern))
             if len(files) != 1:
-                yield f"{name}: {pattern} stands for {len(files)} files"
+                yield f"{name}: {pattern} matches {len(files)} files"
                 continue
             data = files[0].read_bytes()
             for at, digits in DUMP.findall(text):
@@ -51,7 +51,7 @@ def complaints(program, docs, folder):
 def main(program, sources):
     with tempfile.TemporaryDirectory() as folder:
         wrong = list(complaints(program, sources / "docs/formats", pathlib.Path(folder)))
-    print("\n".join(wrong) or "every dump is that of a file")
+    print("\n".join(wrong) or "all dumps match their files")
     return len(wrong) != 0
 
 

@@ -1,5 +1,6 @@
-"""`troupe train --backend cuda` as a user has it, on the emulated device. Run by ctest:
-gpu_test.py PROGRAM PLUGINS CHECK"""
+"""`troupe train --backend cuda` on the emulated device. Run by ctest:
+
+    gpu_test.py PROGRAM PLUGINS CHECK"""
 
 import hashlib
 import json
@@ -49,14 +50,14 @@ def says(answer, code, *parts):
 
 
 def check_same_bits(folder):
-    """Two runs, and one that is stopped and resumed, have the same digests; choices are kept."""
+    """A second run, and one that is stopped and resumed, have the same digests. Algorithm choices are kept."""
     says(train(folder, "--log-file", "a.jsonl", "--save", "a"), 0)
     expect((folder / "cache/troupe/products.json").exists(), "choices are kept in the cache")
     expect((folder / "a/products.json").exists(), "choices are kept beside the checkpoints")
     says(train(folder, "--log-file", "b.jsonl"), 0)
     says(train(folder, "--log-file", "c.jsonl", "--save", "c", "--exit-interval", "2"), 0)
     for kept in folder.glob("cache/troupe/*"):
-        kept.unlink()  # what is beside the checkpoints holds
+        kept.unlink()  # the file beside the checkpoints is enough
     says(train(folder, "--log-file", "c.jsonl", "--save", "c", "--load", "c"), 0, "resuming from iteration 2")
     all_of = digests(folder / "a.jsonl")
     expect(len(all_of) == 4, "four steps are logged")
@@ -65,14 +66,14 @@ def check_same_bits(folder):
 
 
 def check_lost_choices(folder):
-    """What a checkpoint names holds, whatever the file beside it says; what a run used stands there after it."""
+    """The algorithms in a checkpoint's manifest take precedence over products.json, which each run updates."""
     says(train(folder, "--log-file", "whole.jsonl"), 0)
     says(train(folder, "--save", "a", "--exit-interval", "2", "--log-file", "a.jsonl"), 0)
     file = folder / "a/products.json"
     kept = json.loads(file.read_text())
     first = kept["choices"][0]
     manifest = json.loads((folder / "a/iter_0000002/manifest.json").read_text())
-    expect(manifest["products"] == {x["product"]: x["algorithm"] for x in kept["choices"]}, "the manifest names them")
+    expect(manifest["products"] == {x["product"]: x["algorithm"] for x in kept["choices"]}, "the manifest has the choices")
     page = run(["checkpoint", "show", "a"], folder)
     says(page, 0, f"products    {len(kept['choices'])} with")
     for text, said in [(None, "resuming"), (json.dumps({**kept, "choices": [{**first, "algorithm": "0" * 127 + "7"}]}),
@@ -86,7 +87,7 @@ def check_lost_choices(folder):
         expect("not known" not in done.stdout + done.stderr, "the checkpoint suffices", done)
         expect(digests(folder / "went_on.jsonl") == digests(folder / "whole.jsonl"), "the same bits")
         stand = {x["product"]: x["algorithm"] for x in json.loads(beside.read_text())["choices"]}
-        expect(stand[first["product"]] == first["algorithm"], "what was used stands there again")
+        expect(stand[first["product"]] == first["algorithm"], "the file has the used algorithm again")
         shutil.rmtree(folder / "went_on")
     name_no_products(folder / "a/iter_0000002/manifest.json")
     says(run(["checkpoint", "verify", "a"], folder), 0)
@@ -100,12 +101,12 @@ def check_lost_choices(folder):
     says(train(folder, "--save", "b", "--load", "a", "--finetune"), 0)
     used = {x["product"]: x["algorithm"] for x in json.loads((folder / "b/products.json").read_text())["choices"]}
     again = {x["product"]: x["algorithm"] for x in json.loads((folder / "a/products.json").read_text())["choices"]}
-    expect(used[first["product"]] == again[first["product"]], "what was used replaces what was there")
+    expect(used[first["product"]] == again[first["product"]], "the used algorithm replaces the previous one")
 
 
 def check_refused_choices(folder):
-    """An earlier choice that the library does not take is measured again, told once, and replaced; where the run that is
-    gone on from has it, the bits are not promised, or with --strict-identity the run ends."""
+    """If the library refuses an earlier choice, the run measures again, warns once and replaces it. If the resumed
+    checkpoint has it, the same bits are not promised; with --strict-identity the run ends."""
     says(train(folder, "--save", "a", "--exit-interval", "2"), 0, "measured in")
     file = folder / "cache/troupe/products.json"
     kept = json.loads(file.read_text())
@@ -114,14 +115,14 @@ def check_refused_choices(folder):
     file.write_text(json.dumps({**kept, "choices": [{**first, "algorithm": unknown}, *others]}))
     answer = train(folder, iterations=2)
     says(answer, 0, f"'{product}' cannot be taken: cuBLASLt says", "the bits of runs that took it")
-    expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "it is told once", answer)
+    expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "it is reported once", answer)
     now = {x["product"]: x["algorithm"] for x in json.loads(file.read_text())["choices"]}
-    expect(now[product] != unknown and len(now) == len(kept["choices"]), "it is replaced where it stood")
-    expect("cannot be taken" not in str(train(folder, iterations=2)), "the next run takes the new one")
+    expect(now[product] != unknown and len(now) == len(kept["choices"]), "its entry is replaced")
+    expect("cannot be taken" not in str(train(folder, iterations=2)), "the next run uses the new choice")
     file.write_text(json.dumps({**kept, "choices": [{**x, "algorithm": unknown} for x in kept["choices"]]}))
     answer = train(folder, iterations=2)
     says(answer, 0, " other ones; others were chosen in their place")
-    expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "all are told in one line", answer)
+    expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "one line reports all choices", answer)
     change_products(folder / "a/iter_0000002/manifest.json", lambda x: {**x, product: unknown})
     words = ["--save", "a", "--load", "a"]
     says(train(folder, *words, "--strict-identity"), 3, "cannot be taken", "--strict-identity")
@@ -129,11 +130,12 @@ def check_refused_choices(folder):
 
 
 def check_older_gradients(folder):
-    """Checkpoints of builds that had a kernel for the slope of GELU are told; what goes on from them is ours."""
+    """Reports checkpoints of builds with a separate kernel for the gradient of GELU; a resumed run uses today's
+    products."""
     says(train(folder, "--bf16", "--save", "c", "--exit-interval", "2"), 0)
 
     def forget(products):
-        expect(any(" gelu_gradient " in x for x in products), "it is in the product of ours")
+        expect(any(" gelu_gradient " in x for x in products), "today's products include the gradient of GELU")
         return {k: v for k, v in products.items() if " gelu_gradient " not in k}
 
     change_products(folder / "c/iter_0000002/manifest.json", forget)
@@ -142,11 +144,11 @@ def check_older_gradients(folder):
     says(train(folder, *words), 0, "in a kernel of its own", "not promised")
     answer = train(folder, *words, iterations=6)
     says(answer, 0, "resuming from iteration 4")
-    expect("in a kernel of its own" not in answer.stderr + answer.stdout, "nothing is amiss any more", answer)
+    expect("in a kernel of its own" not in answer.stderr + answer.stdout, "the next resume has no warning", answer)
 
 
 def name_no_products(manifest):
-    """As an older build wrote it: docs/formats/checkpoint.md."""
+    """Removes the products, like an older build: docs/formats/checkpoint.md."""
     change_products(manifest, lambda _: None)
 
 
@@ -162,19 +164,19 @@ def change_products(manifest, change):
 
 
 def check_choices(folder):
-    """The library's first guess needs no file; a file beside the caller keeps them; a damaged one is refused by name."""
+    """`none` uses the library's first guess and no file. A named file keeps the choices; a damaged one is refused."""
     says(train(folder, "--product-choices", "none", iterations=1), 0)
-    expect(not (folder / "cache").exists(), "nothing is kept where nothing is measured")
+    expect(not (folder / "cache").exists(), "without measurement no file is written")
     answer = train(folder, "--product-choices", "mine.json", iterations=1)
     says(answer, 0)
-    expect("cannot create" not in answer.stdout + answer.stderr, "the folder is there", answer)
+    expect("cannot create" not in answer.stdout + answer.stderr, "the folder exists", answer)
     expect(json.loads((folder / "mine.json").read_text())["choices"], "choices are kept")
     (folder / "broken.json").write_text("{")
     says(train(folder, "--product-choices", "broken.json", iterations=1), 2, "broken.json")
 
 
 def check_refusals(folder):
-    """What cannot run on a device is said before anything is done."""
+    """Refuses impossible settings of a device before any work."""
     says(train(folder, settings={"TROUPE_EMULATED_DRIVER": 0}), 2, "no NVIDIA driver", "'cpu'")
     says(train(folder, settings={"TROUPE_EMULATED_DRIVER": 11080}), 2, "up to 11.8", "newer driver")
     says(train(folder, "--devices", "3"), 2, "there is no device 3")
@@ -195,8 +197,8 @@ def check_refusals(folder):
 
 
 def check_memory(folder):
-    """A device that is too small is said before anything is done, and one that turns out to be: how much is needed,
-    how much there is, what to change. The memory of the host is another matter."""
+    """Refuses a device with too little memory before the run, or ends when memory runs out. The error has the needed
+    and the available memory, and a remedy. The host's memory does not count."""
     large = ["--hidden-size", "1024", "--num-attention-heads", "16"]
     small = {"TROUPE_EMULATED_MEMORY": 64 << 20}
     answer = train(folder, *large, "--save", "run", settings=small)
@@ -205,14 +207,14 @@ def check_memory(folder):
     expect(not (folder / "run").exists(), "a refused run leaves no folder behind", answer)
     says(train(folder, *large, "--dry-run", settings=small), 0, "warning     1 worker on device 0")
     says(train(folder, "--dry-run", "--devices", "3"), 0, "is not known: there is no device 3")
-    two = ["--pipeline-model-parallel-size", "2"]  # of 36 MB each
+    two = ["--pipeline-model-parallel-size", "2"]  # 36 MB each
     says(train(folder, *two, settings={"TROUPE_EMULATED_MEMORY": 60_000_000}), 2, "2 workers on device 0",
          "together need")
     says(train(folder, *two, settings={"TROUPE_EMULATED_MEMORY": 60_000_000, "TROUPE_EMULATED_DEVICES": 2}), 0)
     huge = ["--seq-length", "100000000", "--position-embedding-type", "rope", "--dry-run"]
     on_device = train(folder, *huge, settings={"TROUPE_EMULATED_MEMORY": 1 << 42})
     says(on_device, 0, "TB: parameters")
-    expect("warning" not in on_device.stdout, "the device has so much, whatever the host has", on_device)
+    expect("warning" not in on_device.stdout, "the device has enough memory, whatever the host has", on_device)
     says(train(folder, *huge, "--backend", "cpu"), 0, "TB, and this machine has")
     answer = train(folder, settings={"TROUPE_EMULATED_FAULT": "cudaMalloc@10=2"})
     expect(answer.returncode in (2, 3), "the run ends", answer)
@@ -220,22 +222,23 @@ def check_memory(folder):
 
 
 def check_missing_attention(folder):
-    """What a library of attention should compute and cannot is told once, and troupe's own; or it is an error."""
+    """If the attention library cannot compute a case, troupe's kernels do, with one warning. TROUPE_ATTENTION=cudnn
+    makes it an error."""
     there = with_library(folder)
     words = ["--bf16", "--hidden-size", "160", "--attention-dropout", "0", "--log-file"]  # heads of 80
     reason = "heads of 80 are not for tests"
     answer = train(folder, *words, "a.jsonl", settings=there)
     says(answer, 0, reason, "attention is troupe's own", "troupe doctor")
-    expect((answer.stdout + answer.stderr).count(reason) == 1, "it is told once", answer)
+    expect((answer.stdout + answer.stderr).count(reason) == 1, "it is reported once", answer)
     says(train(folder, *words, "b.jsonl"), 0)
-    expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "it is troupe's attention")
+    expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "troupe's own attention computes")
     answer = train(folder, *words, "c.jsonl", settings={**there, "TROUPE_ATTENTION": "cudnn"})
     expect(answer.returncode in (2, 3), "the run ends", answer)
     says(answer, answer.returncode, reason, "TROUPE_ATTENTION asks for cuDNN's attention, and not all of it is there")
 
 
 def with_library(folder):
-    """A folder of plug-ins whose cuDNN is the library for tests."""
+    """Settings with a folder of plug-ins in which the test library replaces cuDNN."""
     plugins = folder / "plugins"
     plugins.mkdir()
     (plugins / "libtroupe_cuda.so").symlink_to(pathlib.Path(PLUGINS) / "libtroupe_cuda.so")
@@ -245,13 +248,13 @@ def with_library(folder):
 
 
 def check_preferred_attention(folder):
-    """TROUPE_ATTENTION=cudnn,own: the library where it serves, else tensor cores, else scalar kernels. Who computed
-    what is seen by its bits."""
+    """TROUPE_ATTENTION=cudnn,own uses the library if possible, else tensor cores, else scalar kernels. The bits show
+    which one computed."""
     there = with_library(folder)
     plain = ["--attention-dropout", "0"]
     settings = {"library": there, "own": {"TROUPE_ATTENTION": "own"}, "scalar": {"TROUPE_ATTENTION": "scalar"},
                 "preferred": {**there, "TROUPE_ATTENTION": "cudnn,own"}}
-    rest = {"library": ["own", "scalar"], "own": ["scalar"], "scalar": []}  # with other bits
+    rest = {"library": ["own", "scalar"], "own": ["scalar"], "scalar": []}  # alternatives with other bits
     for case, by, words in (("heads of 64", "library", ["--hidden-size", "128", *plain]),
                             ("dropout", "own", ["--hidden-size", "128", "--attention-dropout", "0.1"]),
                             ("packed", "own", ["--hidden-size", "128", *plain, "--reset-attention-mask"]),
@@ -264,33 +267,33 @@ def check_preferred_attention(folder):
             says(train(folder, "--bf16", *words, "--log-file", log, iterations=1, settings=settings[name]), 0)
             of[name] = digests(folder / log)
         expect(of["preferred"] == of[by], f"{case}: {by} computes; {of}")
-        expect(all(of[by] != of[x] for x in rest[by]), f"{case}: others have other bits; {of}")
+        expect(all(of[by] != of[x] for x in rest[by]), f"{case}: the alternatives have other bits; {of}")
     own = settings["preferred"] | {"TROUPE_PLUGINS": PLUGINS}
     says(train(folder, "--bf16", "--hidden-size", "128", *plain, "--log-file", "without.jsonl", iterations=1, settings=own), 0)
-    expect(digests(folder / "without.jsonl") == digests(folder / "heads of 64 own.jsonl"), "without the library it is own")
+    expect(digests(folder / "without.jsonl") == digests(folder / "heads of 64 own.jsonl"), "without the library, own kernels compute")
 
 
 def check_scalar_attention(folder):
-    """Attention of 16 bits by scalar kernels, where nobody asked for them, is told once, with why, and what to set."""
+    """Warns once when scalar kernels compute 16-bit attention without being selected, with the reason and a remedy."""
     there = with_library(folder)
     none = ["--attention-dropout", "0"]
     scalar, instead = "is computed by scalar kernels", "TROUPE_ATTENTION=cudnn,own"
     for kind, words, settings in (
             ("attention with dropout", ["--bf16", "--hidden-size", "128", "--attention-dropout", "0.1"], there),
             ("attention of packed sequences", ["--bf16", "--hidden-size", "128", *none, "--reset-attention-mask"], there),
-            ("attention", ["--bf16", *none], {})):  # and no library
+            ("attention", ["--bf16", *none], {})):  # without the library
         answer = train(folder, *words, iterations=3, settings=settings)
         says(answer, 0, f"{kind} {scalar}", "cuDNN is not there" if settings == {} else "cuDNN's is not asked for it", instead)
-        expect((answer.stdout + answer.stderr).count(scalar) == 1, "it is told once", answer)
+        expect((answer.stdout + answer.stderr).count(scalar) == 1, "it is reported once", answer)
     for words, settings in ((["--bf16", "--hidden-size", "128", *none], there), (none, {}),
                             *((["--bf16", *none], {"TROUPE_ATTENTION": x}) for x in ("own", "scalar", "cudnn,own"))):
         answer = train(folder, *words, iterations=2, settings=settings)
         says(answer, 0)
-        expect(scalar not in answer.stdout + answer.stderr, f"nothing is told with {words}, {settings}", answer)
+        expect(scalar not in answer.stdout + answer.stderr, f"no warning with {words}, {settings}", answer)
 
 
 def check_rounding(folder):
-    """Gradients that may have other bits each time are asked of the library alone, and where they are asked for."""
+    """Only --allow-nondeterministic lets the library compute gradients with varying bits."""
     there = with_library(folder)
     words = ["--bf16", "--hidden-size", "128", "--attention-dropout", "0", "--log-file"]  # heads of 64
     flag = "--allow-nondeterministic"
@@ -299,8 +302,8 @@ def check_rounding(folder):
         says(train(folder, *words, f"{name}.jsonl", *more, iterations=2, settings=settings), 0)
     of = {x: digests(folder / f"{x}.jsonl") for x in ("exact", "rounded", "own", "own_rounded")}
     expect(of["exact"] != of["own"], "the library computes")
-    expect(of["exact"] != of["rounded"], "the library is asked for any bits")
-    expect(of["own"] == of["own_rounded"], "troupe's own attention has the same bits in any case")
+    expect(of["exact"] != of["rounded"], "the library may use varying bits")
+    expect(of["own"] == of["own_rounded"], "troupe's own attention always has the same bits")
     for more in (["--recovery", "on"], ["--verify-fraction", "0.5"], ["--strict-identity"]):
         says(train(folder, *words, "no.jsonl", flag, *more), 2, "gives other bits each time", flag, more[0])
     words[words.index("128")] = "96"  # heads of 48
@@ -309,13 +312,13 @@ def check_rounding(folder):
         answer = train(folder, *words, f"{name}.jsonl", *more, settings=there)
         says(answer, 0)
         said = answer.stdout + answer.stderr
-        expect(said.count(reason) == times, f"that the usual one computes is told {times} times", answer)
-        expect(said.count("cuDNN's usual one computes") == times, "and what it means", answer)
-    expect(digests(folder / "usual.jsonl") == digests(folder / "usual_instead.jsonl"), "it is the usual one")
+        expect(said.count(reason) == times, f"{times} warnings that the usual kernel computes", answer)
+        expect(said.count("cuDNN's usual one computes") == times, "the warning has its consequence", answer)
+    expect(digests(folder / "usual.jsonl") == digests(folder / "usual_instead.jsonl"), "the usual kernel computes")
 
 
 def check_saving(folder):
-    """A snapshot is read beside the next step, and what it has is what the step before left."""
+    """A snapshot is copied during the next step and contains the state of the previous step."""
     says(train(folder, "--bf16", "--log-file", "a.jsonl"), 0)
     says(train(folder, "--bf16", "--log-file", "b.jsonl", "--save", "b", "--save-interval", "1"), 0)
     expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "saving changes no bit")
@@ -325,12 +328,11 @@ def check_saving(folder):
         log = f"from{at}.jsonl"
         says(train(folder, "--bf16", "--log-file", log, "--load", "b"), 0, f"resuming from iteration {at}")
         expect(digests(folder / log) == {k: v for k, v in digests(folder / "a.jsonl").items() if k > at},
-               f"what was saved of iteration {at} goes on to the same bits")
+               f"the checkpoint of iteration {at} continues with the same bits")
 
 
 def check_occupied(folder):
-    """Nothing is made on a device that a run does not use: one that another process has for itself is in
-    nobody's way."""
+    """A run allocates nothing on devices that it does not use, so another process may occupy them exclusively."""
     for used, other in ((0, 1), (1, 0)):
         env = {"TROUPE_EMULATED_DEVICES": 2, "TROUPE_EMULATED_OCCUPIED": other}
         says(run(["doctor"], folder, **env), 0, "2 devices can compute")
@@ -341,27 +343,27 @@ def check_occupied(folder):
 
 
 def check_failing_device(folder):
-    """A device that fails ends the run with what failed, and the chain of who ended."""
+    """A failing device ends the run with the failed call and the chain of failed actors."""
     faults = ["cudaLaunchKernelEx@200=700", "cudaLaunchKernelEx@300=719"]
     faults += [f"cudaEventRecord@{n}=700" for n in (7, 16, 31)]
-    for fault in faults:  # what drops memory on its way out must not fail a second time
+    for fault in faults:  # freeing memory during shutdown must not fail again
         answer = train(folder, settings={"TROUPE_EMULATED_FAULT": fault})
         says(answer, 3, "cudaErrorLaunchFailure" if "719" in fault else "cudaErrorIllegalAddress", "stage:0.0")
 
 
 def check_memory_estimate(folder):
-    """What PyTorch would take stands beside the forecast of a device, as an estimate; not of a part of a model."""
+    """The forecast of a device includes an estimate for PyTorch, unless the model is split."""
     shape = [x for x in MODEL if x != "--mock-data"]
     words = ["memory", *shape, "--bf16", "--backend", "cuda"]
     says(run(words, folder), 0, "An estimate of what PyTorch takes", "eager", "compiled", "held against it on a CPU, not on a device")
     parts = run([*words, "--world-size", "2", "--pipeline-model-parallel-size", "2"], folder,
                 TROUPE_EMULATED_DEVICES=2)
     says(parts, 0, "Troupe's forecast")
-    expect("PyTorch" not in parts.stdout, "nothing is estimated for half a model", parts)
+    expect("PyTorch" not in parts.stdout, "no estimate for half a model", parts)
 
 
 def check_several_devices(folder):
-    """A device for each stage: a lane that drops what it was lent does not change its own device."""
+    """One device per stage: a lane that frees borrowed tensors does not change its own current device."""
     four = {"TROUPE_EMULATED_DEVICES": 4}
     whole = ["--num-layers", "4", "--micro-batch-size", "1"]
     says(train(folder, *whole, "--log-file", "one.jsonl"), 0)

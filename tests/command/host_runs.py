@@ -1,4 +1,4 @@
-"""Nodes that were started by hand, as on several hosts, and runs over them, for the tests that look at them."""
+"""For tests: nodes started by hand, as on several hosts, and runs over them."""
 
 import atexit
 import os
@@ -14,12 +14,13 @@ from cli_test import works, wrong
 from process_runs import PATIENCE, PIPELINE, job, require_same
 
 ENDLESS = [*PIPELINE, "--train-iters", 100000, "--lr-decay-style", "constant"]
-SLOW = ["--plant-delays", "7,20000,0"]  # for waits of many seconds: other tests have the processors, and few steps are compared
+# Slows runs with long waits down, so that fewer steps are compared and other tests get the processors.
+SLOW = ["--plant-delays", "7,20000,0"]
 NODES = []
 
 
 class node:
-    """One that was started by hand."""
+    """A node started by hand."""
 
     def __init__(self, folder, *words, listen="127.0.0.1:0", credentials=None, within=()):
         self.folder = folder / f"node-{len(NODES)}"
@@ -30,7 +31,7 @@ class node:
         with open(self.out, "w") as out:
             self.process = subprocess.Popen([str(x) for x in command], stdout=out, stderr=subprocess.STDOUT)
         NODES.append(self)
-        self.until("it waits for jobs", lambda: "waits for jobs at" in self.text())
+        self.until("the node waits for jobs", lambda: "waits for jobs at" in self.text())
         self.at, = re.findall(r"waits for jobs at (\S+),", self.text())
 
     def text(self):
@@ -45,12 +46,12 @@ class node:
             if found := holds():
                 return found
             if self.process.poll() is not None and not holds():
-                raise wrong(f"a node ended with {self.process.returncode}, and not: {what}\n{self.text()}")
+                raise wrong(f"the node ended with {self.process.returncode} before: {what}\n{self.text()}")
             time.sleep(0.02)
-        raise wrong(f"not in {PATIENCE} seconds: {what}\n{self.text()}")
+        raise wrong(f"not within {PATIENCE} s: {what}\n{self.text()}")
 
     def left(self):
-        """What it has started, and itself."""
+        """Processes that it started, and itself."""
         return job.left(self)
 
     def ends(self, code=0, by=signal.SIGTERM):
@@ -59,16 +60,16 @@ class node:
         try:
             self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            raise wrong(f"a node does not end\n{self.text()}")
+            raise wrong(f"the node does not end\n{self.text()}")
         if self.process.returncode != code:
-            raise wrong(f"a node ended with {self.process.returncode} instead of {code}\n{self.text()}")
+            raise wrong(f"the node ended with {self.process.returncode}, expected {code}\n{self.text()}")
         self.leaves_nothing()
 
     def leaves_nothing(self):
         end = time.monotonic() + PATIENCE
         while self.left():
             if time.monotonic() > end:
-                raise wrong(f"a node leaves {self.left()}\n{self.text()}")
+                raise wrong(f"the node left {self.left()} behind\n{self.text()}")
             time.sleep(0.05)
 
     def stop(self):
@@ -91,17 +92,17 @@ def over(nodes, credentials, spares=()):
 
 
 def hosted(one, nodes, number, but=None):
-    """The process that hosts ranks of that place: a child of its node's agent."""
+    """The process that hosts that place's ranks: a child of its node's agent."""
     def find():
         from json import loads
         found = [x for x in loads(works("status", "--run", nodes[number].run, "--json"))["processes"]
                  if x["role"] == "node" and x["running"] and x["pid"] != but]
         return found and found[0]
-    return one.until(f"process {number} stands", find)
+    return one.until(f"process {number} runs", find)
 
 
 def hosted_there(at):
-    """How many processes of ranks it has: children of its agent."""
+    """Number of processes with ranks on that node: children of its agent."""
     return len([x for x in at.left() if b"\0troupe:node\0" in cmdline(x)])
 
 
@@ -113,7 +114,7 @@ def cmdline(pid):
 
 
 def end_host(at):
-    """Whoever runs there is gone at once: node, guard, agent, and what computes."""
+    """Kills all processes of a host at once: node, guard, agent, and those that compute."""
     for pid in at.left():
         try:
             os.kill(pid, signal.SIGKILL)
@@ -123,17 +124,17 @@ def end_host(at):
 
 
 def goes_on(one, steps=5):
-    """Whatever has happened, so many more steps are committed."""
+    """Waits until the run has committed that many more steps."""
     done = one.steps()[-1]["iteration"]
     one.reaches(done + steps)
 
 
 def says(one, *texts):
-    one.until(f"it says {texts}", lambda: all(x in one.out.read_text() for x in texts))
+    one.until(f"it prints {texts}", lambda: all(x in one.out.read_text() for x in texts))
 
 
 def require_undisturbed(folder, one, what):
-    """An endless run that is ended here has the bits of one process."""
+    """Ends an endless run and compares its bits with a run in one process."""
     one.process.terminate()
     one.ends()
     newest = one.steps()[-1]["iteration"]
@@ -141,8 +142,8 @@ def require_undisturbed(folder, one, what):
 
 
 class network:
-    """Two hosts, as network namespaces of this machine, with a switch between, so that one has a link when the other has none; the
-    second with processes of its own, too: no memory is shared between them, so sums go over the wire."""
+    """Two hosts as network namespaces of this machine, joined by a switch, so that each keeps its link when the other
+    loses its own. The second also has its own process namespace: hosts share no memory, so collectives use the wire."""
     addresses = ["10.213.7.1", "10.213.7.2"]
 
     def __init__(self):
@@ -185,7 +186,7 @@ class network:
                      within=[*self.within(host), *(apart if host else [])]) for host in (0, 1)]
 
     def job(self, folder, *words):
-        """One whose command is typed on the first."""
+        """A job whose command runs on the first host."""
         outside = cli_test.PROGRAM
         there = folder / "there"
         there.write_text(f'#!/bin/sh\nexec {" ".join(self.within(0))} {outside} "$@"\n')
@@ -197,7 +198,7 @@ class network:
             cli_test.PROGRAM = outside
 
     def deafen(self, host):
-        """It hears nothing of the other one any more, which hears it: what is sent goes to nobody's card."""
+        """The host receives nothing from the other one, but still sends: the other sends to an unused MAC address."""
         self.neighbour(1 - host, "replace", self.addresses[host], "lladdr", "02:00:00:00:00:99", "nud", "permanent")
 
     def heal(self, host):

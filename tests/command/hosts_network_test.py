@@ -1,4 +1,4 @@
-"""Runs over hosts with a network between them, also when one does not hear the other. Run by ctest.
+"""Runs over hosts in network namespaces, with one-way and two-way network cuts. Run by ctest.
 
     hosts_network_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -15,7 +15,7 @@ from process_runs import JOBS, LONG, judge
 
 
 def check_namespaces(folder):
-    """Over two hosts: the same bits, also after a death."""
+    """Two hosts give the same bits, also after a death."""
     between = network()
     credentials = keys(folder)
     wanted = judge(folder)
@@ -26,7 +26,7 @@ def check_namespaces(folder):
     os.kill(child, signal.SIGKILL)
     one.goes_on(wanted, "over two hosts, with a death")
     if len(one.restarts()) != 1:
-        raise one.fails(f"the log tells of {one.restarts()}")
+        raise one.fails(f"the log has the restarts {one.restarts()}")
     if f"stands at {between.addresses[1]}:" not in (nodes[1].run / "logs" / "node-1.log").read_text():
         raise one.fails("the second process does not listen on its host's address")
     for at in nodes:
@@ -34,8 +34,8 @@ def check_namespaces(folder):
 
 
 def check_one_way(folder):
-    """One host does not hear the other one, which hears it: both find out, long before a process gives up by itself, its
-    place moves, and what is told on the other side has no part in the run. Afterwards it is a host like any other."""
+    """One host does not receive from the other. Both detect it before the process's own timeout, and its place moves.
+    Messages of the cut host are ignored. After healing it is used again."""
     suspicion = 4
     few = ["--suspicion-seconds", suspicion]
     between = network()
@@ -46,18 +46,18 @@ def check_one_way(folder):
     for round, deaf in enumerate((1, 0), 1):
         began = time.monotonic()
         between.deafen(deaf)
-        one.until("its place moves", lambda: one.out.read_text().count("as no other node is left") == round)
+        one.until("the place moves", lambda: one.out.read_text().count("as no other node is left") == round)
         nodes[1].until("that host is free", lambda: nodes[1].text().count("is over here") == round)
-        nodes[1].until("nothing of the run is left there", lambda: hosted_there(nodes[1]) == 0)
+        nodes[1].until("the run has no process there", lambda: hosted_there(nodes[1]) == 0)
         took = time.monotonic() - began
-        print(f"host {deaf} hears nothing: found by both in {took:.1f} s, suspicion {suspicion} s")
-        if took > 9 * suspicion:  # a process that is alone ends after ten
-            raise one.fails(f"host {deaf} is deaf, which took {took} s to find out")
-        one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+        print(f"host {deaf} is deaf: both detected it in {took:.1f} s, suspicion {suspicion} s")
+        if took > 9 * suspicion:  # an isolated process ends itself after ten
+            raise one.fails(f"detecting that host {deaf} is deaf took {took} s")
+        one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
         goes_on(one)
         between.heal(deaf)
-        one.until("it is there again", lambda: one.out.read_text().count("is there again") == round)
-        one.until("one is back", lambda: (hosted_there(nodes[0]), hosted_there(nodes[1])) == (1, 1))
+        one.until("the host is back", lambda: one.out.read_text().count("is there again") == round)
+        one.until("one place moves back", lambda: (hosted_there(nodes[0]), hosted_there(nodes[1])) == (1, 1))
         goes_on(one)
     require_undisturbed(folder, one, "after a host was deaf, and then the other one")
     for at in nodes:
@@ -65,8 +65,8 @@ def check_one_way(folder):
 
 
 def check_cut_off(folder):
-    """A host is cut off, and stays so: the run goes on without it and ends in order while it is looked for, and that host
-    has ended by itself what it had of the run."""
+    """A host is cut off for good. The run continues without it and ends normally while it tries to reconnect. The host
+    has ended its share of the run by itself."""
     suspicion = 3
     few = ["--suspicion-seconds", suspicion]
     between = network()
@@ -78,12 +78,12 @@ def check_cut_off(folder):
         between.deafen(host)
     says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left")
     nodes[1].until("that host is free", lambda: "is over here" in nodes[1].text() and hosted_there(nodes[1]) == 0)
-    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     goes_on(one)
-    time.sleep(2 * suspicion)  # by now it is looked for
+    time.sleep(2 * suspicion)  # time to start reconnecting
     require_undisturbed(folder, one, "with a host that stays away")
     if "is there again" in one.out.read_text():
-        raise one.fails("the host that was cut off was found")
+        raise one.fails("the run reconnected to the cut host")
     for at in nodes:
         at.stop()
 

@@ -1,4 +1,4 @@
-"""Nodes that were started by hand: strangers at every port, and what is said when something is wrong. Run by ctest.
+"""Nodes started by hand: foreign callers at each port, and errors for bad input. Run by ctest.
 
     hosts_strangers_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -21,12 +21,12 @@ from process_runs import JOB, JOBS, PATIENCE, PIPELINE, job, listening, require_
 
 
 def fails_soon(folder, says, *words, count=1):
-    """Exit code 2, one message, which has all of that; the seconds that it took."""
+    """Expects exit code 2 and one error that contains all of `says`. Returns the seconds that it took."""
     began = time.monotonic()
     code, out, err = cli_test.run(*JOB, *PIPELINE, "--train-iters", 2, "--run", folder / f"run-{time.monotonic_ns()}", *words)
     told = [x for x in err.splitlines() if x.startswith("troupe: ") and not x.startswith("troupe: warning")]
     if code != 2 or len(told) != count or not all(x in " ".join(told) for x in says):
-        raise wrong(f"{words} ends with {code}, not 2 and {says}:\n{out}{err}")
+        raise wrong(f"{words}: exit code {code}, expected 2 and {says}:\n{out}{err}")
     return time.monotonic() - began
 
 
@@ -37,12 +37,12 @@ def free_port():
 
 
 def check_refused(folder):
-    """Bad input: one error that names the node, and the exit code 2."""
+    """Bad input: one error that names the node, and exit code 2."""
     nodes, credentials = hosts(folder, 2)
     a, b = (x.at for x in nodes)
     given = ["--credentials", credentials]
-    nobody = f"127.0.0.1:{free_port()}"
-    fails_soon(folder, [nobody, "Connection refused"], "--nodes", f"{a},{nobody}", *given)
+    unused = f"127.0.0.1:{free_port()}"
+    fails_soon(folder, [unused, "Connection refused"], "--nodes", f"{a},{unused}", *given)
     fails_soon(folder, [a, "twice"], "--nodes", f"{a},{a}", *given)
     fails_soon(folder, [a, "twice", "localhost"], "--nodes", f"{a},{a.replace('127.0.0.1', 'localhost')}", *given)
     fails_soon(folder, ["no-such-host.invalid"], "--nodes", f"{a},no-such-host.invalid:7000", *given)
@@ -58,27 +58,27 @@ def check_refused(folder):
     spare = ["--nodes", f"{a},{b}", *given, "--spare-nodes"]
     fails_soon(folder, ["--spare-nodes", a, "which --nodes gives a place"], *spare, a)
     fails_soon(folder, ["--spare-nodes", "which --nodes gives a place"], *spare, b.replace("127.0.0.1", "localhost"))
-    fails_soon(folder, ["--spare-nodes", nobody, "twice"], *spare, f"{nobody},{nobody}")
-    fails_soon(folder, [nobody, "Connection refused"], *spare, nobody)
+    fails_soon(folder, ["--spare-nodes", unused, "twice"], *spare, f"{unused},{unused}")
+    fails_soon(folder, [unused, "Connection refused"], *spare, unused)
     fails_soon(folder, ["--spare-nodes", "HOST:PORT", "'nowhere'"], *spare, "nowhere")
     fails_soon(folder, ["--spare-nodes belongs to --nodes"], "--spare-nodes", a)
     hasty = node(folder, "--suspicion-seconds", 3, credentials=credentials)
     fails_soon(folder, [f"the node at {hasty.at} does not serve", "--suspicion-seconds 3", "has 10"], *spare, hasty.at)
-    # Somebody who listens and says nothing.
+    # A server that listens and never answers.
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         at = f"127.0.0.1:{silent.getsockname()[1]}"
         took = fails_soon(folder, [at], "--nodes", f"{a},{at}", *given, "--suspicion-seconds", 2)
     if took > PATIENCE:
-        raise wrong(f"a node that says nothing took {took} seconds")
+        raise wrong(f"refusing a silent node took {took} s")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         at = f"127.0.0.1:{silent.getsockname()[1]}"
         one = job(folder, *ENDLESS, "--nodes", f"{a},{at}", *given, "--suspicion-seconds", 10 * PATIENCE)
         silent.settimeout(PATIENCE)
-        with silent.accept()[0]:  # it is waited for
+        with silent.accept()[0]:  # the run waits for it
             one.process.send_signal(signal.SIGINT)
             one.ends()
     refuses("in use", "node", "--listen", a, *given)
@@ -91,7 +91,7 @@ def check_refused(folder):
     shutil.copytree(credentials, copied)
     (copied / "secret").chmod(0o644)
     refuses("0600", "node", "--listen", "127.0.0.1:0", "--credentials", copied)
-    # They serve, after all that; and are busy meanwhile.
+    # The nodes still serve after all this, and are busy during a run.
     one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
     one.reaches(2)
     fails_soon(folder, ["the node at 127.0.0.1:", "of another run"], "--nodes", f"{a},{b}", *given)
@@ -100,7 +100,7 @@ def check_refused(folder):
 
 
 def check_insecure(folder):
-    """--insecure works, says what it gives up, and only with both ends."""
+    """--insecure works, warns of what it disables, and needs both ends."""
     nodes = [node(folder, "--insecure") for _ in range(2)]
     where = ["--nodes", ",".join(x.at for x in nodes)]
     wanted = job(folder, *PIPELINE, "--train-iters", 4, processes=1).ends()
@@ -108,7 +108,7 @@ def check_insecure(folder):
     require_same(one, wanted, "without TLS")
     for said in (one.text(), nodes[0].text()):
         if "no TLS between processes" not in said:
-            raise one.fails(f"it is not said what --insecure gives up in\n{said}")
+            raise one.fails(f"no warning about --insecure in\n{said}")
     credentials = keys(folder)
     fails_soon(folder, [nodes[0].at, "--insecure"], *where, "--credentials", credentials, "--suspicion-seconds", 3)
     safe = [node(folder, credentials=credentials) for _ in range(2)]
@@ -120,7 +120,7 @@ def check_insecure(folder):
 
 
 class proxy:
-    """Stands between callers and a port, and remembers what callers say."""
+    """Forwards connections to a port and records what callers send."""
 
     def __init__(self, to):
         self.to, self.heard = to, []
@@ -150,14 +150,14 @@ class proxy:
 
 
 def ports_of(pids):
-    """On which those processes listen."""
+    """Ports on which those processes listen."""
     rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
     mine = listening(pids)
     return {int(x[1].split(":")[1], 16) for x in rows if x[3] == "0A" and x[9] in mine}
 
 
 def annoy(port, held, replayed, stranger):
-    """One of each kind; those who only wait are held. Whether the port takes calls."""
+    """Makes one connection of each kind and keeps the waiting ones open. Returns whether the port accepts calls."""
     def call():
         return socket.create_connection(("127.0.0.1", port), timeout=0.3)
 
@@ -166,14 +166,14 @@ def annoy(port, held, replayed, stranger):
             try:
                 at.sendall(data)
                 at.shutdown(socket.SHUT_WR)
-                while at.recv(4096):  # no longer than a moment: some only wait
+                while at.recv(4096):  # until the timeout: some keep waiting
                     pass
             except OSError:
                 pass
     try:
         socket.create_connection(("127.0.0.1", port), timeout=0.5).close()
     except TimeoutError:
-        return False  # one of UCX itself, shut to all but those that it expects (runtime/transport/ucx/door.hpp)
+        return False  # UCX's own port, which accepts only expected peers (runtime/transport/ucx/door.hpp)
     for data in (os.urandom(3000), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\xff\xff" + bytes(20),
                  b"\xff" * 64, b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff" + bytes(64), *replayed):
         say(data)
@@ -191,37 +191,37 @@ def annoy(port, held, replayed, stranger):
 
 
 def check_strangers(folder):
-    """At every port of a run: they are refused, once for each kind it is said, and no port is deaf afterwards."""
+    """Foreign callers at each port of a run are refused, with one log line per kind, and no port stops working."""
     import ssl
     contexts = []
-    for certified in (None, keys(folder, "others")):  # nobody's, and another run's
+    for certified in (None, keys(folder, "others")):  # without a certificate, and with that of another run
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if certified:
             context.load_cert_chain(certified / "certificate.pem", certified / "key.pem")
         contexts.append(context)
     nodes, credentials = hosts(folder)
-    # First a run through a proxy: what it says at a node's port is said again by strangers.
+    # First a run through a proxy: foreign callers replay its bytes at a node's port.
     between = proxy(nodes[0].port())
     job(folder, *PIPELINE, "--train-iters", 2, "--nodes", f"{between.at},{nodes[1].at}", "--credentials",
         credentials).ends()
     replayed = [max((b"".join(x) for x in between.heard), key=len)]
     if len(replayed[0]) < 1000:
-        raise wrong("nothing was said by way of the proxy")
-    # Slowly, with the same bits: strangers take long, and each step is computed again by the judge.
+        raise wrong("the proxy recorded no data")
+    # A slow run: the callers take long, and the judge repeats each step.
     one = job(folder, *ENDLESS, *SLOW, *over(nodes, credentials))
     one.reaches(3)
     held, tried = [], set()
 
-    def annoy_all(ports):  # at once, for most of it is waiting
+    def annoy_all(ports):  # in parallel, because it mostly waits
         with ThreadPoolExecutor(8) as callers:
             tried.update(port for port, takes in zip(ports, callers.map(
                 lambda port: annoy(port, held, replayed, contexts), ports)) if takes)
     annoy_all(sorted(ports_of([*one.left(), *nodes[0].left(), *nodes[1].left()])))
     at = hosted(one, nodes, 1)
     os.kill(at["pid"], signal.SIGKILL)
-    hosted(one, nodes, 1, but=at["pid"])  # the rendezvous and all other ports take the new one
-    # As many who say nothing as a port has room for, and more.
+    hosted(one, nodes, 1, but=at["pid"])  # all ports accept the new process
+    # More silent connections than the backlog of a port.
     crowd = [x for x in ports_of([one.deciding()["pid"]]) | {nodes[0].port()} if x in tried]
     held += [socket.create_connection(("127.0.0.1", port), timeout=5) for port in crowd for _ in range(80)]
     annoy_all(crowd)
@@ -239,7 +239,7 @@ def check_strangers(folder):
         told = [x.split(". Logged once")[0] for x in text.splitlines() if "was refused" in x]
         kinds = [re.sub(r"\d+", "N", x) for x in told]
         if not told or len(set(kinds)) != len(kinds):
-            raise one.fails(f"strangers are told by {told} in\n{text}")
+            raise one.fails(f"foreign callers are logged as {told} in\n{text}")
     for x in held:
         x.close()
     require_same(job(folder, *PIPELINE, "--train-iters", 2, *over(nodes, credentials)).ends(),

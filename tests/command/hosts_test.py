@@ -1,5 +1,4 @@
-"""Runs over nodes that were started by hand, as on several hosts: the same bits, deaths, and jobs one after the other.
-Run by ctest.
+"""Runs over nodes started by hand, as on several hosts: same bits, deaths, and one job after another. Run by ctest.
 
     hosts_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -19,7 +18,7 @@ from process_runs import JOB, JOBS, LONG, PATIENCE, PIPELINE, is_same, job, judg
 
 
 def check_same(folder):
-    """Job after job over the same nodes: the bits of one process, and nothing is left of a job between."""
+    """Several jobs over the same nodes have the bits of one process. Each job leaves nothing behind."""
     nodes, credentials = hosts(folder)
     for words in ([*PIPELINE, "--train-iters", 6],
                   ["--world-size", 2, "--use-distributed-optimizer", "--train-iters", 4]):
@@ -27,18 +26,18 @@ def check_same(folder):
         one = job(folder, *words, *over(nodes, credentials)).ends()
         require_same(one, wanted, "over two nodes")
         for at in nodes:
-            at.until("it is free", lambda: at.text().count("is over here") == at.text().count("serves process"))
-            at.until("only it is left", lambda: at.left() == [at.process.pid])
+            at.until("the node is free", lambda: at.text().count("is over here") == at.text().count("serves process"))
+            at.until("only the node is left", lambda: at.left() == [at.process.pid])
     if [x.text().count("is over here") for x in nodes] != [2, 2]:
-        raise wrong(f"two jobs were served, and they say\n{nodes[0].text()}{nodes[1].text()}")
+        raise wrong(f"expected two served jobs:\n{nodes[0].text()}{nodes[1].text()}")
     for at in nodes:
         if "refused" in at.text():
-            raise wrong(f"a node takes a run of its own for a stranger:\n{at.text()}")
+            raise wrong(f"a node refused a caller of its own run:\n{at.text()}")
         at.ends()
 
 
 def check_killed(folder):
-    """The death of a process that a node has started is one like any other."""
+    """Survives the death of a process that a node started."""
     nodes, credentials = hosts(folder)
     wanted = judge(folder)
     one = job(folder, *LONG, *over(nodes, credentials))
@@ -48,14 +47,14 @@ def check_killed(folder):
         at = hosted(one, nodes, 1)
         os.kill(at["pid"], signal.SIGKILL)
         hosted(one, nodes, 1, but=at["pid"])
-        one.until("this death is over", lambda: len(one.restarts()) == number)
+        one.until("the run has recovered", lambda: len(one.restarts()) == number)
     one.goes_on(wanted, "two deaths of a process")
     if len(one.restarts()) != 2 or nodes[0].process.poll() is not None or nodes[1].process.poll() is not None:
-        raise one.fails(f"the log tells of {one.restarts()}")
+        raise one.fails(f"the log has the restarts {one.restarts()}")
 
 
 def check_agent_killed(folder):
-    """The death of one node's agent costs no process: another agent adopts whom it has started."""
+    """After the death of a node's agent, another agent adopts its processes. None is replaced."""
     nodes, credentials = hosts(folder)
     wanted = judge(folder)
     one = job(folder, *LONG, *over(nodes, credentials))
@@ -68,7 +67,7 @@ def check_agent_killed(folder):
     agent = max(agents())  # the guard is the older one
     os.kill(agent, signal.SIGKILL)
     log, = (nodes[1].run / "logs").glob("agent-*.log")
-    one.until("it is adopted", lambda: "adopted 'node-1'" in log.read_text())
+    one.until("the process is adopted", lambda: "adopted 'node-1'" in log.read_text())
     if [hosted(one, nodes, x)["pid"] for x in (0, 1)] != before:
         raise one.fails("a process was replaced")
     os.kill(before[1], signal.SIGKILL)
@@ -77,8 +76,8 @@ def check_agent_killed(folder):
 
 
 def check_spare(folder):
-    """A whole host is killed: its place goes on on the spare. That one, too: both places stand on one host, until a node
-    is there again, and takes one back."""
+    """A whole host is killed, and its place moves to the spare. Then the spare is killed, and both places share one
+    host until a node returns and takes one back."""
     few = ["--suspicion-seconds", 3]
     nodes, credentials = hosts(folder, 3, None, *few)
     one = job(folder, *ENDLESS, *few, *over(nodes[:2], credentials, nodes[2:]))
@@ -90,43 +89,43 @@ def check_spare(folder):
     goes_on(one)
     end_host(nodes[2])
     says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left", "hosts the processes 0 and 1")
-    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     goes_on(one)
     back = node(folder, *few, listen=nodes[1].at, credentials=credentials)
     says(one, f"the node at {back.at} is there again", f"process:1 moves to the node at {back.at}",
          f"process:1 moves (the node at {back.at} has room for it)")
-    one.until("one is back", lambda: (hosted_there(nodes[0]), hosted_there(back)) == (1, 1))
+    one.until("one place moves back", lambda: (hosted_there(nodes[0]), hosted_there(back)) == (1, 1))
     goes_on(one)
     if hosted(one, nodes, 0)["pid"] != beside["pid"]:
-        raise one.fails("the process that nobody killed was replaced, too")
+        raise one.fails("a process without a fault was replaced")
     events = [x["event"] for x in one.records() if "event" in x]
     if events != ["restart", "restart", "move"] or {x["state_from"] for x in one.records() if "event" in x} != {"keeper"}:
-        raise one.fails(f"the log tells of {events}")
+        raise one.fails(f"the log has the events {events}")
     require_undisturbed(folder, one, "after two hosts were lost, and one came back")
     for at in (nodes[0], back):
-        at.until("it is free", lambda: at.left() == [at.process.pid])
+        at.until("the node is free", lambda: at.left() == [at.process.pid])
         at.ends()
 
 
 def check_node_killed(folder):
-    """A node that is gone is a host that is gone: with the last one the run ends with that cause, and leaves nothing."""
+    """A lost node counts as a lost host. Losing the last one ends the run with that cause and leaves no process."""
     few = ["--suspicion-seconds", 3]
     nodes, credentials = hosts(folder, 2, None, *few)
     one = job(folder, *ENDLESS, *few, *over(nodes, credentials))
     one.reaches(5)
-    nodes[1].process.kill()  # what it has started lives on for a while, and is told to end
+    nodes[1].process.kill()  # its children live on until they are told to end
     says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left (the node at {nodes[1].at} is gone")
-    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     goes_on(one)
     nodes[1].leaves_nothing()
     end_host(nodes[0])
     one.ends(2)
     if f"the node at {nodes[0].at} is gone" not in one.text():
-        raise one.fails("the cause is not told")
+        raise one.fails("the cause is not reported")
 
 
 def replaced_supervisor(one, how=signal.SIGKILL, beside=lambda: None):
-    """Its process dies, or stands still, and something else at the same moment; until another one decides."""
+    """Kills or stops the supervisor's process, calls `beside` at that moment, and waits for the next supervisor."""
     old = one.deciding()
     os.kill(old["pid"], how)
     beside()
@@ -136,17 +135,18 @@ def replaced_supervisor(one, how=signal.SIGKILL, beside=lambda: None):
 def require_same_processes(one, nodes, before):
     now = [hosted(one, nodes, x) for x in range(len(before))]
     if not all(map(is_same, now, before)):
-        raise one.fails(f"the hosts have the processes {now}, and had {before}")
+        raise one.fails(f"the processes on the hosts are {now}, expected {before}")
 
 
 def frees(nodes):
     for at in nodes:
-        at.until("it is free", lambda: at.left() == [at.process.pid])
+        at.until("the node is free", lambda: at.left() == [at.process.pid])
         at.ends()
 
 
 def check_supervisor_killed(folder):
-    """The supervisor's process dies, twice: another one goes on with whoever computes on other hosts."""
+    """The supervisor's process is killed twice. Each time another one continues with the same processes on other
+    hosts."""
     nodes, credentials = hosts(folder)
     wanted = judge(folder)
     one = job(folder, *LONG, *over(nodes, credentials))
@@ -154,18 +154,18 @@ def check_supervisor_killed(folder):
     before = [hosted(one, nodes, x) for x in (0, 1)]
     for deaths in (1, 2):
         replaced_supervisor(one)
-        one.until("it goes on", lambda: len(one.restarts()) == deaths)
+        one.until("the run goes on", lambda: len(one.restarts()) == deaths)
         goes_on(one)
     require_same_processes(one, nodes, before)
     one.goes_on(wanted, "two deaths of the supervisor's process")
     for at in nodes:
         if at.text().count("continues the run") != 2:
-            raise wrong(f"a node does not tell of two successors:\n{at.text()}")
+            raise wrong(f"a node does not report two successors:\n{at.text()}")
     frees(nodes)
 
 
 def check_supervisor_stopped(folder):
-    """It stands still: its host's agent kills it before another one takes its place."""
+    """The supervisor's process hangs. Its host's agent kills it before another one takes its place."""
     few = ["--suspicion-seconds", 3]
     nodes, credentials = hosts(folder, 2, None, *few)
     one = job(folder, *ENDLESS, *few, *over(nodes, credentials))
@@ -179,8 +179,8 @@ def check_supervisor_stopped(folder):
 
 
 def check_supervisor_and_host(folder):
-    """With it a whole host is lost: the successor has its place go on elsewhere, as the next incarnation of it. Then a
-    process dies whom no launcher of its own has started."""
+    """A whole host is lost with the supervisor. The successor moves its place elsewhere, as its next incarnation. Then
+    a process is killed that an earlier launcher started."""
     few = ["--suspicion-seconds", 8]
     nodes, credentials = hosts(folder, 3, None, *few)
     one = job(folder, *ENDLESS, *few, *over(nodes[:2], credentials, nodes[2:]))
@@ -192,7 +192,7 @@ def check_supervisor_and_host(folder):
     moved = hosted(one, nodes, 2)
     goes_on(one)
     if not is_same(hosted(one, nodes, 0), beside) or moved["incarnation"] <= first["incarnation"]:
-        raise one.fails(f"beside was {beside}, and what moved is {moved}, not the next of {first}")
+        raise one.fails(f"expected {beside} to stay and {moved} to be the next incarnation of {first}")
     os.kill(beside["pid"], signal.SIGKILL)
     hosted(one, nodes, 0, but=beside["pid"])
     goes_on(one)
@@ -201,49 +201,49 @@ def check_supervisor_and_host(folder):
 
 
 def check_supervisor_in_vain(folder):
-    """Where nobody is to succeed it, or the user does not want to wait, nodes are free at once, for the next run; where
-    nobody is left who could, after a while, for which the next run waits."""
+    """Without a successor, or after a second Ctrl-C, the nodes are free at once. If no possible successor is left,
+    they are free after a timeout, and the next run waits for that."""
     few = ["--suspicion-seconds", 6]
     nodes, credentials = hosts(folder, 2, None, *few)
     endless = [*PIPELINE, "--train-iters", 100000, *few]
 
     def is_free():
         for at in nodes:
-            at.until("only it is left", lambda: at.left() == [at.process.pid])
+            at.until("only the node is left", lambda: at.left() == [at.process.pid])
     one = job(folder, *endless, "--recovery", "off", *over(nodes, credentials))
     one.reaches(5)
     os.kill(one.deciding()["pid"], signal.SIGKILL)
     if one.process.wait(PATIENCE) != 3:
-        raise one.fails("the command does not say that the run was lost")
+        raise one.fails("the command does not report the lost run")
     is_free()
     one = job(folder, *endless, *over(nodes, credentials))
     one.reaches(5)
     decides = one.deciding()
-    os.kill(decides["pid"], signal.SIGSTOP)  # it would end in order
+    os.kill(decides["pid"], signal.SIGSTOP)  # otherwise it would end in order
     for _ in range(2):
         one.process.send_signal(signal.SIGINT)
-        one.until("the signal has come", lambda: not pending(one.process.pid))
+        one.until("the signal is delivered", lambda: not pending(one.process.pid))
     if one.process.wait(PATIENCE) != 130:
         raise one.fails("a second Ctrl-C does not end it")
     is_free()
     if any("no process continues the run" in x.text() for x in nodes):
-        raise one.fails("a node has waited for a successor that was not to come")
+        raise one.fails("a node waited for a successor, although there is none")
     wanted = job(folder, *PIPELINE, "--train-iters", 4, *few, processes=1).ends()
     one = job(folder, *endless, *over(nodes, credentials))
     one.reaches(5)
-    while one.left():  # a successor may be on its way, which the nodes serve then
+    while one.left():  # a successor may be starting, and the nodes would serve it
         one.stop()
     for at in nodes:
         held = "are held for its successor"
-        at.until("its launcher is gone", lambda: held in at.text().rpartition(" serves process ")[2]
+        at.until("the launcher is gone", lambda: held in at.text().rpartition(" serves process ")[2]
                  and "continues the run" not in at.text().rpartition(held)[2])
     one = job(folder, *PIPELINE, "--train-iters", 4, *few, *over(nodes, credentials)).ends()
-    require_same(one, wanted, "afterwards")  # it has waited for them
+    require_same(one, wanted, "afterwards")  # waited for the nodes
     is_free()
 
 
 def check_once(folder):
-    """--once: it ends after its job. SIGTERM amid a job ends what it has started, and the run."""
+    """--once ends a node after its job. SIGTERM during a job ends the node's processes, and the run."""
     credentials = keys(folder)
     nodes = [node(folder, "--once", credentials=credentials) for _ in range(2)]
     job(folder, *PIPELINE, "--train-iters", 2, *over(nodes, credentials)).ends()
@@ -253,13 +253,13 @@ def check_once(folder):
     one = job(folder, *PIPELINE, "--train-iters", 100000, *over(nodes, credentials))
     one.reaches(3)
     nodes[1].ends()
-    one.until("both stand on one host", lambda: hosted_there(nodes[0]) == 2)
+    one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     nodes[0].ends()
     one.ends(2)
 
 
 def check_data_missing(folder):
-    """A host without the data: its node is named."""
+    """If a host lacks the data, the error names its node."""
     credentials, tok = keys(folder), cli_test.tokenizer(folder)
     works("preprocess", "--input", folder / "text.txt", "--tokenizer", tok, "--output-prefix", folder / "d",
           "--append-eod")
@@ -271,7 +271,7 @@ def check_data_missing(folder):
     data, = {x.stem for x in places[0].glob("*.idx")}
     nodes = []
     for at in places:
-        os.chdir(at)  # where a node looks for what the job names by a relative path
+        os.chdir(at)  # nodes resolve the job's relative paths here
         nodes.append(node(folder, credentials=credentials))
     os.chdir(places[0])
     words = [x for x in JOB if x not in ("--mock-data", "NullTokenizer", "--tokenizer-type")]
@@ -283,12 +283,12 @@ def check_data_missing(folder):
 
 
 def check_relative(folder):
-    """A relative --save and --load begin where the command was typed, for nodes that were started elsewhere, too."""
+    """Relative --save and --load start at the command's working directory, also for nodes started elsewhere."""
     credentials = keys(folder)
     home, nodes = folder / "home", []
     for name in ("home", "elsewhere", "far"):
         (folder / name).mkdir()
-    (folder / "elsewhere" / "saved").mkdir()  # of the same name, and not meant
+    (folder / "elsewhere" / "saved").mkdir()  # same name, but not the folder of the job
     for name in ("elsewhere", "far"):
         os.chdir(folder / name)
         nodes.append(node(folder, credentials=credentials))
@@ -297,20 +297,20 @@ def check_relative(folder):
     wanted = job(folder, *words, folder / "judge", processes=1).ends()
     one = job(folder, *words, "saved", "--save-interval", 20, *over(nodes, credentials))
     one.until("a checkpoint", lambda: (home / "saved" / "iter_0000020" / "manifest.json").exists())
-    # All that keep states die: what is left is the checkpoint, which nodes read.
+    # Kills all processes that keep states, so nodes must read the checkpoint.
     for pid in [hosted(one, nodes, number)["pid"] for number in (0, 1)]:
         os.kill(pid, signal.SIGKILL)
     one.ends()
     if "from the checkpoint" not in one.out.read_text():
-        raise one.fails("nobody went on from the checkpoint")
+        raise one.fails("the run did not resume from the checkpoint")
     require_same(one, wanted, "from a checkpoint with a relative name")
     works("checkpoint", "diff", folder / "judge", home / "saved")
     again = job(folder, *words, "saved", "--load", "saved", *over(nodes, credentials)).ends()
     if again.steps():
-        raise again.fails("it does not go on from where it was saved")
+        raise again.fails("the run did not resume from its checkpoint")
     left = sorted(x.name for name in ("elsewhere", "far") for x in (folder / name).rglob("*"))
     if left != ["saved"]:
-        raise wrong(f"where nodes were started they have left {left}")
+        raise wrong(f"nodes left {left} where they were started")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Inputs as strangers make them: messages stay short, and no output is written over one. Run by ctest.
+"""Odd and hostile inputs: errors stay short, terminals stay safe, and no output overwrites an input. Run by ctest.
 
     inputs_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -14,20 +14,20 @@ from robust_test import PATIENCE, expect, words_of
 
 
 def bounded(says, *words, text=None):
-    """A refusal that a terminal can show: no more than a few lines' bytes, none of which it obeys. Within
-    PATIENCE: what grew with the square of these inputs would take hours."""
+    """Expects an error of a few lines, without control characters, within PATIENCE. Quadratic work on these inputs
+    would take hours."""
     done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE, input=text)
     what = f"{[str(x)[:100] for x in words]}: exit code {done.returncode}, {len(done.stderr)} bytes: {done.stderr[:1000]}"
     if done.returncode != 2 or says not in done.stderr.decode():
-        raise wrong(f"{what}\nnothing says '{says}'")
+        raise wrong(f"{what}\nexpected '{says}'")
     if any(x < 32 and x not in b"\n\t" or x == 127 for x in done.stderr):
-        raise wrong(f"{what}\nthe terminal would obey that")
+        raise wrong(f"{what}\nit contains control characters")
     if len(done.stderr) > 100_000 or max(map(len, done.stderr.split(b"\n"))) > 4200:
-        raise wrong(f"{what}\nthe message has no bound")
+        raise wrong(f"{what}\nthe error is too long")
 
 
 def check_messages(folder):
-    """What a message quotes is bounded and does not steer the terminal, however wrong the input is."""
+    """Errors quote bounded parts of the input and escape control characters."""
     train, long = ["train", "gpt", "--config"], b"9" * 500_000
     keys = b"".join(b"k%d: 1\n" % i for i in range(80_000))
     bounded("at least 1000 flags cannot be used", *train, "-", text=keys)
@@ -41,20 +41,20 @@ def check_messages(folder):
     (folder / "\x1b[2J.jsonl").write_text('{"iteration":1,"lm_loss":2}\nnonsense\n{"iteration":2,"lm_loss":1}\n')
     out = expect(0, "plot", folder / "\x1b[2J.jsonl", "--output", folder / "loss.svg", says="line 2 is no record")
     if "\x1b" in out:
-        raise wrong(f"the table of a run steers the terminal: {out!r}")
+        raise wrong(f"control characters in the table of a run: {out!r}")
 
 
 def check_pages(folder):
-    """No name in what a command prints steers the terminal; in JSON it is escaped, and the same name."""
+    """Control characters in names are escaped in all output; JSON escapes keep the name."""
     odd, shown = os.fsdecode(b"\x1b[2J\x7f\xc2\x9b"), r"\x1b[2J\x7f\xc2\x9b"
 
     def page(*words, says=shown):
         done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE)
         what = f"{[str(x) for x in words]}: exit code {done.returncode}: {done.stdout!r} {done.stderr!r}"
         if done.returncode != 0 or says not in done.stdout.decode():
-            raise wrong(f"{what}\nnothing says '{says}'")
+            raise wrong(f"{what}\nexpected '{says}'")
         if any(x < 32 and x not in b"\n\t" or x == 127 for x in done.stdout) or b"\xc2\x9b" in done.stdout:
-            raise wrong(f"{what}\nthe terminal would obey that")
+            raise wrong(f"{what}\nit contains control characters")
         return done.stdout
 
     run, text, plan = folder / f"{odd}run", folder / f"{odd}.txt", folder / f"{odd}.csv"
@@ -77,7 +77,7 @@ def check_pages(folder):
 
 
 def check_odd_paths(folder):
-    """What a command reads and writes may lie at a path that is not UTF-8, whatever remembers the path."""
+    """Inputs and outputs may have paths that are not UTF-8, also where a file stores the path."""
     odd = folder / os.fsdecode(b"odd \xff")
     odd.mkdir()
     text, tok, save = odd / "text.txt", odd / "tok", odd / "run"
@@ -100,7 +100,7 @@ def check_odd_paths(folder):
 
 
 def check_own_inputs(folder):
-    """No output of a command is written over what it reads, by whatever name it is called."""
+    """No output overwrites an input, under whatever name."""
     text, log = folder / "text.txt", folder / "log.jsonl"
     text.write_text(TEXT)
     small = ["train", "gpt", *SMALL, *MOCK]
@@ -135,7 +135,7 @@ def check_own_inputs(folder):
            "--output-prefix", folder / "x", says="which is read")
     for x, was in before.items():
         if x.read_bytes() != was:
-            raise wrong(f"{x} was written over")
+            raise wrong(f"{x} was overwritten")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Commands that write data are killed, at each of their calls: the same command then ends as if nothing had been, and
-leaves nothing of the first. Run by ctest.
+"""Commands that write data are killed at each of their calls. Run again, the same command succeeds and leaves nothing
+of the first. Run by ctest.
 
     killed_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
 
@@ -18,7 +18,7 @@ from robust_test import expect, run
 
 
 def check_killed_preprocess(folder):
-    """One that was killed, wherever, is gone on with by the same command, and leaves the three files alone."""
+    """After a kill at any call, the same command resumes and leaves only the three files."""
     (folder / "text.txt").write_text("1 2 3\n\n4 5\n")
     out, whole = folder / "out", {"x_text_document.bin", "x_text_document.idx", "x_text_document.manifest.json"}
     words = ["preprocess", "--input", folder / "text.txt", "--output-prefix", out / "x",
@@ -30,7 +30,7 @@ def check_killed_preprocess(folder):
         if code == 0:
             break
         left |= {x.name for x in out.iterdir()}
-        # All was read when it was killed: what is left to do is not done with another flag.
+        # All input was read before the kill: the rest must not be done with another flag.
         if "x.journal" in {x.name for x in out.iterdir()} and json.loads((out / "x.journal").read_text())["progress"]["read"]:
             expect(2, *words, "--append-eod", says="append_eod")
         expect(0, *words)
@@ -39,11 +39,11 @@ def check_killed_preprocess(folder):
         bytes_of.add((out / "x_text_document.bin").read_bytes() + (out / "x_text_document.idx").read_bytes())
         shutil.rmtree(out)
     if nth < 15 or len(bytes_of) != 1 or "x.journal" not in left:
-        raise wrong(f"killed at {nth - 1} calls: {len(bytes_of)} outputs; left were {left}")
+        raise wrong(f"killed at {nth - 1} calls: {len(bytes_of)} outputs; leftovers {left}")
 
 
 def check_killed_conversations(folder):
-    """One that was killed, wherever, leaves nothing that the next one of that name does not clear away."""
+    """After a kill at any call, the next command with the same output removes all leftovers."""
     tok, out = cli_test.tokenizer(folder), folder / "out"
     (folder / "talks.jsonl").write_text(
         '{"messages": [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b."}]}\n' * 9)
@@ -62,7 +62,7 @@ def check_killed_conversations(folder):
             raise wrong(f"killed at call {nth}: {sorted(out.iterdir())}\n{err}")
         shutil.rmtree(out)
     if nth < 10 or not {f"{x}.partial" for x in whole} <= left:
-        raise wrong(f"killed at {nth - 1} calls, and left were {left}")
+        raise wrong(f"killed at {nth - 1} calls; leftovers {left}")
 
 
 def main():

@@ -1,8 +1,8 @@
-"""Data connections that break between processes which both live: the run goes on, with the same bits. Run by ctest.
+"""Connections that break between two live processes: the run goes on, with the same bits. Run by ctest.
 
     links_test.py PROGRAM NAME...   runs the named checks, or all
 
-A connection is broken from outside, by the sockets of the processes themselves (pidfd_getfd), so nothing is planted.
+The tests break the processes' own sockets from outside (pidfd_getfd), without injected faults.
 """
 
 import atexit
@@ -21,8 +21,8 @@ from cli_test import wrong
 from process_runs import JOBS, LONG, is_same, job, judge
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-PIDFD_OPEN, PIDFD_GETFD = 434, 438  # of all architectures
-OVER_TCP = {"UCX_TLS": "tcp"}  # else processes of one host read each other's memory
+PIDFD_OPEN, PIDFD_GETFD = 434, 438  # system call numbers, equal on all architectures
+OVER_TCP = {"UCX_TLS": "tcp"}  # otherwise processes on one host read each other's memory
 STATES = ("established", 1)
 
 
@@ -35,7 +35,7 @@ def called(number, *words):
 
 
 def held(pid, number):
-    """A socket of another process, as one of this one's."""
+    """Duplicates a socket of another process into this one."""
     process = called(PIDFD_OPEN, pid, 0)
     try:
         return socket.socket(fileno=called(PIDFD_GETFD, process, number, 0))
@@ -44,7 +44,7 @@ def held(pid, number):
 
 
 def connections(pid):
-    """Number of the descriptor by the ports of both ends, of all that stand."""
+    """Established connections of a process: descriptor by the ports of both ends."""
     inodes = {}
     for at in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -61,18 +61,18 @@ def connections(pid):
 
 
 def of_control(one):
-    """The ports on which processes call each other by CAF."""
+    """Ports on which processes accept CAF connections."""
     return {int(x) for log in (one.run / "logs").glob("node-*")
             for x in re.findall(r"stands at [\d.]+:(\d+)", log.read_text(errors="replace"))}
 
 
 def sent(at):
-    """Bytes that the other end has acknowledged and that came, of a connection (struct tcp_info)."""
+    """Acknowledged and received bytes of a connection (struct tcp_info)."""
     return sum(struct.unpack_from("QQ", at.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 120))
 
 
 def data_connections(one, first, second):
-    """Those between the data planes of two processes, by the sockets of the first: the busiest first."""
+    """Connections between the data planes of two processes, as sockets of the first one. The busiest comes first."""
     control = of_control(one)
     there = {(y, x) for x, y in connections(second)}
     out = [held(first, number) for ends, number in connections(first).items()
@@ -81,7 +81,7 @@ def data_connections(one, first, second):
 
 
 def control_connections(one, first, second):
-    """Those over which their actors speak, by the sockets of the first."""
+    """Connections of CAF between the two processes, as sockets of the first one."""
     control = of_control(one)
     there = {(y, x) for x, y in connections(second)}
     return [held(first, number) for ends, number in connections(first).items() if ends in there and control & set(ends)]
@@ -95,26 +95,26 @@ def break_off(at):
     try:
         at.shutdown(socket.SHUT_RDWR)
     except OSError as failure:
-        if failure.errno != errno.ENOTCONN:  # the processes close the others when one has broken
+        if failure.errno != errno.ENOTCONN:  # the processes close the other connections after one breaks
             raise
 
 
 def deafen(at):
-    """Whatever comes is dropped, acknowledgements too; what is sent arrives."""
+    """Drops all incoming packets, including acknowledgements; outgoing ones still arrive."""
     drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF_RET | BPF_K, 0
     program = struct.pack("HL" if struct.calcsize("P") == 8 else "HI", 1, ctypes.addressof(drop))
     at.setsockopt(socket.SOL_SOCKET, 26, program)  # SO_ATTACH_FILTER
 
 
 def healed(one, how, times, most=None):
-    """Does that to all data connections, or to the busiest ones, and waits until the run has noticed and goes on."""
+    """Applies `how` to all data connections, or to the `most` busiest, and waits until the run has recovered."""
     one.reaches(one.steps()[-1]["iteration"] + 5)
     found = between(one)
     for at in found[:most]:
         how(at)
     for at in found:
         at.close()
-    one.until("its generation is ended, and it goes on", lambda: len(one.restarts()) >= times)
+    one.until("the run restarts its generation", lambda: len(one.restarts()) >= times)
     one.reaches(one.steps()[-1]["iteration"] + 1)
 
 
@@ -123,12 +123,13 @@ def require_named(one):
     for x in told:
         text = str(x)
         if "connection:0-1" not in text or "between process" not in text:
-            raise one.fails(f"a broken connection is told as {x}")
+            raise one.fails(f"a broken connection is reported as {x}")
     return told
 
 
 def check_broken(folder):
-    """They break: both processes go on over new ones, and the cause names both. The second time one of them is exchanged."""
+    """Data connections break. Both processes continue over new ones, and the cause names both. The second time one
+    process is replaced."""
     wanted = judge(folder)
     one = job(folder, *LONG, environment=OVER_TCP)
     one.reaches(5)
@@ -136,20 +137,20 @@ def check_broken(folder):
     healed(one, break_off, 1)
     after = [one.node(0), one.node(1)]
     if not all(map(is_same, before, after)):
-        raise one.fails(f"a connection broke once, and the processes were {before} and are {after}")
+        raise one.fails(f"a single break replaced processes: {before}, then {after}")
     healed(one, break_off, 2)
     one.until("another process", lambda: len(one.processes()) == 2
               and [is_same(x, y) for x, y in zip(before, [one.node(0), one.node(1)])].count(False) == 1)
     if "is exchanged" not in one.text():
-        raise one.fails("it is not said why a process that lives is exchanged")
+        raise one.fails("no reason is given for replacing a live process")
     one.goes_on(wanted, "data connections that broke twice")
     if len(require_named(one)) != 2:
-        raise one.fails(f"the log tells of {one.restarts()}")
+        raise one.fails(f"the log has the restarts {one.restarts()}")
 
 
 def check_silent(folder):
-    """What is sent over the busiest one does not arrive any more, in one direction, while all else does: it is found out,
-    though nobody hangs up, and both processes go on."""
+    """The busiest data connection loses all data in one direction, without closing. The run detects it, and both
+    processes go on."""
     wanted = judge(folder)
     one = job(folder, *LONG, "--suspicion-seconds", 3, environment=OVER_TCP)
     one.reaches(5)
@@ -157,19 +158,19 @@ def check_silent(folder):
     healed(one, deafen, 1, most=1)
     after = [one.node(0), one.node(1)]
     if not all(map(is_same, before, after)):
-        raise one.fails(f"the processes were {before} and are {after}")
+        raise one.fails(f"processes were replaced: {before}, then {after}")
     one.goes_on(wanted, "a data connection that lost what was sent")
     if len(require_named(one)) != 1:
-        raise one.fails(f"the log tells of {one.restarts()}")
+        raise one.fails(f"the log has the restarts {one.restarts()}")
 
 
 def check_control(folder):
-    """The connection breaks over which the actors of two nodes send messages: the run and both processes go on."""
+    """The connection breaks over which the actors of two nodes exchange messages. The run and both processes go on."""
     goes_on_without_control(folder, *LONG)
 
 
 def check_control_of_replicas(folder):
-    """The same where no actor of one process monitors an actor of the other one."""
+    """A control connection breaks, and no actor monitors an actor of the other process."""
     goes_on_without_control(folder, "--world-size", 4, "--train-iters", 120)
 
 
@@ -178,16 +179,16 @@ def goes_on_without_control(folder, *words):
     one = job(folder, *words)
     one.reaches(5)
     before = [one.node(0), one.node(1)]
-    found = one.until("connections of control", lambda: control_connections(one, before[0]["pid"], before[1]["pid"]))
+    found = one.until("control connections", lambda: control_connections(one, before[0]["pid"], before[1]["pid"]))
     for at in found:
         break_off(at)
         at.close()
-    one.until("its generation is ended, and it goes on", one.restarts)
+    one.until("the run restarts its generation", one.restarts)
     one.reaches(one.steps()[-1]["iteration"] + 1)
     after = [one.node(0), one.node(1)]
     if not all(map(is_same, before, after)):
-        raise one.fails(f"the processes were {before} and are {after}")
-    one.goes_on(wanted, "a connection of control that broke")
+        raise one.fails(f"processes were replaced: {before}, then {after}")
+    one.goes_on(wanted, "a broken control connection")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The host of the supervisor is lost, with the run's folder: another host of the run goes on with it. Run by ctest.
+"""The supervisor's host is lost, with the run's folder; another host continues the run. Run by ctest.
 
     lost_supervisor_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -21,7 +21,7 @@ FEW = ["--suspicion-seconds", 3]
 
 
 def started(folder, spares=0):
-    """An endless run over two nodes, whose supervisor is on none of their hosts; they share `--save`."""
+    """Starts an endless run over two nodes; its supervisor is on neither host. The hosts share `--save`."""
     nodes, credentials = hosts(folder, 2 + spares, None, *FEW)
     one = job(folder, *ENDLESS, *FEW, "--save", folder / "save", "--save-interval", 20,
               *over(nodes[:2], credentials, nodes[2:]))
@@ -30,12 +30,12 @@ def started(folder, spares=0):
 
 
 def waits(nodes, what, holds):
-    """As long as a node lives: the command is gone."""
+    """Waits while a node lives, because the command is gone."""
     return nodes[0].until(what, holds)
 
 
 def computing(nodes):
-    """Who hosts the ranks, by host."""
+    """Processes with ranks, by host."""
     out = []
     for at in nodes:
         all_there = json.loads(works("status", "--run", at.run, "--json"))["processes"]
@@ -54,7 +54,7 @@ def state_of(copy):
 
 
 def taken_over(nodes, times=1):
-    """The folder in which a host goes on with the run."""
+    """Waits for a host to continue the run. Returns the run's folder there."""
     def find():
         continued = r"incarnation \d+ of the supervisor's process continues"
         if any(len(re.findall(continued, at.text())) < times for at in nodes):
@@ -71,14 +71,14 @@ def require_same_as_undisturbed(folder, one, what):
 
 def stops(one, nodes, copy):
     works("stop", "--run", copy)
-    waits(nodes, "it has ended", lambda: state_of(copy) not in ("running", "not there yet"))
+    waits(nodes, "the run has ended", lambda: state_of(copy) not in ("running", "not there yet"))
     for at in nodes:
-        at.until("only it is left", lambda: at.left() == [at.process.pid])
+        at.until("only the node is left", lambda: at.left() == [at.process.pid])
         at.ends()
 
 
 class waiting:
-    """`troupe wait` on the folder in which a host goes on with the run."""
+    """`troupe wait` on the folder of a host that continues the run."""
 
     def __init__(self, folder, nodes, copy):
         self.out = folder / "waited.txt"
@@ -93,23 +93,23 @@ class waiting:
         return max((int(x) for x in re.findall(r"iteration +(\d+)/", self.out.read_text())), default=0)
 
     def ends(self, one):
-        """With the run, as it, at its last step."""
+        """Checks that it ends with the run, at the run's last step."""
         code, newest = self.process.wait(PATIENCE), one.steps()[-1]["iteration"]
         if code != 0 or self.iteration() != newest:
-            raise wrong(f"`troupe wait` has come to iteration {self.iteration()} of {newest} and ends with {code}:\n"
+            raise wrong(f"`troupe wait` ended with {code} at iteration {self.iteration()} of {newest}:\n"
                         f"{self.out.read_text()[-2000:]}")
 
 
 def check_gone(folder):
-    """Front, supervisor and agent die at once, as with their host: whoever computes lives on, and another host leads.
-    Then a process dies, and that supervisor: its own host goes on."""
+    """Front, supervisor and agent die at once, as with their host. The computing processes survive, and another host
+    leads. Then a process and that supervisor die, and the same host continues."""
     one, nodes = started(folder)
     before = computing(nodes)
     one.dies()
     copy = taken_over(nodes)
     goes_on(one, nodes)
     if not all(is_same(x, y) for (x,), (y,) in zip(before, computing(nodes))):
-        raise wrong(f"the hosts had {before}, and have {computing(nodes)}")
+        raise wrong(f"processes were replaced: {before}, then {computing(nodes)}")
     os.kill(before[1][0]["pid"], signal.SIGKILL)
     waits(nodes, "another process", lambda: [x for x in computing(nodes)[1] if not is_same(x, before[1][0])])
     goes_on(one, nodes)
@@ -122,20 +122,20 @@ def check_gone(folder):
     stops(one, nodes, copy)
     shown.ends(one)
     if int((folder / "save" / "latest_checkpointed_iteration.txt").read_text()) < newest or not newest:
-        raise wrong(f"the newest checkpoint was {newest}, and is an older one")
+        raise wrong(f"the newest checkpoint is older than {newest}")
     require_same_as_undisturbed(folder, one, "the host of the supervisor was lost")
     left = [x for at in nodes for x in (at.run / "runs").glob("*")]
     if left != [copy]:
-        raise wrong(f"of the copies of the run {left} are left, and it went on in {copy}")
+        raise wrong(f"folders of the run: {left}, expected only {copy}")
 
 
 def check_with_a_node(folder):
-    """The lost host had a place of the run, too: that goes on on a spare."""
+    """The lost host also had ranks of the run; they move to a spare."""
     one, nodes = started(folder, 1)
     lost, left = nodes[1], [nodes[0], nodes[2]]
     all_there = children_first(lost.left())
     for pid in all_there:
-        os.kill(pid, signal.SIGSTOP)  # nobody acts on the death of another
+        os.kill(pid, signal.SIGSTOP)  # stops all first, so that none reacts to another's death
     one.dies(lambda: [os.kill(x, signal.SIGKILL) for x in all_there])
     lost.process.wait()
     copy = taken_over(left)
@@ -146,7 +146,8 @@ def check_with_a_node(folder):
 
 
 def check_wakes(folder):
-    """It stands still, and goes on when another host leads: it finds that, and ends, and nothing of it counts."""
+    """The supervisor's host is stopped, and continues after another host has taken over. It notices that and ends,
+    without effect on the run."""
     one, nodes = started(folder)
     still = sorted(one.left())
     for pid in still:
@@ -155,16 +156,16 @@ def check_wakes(folder):
     goes_on(one, nodes)
     for pid in still:
         os.kill(pid, signal.SIGCONT)
-    waits(nodes, "it has ended", lambda: not one.left())
+    waits(nodes, "the old processes have ended", lambda: not one.left())
     if "goes on with" not in one.out.read_text() or one.process.wait() != 3:
-        raise wrong(f"it does not say that another host goes on, or ends with {one.process.wait()}:\n{one.out.read_text()}")
+        raise wrong(f"exit code {one.process.wait()}, or no word of the host that took over:\n{one.out.read_text()}")
     goes_on(one, nodes, 25)
     stops(one, nodes, copy)
     require_same_as_undisturbed(folder, one, "a host stood still")
 
 
 def check_twice(folder):
-    """The host that has gone on is lost, too: the next one does, with what it computes and with that of the lost one."""
+    """The new leading host is lost, too. The next one takes over, with the ranks of the lost one."""
     one, nodes = started(folder, 1)
     one.dies()
     copy = taken_over(nodes)
@@ -184,24 +185,25 @@ def check_twice(folder):
 
 
 def check_typed_again(folder):
-    """The command is typed again while another host goes on with the run: it is refused, and that run still decides, and saves."""
+    """The command is started again while another host leads the run. It is refused, and the run keeps its leader and
+    saves."""
     one, nodes = started(folder)
     one.dies()
     copy = taken_over(nodes)
     goes_on(one, nodes)
     code, out, err = cli_test.run(*one.command[1:])
     if code == 0:
-        raise wrong(f"the command that was typed again ends with {code}: {out}{err}")
+        raise wrong(f"the command was not refused: exit code {code}: {out}{err}")
     if not list((folder / "save" / ".succession").glob("*/round-2")):
-        raise wrong("what has decided who goes on is gone")
+        raise wrong("the record of the decision was removed")
     goes_on(one, nodes, 25)
     stops(one, nodes, copy)
     require_same_as_undisturbed(folder, one, "the command was typed again meanwhile")
 
 
 def check_partition(folder):
-    """Two hosts lose each other while both live and see `--save`: one goes on, the other one finds that it has lost, and is
-    a host like any other when they find each other again."""
+    """Two hosts lose contact while both live and see `--save`. One continues; the other learns that it lost, and is an
+    ordinary host after they reconnect."""
     between = host_runs.network()
     credentials = host_runs.keys(folder)
     nodes = between.nodes(folder, credentials, *FEW)
@@ -210,15 +212,15 @@ def check_partition(folder):
     for host in (0, 1):
         between.deafen(host)
     logs = lambda: [x.read_text() for x in (nodes[1].run / "runs").glob("*/logs/supervisor.log")]  # noqa: E731
-    nodes[1].until("it has lost", lambda: any("goes on with this run" in x and "this process does not" in x for x in logs()))
-    one.until("both stand on one host", lambda: host_runs.hosted_there(nodes[0]) == 2)
+    nodes[1].until("the host has lost", lambda: any("goes on with this run" in x and "this process does not" in x for x in logs()))
+    one.until("both places are on one host", lambda: host_runs.hosted_there(nodes[0]) == 2)
     host_runs.goes_on(one)
     if "incarnation 2" in nodes[1].text():
-        raise wrong(f"the host that has lost goes on:\n{nodes[1].text()}")
+        raise wrong(f"the host that lost continues the run:\n{nodes[1].text()}")
     for host in (0, 1):
         between.heal(host)
-    one.until("it is there again", lambda: "is there again" in one.out.read_text())
-    one.until("one is back", lambda: [host_runs.hosted_there(x) for x in nodes] == [1, 1])
+    one.until("the host is back", lambda: "is there again" in one.out.read_text())
+    one.until("one place moves back", lambda: [host_runs.hosted_there(x) for x in nodes] == [1, 1])
     host_runs.goes_on(one)
     host_runs.require_undisturbed(folder, one, "after two hosts had lost each other")
     for at in nodes:
@@ -226,23 +228,24 @@ def check_partition(folder):
 
 
 def check_nothing_decides(folder):
-    """What decides is gone when it is needed: nobody goes on, each host says why, and nothing is left."""
+    """The folder that decides the succession is missing. No host continues the run, each says why, and nothing is
+    left."""
     one, nodes = started(folder)
     for at in nodes:
         if "if the supervisor's host is lost" in at.text():
-            raise wrong(f"a node that sees the folder says\n{at.text()}")
+            raise wrong(f"a node that sees the folder prints\n{at.text()}")
     arbiter, = (folder / "save" / ".succession").iterdir()
     arbiter.rename(folder / "hidden")
     one.dies()
     for at in nodes:
-        tried = waits(nodes, "it has tried", lambda: [x for x in (at.run / "runs").glob("*/logs/supervisor.log")])
-        waits(nodes, "it says why", lambda: "decides which host continues the run" in tried[0].read_text())
+        tried = waits(nodes, "the host has tried", lambda: [x for x in (at.run / "runs").glob("*/logs/supervisor.log")])
+        waits(nodes, "the host says why", lambda: "decides which host continues the run" in tried[0].read_text())
     for at in nodes:
-        at.until("it is free", lambda: at.left() == [at.process.pid])
+        at.until("the node is free", lambda: at.left() == [at.process.pid])
         if "no process continues the run" not in at.text() or re.search("incarnation .* continues", at.text()):
-            raise wrong(f"a node that does not see what decides says\n{at.text()}")
-        # The copy goes when the process that was started from it has ended.
-        at.until("nothing is left of it", lambda: not any((at.run / "runs").glob("*")))
+            raise wrong(f"a node without the deciding folder prints\n{at.text()}")
+        # The copy is removed after the process that was started from it has ended.
+        at.until("the copy is removed", lambda: not any((at.run / "runs").glob("*")))
         at.ends()
 
 
