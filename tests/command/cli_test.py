@@ -97,10 +97,10 @@ def check_words(folder):
 
 
 HELP = {
-    "train gpt": ["the command line overrides all files", "dropout and tokenizer may be changed", "before rotary embedding",
+    "train gpt": ["the command line overrides all files", "dropout and tokenizer may be changed", "before the rotary embedding",
                   "Decay rate of the first moment", "Decay rate of the second moment",
-                  "Standard deviation of initial weights", "the sample order is not built",
-                  "Resumes from the latest checkpoint there"],
+                  "Standard deviation of initial weights", "Does not build the sample order",
+                  "Resumes from the latest checkpoint in DIR"],
     "doctor": ["what is missing to train on it, and how to fix it"],
     "checkpoint ls": ["A * marks the latest checkpoint", "`complete` means that manifest, sizes and headers are consistent"],
     "checkpoint verify": ["Exit code 0: all are valid"],

@@ -282,7 +282,7 @@ TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[c
 
   const std::pair<const char*, const char*> refused[] = {
       {"--window-size 16", "give LEFT,0"},
-      {"--window-size 16,16", "none that are yet to come"},
+      {"--window-size 16,16", "no later ones"},
       {"--window-size x,0", "whole number"},
       {"--squared-relu --swiglu", "give one"},
       {"--use-rope-scaling", "--position-embedding-type rope"},

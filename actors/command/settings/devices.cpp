@@ -8,58 +8,59 @@ void declare_device(command_line& line, training_flags& to) {
   line.value({.name = "--backend",
               .field = "backend",
               .type = "NAME",
-              .help = "What computes. auto: cuda where a device can be used, else cpu. cuda; cpu; "
-                      "reference: plain loops with double sums, slow, which judges the others.",
+              .help = "Backend that computes. auto: cuda if a device can be used, else cpu. cuda; "
+                      "cpu. reference: slow plain loops with sums in double precision; tests "
+                      "compare the others with it.",
               .resume = at_resume::told},
              one_of(d.backend, {"auto", "cuda", "cpu", "reference"}));
-  line.value(
-      {.name = "--devices",
-       .field = "devices.numbers",
-       .type = "N,N,...",
-       .default_value = "all of them",
-       .help
-       = "GPUs of this machine, counted from 0, for the workers in turn: several may share one."},
-      text(d.numbers));
+  line.value({.name = "--devices",
+              .field = "devices.numbers",
+              .type = "N,N,...",
+              .default_value = "all",
+              .help = "GPUs of this machine, counted from 0, assigned to the workers in turn; "
+                      "several workers may share one."},
+             text(d.numbers));
   line.toggle({.name = "--allow-tf32",
                .field = "devices.tf32",
-               .help = "Products of fp32 on a GPU may round their inputs to 10 bits of fraction: "
-                       "faster, and other bits.",
+               .help = "Lets fp32 matrix products on a GPU round their inputs to 10 bits of "
+                       "fraction (TF32): faster, with other bits.",
                .resume = at_resume::told},
               [&d] { d.tf32 = true; });
-  line.toggle({.name = "--allow-nondeterministic",
-               .field = "devices.nondeterministic",
-               .help = "cuDNN may sum attention's gradients in the order in which they come: "
-                       "faster, by atomic additions, with memory that grows with the "
-                       "sequence length and not with its square. Two runs of one "
-                       "configuration are then equal only up to rounding, and what compares bits "
-                       "cannot be asked for: --recovery on, --verify-fraction, "
-                       "--strict-identity. Off: one configuration has the same bits, always.",
-               .resume = at_resume::told},
-              [&d] { d.nondeterministic = true; });
-  line.value({.name = "--product-choices",
-              .field = "devices.product_choices",
-              .type = "FILE",
-              .default_value = "~/.cache/troupe/products.json",
-              .help = "Where the algorithms of matrix products on a GPU are kept, each measured "
-                      "once, so that every later run has the same bits; beside the checkpoints "
-                      "too. none: nothing is measured, the library's first guess is taken.",
-              .resume = at_resume::told},
-             text(d.product_choices));
-  line.value(
-      {.name = "--collectives",
-       .field = "devices.exchange",
-       .type = "NAME",
-       .help = "How workers on GPUs sum and exchange. local: they read each other's memory. nccl: "
-               "NCCL moves, sums are taken in rank order: the same bits. nccl-fast: NCCL sums in "
-               "an order of its own: other bits, the same again in every run on such machines.",
+  line.toggle(
+      {.name = "--allow-nondeterministic",
+       .field = "devices.nondeterministic",
+       .help = "Lets cuDNN sum the gradients of attention in any order, by atomic additions. "
+               "Faster, and memory grows with the sequence length instead of its square. Two runs "
+               "of one configuration are then equal only up to rounding, so flags that compare "
+               "bits are refused: --recovery on, --verify-fraction, --strict-identity. Without it, "
+               "one configuration always has the same bits.",
        .resume = at_resume::told},
-      one_of(d.collectives, {"local", "nccl", "nccl-fast"}));
+      [&d] { d.nondeterministic = true; });
+  line.value(
+      {.name = "--product-choices",
+       .field = "devices.product_choices",
+       .type = "FILE",
+       .default_value = "~/.cache/troupe/products.json",
+       .help = "File with the chosen algorithms of matrix products on a GPU. Each is measured "
+               "once, so that later runs have the same bits; a copy is kept beside the "
+               "checkpoints. none: measures nothing and takes the library's first suggestion.",
+       .resume = at_resume::told},
+      text(d.product_choices));
+  line.value({.name = "--collectives",
+              .field = "devices.exchange",
+              .type = "NAME",
+              .help = "How workers on GPUs reduce and exchange data. local: they read each other's "
+                      "memory. nccl: NCCL transfers, and sums are taken in rank order; the same "
+                      "bits as local. nccl-fast: NCCL sums in its own order; other bits, which "
+                      "repeat in every run on such machines.",
+              .resume = at_resume::told},
+             one_of(d.collectives, {"local", "nccl", "nccl-fast"}));
   line.value({.name = "--transport",
               .field = "transport",
               .type = "NAME",
-              .help = "How batches, activations and gradients go from worker to worker. tickets: "
-                      "they change hands, nothing is copied. ucx: by UCX on this machine, as "
-                      "between processes: the same bits, slower; to try what such a run will do."},
+              .help = "How batches, activations and gradients move between workers. tickets: by "
+                      "reference, without copies. ucx: over UCX on this machine, as between "
+                      "processes; the same bits, slower, to test how such a run behaves."},
              one_of(d.transport, {"tickets", "ucx"}));
 }
 
@@ -67,8 +68,8 @@ void declare_testing(command_line& line, training_flags& to) {
   line.group("Testing");
   line.toggle({.name = "--check-messages",
                .field = "check_messages",
-               .help = "Every message goes through bytes before it is delivered, as between "
-                       "processes; one that does not come back equal ends the run."},
+               .help = "Serializes and deserializes every message before delivery, as between "
+                       "processes; a message that changes ends the run."},
               [&to] { to.check_messages = true; });
 }
 

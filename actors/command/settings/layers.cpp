@@ -5,7 +5,7 @@
 namespace troupe::command::settings {
 namespace {
 
-/// Megatron-LM's tuple: two numbers, perhaps in parentheses.
+/// Reads Megatron-LM's tuple: two numbers, with or without parentheses.
 std::int64_t window_from(const std::string& flag, const std::string& word) {
   auto inner = word;
   std::erase_if(inner, [](char c) { return c == '(' || c == ')' || c == ' '; });
@@ -13,7 +13,8 @@ std::int64_t window_from(const std::string& flag, const std::string& word) {
   const auto right = inner.substr(std::min(comma + 1, inner.size()));
   if (right != "0")
     throw usage_error(
-        "{} '{}': give LEFT,0: how many tokens back are seen, and none that are yet to come",
+        "cannot read {} '{}': give LEFT,0: how many earlier tokens each token sees, and no later "
+        "ones",
         flag,
         word);
   return parse_whole(flag, inner.substr(0, comma), {.least = -1});
@@ -37,13 +38,13 @@ void declare_function(command_line& line, training_flags& to) {
       one_of(m.position, {"learned_absolute", "rope", "yarn", "none"}));
   line.toggle({.name = "--use-rotary-position-embeddings",
                .field = "model.position=rope",
-               .help = "The older name of --position-embedding-type rope.",
+               .help = "Older name of --position-embedding-type rope.",
                .megatron = "",
                .resume = at_resume::refused},
               [&m] { m.position = "rope"; });
   line.toggle({.name = "--no-position-embedding",
                .field = "model.position=none",
-               .help = "No learned positions: none at all, unless they are rotary.",
+               .help = "No learned positions; the model has none, unless they are rotary.",
                .megatron = "",
                .resume = at_resume::refused},
               set(m.no_position));
@@ -59,19 +60,19 @@ void declare_function(command_line& line, training_flags& to) {
               .field = "model.norm_epsilon",
               .type = "X",
               .default_value = "1e-5",
-              .help = "Added to the variance.",
+              .help = "Added to the variance in norms.",
               .megatron = "",
               .resume = at_resume::refused},
              real(m.norm_epsilon, {.least = 0, .above = true}));
   line.toggle({.name = "--apply-layernorm-1p",
                .field = "model.gain_offset",
-               .help = "Gains of norms are stored less one, so that they begin at 0.",
+               .help = "Stores gains of norms minus 1, so that they start at 0.",
                .megatron = "",
                .resume = at_resume::refused},
               set(m.gains_less_one));
   line.toggle({.name = "--qk-layernorm",
                .field = "model.qk_norm",
-               .help = "Normalises the queries and keys of each head, before rotary embedding.",
+               .help = "Normalizes the queries and keys of each head before the rotary embedding.",
                .megatron = "",
                .resume = at_resume::refused},
               set(m.qk_norm));
@@ -79,15 +80,16 @@ void declare_function(command_line& line, training_flags& to) {
               .field = "model.window",
               .type = "LEFT,0",
               .default_value = "-1,0",
-              .help = "Attention sees the LEFT tokens before each and itself; -1: all.",
-              .megatron = "LEFT,0: nothing is seen to the right",
+              .help = "Window of attention: each token sees itself and the LEFT tokens before it; "
+                      "-1: all of them.",
+              .megatron = "LEFT,0: attention does not look to the right",
               .resume = at_resume::refused},
              [&m](const std::string& flag, const std::string& word) {
                m.window = window_from(flag, word);
              });
   line.toggle({.name = "--swiglu",
                .field = "model.activation=swiglu",
-               .help = "Gated feed-forward layer instead of GELU.",
+               .help = "Gated feed-forward layer (SwiGLU) instead of GELU.",
                .megatron = "",
                .resume = at_resume::refused},
               set(m.swiglu));
@@ -100,29 +102,31 @@ void declare_function(command_line& line, training_flags& to) {
   line.toggle(
       {.name = "--no-bias-gelu-fusion",
        .field = "model.activation=gelu_erf",
-       .help = "Exact GELU, by erf. Without it the tanh formula, as Megatron-LM's fused kernel.",
-       .megatron = "exact GELU, by erf, in place of the tanh formula of the fused kernel",
+       .help = "Exact GELU (erf). Without it, the tanh formula of Megatron-LM's fused kernel.",
+       .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
        .resume = at_resume::refused},
       set(m.exact_gelu));
   line.toggle(
       {.name = "--disable-bias-linear",
        .field = "model.linear_bias=false",
-       .help = "No biases in matrix products; GELU is then exact, as with --no-bias-gelu-fusion.",
-       .megatron = "GELU is then exact, as there",
+       .help = "No biases in linear layers; GELU is then exact, as with --no-bias-gelu-fusion.",
+       .megatron = "GELU is then exact, as in Megatron-LM",
        .resume = at_resume::refused},
       set(m.no_linear_bias));
   line.toggle({.name = "--add-qkv-bias",
                .field = "model.qkv_bias",
-               .help = "Biases of queries, keys and values, although --disable-bias-linear.",
+               .help = "Biases of queries, keys and values, even with --disable-bias-linear.",
                .megatron = "",
                .resume = at_resume::refused},
               set(m.qkv_bias));
-  line.toggle({.name = "--untie-embeddings-and-output-weights",
-               .field = "model.tied_embeddings=false",
-               .help = "The output layer has weights of its own, instead of the embedding's.",
-               .megatron = "",
-               .resume = at_resume::refused},
-              set(m.untied));
+  line.toggle(
+      {.name = "--untie-embeddings-and-output-weights",
+       .field = "model.tied_embeddings=false",
+       .help
+       = "Gives the output layer its own weights; without it, it shares those of the embedding.",
+       .megatron = "",
+       .resume = at_resume::refused},
+      set(m.untied));
   line.value({.name = "--hidden-dropout",
               .field = "model.hidden_dropout",
               .type = "P",
@@ -142,10 +146,10 @@ void declare_function(command_line& line, training_flags& to) {
   line.value({.name = "--init-method-std",
               .field = "model.init_std",
               .type = "X",
-              .help = "Standard deviation of initial weights; those that add to the residual "
+              .help = "Standard deviation of initial weights; weights that add to the residual "
                       "stream get X / sqrt(2 layers).",
-              .megatron = "same distribution, other numbers: drawn from (seed, name, element), so "
-                          "that the layout does not matter",
+              .megatron = "same distribution, other numbers: they depend on (seed, name, element), "
+                          "not on the layout",
               .resume = at_resume::told},
              real(m.init_std, 0));
 }

@@ -22,15 +22,15 @@ void declare_rate(command_line& line, training_flags& to) {
   line.value({.name = "--lr-decay-style",
               .field = "rate.style",
               .type = "STYLE",
-              .help = "How the rate falls after the warm-up. WSD: not before its last part, see "
-                      "--lr-wsd-decay-iters.",
+              .help = "Shape of the decay after the warm-up. WSD: constant until the last part, "
+                      "see --lr-wsd-decay-iters.",
               .megatron = "",
               .resume = at_resume::scheduler},
              one_of(r.style, {"constant", "linear", "cosine", "inverse-square-root", "WSD"}));
   line.value({.name = "--lr-wsd-decay-style",
               .field = "rate.wsd_style",
               .type = "STYLE",
-              .help = "With --lr-decay-style WSD: how the rate falls at the end.",
+              .help = "With --lr-decay-style WSD: shape of the decay at the end.",
               .megatron = "",
               .resume = at_resume::scheduler},
              one_of(r.wsd_style, {"exponential", "linear", "cosine", "minus_sqrt"}));
@@ -38,8 +38,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .field = "rate.wsd_decay_iterations",
               .type = "N",
               .unit = "steps",
-              .help = "With --lr-decay-style WSD: the last steps of the decay, in which the rate "
-                      "falls.",
+              .help = "With --lr-decay-style WSD: number of last steps in which the rate falls.",
               .megatron = "",
               .resume = at_resume::scheduler},
              whole(r.wsd_iterations, 1, largest_count));
@@ -47,7 +46,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .field = "rate.wsd_decay",
               .type = "N",
               .unit = "samples",
-              .help = "The same in samples.",
+              .help = "As --lr-wsd-decay-iters, in samples.",
               .megatron = "",
               .resume = at_resume::scheduler},
              whole(r.wsd_samples, 1, largest_count));
@@ -64,7 +63,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .field = "rate.decay",
               .type = "N",
               .unit = "samples",
-              .help = "The same in samples.",
+              .help = "As --lr-decay-iters, in samples.",
               .megatron = "",
               .resume = at_resume::scheduler},
              whole(r.decay_samples, 1, largest_count));
@@ -81,14 +80,14 @@ void declare_rate(command_line& line, training_flags& to) {
               .field = "rate.warmup",
               .type = "N",
               .unit = "samples",
-              .help = "The same in samples.",
+              .help = "As --lr-warmup-iters, in samples.",
               .megatron = "",
               .resume = at_resume::scheduler},
              whole(r.warmup_samples, 0, largest_count));
   line.value({.name = "--lr-warmup-fraction",
               .field = "rate.warmup_fraction",
               .type = "X",
-              .help = "Warm-up as a fraction of the decay.",
+              .help = "Length of the warm-up as a fraction of the decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
              real(r.warmup_fraction, 0, 1));
@@ -102,7 +101,7 @@ void declare_rate(command_line& line, training_flags& to) {
   line.value({.name = "--decoupled-lr",
               .field = "rate.decoupled_maximum",
               .type = "X",
-              .default_value = "that of all others",
+              .default_value = "--lr",
               .help = "Peak learning rate of the word embedding and the output layer.",
               .megatron = "",
               .resume = at_resume::scheduler},
@@ -110,8 +109,8 @@ void declare_rate(command_line& line, training_flags& to) {
   line.value({.name = "--decoupled-min-lr",
               .field = "rate.decoupled_minimum",
               .type = "X",
-              .default_value = "that of all others",
-              .help = "With --decoupled-lr: their final learning rate.",
+              .default_value = "--min-lr",
+              .help = "With --decoupled-lr: final learning rate of these two.",
               .megatron = "",
               .resume = at_resume::scheduler},
              real(r.decoupled_minimum, 0));

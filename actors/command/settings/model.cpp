@@ -9,8 +9,8 @@ void declare_shape(command_line& line, training_flags& to) {
               .field = "model.layers",
               .type = "N",
               .unit = "layers",
-              .help = "Transformer layers (required, as are the next two and --seq-length, unless "
-                      "--load-hf gives them).",
+              .help = "Transformer layers. Required, as are the next two and --seq-length, unless "
+                      "--load-hf gives them.",
               .megatron = "",
               .resume = at_resume::refused},
              whole(m.layers, 1, 10000));
@@ -48,12 +48,13 @@ void declare_shape(command_line& line, training_flags& to) {
               .megatron = "",
               .resume = at_resume::refused},
              whole(m.head_size, 1));
-  line.toggle({.name = "--group-query-attention",
-               .field = "model.grouped_queries",
-               .help = "Several query heads share one key and value head; see --num-query-groups.",
-               .megatron = "",
-               .resume = at_resume::refused},
-              [&m] { m.grouped_queries = true; });
+  line.toggle(
+      {.name = "--group-query-attention",
+       .field = "model.grouped_queries",
+       .help = "Lets several query heads share one key and value head; see --num-query-groups.",
+       .megatron = "",
+       .resume = at_resume::refused},
+      [&m] { m.grouped_queries = true; });
   line.value({.name = "--num-query-groups",
               .field = "model.groups",
               .type = "N",
@@ -67,7 +68,7 @@ void declare_shape(command_line& line, training_flags& to) {
               .field = "model.sequence",
               .type = "N",
               .unit = "tokens",
-              .help = "Tokens of a sample (T).",
+              .help = "Tokens per sample (T).",
               .megatron = "",
               .resume = at_resume::refused},
              whole(m.sequence, 1));
@@ -77,27 +78,25 @@ void declare_shape(command_line& line, training_flags& to) {
               .unit = "positions",
               .default_value = "--seq-length",
               .help = "Rows of the learned position table.",
-              .megatron = "need not be given: the default is --seq-length",
+              .megatron = "optional: the default is --seq-length",
               .resume = at_resume::refused},
              whole(m.positions, 1));
   line.value({.name = "--make-vocab-size-divisible-by",
               .field = "model.vocabulary_divisor",
               .type = "N",
-              .help = "The embedding gets zero rows until its size is a multiple of N, because "
-                      "matrix products like round sizes; they change nothing.",
+              .help = "Pads the embedding with zero rows to a multiple of N, for faster matrix "
+                      "products. The rows do not change results.",
               .megatron = "",
               .resume = at_resume::told},
              whole(m.vocabulary_divisor, 1));
-  line.value(
-      {.name = "--load-hf",
-       .field = "checkpoints.load_hub",
-       .type = "DIR",
-       .help
-       = "Starts from a Hugging Face GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 folder "
-         "(config.json, model.safetensors). Shape and tokenizer come from there: a flag of "
-         "this section or the next may repeat the shape, not change it; dropout and tokenizer "
-         "may be changed."},
-      text(m.hub));
+  line.value({.name = "--load-hf",
+              .field = "checkpoints.load_hub",
+              .type = "DIR",
+              .help = "Starts from a Hugging Face folder (config.json, model.safetensors) with a "
+                      "GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 model. Shape and tokenizer come "
+                      "from there. Flags of this section or the next may repeat the shape, not "
+                      "change it; dropout and tokenizer may be changed."},
+             text(m.hub));
 }
 
 }  // namespace troupe::command::settings

@@ -10,41 +10,41 @@ void declare_muon(command_line& line, training_flags& to) {
   line.value({.name = "--muon-momentum",
               .field = "optimizer.muon.momentum",
               .type = "X",
-              .help = "With --optimizer muon, as all of --muon-*: its momentum.",
+              .help = "Momentum of Muon. All flags --muon-* need --optimizer muon.",
               .megatron = "",
               .resume = at_resume::told},
              real(m.momentum, 0, 1));
   line.toggle({.name = "--muon-nesterov",
                .field = "optimizer.muon.nesterov",
-               .help = "Nesterov's momentum.",
+               .help = "Nesterov momentum.",
                .megatron = "",
                .resume = at_resume::told},
               [&m] { m.nesterov = true; });
   line.toggle({.name = "--muon-no-split-qkv",
                .field = "optimizer.muon.split_qkv=false",
-               .help = "Orthogonalizes queries, keys and values as one matrix, not as three.",
+               .help = "Orthogonalizes queries, keys and values as one matrix instead of three.",
                .megatron = "",
                .resume = at_resume::told},
               [&o] { o.muon_together = true; });
   line.value({.name = "--muon-scale-mode",
               .field = "optimizer.muon.scale",
               .type = "MODE",
-              .help = "Factor of an update of R rows and C columns. spectral: max(R, C)^0.5. "
-                      "unit_rms_norm: (R/C)^0.5. shape_scaling: max(1, R/C)^0.5.",
+              .help = "Scale factor of an update with R rows and C columns. spectral: max(R, "
+                      "C)^0.5. unit_rms_norm: (R/C)^0.5. shape_scaling: max(1, R/C)^0.5.",
               .megatron = "",
               .resume = at_resume::told},
              one_of(o.muon_scale, {"spectral", "unit_rms_norm", "shape_scaling"}));
   line.value({.name = "--muon-extra-scale-factor",
               .field = "optimizer.muon.extra_scale",
               .type = "X",
-              .help = "A further factor.",
+              .help = "Additional scale factor of updates.",
               .megatron = "",
               .resume = at_resume::told},
              real(m.extra_scale, 0));
   line.value({.name = "--muon-coefficient-type",
               .field = "optimizer.muon.coefficients",
               .type = "NAME",
-              .help = "Numbers of the Newton-Schulz steps.",
+              .help = "Coefficients of the Newton-Schulz steps.",
               .megatron = "simple, quintic and polar_express",
               .resume = at_resume::told},
              one_of(o.muon_coefficients, {"simple", "quintic", "polar_express"}));
@@ -52,23 +52,23 @@ void declare_muon(command_line& line, training_flags& to) {
               .field = "optimizer.muon.steps",
               .type = "N",
               .unit = "steps",
-              .help = "Newton-Schulz steps of an update.",
+              .help = "Newton-Schulz steps per update.",
               .megatron = "in fp32, as with --muon-fp32-matmul-prec highest",
               .resume = at_resume::told},
              whole(m.steps, 1, 99));
   line.value({.name = "--muon-tp-mode",
               .field = "optimizer.muon.tensor_mode",
               .type = "MODE",
-              .help = "Of matrices that are sharded over tensor ranks. blockwise: each shard by "
-                      "itself, another function. duplicated: all of it on every rank. distributed: "
-                      "all of it, in parts.",
+              .help = "How a matrix that is sharded over tensor ranks is orthogonalized. "
+                      "blockwise: each shard separately, which gives another result. duplicated: "
+                      "the whole matrix on every rank. distributed: the whole matrix, in parts.",
               .megatron = "",
               .resume = at_resume::told},
              one_of(o.muon_mode, {"blockwise", "duplicated", "distributed"}));
   line.value({.name = "--muon-scalar-optimizer",
               .field = "optimizer.muon.others",
               .type = "NAME",
-              .help = "What updates word embedding, output layer, norms and biases.",
+              .help = "Optimizer of word embedding, output layer, norms and biases.",
               .megatron = "",
               .resume = at_resume::told},
              one_of(o.muon_others, {"adam", "lion"}));
@@ -80,25 +80,26 @@ void declare_optimizer(command_line& line, training_flags& to) {
   auto& o = to.optimizer;
   auto& a = o.adam;
   line.group("Optimizer");
-  line.value({.name = "--optimizer",
-              .field = "optimizer.kind",
-              .type = "NAME",
-              .help = "adam: AdamW, with decoupled weight decay. sgd: with momentum. lion. muon: "
-                      "orthogonalized updates of matrices; the rest by --muon-scalar-optimizer.",
-              .megatron = "adam, sgd, lion and muon; dist_muon is muon with "
-                          "--use-distributed-optimizer; adaptive_muon and soap are refused",
-              .resume = at_resume::told},
-             one_of(o.kind,
-                    {"adam", "sgd", "lion", "muon"},
-                    {{"dist_muon",
-                      "which data rank has what of the state is said by "
-                      "--use-distributed-optimizer; use --optimizer muon with it"},
-                     {"adaptive_muon",
-                      "updates are scaled by no second moment once they are orthogonal; use "
-                      "--optimizer muon"},
-                     {"soap",
-                      "no eigenvectors of the gradients' covariances are kept; use --optimizer "
-                      "muon or adam"}}));
+  line.value(
+      {.name = "--optimizer",
+       .field = "optimizer.kind",
+       .type = "NAME",
+       .help = "adam: AdamW, with decoupled weight decay. sgd: with momentum. lion. muon: "
+               "orthogonalized updates of matrices; --muon-scalar-optimizer updates the rest.",
+       .megatron = "adam, sgd, lion and muon; dist_muon is muon with "
+                   "--use-distributed-optimizer; adaptive_muon and soap are refused",
+       .resume = at_resume::told},
+      one_of(o.kind,
+             {"adam", "sgd", "lion", "muon"},
+             {{"dist_muon",
+               "--use-distributed-optimizer decides how the state is sharded; use it with "
+               "--optimizer muon"},
+              {"adaptive_muon",
+               "second moments of orthogonalized updates are not implemented; use "
+               "--optimizer muon"},
+              {"soap",
+               "eigenvectors of the gradients' covariances are not implemented; use "
+               "--optimizer muon or adam"}}));
   line.value({.name = "--adam-beta1",
               .field = "optimizer.beta1",
               .type = "X",
@@ -123,14 +124,14 @@ void declare_optimizer(command_line& line, training_flags& to) {
   line.value({.name = "--sgd-momentum",
               .field = "optimizer.sgd_momentum",
               .type = "X",
-              .help = "With --optimizer sgd: its momentum.",
+              .help = "With --optimizer sgd: momentum.",
               .megatron = "",
               .resume = at_resume::told},
              real(a.sgd_momentum, 0, 1));
   line.value({.name = "--lion-beta1",
               .field = "optimizer.lion_beta1",
               .type = "X",
-              .help = "With --optimizer lion: the share of the moment in the update.",
+              .help = "With --optimizer lion: weight of the moment in the update.",
               .megatron = "",
               .resume = at_resume::told},
              real(a.lion_beta1, 0, 1));
@@ -145,14 +146,14 @@ void declare_optimizer(command_line& line, training_flags& to) {
   line.value({.name = "--weight-decay",
               .field = "optimizer.weight_decay",
               .type = "X",
-              .help = "Weight decay of all parameters but biases and norms.",
+              .help = "Weight decay of all parameters except biases and norms.",
               .megatron = "",
               .resume = at_resume::scheduler},
              real(a.weight_decay, 0));
   line.value({.name = "--weight-decay-incr-style",
               .field = "optimizer.weight_decay_style",
               .type = "STYLE",
-              .help = "How weight decay grows over the whole run, from --start-weight-decay to "
+              .help = "Growth of weight decay over the whole run, from --start-weight-decay to "
                       "--end-weight-decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
@@ -161,7 +162,7 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .field = "optimizer.start_weight_decay",
               .type = "X",
               .default_value = "--weight-decay",
-              .help = "With --weight-decay-incr-style linear or cosine: at the beginning.",
+              .help = "With --weight-decay-incr-style linear or cosine: initial weight decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
              real(o.start_weight_decay, 0));
@@ -169,14 +170,14 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .field = "optimizer.end_weight_decay",
               .type = "X",
               .default_value = "--weight-decay",
-              .help = "With --weight-decay-incr-style linear or cosine: at the end.",
+              .help = "With --weight-decay-incr-style linear or cosine: final weight decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
              real(o.end_weight_decay, 0));
   line.value({.name = "--clip-grad",
               .field = "optimizer.clip",
               .type = "X",
-              .help = "Clips gradients to this global norm; 0: no clipping.",
+              .help = "Clips gradients to this global norm; 0: off.",
               .megatron = "",
               .resume = at_resume::told},
              real(a.clip, 0));
@@ -184,8 +185,7 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .field = "seed",
               .type = "N",
               .help = "Random seed of initial weights, dropout and the sample order.",
-              .megatron = "of weights, dropout and samples; the order of samples is that of "
-                          "Megatron-LM, weights and dropout are drawn otherwise",
+              .megatron = "same sample order as Megatron-LM; other initial weights and dropout",
               .resume = at_resume::told},
              whole(to.optimizer.seed, 0, std::int64_t{4294967295}));
 }
@@ -193,13 +193,13 @@ void declare_optimizer(command_line& line, training_flags& to) {
 void declare_scaling(command_line& line, training_flags& to) {
   constexpr double largest = 0x1p100;
   auto& s = to.scaling;
-  line.group("Loss scale: the factor of the loss with --fp16, against underflow of gradients");
+  line.group("Loss scale: with --fp16, keeps small gradients from underflow");
   line.value({.name = "--loss-scale",
               .field = "scaling.constant",
               .type = "X",
-              .default_value = "it is halved and doubled as the following four say",
-              .help = "A constant scale; a step that is not finite is then --on-nonfinite's.",
-              .megatron = "with --fp16; refused without, where gradients need no scaling",
+              .default_value = "dynamic, set by the next four flags",
+              .help = "Constant scale; --on-nonfinite then handles a step that is not finite.",
+              .megatron = "with --fp16; refused without it, because gradients then need no scaling",
               .resume = at_resume::told},
              real(s.constant, 1, largest));
   line.value({.name = "--initial-loss-scale",
@@ -207,36 +207,37 @@ void declare_scaling(command_line& line, training_flags& to) {
               .type = "X",
               .default_value = "4294967296",
               .help = "Initial scale. It falls within a few steps.",
-              .megatron = "with --fp16; refused without, where gradients need no scaling",
+              .megatron = "with --fp16; refused without it, because gradients then need no scaling",
               .resume = at_resume::told},
              real(s.initial, 1, largest));
-  line.value({.name = "--min-loss-scale",
-              .field = "scaling.minimum",
-              .type = "X",
-              .default_value = "1",
-              .help = "Minimum scale; a step that is not finite even so is --on-nonfinite's.",
-              .megatron = "with --fp16; refused without, where gradients need no scaling",
-              .resume = at_resume::told},
-             real(s.minimum, 0x1p-100, largest));
+  line.value(
+      {.name = "--min-loss-scale",
+       .field = "scaling.minimum",
+       .type = "X",
+       .default_value = "1",
+       .help = "Minimum scale; --on-nonfinite handles a step that is not finite at this scale.",
+       .megatron = "with --fp16; refused without it, because gradients then need no scaling",
+       .resume = at_resume::told},
+      real(s.minimum, 0x1p-100, largest));
   line.value({.name = "--loss-scale-window",
               .field = "scaling.window",
               .type = "N",
               .unit = "steps",
               .default_value = "1000",
               .help = "Consecutive finite steps before the scale is doubled.",
-              .megatron = "with --fp16; refused without, where gradients need no scaling",
+              .megatron = "with --fp16; refused without it, because gradients then need no scaling",
               .resume = at_resume::told},
              whole(s.window, 1, largest_count));
-  line.value(
-      {.name = "--hysteresis",
-       .field = "scaling.hysteresis",
-       .type = "N",
-       .unit = "steps",
-       .default_value = "2",
-       .help = "Steps that are not finite before the scale is halved; reset when it is doubled.",
-       .megatron = "with --fp16; refused without, where gradients need no scaling",
-       .resume = at_resume::told},
-      whole(s.hysteresis, 1, largest_count));
+  line.value({.name = "--hysteresis",
+              .field = "scaling.hysteresis",
+              .type = "N",
+              .unit = "steps",
+              .default_value = "2",
+              .help = "Steps that are not finite before the scale is halved; the count restarts "
+                      "when it is doubled.",
+              .megatron = "with --fp16; refused without it, because gradients then need no scaling",
+              .resume = at_resume::told},
+             whole(s.hysteresis, 1, largest_count));
 }
 
 }  // namespace troupe::command::settings

@@ -5,54 +5,51 @@ namespace troupe::command::settings {
 void declare_recovery(command_line& line, training_flags& to) {
   auto& r = to.recovery;
   line.group("Recovery");
-  line.value(
-      {.name = "--recovery",
-       .field = "recovery.on",
-       .type = "WHAT",
-       .default_value = "on with several --processes, else off",
-       .help = "on: an actor, a lane or a process that dies is replaced and its step runs again; "
-               "the weights at the end are the same bits. The update then writes each state beside "
-               "the one before it: 12 bytes more for each parameter that a worker updates. Of "
-               "several processes each keeps the newest states of another one, too. off: the run "
-               "ends, and the next one goes on from the last checkpoint."},
-      one_of(to.recovery_choice, {"on", "off"}));
+  line.value({.name = "--recovery",
+              .field = "recovery.on",
+              .type = "WHAT",
+              .default_value = "on with several --processes, else off",
+              .help = "on: an actor, a lane or a process that dies is replaced and its step runs "
+                      "again; the final weights have the same bits. Each update keeps the previous "
+                      "state too: 12 bytes more for each parameter that a worker updates. With "
+                      "several processes, each also keeps the newest states of another one. off: a "
+                      "death ends the run, and the next run resumes from the last checkpoint."},
+             one_of(to.recovery_choice, {"on", "off"}));
   line.value({.name = "--max-restarts",
               .field = "recovery.max_restarts",
               .type = "N",
-              .help = "With --recovery on: more restarts than these within --restart-window end "
-                      "the run, with the first cause."},
+              .help = "With --recovery on: ends the run with the first cause after more than N "
+                      "restarts within --restart-window."},
              whole(r.max_restarts, 0, 1'000'000));
   line.value({.name = "--restart-window",
               .field = "recovery.window",
               .type = "S",
               .unit = "seconds",
-              .help = "Restarts that are longer ago do not count."},
+              .help = "Time in which restarts are counted; older ones do not count."},
              real(r.window, real_range{.least = 0, .above = true}));
   line.value({.name = "--suspicion-seconds",
               .field = "recovery.suspicion",
               .type = "S",
               .unit = "seconds",
-              .help = "Who has shown no progress for so long is taken for dead and replaced. A "
-                      "single operation may take this long, so give more than your slowest one "
-                      "takes; every other time limit of the recovery follows from this one."},
+              .help = "Timeout of the failure detector: an actor or process without progress for "
+                      "this long is declared dead and replaced. Choose it longer than your slowest "
+                      "single operation. Every other timeout of recovery derives from it."},
              real(r.suspicion, real_range{.least = 0, .above = true}));
   line.value(
       {.name = "--verify-fraction",
        .field = "recovery.verify_fraction",
        .type = "F",
        .help
-       = "This share of the forward and backward passes of each step is computed again by the "
-         "same stage of another replica, before the step is decided, and compared to the bit: "
-         "outputs, input gradients, and the weight gradients that they add to. Costs as large a "
-         "share of the time, and memory, which the forecast tells; on a device also the time in "
-         "which all gradients of a chunk (fp32) are read to the host, for each of these passes "
-         "twice; changes no bit. Who computed "
-         "wrong is named, and with --recovery on the step runs again: transient, if it comes out "
-         "right; persistent, if the same place is wrong again; irreproducible, if nobody has what "
-         "it had before. (What three or more replicas hold alike is compared in any case: "
-         "outvoted is who has something else than most.) With one replica the same stage computes "
-         "again, which finds what is "
-         "wrong only once."},
+       = "Fraction of the forward and backward passes of each step that the same stage of another "
+         "replica recomputes before the step is decided. Outputs, input gradients and accumulated "
+         "weight gradients are compared bit for bit. Changes no bit. The worker with the wrong "
+         "result is named, and with --recovery on the step runs again. The verdict is transient if "
+         "the second run is right, persistent if the same place is wrong again, irreproducible if "
+         "no replica repeats the first result. With one replica the same stage recomputes, which "
+         "finds only transient errors. Costs the same fraction of time, and memory that the "
+         "forecast includes. On a device, each of these passes also reads all gradients of a chunk "
+         "(fp32) to the host, twice. Independently of this flag, values that three or more "
+         "replicas share are compared, and the minority is outvoted."},
       real(r.verify_fraction, 0, 1));
 }
 

@@ -3,7 +3,7 @@
 namespace troupe::command::settings {
 namespace {
 
-/// --recompute-modules: what this build can compute again by itself.
+/// Reads --recompute-modules: the parts of a layer that this build can recompute separately.
 void read_modules(training_flags& to,
                   const std::string& flag,
                   const std::vector<std::string>& all) {
@@ -19,11 +19,11 @@ void read_modules(training_flags& to,
                         flag,
                         module,
                         module == "layernorm"
-                            ? "norms keep two numbers a row, so there is nothing to save"
+                            ? "norms keep only two numbers per row, so nothing is saved"
                         : module == "mla_up_proj" ? "this build has no latent attention"
                         : module == "moe" || module == "moe_act" || module == "shared_experts"
                             ? "this build has no mixture-of-experts layers"
-                            : "there is no such part of a layer here");
+                            : "layers have no such part");
   }
   r.modules_given = true;
 }
@@ -33,28 +33,30 @@ void read_modules(training_flags& to,
 void declare_reduction(command_line& line, training_flags& to) {
   auto& r = to.reduction;
   line.group("Gradients and optimizer state over replicas: no choice here changes a bit");
-  line.toggle({.name = "--use-distributed-optimizer",
-               .field = "reduction.distributed_optimizer",
-               .help = "Every replica keeps and updates its share of master weights and moments, "
-                       "instead of all (ZeRO 1).",
-               .megatron = ""},
-              [&r] { r.distributed_optimizer = true; });
+  line.toggle(
+      {.name = "--use-distributed-optimizer",
+       .field = "reduction.distributed_optimizer",
+       .help
+       = "Each replica keeps and updates only its share of master weights and moments (ZeRO 1).",
+       .megatron = ""},
+      [&r] { r.distributed_optimizer = true; });
   line.value({.name = "--ddp-bucket-size",
               .field = "reduction.bucket_size",
               .type = "N",
               .unit = "elements",
-              .help = "Gradients are summed in buckets of about N elements.",
+              .help = "Approximate size of a gradient bucket.",
               .megatron = "the default is 40000000 elements in every layout"},
              whole(r.bucket_size, 1, largest_count));
   line.toggle(
       {.name = "--overlap-grad-reduce",
        .field = "reduction.overlap_gradients",
-       .help = "A bucket is summed as soon as it is full, while the rest is still computed.",
+       .help
+       = "Reduces a gradient bucket as soon as it is full, while the backward pass continues.",
        .megatron = ""},
       [&r] { r.overlap_gradients = true; });
   line.toggle({.name = "--overlap-param-gather",
                .field = "reduction.overlap_parameters",
-               .help = "Updated parameters are gathered while the next step has begun. With "
+               .help = "Gathers updated parameters while the next step runs. Needs "
                        "--use-distributed-optimizer and --overlap-grad-reduce.",
                .megatron = "refused without --use-distributed-optimizer and --overlap-grad-reduce"},
               [&r] { r.overlap_parameters = true; });
@@ -67,7 +69,7 @@ void declare_recompute(command_line& line, training_flags& to) {
       {.name = "--recompute-granularity",
        .field = "recompute.granularity",
        .type = "WHAT",
-       .default_value = "nothing",
+       .default_value = "no recomputation",
        .help = "full: whole layers. selective: parts of each layer, see --recompute-modules.",
        .megatron = ""},
       one_of(r.granularity, {"full", "selective"}));
@@ -76,33 +78,32 @@ void declare_recompute(command_line& line, training_flags& to) {
                .help = "The same as --recompute-granularity selective.",
                .megatron = ""},
               [&r] { r.activations = true; });
-  line.value(
-      {.name = "--recompute-method",
-       .field = "recompute.method",
-       .type = "HOW",
-       .help = "With full: uniform, all layers of a stage, some at a time; or block, only the "
-               "first layers of a stage, one at a time.",
-       .megatron = ""},
-      one_of(r.method, {"uniform", "block"}));
+  line.value({.name = "--recompute-method",
+              .field = "recompute.method",
+              .type = "HOW",
+              .help = "With full. uniform: recomputes all layers of a stage, in groups. block: "
+                      "recomputes only the first layers of a stage, one at a time.",
+              .megatron = ""},
+             one_of(r.method, {"uniform", "block"}));
   line.value({.name = "--recompute-num-layers",
               .field = "recompute.layers",
               .type = "N",
               .unit = "layers",
-              .help = "With uniform: how many at a time. With block: how many are recomputed.",
+              .help = "With uniform: layers per group. With block: layers to recompute.",
               .megatron = ""},
              whole(r.layers, 1));
-  line.values(
-      {.name = "--recompute-modules",
-       .field = "recompute.modules",
-       .type = "MODULE",
-       .default_value = "core_attn",
-       .help = "With selective: core_attn, mlp, or both.",
-       .least = 1,
-       .most = 16,
-       .megatron = "core_attn and mlp; norms keep next to nothing, other modules are not here"},
-      [&to](const std::string& flag, const std::vector<std::string>& words) {
-        read_modules(to, flag, words);
-      });
+  line.values({.name = "--recompute-modules",
+               .field = "recompute.modules",
+               .type = "MODULE",
+               .default_value = "core_attn",
+               .help = "With selective: core_attn, mlp, or both.",
+               .least = 1,
+               .most = 16,
+               .megatron
+               = "core_attn and mlp; norms keep next to nothing, other modules do not exist here"},
+              [&to](const std::string& flag, const std::vector<std::string>& words) {
+                read_modules(to, flag, words);
+              });
 }
 
 }  // namespace troupe::command::settings

@@ -8,9 +8,9 @@ void declare_stages(command_line& line, training_flags& to) {
   line.value({.name = "--pipeline-model-parallel-layout",
               .field = "layout.chunks",
               .type = "TEXT",
-              .help = "What every stage holds, e.g. 'Et*3|(tt|)*2tL': E embedding, t layer, L "
+              .help = "Contents of each stage, e.g. 'Et*3|(tt|)*2tL': E embedding, t layer, L "
                       "loss, | next stage, *n repeats.",
-              .megatron = "no m: there are no multi-token heads",
+              .megatron = "no m: this build has no multi-token heads",
               .resume = at_resume::told},
              text(s.text));
   line.value({.name = "--decoder-first-pipeline-num-layers",
@@ -31,13 +31,13 @@ void declare_stages(command_line& line, training_flags& to) {
              whole(s.ends.last));
   line.toggle({.name = "--account-for-embedding-in-pipeline-split",
                .field = "layout.ends.embedding_counts",
-               .help = "The embedding counts as a layer when layers are shared out.",
+               .help = "Counts the embedding as a layer when layers are distributed over stages.",
                .megatron = "",
                .resume = at_resume::told},
               [&s] { s.ends.embedding_counts = true; });
   line.toggle({.name = "--account-for-loss-in-pipeline-split",
                .field = "layout.ends.loss_counts",
-               .help = "The loss counts as a layer when layers are shared out.",
+               .help = "Counts the loss as a layer when layers are distributed over stages.",
                .megatron = "",
                .resume = at_resume::told},
               [&s] { s.ends.loss_counts = true; });
@@ -45,69 +45,65 @@ void declare_stages(command_line& line, training_flags& to) {
 
 void declare_schedule(command_line& line, training_flags& to) {
   auto& s = to.schedule;
-  line.group("Pipeline schedule: who does what when");
+  line.group("Pipeline schedule");
   line.value({.name = "--pipeline-schedule",
               .field = "layout.schedule.source",
               .type = "HOW",
-              .default_value = "1f1b, or interleaved where a rank has several virtual stages",
-              .help = "A name (`troupe schedule plan` lists them), FILE.csv, or FILE.lua. It is "
-                      "checked before anything runs.",
+              .default_value = "1f1b, or interleaved with several virtual stages per rank",
+              .help = "Name of a schedule (`troupe schedule plan` lists them), FILE.csv, or "
+                      "FILE.lua. Checked before the run starts.",
               .resume = at_resume::told},
              text(s.source));
   line.value({.name = "--num-virtual-stages-per-pipeline-rank",
               .field = "layout.schedule.chunks_per_rank",
               .type = "V",
               .unit = "stages",
-              .default_value = "what the schedule is made for",
-              .help = "The model is cut into V stages for each pipeline rank.",
+              .default_value = "as the schedule needs",
+              .help = "Virtual stages per pipeline rank.",
               .megatron = "",
               .resume = at_resume::told},
              whole(s.virtual_stages, 1, 1 << 10));
-  line.value({.name = "--num-layers-per-virtual-pipeline-stage",
-              .field = "layout.schedule.layers_per_chunk",
+  line.value(
+      {.name = "--num-layers-per-virtual-pipeline-stage",
+       .field = "layout.schedule.layers_per_chunk",
+       .type = "N",
+       .unit = "layers",
+       .help = "As --num-virtual-stages-per-pipeline-rank, given by the layers per virtual stage.",
+       .megatron = "",
+       .resume = at_resume::told},
+      whole(s.layers_per_virtual_stage, 1));
+  line.value({.name = "--microbatch-group-size-per-virtual-pipeline-stage",
+              .field = "layout.schedule.group",
               .type = "N",
-              .unit = "layers",
-              .help = "The same, told by the layers of each virtual stage.",
-              .megatron = "",
-              .resume = at_resume::told},
-             whole(s.layers_per_virtual_stage, 1));
-  line.value(
-      {.name = "--microbatch-group-size-per-virtual-pipeline-stage",
-       .field = "layout.schedule.group",
-       .type = "N",
-       .unit = "micro-batches",
-       .default_value = "--pipeline-model-parallel-size",
-       .help
-       = "With interleaved schedules: so many micro-batches of a virtual stage follow each other.",
-       .megatron = ""},
-      whole(s.group, 1, 1 << 20));
-  line.value(
-      {.name = "--pipeline-memory-limit",
-       .field = "layout.schedule.memory_limit",
-       .type = "X",
-       .unit = "micro-batches",
-       .help = "With zb-h2 and auto: micro-batches whose activations a rank may hold at once, "
-               "each counted as its whole share of the model."},
-      real(s.memory_limit, 0.01, 1e6));
-  line.value(
-      {.name = "--pipeline-credits",
-       .field = "layout.schedule.credits",
-       .type = "N",
-       .unit = "micro-batches",
-       .default_value = "what the schedule needs, and two on their way",
-       .help = "So many results may a stage have handed on that the next one has not taken: "
-               "activations, and as many gradients. It bounds what a slow stage leaves with the "
-               "one before, and is checked before anything runs; a validation has as many as it "
-               "needs."},
-      whole(s.credits, 1, 1 << 20));
-  line.value(
-      {.name = "--pipeline-times",
-       .field = "layout.schedule.costs",
-       .type = "F,I,W[,C]",
-       .default_value = "1,1,1,0",
-       .help = "With auto and behaviours: what forward, input gradients, weight gradients and "
-               "a transfer take, in any one unit."},
-      text(s.times));
+              .unit = "micro-batches",
+              .default_value = "--pipeline-model-parallel-size",
+              .help = "With interleaved schedules: number of micro-batches of a virtual stage that "
+                      "run in sequence.",
+              .megatron = ""},
+             whole(s.group, 1, 1 << 20));
+  line.value({.name = "--pipeline-memory-limit",
+              .field = "layout.schedule.memory_limit",
+              .type = "X",
+              .unit = "micro-batches",
+              .help = "With zb-h2 and auto: micro-batches whose activations a rank may hold at "
+                      "once. Each is counted as the rank's whole share of the model."},
+             real(s.memory_limit, 0.01, 1e6));
+  line.value({.name = "--pipeline-credits",
+              .field = "layout.schedule.credits",
+              .type = "N",
+              .unit = "micro-batches",
+              .default_value = "as the schedule needs, plus two in flight",
+              .help = "Activations, and as many gradients, that a stage may send before the next "
+                      "one takes them. Limits what a slow stage accumulates at its predecessor. "
+                      "Checked before the run starts; a validation gets as many as it needs."},
+             whole(s.credits, 1, 1 << 20));
+  line.value({.name = "--pipeline-times",
+              .field = "layout.schedule.costs",
+              .type = "F,I,W[,C]",
+              .default_value = "1,1,1,0",
+              .help = "With auto and behaviours: cost of forward, input gradients, weight "
+                      "gradients and a transfer, in any common unit."},
+             text(s.times));
 }
 
 }  // namespace troupe::command::settings
