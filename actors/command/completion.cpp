@@ -22,11 +22,11 @@ std::string first_sentence(const std::string& help) {
 }
 
 void add_completion(command_line& program) {
-  auto& group = program.command("completion", "prints a shell's completion of this program.");
+  auto& group = program.command("completion", "prints a completion script for a shell.");
   const auto add = [&](const char* shell, const char* note, auto* script) {
     group
         .command(shell,
-                 fmt::format("prints the completion for {}.", shell),
+                 fmt::format("prints the completion script for {}.", shell),
                  [&program, script] {
                    print_data(script(program.describe()));
                    return 0;
@@ -34,16 +34,16 @@ void add_completion(command_line& program) {
         .note(note);
   };
   add("bash",
-      "For this shell: source <(troupe completion bash). For all: troupe completion bash > "
+      "For this shell: source <(troupe completion bash). For all shells: troupe completion bash > "
       "~/.local/share/bash-completion/completions/troupe",
       bash_completion);
   add("zsh",
-      "For all shells: troupe completion zsh > DIR/_troupe, where DIR is one of $fpath; after that "
-      "compinit. For this one, after compinit: source <(troupe completion zsh).",
+      "For all shells: troupe completion zsh > DIR/_troupe, where DIR is one of $fpath; then run "
+      "compinit. For this shell, after compinit: source <(troupe completion zsh).",
       zsh_completion);
   add("fish",
       "For all shells: troupe completion fish > ~/.config/fish/completions/troupe.fish. For this "
-      "one: troupe completion fish | source",
+      "shell: troupe completion fish | source",
       fish_completion);
 }
 

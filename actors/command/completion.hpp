@@ -1,5 +1,5 @@
-// Completion of commands, flags, file names and words of a choice, for three shells. Each script
-// is made from the description of the commands, and does not run the program.
+// Completion scripts for three shells: commands, flags, file names and choices. Each script is
+// generated from the description of the commands and does not run the program.
 
 #pragma once
 
@@ -13,10 +13,10 @@ std::string bash_completion(const command_description& program);  // completion_
 std::string zsh_completion(const command_description& program);   // completion_zsh.cpp
 std::string fish_completion(const command_description& program);  // completion_fish.cpp
 
-/// In single quotes, for any of the three.
+/// Quotes the text with single quotes, valid in all three shells.
 std::string shell_quoted(const std::string& text);
 
-/// Up to the first full stop that ends a sentence, for a list of one line a flag.
+/// The first sentence of a help text, without its full stop.
 std::string first_sentence(const std::string& help);
 
 }  // namespace troupe::command

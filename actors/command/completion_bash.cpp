@@ -8,7 +8,7 @@ namespace {
 constexpr const char* bash_head
     = R"(# Completion of troupe for bash, made by `troupe completion bash`.
 
-# What may stand in a command ($1), or after one of its flags ($2).
+# Sets what may follow a command ($1), or one of its flags ($2).
 _troupe_describe() {
   commands= flags= choices= kind=any most=0
   case "$1" in
@@ -19,14 +19,14 @@ _troupe() {
   local current="${COMP_WORDS[COMP_CWORD]}" path=troupe flag="" left=0 i word
   local commands flags choices kind most
   _troupe_describe "$path" ""
-  # Words that name a command come first.
+  # Commands come first.
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word="${COMP_WORDS[i]}"
     [[ $word != -* && " $commands " == *" $word "* ]] || break
     path="$path $word"
     _troupe_describe "$path" ""
   done
-  # Then flags: how many words may still follow the last one?
+  # Then flags: left counts the values that may still follow the last one.
   for (( ; i < COMP_CWORD; ++i)); do
     word="${COMP_WORDS[i]}"
     if [[ $word == --* ]]; then
@@ -69,7 +69,7 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-/// A case for the command itself, and one for each flag that takes words.
+/// Writes a case for the command, and one for each of its flags that takes values.
 void describe_for_bash(const command_description& x, std::string& out) {
   std::vector<std::string> commands, flags = {"--help"};
   for (const auto& below : x.commands)

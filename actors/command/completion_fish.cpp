@@ -8,7 +8,7 @@ namespace {
 constexpr const char* fish_head
     = R"(# Completion of troupe for fish, made by `troupe completion fish`.
 
-# Whether the words before the cursor begin with these commands; with "only" nothing may follow.
+# True if the words before the cursor begin with these commands; with "only", if they are equal.
 function __troupe_in
     set -l words (commandline -opc)[2..]
     set -l wanted (string split -n ' ' -- $argv[1])
@@ -23,7 +23,7 @@ end
 complete -c troupe -f
 )";
 
-/// In fish only \' and \\ are escapes in single quotes.
+/// Quotes the text for fish, where only \' and \\ are escapes in single quotes.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text)

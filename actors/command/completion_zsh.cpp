@@ -12,7 +12,7 @@ std::string function_of(const command_description& x) {
   return out;
 }
 
-/// In zsh's descriptions brackets and colons mean something.
+/// Escapes brackets and colons, which are special in zsh's descriptions.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text)
@@ -75,7 +75,7 @@ void describe_for_zsh(const command_description& x, std::string& out) {
 std::string zsh_completion(const command_description& program) {
   std::string out = "#compdef troupe\n# Made by `troupe completion zsh`.\n\n";
   describe_for_zsh(program, out);
-  // A file in $fpath is the body of the function that completes; a sourced one declares it.
+  // zsh runs a file of $fpath as the body of the completion function; a sourced file registers it.
   return out
          + "if [[ $funcstack[1] == _troupe ]]; then\n  _troupe \"$@\"\nelse\n  compdef _troupe "
            "troupe\nfi\n";

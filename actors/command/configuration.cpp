@@ -25,16 +25,16 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::size_t largest = 1 << 20;  // bytes: far more than all flags with all their help
+constexpr std::size_t largest = 1 << 20;  // bytes; far more than all flags with their help
 constexpr const char* binary_tag = "tag:yaml.org,2002:binary";  // base64 follows
 
-/// Of text: zero, or what is no UTF-8; npos when all is right.
+/// Position of the first zero byte or invalid UTF-8; npos if the text is valid.
 std::size_t first_wrong_byte(const std::string& text) {
   return std::min(text.find('\0'), runtime::first_invalid_utf8(text));
 }
 
-/// Whether the library would not write it again: a byte order mark, or one of the code points that
-/// Unicode keeps from ever being characters (U+FDD0 to U+FDEF, and the last two of each plane).
+/// True if yaml-cpp cannot write the text: it has a byte order mark or a noncharacter of Unicode
+/// (U+FDD0 to U+FDEF, and the last two code points of each plane).
 bool has_no_character(std::string_view utf8) {
   if (utf8.find("\xEF\xBB\xBF") != std::string_view::npos)
     return true;
@@ -55,8 +55,8 @@ std::string place(const std::string& name, const YAML::Mark& mark) {
   return fmt::format("{}, line {}, column {}", name, mark.line + 1, mark.column + 1);
 }
 
-/// Takes what the parser finds, one event after the other. Nothing is kept but keys and words, so
-/// that no file takes more memory than it is long.
+/// Handler of the parser's events. Keeps only keys and words, so that memory is limited by the size
+/// of the file.
 class collector final : public YAML::EventHandler {
  public:
   explicit collector(std::string name) : name_(std::move(name)) {}
@@ -66,10 +66,10 @@ class collector final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
   void OnAnchor(const YAML::Mark& mark, const std::string& anchor) override {
-    refuse(mark, fmt::format("&{}: anchors are not read; write the value out", anchor));
+    refuse(mark, fmt::format("&{}: anchors are not supported; write the value itself", anchor));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(mark, "aliases (*name) are not read; write the value out");
+    refuse(mark, "aliases (*name) are not supported; write the value itself");
   }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
@@ -77,7 +77,7 @@ class collector final : public YAML::EventHandler {
       return;  // an empty file
     if (key_)
       refuse(mark, fmt::format("'{}' has no value; give one, or leave the key out", *key_));
-    refuse(mark, "a key is empty; it is the name of a flag without its dashes");
+    refuse(mark, "a key is empty; give the name of a flag without its dashes");
   }
 
   void OnScalar(const YAML::Mark& mark,
@@ -87,11 +87,12 @@ class collector final : public YAML::EventHandler {
     if (tag == binary_tag && key_)
       return add(mark, bytes_of(mark, value));
     require_no_tag(mark, tag);
-    if (first_wrong_byte(value) != std::string::npos)  // by an escape
-      refuse(mark, "an escape in it makes no text; write the character itself");
+    if (first_wrong_byte(value) != std::string::npos)  // an escape can encode such a byte
+      refuse(mark, "an escape in the value is not valid text; write the character itself");
     if (has_no_character(value))
       refuse(mark,
-             "it has a byte order mark or another code point that is no character; take it out");
+             "the value has a byte order mark or another code point that is not a character; "
+             "remove it");
     if (depth_ == 0)
       refuse_shape(mark);
     if (!key_)
@@ -107,9 +108,9 @@ class collector final : public YAML::EventHandler {
     if (depth_ == 0)
       refuse_shape(mark);
     if (!key_)
-      refuse(mark, "a list is no key; a key is the name of a flag without its dashes");
+      refuse(mark, "a list cannot be a key; give the name of a flag without its dashes");
     if (out_.entries.back().list)
-      refuse(mark, fmt::format("'{}' has a list in a list; write its values in one", *key_));
+      refuse(mark, fmt::format("'{}' has a list in a list; write one list of its values", *key_));
     out_.entries.back().list = true;
     out_.entries.back().where = place(name_, mark);
   }
@@ -122,7 +123,7 @@ class collector final : public YAML::EventHandler {
     require_no_tag(mark, tag);
     if (depth_++ > 0)
       refuse(mark,
-             fmt::format("'{}' has keys below it; a configuration is flat: a line for each flag",
+             fmt::format("'{}' has keys below it; a configuration is flat: one line per flag",
                          key_.value_or("a key")));
   }
   void OnMapEnd() override { --depth_; }
@@ -136,7 +137,7 @@ class collector final : public YAML::EventHandler {
   }
   void require_no_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (tag != "" && tag != "?" && tag != "!")
-      refuse(mark, fmt::format("the tag '{}' is not read; leave it out", tag));
+      refuse(mark, fmt::format("the tag '{}' is not supported; leave it out", tag));
   }
 
   void begin(const YAML::Mark& mark, const std::string& word) {
@@ -146,7 +147,7 @@ class collector final : public YAML::EventHandler {
     const auto [before, is_new] = places_.emplace(key, place(name_, mark));
     if (!is_new)
       refuse(mark,
-             fmt::format("'{}' is there twice, before at {}; leave one out", word, before->second));
+             fmt::format("'{}' is given twice, first at {}; leave one out", word, before->second));
     out_.entries.push_back({.key = key, .where = place(name_, mark)});
     key_ = word;
   }
@@ -165,21 +166,21 @@ class collector final : public YAML::EventHandler {
     try {
       out = runtime::from_base64(base64);
     } catch (const runtime::input_error& failure) {
-      refuse(mark, fmt::format("{}, and !!binary stands before it", failure.what()));
+      refuse(mark, fmt::format("{}; !!binary needs base64", failure.what()));
     }
     if (out.find('\0') != std::string::npos)
-      refuse(mark, "its bytes have a zero among them, which no flag takes");
+      refuse(mark, "the value has a zero byte, which a flag cannot take");
     return out;
   }
 
   std::string name_;
   configuration out_;
-  std::map<std::string, std::string> places_;  // of the keys
-  int depth_ = 0;                              // maps that are open
-  std::optional<std::string> key_;             // whose value is expected
+  std::map<std::string, std::string> places_;  // by key
+  int depth_ = 0;                              // open maps
+  std::optional<std::string> key_;             // the key that waits for its value
 };
 
-/// A pipe of the shell, as <(command) makes it, has no size to be mapped by.
+/// Reads a pipe of the shell, <(command), which has no size and cannot be mapped.
 std::string text_of_pipe(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::string out(largest + 1, '\0');
@@ -190,8 +191,8 @@ std::string text_of_pipe(const std::string& file) {
   return out;
 }
 
-/// Quoted where YAML needs it. The library sees that by itself, but for control characters. Paths
-/// may be any bytes, and YAML is text: what is none stands as base64.
+/// Writes a word. yaml-cpp quotes it where YAML needs that, except for control characters. A word
+/// that is not text, as a path may be, is written as base64.
 void put(YAML::Emitter& out, const std::string& word) {
   if (first_wrong_byte(word) != std::string::npos || has_no_character(word)) {
     out << YAML::Binary(reinterpret_cast<const unsigned char*>(word.data()), word.size());
@@ -229,7 +230,7 @@ configuration parse_configuration(const std::string& text, const std::string& na
     throw usage_error(
         "{} has {} bytes; a configuration has at most {}", name, text.size(), largest);
   if (const auto bad = first_wrong_byte(text); bad != std::string::npos)
-    throw usage_error("{} is no UTF-8 text: byte {} is wrong; write it anew", name, bad);
+    throw usage_error("{} is not UTF-8 text: byte {} is wrong; save it as UTF-8", name, bad);
   std::istringstream in(text);
   try {
     YAML::Parser parser(in);
@@ -237,10 +238,10 @@ configuration parse_configuration(const std::string& text, const std::string& na
     parser.HandleNextDocument(found);
     collector second(name);
     if (parser.HandleNextDocument(second))
-      throw usage_error("{} has a second document after ---; give each its file", name);
+      throw usage_error("{} has a second document after ---; write one file per document", name);
     return found.take();
   } catch (const YAML::Exception& failure) {
-    throw usage_error("{}: this is no YAML: {}", place(name, failure.mark), failure.msg);
+    throw usage_error("{}: this is not YAML: {}", place(name, failure.mark), failure.msg);
   }
 }
 
@@ -265,11 +266,11 @@ void merge(configuration& into, configuration later) {
 
 std::vector<std::string> words_for(const configured_flag& entry, const flag_description& flag) {
   if (flag.most <= 1 && entry.list)
-    throw usage_error("{} takes one value, and this is a list: write it without brackets",
+    throw usage_error("{} takes one value, but this is a list: write it without brackets",
                       flag.name);
   if (flag.most == 0 && entry.words.front() != "true" && entry.words.front() != "false")
     throw usage_error(
-        "{} '{}': it is on or off; give true or false", flag.name, entry.words.front());
+        "{} '{}': the flag is on or off; give true or false", flag.name, entry.words.front());
   if (flag.least > 1 && !entry.list)
     throw usage_error(
         "{} takes {} values: write them as a list, [{}]", flag.name, flag.least, flag.type);
@@ -281,7 +282,7 @@ std::string configuration_text(const std::vector<setting>& settings,
   std::string out;
   for (const auto& line : about) {
     out += "# ";
-    for (const char c : line)  // a path may have line ends, and what follows is no setting
+    for (const char c : line)  // a path may have line ends; the rest must stay a comment
       out += c == '\n' || c == '\r' ? std::string("\n# ") : std::string(1, c);
     out += "\n";
   }

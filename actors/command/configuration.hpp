@@ -1,4 +1,4 @@
-// Flags from YAML, and to it: docs/formats/configuration.md.
+// Configurations: reads and writes flags as YAML (docs/formats/configuration.md).
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace troupe::command {
 
-/// One line of a configuration: a flag, and its words as they were written.
+/// One entry of a configuration: a flag and its values as written.
 struct configured_flag {
-  std::string key;                 ///< "num-layers", whether written with dashes or underscores
-  std::vector<std::string> words;  ///< of a toggle "true" or "false"
+  std::string key;                 ///< "num-layers", written with dashes or underscores
+  std::vector<std::string> words;  ///< "true" or "false" for a toggle
   bool list = false;               ///< written as a list
-  std::string where;               ///< "'run.yaml', line 3, column 13", where the value stands
+  std::string where;               ///< position of the value: "'run.yaml', line 3, column 13"
 
-  /// Runs `work`; a usage_error that it throws says where.
+  /// Runs `work`, and adds the position to a usage_error that it throws.
   template <class Work>
   void at(Work&& work) const {
     try {
@@ -30,30 +30,29 @@ struct configured_flag {
 };
 
 struct configuration {
-  std::vector<configured_flag> entries;  ///< each key once
+  std::vector<configured_flag> entries;  ///< keys are unique
 };
 
 /// The key of a flag: "num-layers" of "--num-layers".
 std::string key_of(std::string_view flag);
 
-/// The text of a file; `name` stands in messages. Throws usage_error with line and column for what
-/// is no YAML, and for what YAML has and a configuration has not: maps below the first, keys twice,
-/// no value, anchors, tags but !!binary, a second document.
+/// Parses the text of a file; `name` is used in messages. Throws usage_error with line and column
+/// for text that is not YAML. Also refused: nested maps, repeated keys, missing values, anchors,
+/// tags other than !!binary, and a second document.
 configuration parse_configuration(const std::string& text, const std::string& name);
 
-/// Of the file, of a pipe, or of standard input for "-". Throws usage_error and what read_text
-/// throws.
+/// Reads a file, a pipe, or standard input for "-". Throws usage_error and the errors of read_text.
 configuration read_configuration(const std::string& file);
 
-/// What `later` says counts.
+/// Adds the entries of `later`, which override those of `into`.
 void merge(configuration& into, configuration later);
 
-/// The words of the entry as the flag takes them: `{"true"}` or `{"false"}` for a toggle. Throws
-/// usage_error when the shape is wrong: a list where one value belongs, or the other way round.
+/// The values of the entry in the form that the flag takes: `{"true"}` or `{"false"}` for a toggle.
+/// Throws usage_error for a list in place of one value, and for one value in place of a list.
 std::vector<std::string> words_for(const configured_flag& entry, const flag_description& flag);
 
-/// The settings as YAML, by groups, each with its help as a comment; `about` are lines of comment
-/// at its head, in UTF-8. `parse_configuration` reads back the same words, whatever bytes they are.
+/// The settings as YAML, in groups, each with its help as a comment. `about`: comment lines for the
+/// head of the file, in UTF-8. `parse_configuration` reads back the same values, of any bytes.
 std::string configuration_text(const std::vector<setting>& settings,
                                const std::vector<std::string>& about);
 

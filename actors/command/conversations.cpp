@@ -25,7 +25,7 @@ struct conversations_flags {
 void tell_unread(const char* what, const std::set<std::string>& fields) {
   if (!fields.empty())
     runtime::log_warning(
-        "fields of a {} that are neither known nor named by the template are left out: {}",
+        "left out these unknown fields of a {}, which the template does not name: {}",
         what,
         fmt::join(fields, ", "));
 }
@@ -34,13 +34,13 @@ int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
   auto& what = flags.what;
   what.stop = stop;
   if (what.inputs.empty())
-    throw usage_error("--input FILE... is missing: conversations, a JSON object a line");
+    throw usage_error("--input FILE... is missing: conversations, one JSON object per line");
   if (what.output_prefix.empty())
-    throw usage_error("--output-prefix PREFIX is missing: the beginning of the output's names");
+    throw usage_error("--output-prefix PREFIX is missing: the prefix of the output files");
   const auto format = runtime::conversation_format_from(flags.format);
   const bool own = runtime::uses_own_template(format);
   if (!own && !(flags.chosen.empty() && flags.set.empty()))
-    throw usage_error("--format {} is a template of its own: leave out --template and --set",
+    throw usage_error("--format {} has its own template: leave out --template and --set",
                       flags.format);
   what.workers
       = unsigned(flags.workers.value_or(std::max(1U, std::thread::hardware_concurrency())));
@@ -70,55 +70,53 @@ int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
 }  // namespace
 
 void add_conversations(command_line& program) {
-  auto& line = program.command(
-      "conversations",
-      "turns conversations into the data set that `troupe train gpt --sft` learns answers from.");
+  auto& line = program.command("conversations",
+                               "turns conversations into a data set for `troupe train gpt --sft`.");
   const auto flags = std::make_shared<conversations_flags>();
   auto& what = flags->what;
-  line.values(
-      {.name = "--input",
-       .type = "FILE...",
-       .help = "Conversations, a JSON object a line, the file as it is or compressed by gzip or "
-               "Zstandard: {\"messages\": [{\"role\": \"user\", "
-               "\"content\": \"Hello\"}, ...]}, or {\"conversations\": [{\"from\": "
-               "\"human\", \"value\": \"Hello\"}, ...]}; with \"tools\" for templates that "
-               "show them. A system message begins another conversation.",
-       .least = 1,
-       .most = 1 << 20},
-      all(what.inputs));
+  line.values({.name = "--input",
+               .type = "FILE...",
+               .help = "Conversations, one JSON object per line, plain or compressed by gzip or "
+                       "Zstandard: {\"messages\": [{\"role\": \"user\", "
+                       "\"content\": \"Hello\"}, ...]}, or {\"conversations\": [{\"from\": "
+                       "\"human\", \"value\": \"Hello\"}, ...]}; with \"tools\" for templates that "
+                       "show them. A system message begins another conversation.",
+               .least = 1,
+               .most = 1 << 20},
+              all(what.inputs));
   line.value("--output-prefix",
              "PREFIX",
-             "Writes PREFIX_conversations and PREFIX_conversations_answers, .bin and .idx of each.",
+             "Prefix of the output: writes PREFIX_conversations and PREFIX_conversations_answers, "
+             "each as .bin and .idx.",
              text(what.output_prefix));
   line.value({.name = "--format",
               .type = "FORMAT",
-              .help = "template: the folder's chat template; answers are what it marks by {% "
-                      "generation %}, or what each message of the assistant adds. The others are "
-                      "the formats of Megatron-LM's --sft-tokenizer-prompt-format."},
+              .help = "template: the folder's chat template; answers are the parts in {% "
+                      "generation %}, or else the text of each message of the assistant. The "
+                      "others are the formats of Megatron-LM's --sft-tokenizer-prompt-format."},
              one_of(flags->format,
                     {"template", "default", "nemotron-h-aligned", "nemotron-nano-v2", "identity"}));
   line.value({.name = "--template",
               .type = "NAME",
               .default_value = "default",
-              .help = "Of a folder with several templates: which one; or a file, by a name with / "
-                      "or .jinja."},
+              .help = "The template to use if the folder has several; or a file: its name has a / "
+                      "or ends in .jinja."},
              text(flags->chosen));
   line.values("--set",
               "NAME=VALUE",
               1,
               64,
-              "A variable that the template reads, as JSON or else as text: enable_thinking=false. "
-              "Several: NAME=VALUE NAME=VALUE, or the flag again.",
+              "A variable for the template, as JSON or else as text: enable_thinking=false. "
+              "Several: NAME=VALUE NAME=VALUE, or repeat the flag.",
               all(flags->set));
   line.value({.name = "--workers",
               .type = "N",
               .default_value = "the cores",
-              .help = "Threads; the output does not depend on them."},
+              .help = "Number of threads. The output is the same for any number."},
              whole(flags->workers, 1, 1024));
   declare(line, flags->tokenizer);
   line.note(
-      "Example, which writes data/talks_conversations, for --sft --data-path "
-      "data/talks_conversations:");
+      "Example: writes data/talks_conversations, for --sft --data-path data/talks_conversations:");
   line.note(
       "troupe conversations --input talks.jsonl --output-prefix data/talks --tokenizer Qwen3-0.6B");
   line.runs([flags] {

@@ -34,8 +34,8 @@ machine_facts look(const doctor_flags& flags) {
                     .accelerators = {},
                     .transports = runtime::look_at_transports(),
                     .rates = std::nullopt};
-  // Loading a vendor's library takes a second, for nothing where there is neither a device nor a
-  // driver; who names a folder of plug-ins wants to hear of them.
+  // Loading a vendor's library takes a second, so it is skipped on machines without device and
+  // driver. TROUPE_PLUGINS asks for a report on the plug-ins.
   out.accelerators = runtime::look_at_accelerators(may_have_gpu(out)
                                                    || std::getenv("TROUPE_PLUGINS") != nullptr);
   if (flags.measure)
@@ -60,10 +60,10 @@ std::string or_unlimited(const std::optional<std::int64_t>& x, bool is_bytes) {
 std::string processor_text(const runtime::processor_facts& x) {
   return fmt::format(
       "{}; {} online, {} allowed, {}; {} can run at once",
-      x.name.empty() ? "of an unknown kind" : x.name,
+      x.name.empty() ? "unknown model" : x.name,
       x.online,
       x.allowed,
-      x.quota ? fmt::format("{:.2f} by control groups", *x.quota) : "no control group limits them",
+      x.quota ? fmt::format("{:.2f} by control groups", *x.quota) : "not limited by control groups",
       x.usable());
 }
 
@@ -71,10 +71,10 @@ std::string memory_text(const runtime::memory_facts& x) {
   return fmt::format("{}, {} available{}",
                      runtime::human_bytes(x.total),
                      runtime::human_bytes(x.available),
-                     x.limit ? fmt::format("; control groups leave {}, of which {} are taken",
+                     x.limit ? fmt::format("; limited to {} by control groups, {} in use",
                                            runtime::human_bytes(*x.limit),
                                            runtime::human_bytes(x.used_of_limit))
-                             : "; no control group limits it");
+                             : "; not limited by control groups");
 }
 
 std::string transport_text(const runtime::transport_facts& x) {
@@ -215,16 +215,16 @@ void add_doctor(command_line& program) {
   line.value({.name = "--folder",
               .type = "DIR",
               .default_value = "here",
-              .help = "Where checkpoints are to go."},
+              .help = "Folder for checkpoints; its disk is checked."},
              text(flags->folder));
   line.toggle("--measure",
-              "Takes some seconds to measure matrix products in fp32 and bf16, and copies.",
+              "Also measures the speed of matrix products in fp32 and bf16 and of copies, which "
+              "takes some seconds.",
               [flags] { flags->measure = true; });
-  line.toggle("--json", "Prints JSON, for programs: bytes, and operations a second.", [flags] {
+  line.toggle("--json", "Prints JSON, for programs: bytes, and operations per second.", [flags] {
     flags->json = true;
   });
-  line.note(
-      "Exit code 0 when this machine can train, 2 when something is missing. Nothing is changed.");
+  line.note("Exit code 0: this machine can train. 2: something is missing. Changes nothing.");
   line.runs([flags] { return examine(*flags); });
 }
 

@@ -13,11 +13,11 @@ using findings = std::vector<finding>;
 
 constexpr std::int64_t mega = 1 << 20;
 
-// The program and its libraries take some 60 MB, the smallest model that teaches anything as much.
+// The program and its libraries take some 60 MB, the smallest useful model as much.
 constexpr std::int64_t least_memory = 256 * mega;
-// A checkpoint of such a model, with its moments, and the log.
+// Room for a checkpoint of such a model, with its moments, and for the log.
 constexpr std::int64_t least_disk = 64 * mega;
-// A data set, shards and the log; each actor none.
+// A data set, shards and the log. Actors open no files.
 constexpr std::int64_t least_files = 64;
 
 bool has(const runtime::processor_facts& x, const char* instruction) {
@@ -30,26 +30,26 @@ void look(const runtime::processor_facts& x, findings& out) {
     out.push_back(
         {weight::note,
          "processor",
-         fmt::format("{} of {} processors are left to this process", x.usable(), x.online),
-         fmt::format("keep workers x --threads-per-worker at {} or below, or ask for more: "
+         fmt::format("this process may use {} of {} processors", x.usable(), x.online),
+         fmt::format("keep workers x --threads-per-worker at {} or below, or raise the limit: "
                      "taskset -p $$, docker run --cpus",
                      x.usable())});
   if (!x.instructions.empty() && !has(x, "avx2") && !has(x, "asimd"))
     out.push_back({weight::note,
                    "processor",
-                   "it has no AVX2: everything works, and slowly",
-                   "another machine"});
+                   "it has no AVX2: everything works, but slowly",
+                   "use another machine"});
   if (!has(x, "avx512_bf16") && !has(x, "amx_bf16"))
     out.push_back({weight::note,
                    "processor",
-                   "it has no bf16 products: --bf16 saves memory and takes as long as fp32",
+                   "it has no bf16 instructions: --bf16 saves memory but is as slow as fp32",
                    ""});
   for (const auto* slow : {"hpet", "acpi_pm", "xen", "jiffies", "refined-jiffies"})
     if (x.clock == slow)
       out.push_back({weight::note,
                      "clock",
                      fmt::format("the clock source {} is slow to read: traces cost more", x.clock),
-                     "as root, where tsc is offered: echo tsc > "
+                     "as root, if tsc is available: echo tsc > "
                      "/sys/devices/system/clocksource/clocksource0/current_clocksource"});
 }
 
@@ -57,19 +57,20 @@ void look(const runtime::memory_facts& x, findings& out) {
   if (x.usable() < least_memory)
     out.push_back({weight::missing,
                    "memory",
-                   fmt::format("{} can be taken; even a small run takes {}",
+                   fmt::format("{} are available; even a small run needs {}",
                                runtime::human_bytes(x.usable()),
                                runtime::human_bytes(least_memory)),
                    x.limit && *x.limit < x.total ? "raise the limit: docker run --memory, systemd "
-                                                   "MemoryMax; or end what else runs there"
-                                                 : "end what else runs here: ps aux --sort=-rss"});
+                                                   "MemoryMax; or end other programs there"
+                                                 : "end other programs: ps aux --sort=-rss"});
   else if (x.limit && *x.limit < x.total)
     out.push_back({weight::note,
                    "memory",
-                   fmt::format("the control group leaves {} of {}: beyond that the kernel kills",
+                   fmt::format("the control group allows {} of {}: the kernel kills processes that "
+                               "exceed it",
                                runtime::human_bytes(*x.limit),
                                runtime::human_bytes(x.total)),
-                   "look before a run: troupe memory, troupe train gpt --dry-run"});
+                   "check a run before its start: troupe memory, troupe train gpt --dry-run"});
 }
 
 void look(const runtime::disk_facts& x, findings& out) {
@@ -77,23 +78,23 @@ void look(const runtime::disk_facts& x, findings& out) {
   if (!x.obstacle.empty())
     out.push_back({weight::missing,
                    "disk",
-                   fmt::format("nothing can be written in '{}': {}", folder, x.obstacle),
-                   "cd to a folder of yours, and name --save and --log-file there"});
+                   fmt::format("cannot write in '{}': {}", folder, x.obstacle),
+                   "cd to a writable folder, or name one for --save and --log-file"});
   else if (x.available < least_disk)
     out.push_back({weight::missing,
                    "disk",
-                   fmt::format("'{}' has {} left; a checkpoint takes 12 bytes a parameter",
+                   fmt::format("'{}' has {} left; a checkpoint takes 12 bytes per parameter",
                                folder,
                                runtime::human_bytes(x.available)),
-                   "make room (du -sh *), or name --save on another disk (df -h)"});
+                   "free space (du -sh *), or put --save on another disk (df -h)"});
   if (x.existing != x.folder)
     out.push_back(
         {weight::note,
          "disk",
-         fmt::format("there is no folder '{}'; looked at is the nearest above it, '{}'",
+         fmt::format("there is no folder '{}'; checked '{}', the nearest above it",
                      folder,
                      x.existing.string()),
-         fmt::format("mkdir -p '{}' (--save makes it, too), unless another was meant", folder)});
+         fmt::format("mkdir -p '{}' (--save creates it, too), unless the name is wrong", folder)});
 }
 
 void look(const runtime::limit_facts& x, findings& out) {
@@ -101,25 +102,26 @@ void look(const runtime::limit_facts& x, findings& out) {
     out.push_back(
         {weight::missing,
          "limits",
-         fmt::format("{} files may be open at once; a run needs {}", *x.open_files, least_files),
+         fmt::format("{} open files are allowed; a run needs {}", *x.open_files, least_files),
          "ulimit -n 1024"});
 }
 
 void look(const runtime::transport_facts& x, findings& out) {
-  constexpr const char* own = "workers of one process hand tensors on without a copy";
+  constexpr const char* own = "workers of one process pass tensors on without a copy";
   const bool usable = !x.ucx.empty() && !x.plugin.empty();
   const auto there
-      = x.ucx.empty() ? std::string("UCX is not installed, which runs of several processes need")
+      = x.ucx.empty() ? std::string("UCX is not installed; runs of several processes need it")
         : x.plugin.empty()
-            ? fmt::format("UCX {} is there, its plug-in libtroupe_ucx.so is not", x.ucx)
-            : fmt::format("UCX {} is there", x.ucx);
-  out.push_back({weight::note,
-                 "transports",
-                 fmt::format("{}; {}; --transport ucx {}",
-                             there,
-                             own,
-                             usable ? "tries the wires of several processes in one" : "is refused"),
-                 ""});
+            ? fmt::format("UCX {} is installed, but its plug-in libtroupe_ucx.so is missing", x.ucx)
+            : fmt::format("UCX {} is installed", x.ucx);
+  out.push_back(
+      {weight::note,
+       "transports",
+       fmt::format("{}; {}; --transport ucx {}",
+                   there,
+                   own,
+                   usable ? "tests the wires of several processes within one" : "is refused"),
+       ""});
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// What `troupe doctor` makes of a machine: what is missing, what is worth knowing, and the command
-// that mends it.
+// The findings of `troupe doctor`: missing parts and notes, each with the command that fixes it.
 
 #pragma once
 
@@ -25,24 +24,24 @@ struct machine_facts {
 };
 
 enum class weight {
-  note,     ///< worth knowing; one can train
-  missing,  ///< one cannot train
+  note,     ///< training works
+  missing,  ///< training does not work
 };
 
 struct finding {
   weight severity = weight::note;
-  std::string about;   ///< "memory"
-  std::string text;    ///< what is so
-  std::string remedy;  ///< what to do, a command where there is one; empty: nothing is to be done
+  std::string about;  ///< "memory"
+  std::string text;
+  std::string remedy;  ///< advice, if possible a command; may be empty
 };
 
-/// Whether anything says that there is an NVIDIA GPU, or was to be.
+/// True with any sign of an NVIDIA GPU: a device, a driver, or a CUDA plug-in that failed.
 bool may_have_gpu(const machine_facts& x);
 
 /// In the order of the facts.
 std::vector<finding> findings_of(const machine_facts& x);
 
-/// Whether none of them is missing.
+/// True if no finding is `missing`.
 bool can_train(const std::vector<finding>& all);
 
 }  // namespace troupe::command

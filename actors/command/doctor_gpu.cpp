@@ -20,10 +20,10 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Why a plug-in that is there could not be opened: from what the loader or plugin.cpp said.
+/// Advice for a plug-in that could not be opened, by the message of the loader or of plugin.cpp.
 std::string remedy_of_closed(const plugin_facts& x) {
   if (contains(x.reason, "another build"))
-    return "take the program and its plug-ins from one build (cmake --build ... --target troupe "
+    return "use the program and its plug-ins of one build (cmake --build ... --target troupe "
            "plugins), or name that build's folder in TROUPE_PLUGINS";
   if (contains(x.reason, "cannot open shared object file"))
     return x.name == "cuda" ? "install cuBLAS of CUDA 13 (apt-get install libcublas-13-0, of "
@@ -33,12 +33,12 @@ std::string remedy_of_closed(const plugin_facts& x) {
                  "name its folder in LD_LIBRARY_PATH"
                : "install NCCL (apt-get install libnccl2, of NVIDIA's repository), or name its "
                  "folder in LD_LIBRARY_PATH";
-  return "build or install it again: the file is damaged, or of another kind of machine";
+  return "build or install it again: the file is damaged, or made for another processor";
 }
 
 std::string remedy_of_missing(const char* needed) {
   return fmt::format(
-      "build troupe where {} (cmake says what it found), or name the folder of the "
+      "build troupe on a machine with {} (cmake prints what it finds), or name the folder of the "
       "plug-ins in TROUPE_PLUGINS",
       needed);
 }
@@ -48,26 +48,25 @@ std::string remedy_of_obstacle(const std::string& obstacle) {
     return "apt-get install nvidia-driver, of Debian's non-free part; in a container: docker run "
            "--gpus all";
   if (contains(obstacle, "serves CUDA up to"))
-    return "a newer driver (nvidia-smi shows the one there is), or a build of troupe with an older "
-           "CUDA toolkit";
+    return "install a newer driver (nvidia-smi shows the present one), or build troupe with an "
+           "older CUDA toolkit";
   if (contains(obstacle, "compute capability"))
-    return "another device: on this one nothing of troupe runs. Where the build lacks its code: "
-           "cmake "
-           "-DTROUPE_CUDA_ARCHITECTURES=..., as troupe's cmake/cuda.cmake says";
-  return "see whether nvidia-smi works, and what CUDA_VISIBLE_DEVICES says; dmesg | grep NVRM";
+    return "use another device, or build troupe for this one if cmake/cuda.cmake supports it: "
+           "cmake -DTROUPE_CUDA_ARCHITECTURES=...";
+  return "check nvidia-smi, CUDA_VISIBLE_DEVICES and dmesg | grep NVRM";
 }
 
 void note(std::vector<finding>& out, std::string text, std::string remedy) {
   out.push_back({weight::note, "GPU", std::move(text), std::move(remedy)});
 }
 
-/// Of a machine that may have a GPU. Whether the plug-in can compute.
+/// Checks the CUDA plug-in of a machine that may have a GPU. Returns whether it can compute.
 bool look_at_cuda(const machine_facts& x, std::vector<finding>& out) {
   const auto& cuda = x.accelerators.cuda;
   if (cuda.path.empty()) {
     note(out,
          fmt::format("this build has no CUDA plug-in: {}", on_processors),
-         remedy_of_missing("nvcc of CUDA 12 or later is"));
+         remedy_of_missing("nvcc of CUDA 12 or later"));
     return false;
   }
   if (!cuda.opened) {
@@ -83,7 +82,7 @@ bool look_at_cuda(const machine_facts& x, std::vector<finding>& out) {
   return true;
 }
 
-/// Of each line.
+/// Adds a note for each line.
 void note_missing_attention(const std::string& lines, std::vector<finding>& out) {
   std::istringstream from(lines);
   for (std::string line; std::getline(from, line);)
@@ -91,41 +90,40 @@ void note_missing_attention(const std::string& lines, std::vector<finding>& out)
         out,
         "attention by cuDNN: " + line,
         line.find("compute capability") != std::string::npos
-            ? "TROUPE_ATTENTION=cudnn,own has troupe's kernels on tensor cores compute it"
+            ? "set TROUPE_ATTENTION=cudnn,own to compute it by troupe's tensor-core kernels"
             : "cuDNN compiles its kernels with NVRTC: install it (apt-get install "
-              "cuda-nvrtc-13-0, of "
-              "NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; where that is there, a "
-              "later cuDNN may have what this one has not; TROUPE_ATTENTION=scalar says that "
-              "troupe's is meant");
+              "cuda-nvrtc-13-0, of NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; if "
+              "NVRTC is installed, try a later cuDNN; or set TROUPE_ATTENTION=scalar to use "
+              "troupe's own kernel");
 }
 
-/// cuDNN and NCCL, which one can do without.
+/// Checks cuDNN and NCCL, which are optional.
 void look_at_others(const machine_facts& x, std::vector<finding>& out) {
   const auto& [cuda, cudnn, nccl, driver, devices, attention, obstacle, missing] = x.accelerators;
   if (!obstacle.empty())
-    note(out, obstacle, "unset TROUPE_ATTENTION: then cuDNN's is taken where it is there");
+    note(out, obstacle, "unset TROUPE_ATTENTION: then cuDNN's kernels are used if they work");
   else if (cudnn.path.empty())
     note(out,
-         "this build has no cuDNN plug-in: attention is troupe's own, which is slower",
-         remedy_of_missing("cuDNN 9.16 or later is"));
+         "this build has no cuDNN plug-in: attention uses troupe's own kernels, which are slower",
+         remedy_of_missing("cuDNN 9.16 or later"));
   else if (!cudnn.opened)
     note(out,
-         fmt::format("{}; attention is troupe's own, which is slower", cudnn.reason),
+         fmt::format("{}; attention uses troupe's own kernels, which are slower", cudnn.reason),
          remedy_of_closed(cudnn));
   else if (!cudnn.obstacle.empty())
     note(out,
-         fmt::format("{}; attention is troupe's own, which is slower", cudnn.obstacle),
+         fmt::format("{}; attention uses troupe's own kernels, which are slower", cudnn.obstacle),
          "install cuDNN 9.16 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's repository)");
   else
     note_missing_attention(missing, out);
   if (devices.size() < 2 || nccl.opened)
-    return;  // one device has nobody to exchange with
+    return;  // one device has no peer
   const auto what = fmt::format(
-      "; workers of these {} devices read each other's memory (--collectives local): only "
-      "--collectives nccl and nccl-fast need it",
+      "; workers of these {} devices read each other's memory by default (--collectives local): "
+      "only --collectives nccl and nccl-fast need it",
       devices.size());
   if (nccl.path.empty())
-    note(out, "this build has no NCCL plug-in" + what, remedy_of_missing("NCCL is"));
+    note(out, "this build has no NCCL plug-in" + what, remedy_of_missing("NCCL"));
   else
     note(out, nccl.reason + what, remedy_of_closed(nccl));
 }
@@ -206,17 +204,17 @@ void add_gpu_findings(const machine_facts& x, std::vector<finding>& out) {
   for (const auto& device : devices)
     if (!device.obstacle.empty())
       note(out,
-           fmt::format("device {} {}: runs leave it out", device.number, device.obstacle),
+           fmt::format("device {} {}: runs do not use it", device.number, device.obstacle),
            remedy_of_obstacle(device.obstacle));
   for (const auto& device : devices)
     if (device.obstacle.empty() && device.compiles)
       note(out,
-           fmt::format("device {} runs {}: the driver compiles it when a run first uses it, which "
-                       "may take minutes, and keeps that in ~/.nv/ComputeCache",
+           fmt::format("device {} runs {}: the driver compiles it at its first use, which may "
+                       "take minutes, and keeps the result in ~/.nv/ComputeCache",
                        device.number,
                        code_text(device)),
-           fmt::format("build for it, with a toolkit that knows it (Blackwell: CUDA 12.8): cmake "
-                       "-DTROUPE_CUDA_ARCHITECTURES={}{}-real",
+           fmt::format("build for this device, with a toolkit that supports it (Blackwell: CUDA "
+                       "12.8): cmake -DTROUPE_CUDA_ARCHITECTURES={}{}-real",
                        device.major,
                        device.minor));
   note(

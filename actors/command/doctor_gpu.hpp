@@ -1,4 +1,4 @@
-// What `troupe doctor` makes of GPUs and of the plug-ins that compute on them.
+// The findings of `troupe doctor` about GPUs and their plug-ins.
 
 #pragma once
 
@@ -8,10 +8,11 @@
 
 namespace troupe::command {
 
-/// Notes only: without a GPU a run computes on processors. None where nothing points to one.
+/// Adds notes only, since a run without a GPU computes on processors. Adds none without a sign of a
+/// GPU.
 void add_gpu_findings(const machine_facts& x, std::vector<finding>& out);
 
-/// Lines of the page: what they are about, and the text. One where nothing points to a GPU.
+/// Lines of the page, as title and text. One line without a sign of a GPU.
 std::vector<std::pair<std::string, std::string>> gpu_lines(const machine_facts& x);
 
 nlohmann::ordered_json gpu_json(const machine_facts& x);

@@ -23,7 +23,7 @@
 namespace troupe::command {
 namespace {
 
-using namespace runtime;  // every name below is one of its values
+using namespace runtime;  // this file prints its types
 
 std::string stretch_text(const gpt_config& x) {
   const auto* scaling = x.scaling == rope_scaling::none     ? ""
@@ -85,7 +85,7 @@ std::string model_text(const gpt_config& x) {
                        parameter_count(x));
 }
 
-/// "80 samples (10 steps)"; where batches are of several sizes, the samples alone.
+/// "80 samples (10 steps)"; without the steps if the batch size changes.
 std::string samples_text(double samples, const batch_schedule& batch) {
   auto out = fmt::format("{} {}", samples, samples == 1 ? "sample" : "samples");
   if (batch.ramp_start == 0 && batch.steps.empty() && samples > 0) {
@@ -184,7 +184,7 @@ std::string chunk_text(const chunk_range& range) {
   return what.empty() ? "passes on" : what;
 }
 
-/// Of each hand-off to a stage of another rank; empty where there is none.
+/// Buffers of the transfers to stages of other ranks; empty if there are none.
 std::string handoffs_text(const memory_forecast& need, int copies) {
   std::string out;
   for (const auto& [x, bytes] : need.handoffs)
@@ -215,18 +215,19 @@ std::string rank_text(
   return out + ": " + what;
 }
 
-/// A plan may be for another machine, whose devices are not here.
+/// A warning if the job needs more memory than this machine has. A note if the devices are unknown:
+/// the plan may be for another machine.
 std::string memory_text(const training_job& job, const std::vector<memory_forecast>& needs) {
   try {
     const auto lacking = short_of_memory(memory_shares(job, needs, look_at_memory()), false);
     return lacking ? fmt::format("warning     {}\n", memory_advice(job, *lacking)) : "";
   } catch (const kernels::backend_missing& missing) {
-    return fmt::format("note        whether devices have so much memory is not known: {}\n",
+    return fmt::format("note        cannot check the memory of the devices: {}\n",
                        with_flags(missing.what()));
   }
 }
 
-/// How long the run takes here; empty where it would run elsewhere, or does not fit here.
+/// Estimated time of the run; empty if it runs on other hosts or does not fit here.
 std::string time_text(const training_job& job,
                       std::uint64_t from,
                       bool fits,
@@ -242,7 +243,8 @@ std::string time_text(const training_job& job,
                : "";
 }
 
-/// What stands in which process, and what that keeps of another one; empty where one hosts all.
+/// Ranks and memory of each process, with the states that it keeps for a peer; empty for one
+/// process.
 std::string processes_text(const training_job& job,
                            const std::vector<memory_forecast>& needs,
                            const std::vector<std::string>& hosts) {
@@ -260,8 +262,7 @@ std::string processes_text(const training_job& job,
                        human_bytes(x.workers));
     if (x.keeps_for >= 0)
       out += fmt::format(
-          ", the two newest states of process {}'s ranks {}, and {} while it takes a newer one "
-          "over",
+          ", the two newest states of process {}'s ranks {}, and {} while it receives the next one",
           x.keeps_for,
           human_bytes(x.kept),
           human_bytes(x.taken_over));
@@ -273,8 +274,8 @@ std::string processes_text(const training_job& job,
     return out;
   out += fmt::format("processes   {}\n", human_bytes(together));
   if (job.recovery.on)
-    out += "            on one host they keep each other's states: when that host dies, the run goes "
-           "on from its newest checkpoint; of several hosts each keeps those of another\n";
+    out += "            processes of one host keep each other's states: when that host dies, the run "
+           "resumes from its newest checkpoint; with several hosts, each keeps those of another\n";
   return out;
 }
 
@@ -282,13 +283,13 @@ std::string processes_text(const training_job& job,
 
 std::string describe(const training_job& given, const std::vector<std::string>& hosts) {
   auto job = given;
-  const auto start = actors::plan_start(job);  // throws what the run itself would
+  const auto start = actors::plan_start(job);  // throws the same errors as a run
   const auto& model = job.training.model;
   const auto& l = job.layout;
   const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
   const auto pipeline = pipeline_of(job);
   for (const int m : planned_microbatches(job, 0))
-    pipeline.schedule->training(m);  // throws what the run itself would
+    pipeline.schedule->training(m);  // throws the same errors as a run
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
   auto out = model_text(model) + fmt::format("data        {}\n", actors::describe_data(job))
              + steps_text(job) + start_text(start) + layout_text(job);
@@ -297,7 +298,7 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);
     const auto stage = std::size_t(at[axis::pipeline]);
-    auto alike = at;  // replicas need the same, unless each holds its part of the optimizer
+    auto alike = at;  // replicas need equal memory unless the optimizer is distributed
     if (!job.reduction.distributed_optimizer)
       alike[axis::data] = 0;
     if (copies_handoffs(job, alike) != copies_handoffs(job, at))
@@ -338,12 +339,11 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
     out += fmt::format("note        {}\n", note);
   if (pipeline.schedule->behaviours())
     out += fmt::format(
-        "plan        {} decides while it runs; rehearsed it gives, for {}, one row a "
-        "stage\n",
+        "plan        {} decides at run time; a simulation of {} gives one row per stage\n",
         plan.name,
         counted(plan.microbatches, "micro-batch", "micro-batches"));
   else
-    out += fmt::format("plan        {}, {} a worker, one row a stage\n",
+    out += fmt::format("plan        {}, {} per worker, one row per stage\n",
                        plan.name,
                        counted(plan.microbatches, "micro-batch", "micro-batches"));
   return out + to_csv(plan);

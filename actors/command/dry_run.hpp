@@ -1,4 +1,4 @@
-// What `--dry-run` tells of a job.
+// The output of `--dry-run`.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace troupe::command {
 
-/// Model, batch, learning rate, where it would start from, layout, and for each rank its layers,
-/// parameters, memory and the row of its plan. Nothing of the model is allocated, and nothing is
-/// written. Warns when this machine is too small: it may be planning for another. Throws
-/// input_error and io_error when the run could not go on from its checkpoint. `hosts`: of each
-/// process, as hosts_of has them.
+/// Describes a job without running it: model, batch, learning rate, starting point and layout, then
+/// layers, parameters, memory and plan of each rank. Allocates no model and writes no files. Only
+/// warns if this machine is too small, because the plan may be for another. Throws input_error and
+/// io_error if the run could not resume from its checkpoint. `hosts`: host of each process, as from
+/// hosts_of.
 std::string describe(const runtime::training_job& job, const std::vector<std::string>& hosts);
 
 }  // namespace troupe::command

@@ -33,7 +33,7 @@ struct eval_flags {
 
 struct evaluation {
   std::size_t documents = 0;
-  std::size_t bytes = 0;  ///< with one for the end of each document: a line end in the text
+  std::size_t bytes = 0;  ///< includes one byte for the end of each document
   std::size_t tokens = 0;
   std::int64_t iteration = 0;
   runtime::dtype precision = runtime::dtype::f32;
@@ -51,8 +51,7 @@ std::vector<std::string> documents_of(const std::filesystem::path& path, const e
   runtime::for_each_document(
       path, {format, flags.json_key}, [&](std::string_view text, auto) { out.emplace_back(text); });
   if (out.empty())
-    throw runtime::input_error("'{}' has no documents: there is nothing to evaluate on",
-                               path.string());
+    throw runtime::input_error("'{}' has no documents: name a file with text", path.string());
   return out;
 }
 
@@ -91,7 +90,7 @@ void measure(const std::vector<std::string>& documents, const eval_flags& flags,
       });
 }
 
-/// Only logits may be written over: so no weights, and no tokenizer.
+/// Throws usage_error if --logits would overwrite a file that has no logits, such as weights.
 void require_logits(const std::filesystem::path& path) {
   std::error_code failure;
   if (path.empty() || !std::filesystem::is_regular_file(path, failure)
@@ -107,7 +106,7 @@ void require_logits(const std::filesystem::path& path) {
   };
   if (!has_logits())
     throw usage_error(
-        "--logits '{}': this file is there and has no logits; it would be written over: name "
+        "--logits '{}': this file exists and has no logits; it would be overwritten: name "
         "another one",
         path.string());
 }
@@ -139,8 +138,8 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
 
 std::string page_of(const evaluation& x, const eval_flags& flags) {
   auto out = fmt::format(
-      "text        '{}': {}, {} bytes with an end for each\n"
-      "model       iteration {} in {}, {} tokens, loss {:.4f} nats a token, perplexity {:.2f}\n"
+      "text        '{}': {}, {} bytes with one for each end\n"
+      "model       iteration {} in {}, {} tokens, loss {:.4f} nats per token, perplexity {:.2f}\n"
       "model       {:.4f} bits per byte\n",
       flags.input.string(),
       runtime::counted(x.documents, "document"),
@@ -156,7 +155,7 @@ std::string page_of(const evaluation& x, const eval_flags& flags) {
   const auto trigram = *x.trigram_bits / double(x.bytes);
   return out
          + fmt::format(
-             "trigram     {:.4f} bits per byte (bytes by the two before, learnt from '{}')\n"
+             "trigram     {:.4f} bits per byte (each byte from the two before, learnt from '{}')\n"
              "the model needs {:.1f} % {} bits\n",
              trigram,
              flags.trigram_from.string(),
@@ -191,41 +190,44 @@ void add_eval(command_line& program) {
       "eval", "measures a trained model on a text: loss, perplexity, bits per byte.");
   const auto flags = std::make_shared<eval_flags>();
   line.group("Text");
-  line.value("--input", "FILE", "A text that the model was not trained on.", text(flags->input));
+  line.value("--input", "FILE", "Text to evaluate on, held out from training.", text(flags->input));
   line.value({.name = "--input-format",
               .type = "FORMAT",
               .default_value = "by the name",
               .help = "jsonl, paragraphs, lines or whole: as in `troupe preprocess`."},
              text(flags->format));
-  line.value({.name = "--json-key", .type = "KEY", .help = "Of jsonl: the field with the text."},
+  line.value({.name = "--json-key", .type = "KEY", .help = "For jsonl: the field with the text."},
              text(flags->json_key));
   line.toggle("--tokenizer-hf-no-include-special-tokens",
-              "Without what the tokenizer's file puts around a text, as `troupe preprocess` was "
-              "called for the training.",
+              "Omits the special tokens that the tokenizer's file puts around a text. Set it if "
+              "`troupe preprocess` was called with it for the training data.",
               [flags] { flags->framed = false; });
   line.value("--trigram-from",
              "FILE",
-             "Shows beside it a model that knows only how often each byte follows two others in "
-             "this text: what must be beaten.",
+             "Also evaluates a baseline: a model of bytes that predicts each from the two before, "
+             "learnt from this text.",
              text(flags->trigram_from));
   line.value(
       {.name = "--overlapping-eval",
        .type = "N",
        .default_value = "the model's sequence length",
-       .help = "Predicts N tokens with each window, so that they have more context; slower."},
+       .help
+       = "Number of tokens predicted by each window. Fewer tokens have more context, but take "
+         "longer."},
       whole(flags->stride, 1));
   line.group("Output");
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
   line.value("--logits",
              "FILE",
-             "Also writes the logits of the first window, to be compared with another system: a "
+             "Also writes the logits of the first window, for comparison with another system: a "
              "safetensors file with `tokens` (T) I32 and `logits` (T, vocabulary) F32.",
              text(flags->logits));
   declare(line, flags->model);
   declare_other_names(line, other_names_of_evaluating());
   line.note(
-      "Loss and perplexity count tokens, so they compare only models of one tokenizer; bits per "
-      "byte compare all.");
+      "Loss and perplexity are per token: compare them only between models with the same "
+      "tokenizer. "
+      "Bits per byte compare all models.");
   line.note("Example: troupe eval --load runs/a/checkpoints --input held_out.txt");
   line.runs([flags] { return evaluate(*flags); });
 }

@@ -10,7 +10,7 @@
 namespace troupe::command {
 namespace {
 
-/// Megatron-LM's second spellings.
+/// Declares second spellings of Megatron-LM's flags.
 void declare_spellings(command_line& line, training_flags& to) {
   auto& c = to.checkpoints;
   line.group("Other spellings");
@@ -34,7 +34,7 @@ void declare_spellings(command_line& line, training_flags& to) {
              alias(whole(c.save_interval, 1, largest_count)));
 }
 
-/// The flags that are harmless in one form only.
+/// Declares flags that are accepted with one value only.
 void declare_conditional(command_line& line) {
   line.group("Understood in one form only");
   line.value(
@@ -63,7 +63,7 @@ void declare_conditional(command_line& line) {
              });
 }
 
-/// "--a, --b X": as they stand in a list.
+/// The flags of a row as a list: "--a, --b X".
 std::string listed(const megatron::flag_row& row) {
   std::string out;
   for (const auto& flag : megatron::names_in(row))
@@ -71,7 +71,7 @@ std::string listed(const megatron::flag_row& row) {
   return out;
 }
 
-/// A row for each note, of all settings of a group that Megatron-LM has too.
+/// The settings of a group that Megatron-LM has too: one row per note.
 std::vector<megatron::flag_row> works_in(const flag_group& group) {
   std::vector<megatron::flag_row> out;
   for (const auto& flag : group.flags) {
@@ -86,8 +86,8 @@ std::vector<megatron::flag_row> works_in(const flag_group& group) {
   return out;
 }
 
-/// What works, by the groups of the help, each followed by what does not under the same title;
-/// then the rest of what does not.
+/// All sections of the table: first the groups of the help, each with its working flags before its
+/// other flags, then the other sections.
 std::vector<megatron::flag_section> whole_table() {
   training_flags flags;
   command_line line("troupe train gpt", "");
@@ -138,12 +138,12 @@ std::string megatron_help() {
       "troupe train gpt",
       fmt::format(
           "the flags of Megatron-LM's pretrain_gpt, as of {} ({}). works: the same "
-          "meaning, except as noted. accepted: decides nothing here. coming: refused; a later "
-          "version is to have it. refused: for the reason that is said.",
+          "meaning, except as noted. accepted: has no effect here. coming: refused; planned for a "
+          "later version. refused: for the given reason.",
           megatron::commit_day,
           std::string(megatron::commit).substr(0, 12)),
       page,
-      {"Flags of other versions are refused by how they begin, or as unknown."});
+      {"Flags of other versions are refused by their prefix, or as unknown."});
 }
 
 std::string megatron_markdown() {

@@ -1,6 +1,6 @@
-// Flags of Megatron-LM that are not ours: accepted where they decide nothing, refused where they
-// would decide what this build cannot do. One table (megatron/table.hpp) of these and of those that
-// we share; `--help-megatron` prints it, docs/guides/from_megatron.md has a copy.
+// Flags of Megatron-LM that Troupe does not have. Flags without an effect here are accepted; flags
+// that ask for a missing feature are refused. `--help-megatron` prints a table of these
+// (megatron/table.hpp) and of the shared flags; docs/guides/from_megatron.md has a copy.
 
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace troupe::command {
 
-/// Declares what is accepted and refused, second spellings, and the flags that mean something in
-/// one case only.
+/// Declares the accepted and refused flags, second spellings, and the flags that take one value
+/// only.
 void declare_table(command_line& line, training_flags& to);
 
 /// The table as a help page.
 std::string megatron_help();
 
-/// The same as Markdown: a heading and a table for each subject.
+/// The table as Markdown: a heading and a table for each section.
 std::string megatron_markdown();
 
 }  // namespace troupe::command

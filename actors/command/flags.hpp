@@ -1,7 +1,8 @@
-// `troupe train gpt`: Megatron-LM's own flag names, and ours where it has none, to a job.
+// The flags of `troupe train gpt`, and how they become a job. Names are Megatron-LM's where it has
+// the flag.
 //
-// Every flag that Megatron-LM's GPT-3 345M and Llama-3 8B example scripts use is known: it works,
-// or decides nothing here and is accepted (flag_table.hpp says why), or is refused with the reason.
+// Every flag of Megatron-LM's GPT-3 345M and Llama-3 8B example scripts is known. It works, or is
+// accepted without an effect, or is refused with the reason (flag_table.hpp).
 
 #pragma once
 
@@ -28,7 +29,8 @@ inline runtime::watch_settings megatron_watch() {
   return out;
 }
 
-/// As written on the command line, nothing derived. The defaults are Megatron-LM's.
+/// The flags as written on the command line, without derived values. The defaults are
+/// Megatron-LM's.
 struct training_flags {
   struct {
     std::optional<std::int64_t> layers, hidden, ffn, heads, query_groups, head_size;
@@ -76,8 +78,8 @@ struct training_flags {
 
   struct {
     std::optional<std::int64_t> micro, global;
-    std::vector<std::int64_t> ramp;  ///< none, or START INCREMENT SAMPLES
-    std::string sizes;               ///< "TOKENS:SIZE ..."; empty: none
+    std::vector<std::int64_t> ramp;  ///< empty, or START INCREMENT SAMPLES
+    std::string sizes;               ///< "TOKENS:SIZE ..."; may be empty
     std::optional<std::int64_t> iterations, samples;
     std::int64_t exit_interval = 0;
     std::optional<double> exit_minutes;
@@ -155,7 +157,7 @@ struct training_flags {
   host_flags hosts;
   runtime::checkpoint_settings checkpoints;
   runtime::watch_settings watch = megatron_watch();
-  std::optional<double> matrix_rate;  ///< TFLOP a second
+  std::optional<double> matrix_rate;  ///< TFLOP/s
   runtime::recovery_settings recovery;
   std::optional<std::string> recovery_choice = {};  ///< "on" or "off"
   runtime::fault_settings faults;
@@ -164,32 +166,30 @@ struct training_flags {
   std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
 };
 
-/// Declares all flags of training; what is parsed goes to `to`, which outlives `line`.
+/// Declares all flags of training. Parsing writes to `to`, which must outlive `line`.
 void declare(command_line& line, training_flags& to);
 
-/// Takes folders for what they are: a --load of a Hugging Face folder becomes --load-hf, whose
-/// folder also has the tokenizer unless flags name another one. Idempotent.
+/// Turns a --load of a Hugging Face folder into --load-hf, and takes the tokenizer from that folder
+/// unless flags name another one. Idempotent.
 void recognise_folders(training_flags& flags);
 
-/// Fills in every default. Throws usage_error with everything that is missing or contradicts itself
-/// at once, and input_error for files that cannot be read. A contradiction of a flag that is
-/// complained of otherwise is left for the next time.
+/// Fills in every default. Throws one usage_error with all missing and contradictory flags, and
+/// input_error for files that cannot be read. Reports each flag at most once.
 runtime::training_job resolve(const training_flags& flags);
 
-/// A sentence for each part of a job that no flag gives, and why the flags choose no tokenizer.
-/// Other contradictions are not looked for.
+/// A sentence for each missing part of a job, and the reason if the flags choose no tokenizer. Does
+/// not check other contradictions.
 std::vector<std::string> what_is_missing(const training_flags& flags);
 
-/// Fills in what `resolve` decided where a flag was not given (threads, layout, batch, the rest of
-/// the shape), so that the settings of the command line say it and another machine decides the
-/// same.
+/// Fills in the values that `resolve` chose for flags that were not given (threads, layout, batch,
+/// shape), so that the kept settings give the same job on another machine.
 void write_back(const runtime::training_job& job, training_flags& flags);
 
-/// The settings that a run keeps as its configuration, after write_back. Left out is what belongs
-/// to one start: flags with `once`, planted faults, the hosts, and a --load that became --load-hf.
+/// The settings that a run keeps as its configuration, after write_back. Leaves out the settings of
+/// one start: flags with `once`, planted faults, hosts, and a --load that became --load-hf.
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags);
 
-/// Declares, parses, resolves: the job of `troupe train gpt WORDS`.
+/// The job of `troupe train gpt WORDS`: declares, parses and resolves its flags.
 runtime::training_job training_job_from(const std::vector<std::string>& words);
 
 }  // namespace troupe::command

@@ -10,7 +10,7 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::string_view decides = "supervisor";  // whose log says what became of the run
+constexpr std::string_view decides = "supervisor";  // its log has the course of the run
 
 void show_line(std::string_view line) {
   for (const auto& [word, level] : {std::pair("troupe: error: ", runtime::severity::error),
@@ -59,7 +59,7 @@ followed_end follow_run(const std::filesystem::path& path,
   show(true);
   for (const auto& one : runtime::seen_processes(folder, [](const std::string&) {}))
     if (one.entry.role == decides)
-      out.last = one.entry.process;  // also of one that nobody has seen running
+      out.last = one.entry.process;  // even if it was never seen running
   return out;
 }
 

@@ -1,5 +1,5 @@
-// A run whose supervisor's process the front has lost, and which goes on with another one: it is
-// shown by its folder from then on.
+// Follows a run by its folder after the front lost the connection to the supervisor's process,
+// while the run continues with another one.
 
 #pragma once
 
@@ -13,20 +13,20 @@
 
 namespace troupe::command {
 
-/// What a front has to say of a run that it follows.
+/// Requests of a front to the run that it follows.
 struct front_requests {
-  std::function<bool()> to_end;          ///< it is asked to end in order, by a signal
-  std::function<bool()> to_end_at_once;  ///< the same, whatever has not been saved
-  std::function<bool()> is_awaited;      ///< where nobody leads it: a successor is on its way
+  std::function<bool()> to_end;          ///< true after a signal to end in order
+  std::function<bool()> to_end_at_once;  ///< true after a signal to end without saving
+  std::function<bool()> is_awaited;      ///< true while a successor of the supervisor may come
 };
 
 struct followed_end {
-  std::optional<runtime::run_end> end;  ///< nothing: it died, or has been left to end it at once
-  runtime::process_id last;             ///< that was its supervisor's process
+  std::optional<runtime::run_end> end;  ///< nothing: the run died, or was ended at once
+  runtime::process_id last;             ///< the last supervisor's process
 };
 
-/// Shows its log from now on, and passes requests on to whoever is its supervisor. `lost`: who was.
-/// Throws input_error.
+/// Shows the log of the run from now on, and passes requests on to its supervisor. `lost`: the
+/// previous supervisor's process. Throws input_error.
 followed_end follow_run(const std::filesystem::path& folder,
                         const runtime::process_id& lost,
                         const front_requests& requests);

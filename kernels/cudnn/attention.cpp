@@ -183,10 +183,10 @@ std::string trial(int number) {
     device* const on = current_device();
     if (on == nullptr)
       return "cuDNN's attention is used on devices of compute capability 8 and 9 only;"
-             " then attention is troupe's own, which is slower";
+             " attention uses troupe's own kernels, which are slower";
     return on->attention.trial();
   } catch (const device_failure& e) {
-    return std::string(e.what()) + "; then attention is troupe's own, which is slower";
+    return std::string(e.what()) + "; attention uses troupe's own kernels, which are slower";
   }
 }
 

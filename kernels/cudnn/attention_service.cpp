@@ -60,8 +60,8 @@ std::string line_of(const failure& x) {
   for (std::size_t i = 0; i < x.kinds.size(); ++i)
     names += (i == 0 ? "" : i + 1 == x.kinds.size() ? " and " : ", ") + name_of(x.kinds[i]);
   return not_there(names, x.why)
-         + (x.usual_serves ? "; then cuDNN's usual one computes, which has the same bits each time"
-                           : "; then attention is troupe's own, which is slower");
+         + (x.usual_serves ? "; cuDNN's usual kernel computes, with the same bits each time"
+                           : "; attention uses troupe's own kernels, which are slower");
 }
 
 }  // namespace

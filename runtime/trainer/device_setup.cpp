@@ -337,12 +337,13 @@ void tell_attention(const training_job& job) {
   static std::atomic<bool> missing = false, fallback = false, scalar = false;
   if (job.backend != kernels::backend::cuda)
     return;
-  tell_once(missing,
-            "troupe_cuda_attention_missing",
-            "then attention is troupe's own, which is slower: `troupe doctor` says how to fix it");
+  tell_once(
+      missing,
+      "troupe_cuda_attention_missing",
+      "attention uses troupe's own kernels, which are slower: `troupe doctor` says how to fix it");
   tell_once(fallback,
             "troupe_cuda_attention_fallback",
-            "then cuDNN's usual one computes, which has the same bits each time");
+            "cuDNN's usual kernel computes, with the same bits each time");
   tell_once(scalar,
             "troupe_cuda_attention_scalar",
             "TROUPE_ATTENTION=cudnn,own has kernels on tensor cores compute it, with other bits");

@@ -147,7 +147,7 @@ def check_dry_run(folder):
     page = works("train", "gpt", "--dry-run", *SMALL, *MOCK, "--pipeline-model-parallel-size", 2,
                  "--world-size", 4, "--micro-batch-size", 1)
     for expected in ["start       from iteration 0", "all ranks", "rank 3", "replica 1, stage 1", "0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "head",
-                     "warm-up, linear until 24 samples (6 steps)", "one row a stage"]:
+                     "warm-up, linear until 24 samples (6 steps)", "one row per stage"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run:\n{page}")
     if "this machine has" in page:

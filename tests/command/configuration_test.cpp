@@ -135,15 +135,15 @@ TEST_CASE("a flag of the command line overrides another name of it in a configur
 }
 
 TEST_CASE("what is wrong in a configuration is named with file, line and column", "[command]") {
-  CHECK_THAT(refusal("n: 1\nn: 2\n"), ContainsSubstring("line 2, column 1: 'n' is there twice"));
-  CHECK_THAT(refusal("real-x: 1\nreal_x: 2\n"), ContainsSubstring("there twice"));
+  CHECK_THAT(refusal("n: 1\nn: 2\n"), ContainsSubstring("line 2, column 1: 'n' is given twice"));
+  CHECK_THAT(refusal("real-x: 1\nreal_x: 2\n"), ContainsSubstring("given twice"));
   CHECK_THAT(refusal("n: 1\nchoise: a\n"),
              ContainsSubstring("c.yaml', line 2, column 9: --choise is not a flag of 'troupe x'; "
                                "did you mean --choice?"));
   CHECK_THAT(refusal("n: many\n"),
              ContainsSubstring("line 1, column 4: --n 'many': give a whole number from 1 to 100"));
   CHECK_THAT(refusal("n: 1.5\n"), ContainsSubstring("give a whole number"));
-  CHECK_THAT(refusal("n: [1]\n"), ContainsSubstring("takes one value, and this is a list"));
+  CHECK_THAT(refusal("n: [1]\n"), ContainsSubstring("takes one value, but this is a list"));
   CHECK_THAT(refusal("on: yes\n"), ContainsSubstring("give true or false"));
   CHECK_THAT(refusal("on: [true]\n"), ContainsSubstring("takes one value"));
   CHECK_THAT(refusal("three: 1\n"), ContainsSubstring("write them as a list"));
@@ -178,12 +178,12 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
   CHECK_THAT(refusal("n: 1\n---\nn: 2\n"), ContainsSubstring("a second document"));
   CHECK_THAT(refusal("n: \"\\q\"\n"), ContainsSubstring("this is no YAML"));
   CHECK_THAT(refusal("n: 1\n  choice: a\n"), ContainsSubstring("line 2"));
-  CHECK_THAT(refusal("? [a]\n: 1\n"), ContainsSubstring("a list is no key"));
+  CHECK_THAT(refusal("? [a]\n: 1\n"), ContainsSubstring("a list cannot be a key"));
   CHECK_THAT(refusal("~: 1\n"), ContainsSubstring("a key is empty"));
   CHECK_THAT(refusal(std::string("n: 1\0\n", 6)), ContainsSubstring("byte 4 is wrong"));
   CHECK_THAT(refusal("name: caf\xe9\n"), ContainsSubstring("no UTF-8 text"));
-  CHECK_THAT(refusal("name: \"a\\0b\"\n"), ContainsSubstring("an escape in it makes no text"));
-  CHECK_THAT(refusal("name: \"a\\_b\"\n"), ContainsSubstring("an escape in it makes no text"));
+  CHECK_THAT(refusal("name: \"a\\0b\"\n"), ContainsSubstring("an escape in the value is not valid text"));
+  CHECK_THAT(refusal("name: \"a\\_b\"\n"), ContainsSubstring("an escape in the value is not valid text"));
   CHECK_THAT(refusal("list: " + std::string(100000, '[')), ContainsSubstring("line 1"));
   CHECK_THAT(refusal("# " + std::string(1 << 20, 'x') + "\n"),
              ContainsSubstring("at most 1048576"));

@@ -68,7 +68,7 @@ def check_absent(folder):
 
 def check_no_plugin(folder):
     """The machine has a driver, but the build has no CUDA plug-in."""
-    found = says(folder, "this build has no CUDA plug-in: runs compute on processors", "fix: build troupe where nvcc",
+    found = says(folder, "this build has no CUDA plug-in: runs compute on processors", "fix: build troupe on a machine with nvcc",
                  "the driver sees Planted GPU 0, Planted GPU 1", LD_LIBRARY_PATH=BUILD / "drivers")
     if len(notes(found)) != 1 or found["gpu"]["driver_version"] != "12.4":
         raise wrong(f"{found['gpu']} {notes(found)}")
@@ -101,7 +101,7 @@ def check_other_build(folder):
                            ("other_headers", "headers of another, this is"),
                            ("no_build", "is of another build of troupe (it does not say which, this is")]:
         plugins = BUILD / "planted_plugins" / name
-        found = says(folder, expected, "fix: take the program and its plug-ins from one build", TROUPE_PLUGINS=plugins)
+        found = says(folder, expected, "fix: use the program and its plug-ins of one build", TROUPE_PLUGINS=plugins)
         if found["gpu"]["plugins"]["cuda"]["opened"] or found["gpu"]["seen"]:
             raise wrong(f"a plug-in of another build is used: {found['gpu']}")
 
@@ -114,7 +114,7 @@ def check_device(folder):
     """Shows devices and the libraries that compute on them. Slower or missing parts are notes with a remedy."""
     found = says(folder, "device 0", "compute capability 9.0, 4 multiprocessors, 2.15 GB; runs code for 9.0", "device 1",
                  "2 devices can compute: --backend cuda", "attention by troupe",
-                 "no cuDNN plug-in: attention is troupe's own, which is slower", **emulated(DEVICES=2))
+                 "no cuDNN plug-in: attention uses troupe's own kernels, which are slower", **emulated(DEVICES=2))
     gpu = found["gpu"]
     if [x["number"] for x in gpu["seen"]] != [0, 1] or gpu["seen"][0]["memory"] != 1 << 31:
         raise wrong(f"{gpu}")
@@ -135,13 +135,13 @@ def check_obstacles(folder):
     """Explains why a plug-in cannot compute: no driver, an old driver, an old device."""
     for environment, *expected in [
             (emulated(DRIVER=0), "no NVIDIA driver is installed", "fix: apt-get install nvidia-driver"),
-            (emulated(DRIVER=11080), "serves CUDA up to 11.8, and this build needs CUDA 13.0", "fix: a newer driver"),
-            (emulated(DEVICES=0), "the driver finds no device", "fix: see whether nvidia-smi works"),
+            (emulated(DRIVER=11080), "serves CUDA up to 11.8, and this build needs CUDA 13.0", "fix: install a newer driver"),
+            (emulated(DEVICES=0), "the driver finds no device", "fix: check nvidia-smi"),
             (emulated(ARCHITECTURE=75), "the only device is of compute capability 7.5, and troupe computes on 8.0 (A100) and later", "another device")]:
         found = says(folder, *expected, **environment)
         if any("can compute" in x["text"] for x in notes(found)):
             raise wrong(f"{environment}: reported as able to compute: {notes(found)}")
-    found = says(folder, "1 device can compute", "device 1 is of compute capability 7.5", "runs leave it out",
+    found = says(folder, "1 device can compute", "device 1 is of compute capability 7.5", "runs do not use it",
                  **emulated(DEVICES=2, ARCHITECTURE="90,75"))
     if [bool(x["obstacle"]) for x in found["gpu"]["seen"]] != [False, True]:
         raise wrong(f"wrong devices can compute: {found['gpu']}")
@@ -159,7 +159,7 @@ def check_attention(folder):
     (plugins / "libtroupe_cudnn.so").symlink_to(BUILD / "tests/plugins/libtroupe_attention_for_tests.so")
     there = {**emulated(), "TROUPE_PLUGINS": plugins}
     found = says(folder, "attention by a library for tests",
-                 "attention by cuDNN: nothing is ready for tests; then attention is troupe's own",
+                 "attention by cuDNN: nothing is ready for tests; attention uses troupe's own kernels",
                  "attention by cuDNN: the faster one is not ready, either; then the usual one computes",
                  "fix: cuDNN compiles its kernels with NVRTC", "LD_LIBRARY_PATH", **there)
     if [x.split(";")[0] for x in found["gpu"]["attention_missing"].splitlines()] != [

@@ -120,10 +120,11 @@ TEST_CASE("a device for which the driver has to compile is named with a build th
   auto& device = x.accelerators.devices.front();
   device = {.number = 2, .name = "x", .major = 12, .minor = 0, .code = "9.0", .compiles = true};
   CHECK(said_of_gpu(x).find("device 2 runs PTX for 9.0: the driver compiles it") == 0);
-  CHECK(said_of_gpu(x).find(
-            "-> build for it, with a toolkit that knows it (Blackwell: CUDA 12.8): cmake "
-            "-DTROUPE_CUDA_ARCHITECTURES=120-real\n")
-        != std::string::npos);
+  CHECK(
+      said_of_gpu(x).find(
+          "-> build for this device, with a toolkit that supports it (Blackwell: CUDA 12.8): cmake "
+          "-DTROUPE_CUDA_ARCHITECTURES=120-real\n")
+      != std::string::npos);
   device.compiles = false;
   CHECK(said_of_gpu(x) == said_of_gpu(with_gpu()));
   device.compiles = true;
@@ -148,11 +149,12 @@ TEST_CASE("a library that a plug-in needs and that is absent is named with its p
   x = with_gpu();
   x.accelerators.cudnn.opened = false;
   x.accelerators.cudnn.reason = absent;
-  CHECK(said_of_gpu(x).find("attention is troupe's own, which is slower -> install cuDNN 9")
+  CHECK(said_of_gpu(x).find(
+            "attention uses troupe's own kernels, which are slower -> install cuDNN 9")
         != std::string::npos);
   x = with_gpu();
   x.accelerators.attention_missing = "on devices of compute capability 8 and 9 alone";
-  CHECK(said_of_gpu(x).find("alone -> TROUPE_ATTENTION=cudnn,own") != std::string::npos);
+  CHECK(said_of_gpu(x).find("alone -> set TROUPE_ATTENTION=cudnn,own") != std::string::npos);
   x = with_gpu();
   x.accelerators.nccl.opened = false;
   x.accelerators.nccl.reason = absent;
@@ -166,6 +168,6 @@ TEST_CASE("a cuDNN that is too old is a note: attention is our own", "[doctor]")
   auto x = with_gpu();
   x.accelerators.cudnn.obstacle = "cuDNN 9.1.0 is older than 9.16, which attention needs";
   CHECK(said_of_gpu(x).find(
-            "9.1.0 is older than 9.16, which attention needs; attention is troupe's own")
+            "9.1.0 is older than 9.16, which attention needs; attention uses troupe's own kernels")
         != std::string::npos);
 }

@@ -206,7 +206,7 @@ def check_memory(folder):
          "--micro-batch-size", "--devices")
     expect(not (folder / "run").exists(), "a refused run leaves no folder behind", answer)
     says(train(folder, *large, "--dry-run", settings=small), 0, "warning     1 worker on device 0")
-    says(train(folder, "--dry-run", "--devices", "3"), 0, "is not known: there is no device 3")
+    says(train(folder, "--dry-run", "--devices", "3"), 0, "cannot check the memory of the devices: there is no device 3")
     two = ["--pipeline-model-parallel-size", "2"]  # 36 MB each
     says(train(folder, *two, settings={"TROUPE_EMULATED_MEMORY": 60_000_000}), 2, "2 workers on device 0",
          "together need")
@@ -228,7 +228,7 @@ def check_missing_attention(folder):
     words = ["--bf16", "--hidden-size", "160", "--attention-dropout", "0", "--log-file"]  # heads of 80
     reason = "heads of 80 are not for tests"
     answer = train(folder, *words, "a.jsonl", settings=there)
-    says(answer, 0, reason, "attention is troupe's own", "troupe doctor")
+    says(answer, 0, reason, "attention uses troupe's own kernels", "troupe doctor")
     expect((answer.stdout + answer.stderr).count(reason) == 1, "it is reported once", answer)
     says(train(folder, *words, "b.jsonl"), 0)
     expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "troupe's own attention computes")
@@ -313,7 +313,7 @@ def check_rounding(folder):
         says(answer, 0)
         said = answer.stdout + answer.stderr
         expect(said.count(reason) == times, f"{times} warnings that the usual kernel computes", answer)
-        expect(said.count("cuDNN's usual one computes") == times, "the warning has its consequence", answer)
+        expect(said.count("cuDNN's usual kernel computes") == times, "the warning has its consequence", answer)
     expect(digests(folder / "usual.jsonl") == digests(folder / "usual_instead.jsonl"), "the usual kernel computes")
 
 

@@ -119,7 +119,7 @@ def check_own_inputs(folder):
     for x in [text, folder / "link"]:
         expect(2, *words, x, says="which is read")
     for x in kept[1:]:
-        expect(2, *words, x, says="it would be written over")
+        expect(2, *words, x, says="it would be overwritten")
     for x in [log, folder / "hard", folder / "run/../log.jsonl"]:
         expect(2, "plot", log, "--output", x, says="which is read")
     plan = folder / "plan.csv"

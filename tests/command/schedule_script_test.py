@@ -1,4 +1,4 @@
-"""Schedules as scripts: the guide's and the shipped ones, and what is wrong with others. Run by ctest.
+"""Schedules as scripts: those of the guide, the shipped ones, and wrong ones. Run by ctest.
 
     schedule_script_test.py PROGRAM SOURCES
 """
@@ -25,7 +25,7 @@ def split(command):
 
 
 def alike(wanted, seen):
-    """Whether the lines are those; '...' is any number of lines, at the end of one any rest."""
+    """Whether the lines match; '...' is any number of lines, or at the end of a line any rest."""
     if not wanted:
         return not seen
     first, rest = wanted[0], wanted[1:]
@@ -38,14 +38,14 @@ def alike(wanted, seen):
 
 
 def scripts_of(text):
-    """Scripts of a page that begin with their name."""
+    """Yields the scripts of a page that start with their name."""
     for code in re.findall(r"^```lua\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         if found := re.match(r"-- (\S+\.lua)\n", code):
             yield found[1], code
 
 
 def commands_of(text):
-    """(command, expected lines) of a page's indented blocks."""
+    """Yields (command, expected lines) of a page's indented blocks."""
     command, lines = None, []
     for line in [*text.replace("\\\n", " ").split("\n"), ""]:
         inside = line.startswith("    ")
@@ -69,14 +69,14 @@ def page_complaints(folder, text):
         fails = bool(wanted) and wanted[0].startswith("troupe: error")
         seen = (done.stderr if fails else done.stdout).rstrip("\n").split("\n")
         if done.returncode != (2 if fails else 0):
-            yield f"{command}: ended with {done.returncode}: {done.stderr}"
+            yield f"{command}: exit code {done.returncode}: {done.stderr}"
         elif not alike([x.rstrip() for x in wanted], [x.rstrip() for x in seen]):
             yield f"{command}: the page shows\n{chr(10).join(wanted)}\nbut it printed\n{chr(10).join(seen)}"
     if count < 6:
         yield f"only {count} commands were found in the page"
 
 
-# script, what the error must say
+# script, part of the error
 WRONG = [
     ("function plan(\n", "x.lua:2: <name> or '...' expected near <eof>"),
     ("function plan()\n  local x\n  return x.y\nend", "x.lua:3: attempt to index a nil value (local 'x')"),
@@ -89,7 +89,7 @@ WRONG = [
     ("function plan() return {} end chunks_per_rank = 'two'", "chunks_per_rank is \"two\""),
     ("x = 1", "x.lua: defines neither of plan(rank, ranks, chunks, microbatches) and next(state)"),
     ("function next(state) return 3 end", "x.lua: next() on rank 0 of 2 answered 3; expected one of"),
-    ("function next(state) return '0W0' end", "x.lua: rank 0 of 2 chose 0W0, which cannot be carried out"),
+    ("function next(state) return '0W0' end", "x.lua: rank 0 of 2 chose 0W0, which cannot run now"),
     ("function next(state) end", "x.lua: all ranks wait, after 0 of 12 actions"),
     ("", "x.lua: defines neither"),
     ("\x1bLua\x54", "x.lua: attempt to load a binary chunk"),
@@ -112,13 +112,13 @@ def refusals(folder):
 
 
 def shipped(folder, sources):
-    """The scripts of examples/ are the schedules of their names, and the reactive one is sound."""
+    """The scripts of examples/ equal the schedules of the same name, and the reactive one is valid."""
     at = ["--ranks", 4, "--microbatches", 8]
     for script, name in [("1f1b.lua", "1f1b"), ("zb_h1.lua", "zb-h1")]:
         path = sources / "examples/schedules" / script
         ours, theirs = (run(folder, "schedule", "plan", x, *at).stdout for x in (path, name))
         if not ours or ours != theirs:
-            yield f"{script} is not {name}:\n{ours}{theirs}"
+            yield f"{script} differs from {name}:\n{ours}{theirs}"
     path = sources / "examples/schedules/reactive.lua"
     for times in ("1,1,1", "1,2,0.5", "0.3,0.4,3"):
         record = run(folder, "schedule", "plan", path, *at, "--times", times, "--output", "r.csv")
@@ -127,21 +127,21 @@ def shipped(folder, sources):
             yield f"the record of reactive.lua at {times}: {record.stderr}{done.stderr}{done.stdout}"
     page = run(folder, "train", "gpt", *SMALL, *MOCK, "--world-size", 4, "--pipeline-model-parallel-size", 2,
                "--pipeline-schedule", path, "--dry-run").stdout
-    if not re.search(r"rehearsed .* one row a stage\n0.*\n1.*\n$", page):
-        yield f"4 workers of 2 stages: the dry run does not tell a row for each stage:\n{page}"
+    if not re.search(r"a simulation of .* one row per stage\n0.*\n1.*\n$", page):
+        yield f"4 workers of 2 stages: the dry run does not show a row for each stage:\n{page}"
 
 
 def main(program, sources):
     global PROGRAM
     PROGRAM = program
     if alike(["a", "...", "b"], ["a", "x"]) or not alike(["a...", "..."], ["ab", "c", "d"]):
-        print("schedule_script_test.py does not compare")
+        print("schedule_script_test.py compares wrongly")
         return 1
     with tempfile.TemporaryDirectory() as tmp:
         folder = pathlib.Path(tmp)
         guide = (sources / "docs/guides/write_a_schedule.md").read_text()
         wrong = [*page_complaints(folder, guide), *refusals(folder), *shipped(folder, sources)]
-    print("\n".join(wrong) or "scripts do what the guide says")
+    print("\n".join(wrong) or "scripts match the guide")
     return len(wrong) != 0
 
 

@@ -1,4 +1,4 @@
-"""What helps a user who has never seen the project: configurations, completion, manual. Run by ctest.
+"""Aids for new users: configurations, completion, manual, memory forecasts, doctor. Run by ctest.
 
     usage_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -19,18 +19,18 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "configura
 
 
 def state(folder):
-    """The checkpoint that is the latest there, without where and when it was written."""
+    """The latest checkpoint in a folder, without place and time."""
     return json.loads(works("checkpoint", "show", folder, "--json"))
 
 
 def same_state(a, b):
     works("checkpoint", "diff", a, b)
     if state(a)["identity"] != state(b)["identity"]:
-        raise wrong(f"{a} and {b} have other identities: {state(a)['identity']} {state(b)['identity']}")
+        raise wrong(f"{a} and {b} have different identities: {state(a)['identity']} {state(b)['identity']}")
 
 
 def check_configuration(folder):
-    """The words of the command line as a file give the same run, and so does what was kept of it."""
+    """A file with the flags of the command line gives the same run, and so does the kept configuration."""
     lines = [f"{flag[2:]}: {value}" for flag, value in zip(SMALL[::2], SMALL[1::2])]
     (folder / "run.yaml").write_text("\n".join(lines) + "\nmock_data: true\nvocab-size: 100\n"
                                      "tokenizer-type: NullTokenizer\nhidden-dropout: 0.2\n")
@@ -40,7 +40,7 @@ def check_configuration(folder):
     kept = folder / "flags" / "config.yaml"
     works("train", "gpt", "--config", kept, "--save", folder / "kept")
     same_state(folder / "flags", folder / "kept")
-    # The kept one names its folder: the run is there, and is not written over.
+    # The kept configuration names its folder: a checkpoint is there, and is not overwritten.
     refuses("--load", "train", "gpt", "--config", kept)
     refuses("nothing", "train", "gpt", "--config", folder / "nothing.yaml")
     refuses("line 1, column 13", "train", "gpt", "--config", "-", text=b"num-layers: many\n")
@@ -48,43 +48,43 @@ def check_configuration(folder):
 
 
 def check_resumed(folder):
-    """A run that goes on otherwise keeps the configuration of before, and says so."""
+    """A run that resumes with changed flags keeps the previous configuration and reports it."""
     words = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "ckpt", "--load", folder / "ckpt"]
     works(*words, "--exit-interval", 3)
     first = (folder / "ckpt" / "config.yaml").read_text()
     out = works(*words, "--exit-interval", 6, "--log-interval", 2)
     if "config.1.yaml" not in out:
-        raise wrong(f"nothing is said about the configuration of before:\n{out}")
+        raise wrong(f"the previous configuration is not reported:\n{out}")
     if "iteration        6/" not in out:
         raise wrong(f"the last step of a run that ends early has no line:\n{out}")
     if (folder / "ckpt" / "config.1.yaml").read_text() != first:
-        raise wrong("the configuration of before is not what it was")
+        raise wrong("the previous configuration changed")
     out = works(*words, "--exit-interval", 6, "--log-interval", 2)
     if "config." in out or (folder / "ckpt" / "config.2.yaml").exists():
         raise wrong(f"the same configuration is kept twice:\n{out}")
-    # A path may be any bytes; the configuration is text all the same, and says them.
+    # The configuration is text even if a path is not.
     odd = folder / os.fsdecode(b"caf\xe9's")
     words = ["train", "gpt", *SMALL, *MOCK, "--save", odd, "--load", odd, "--exit-interval"]
     works(*words, 3)
     text = (odd / "config.yaml").read_bytes().decode("utf-8", "replace")
     if "\ufffd" in text or "caf\\xe9\\'s/config.yaml'" not in text or "save: !!binary" not in text:
-        raise wrong(f"a folder whose name is no text stands so in its configuration:\n{text}")
+        raise wrong(f"the configuration has the bytes of a path that is not text:\n{text}")
     if "config." in works(*words, 3):
-        raise wrong("the same configuration of a folder whose name is no text is kept twice")
+        raise wrong("the same configuration with a path that is not text is kept twice")
     out = works("train", "gpt", "--config", odd / "config.yaml")
     if "iteration 6 of 6 is already there" not in out:
-        raise wrong(f"its configuration does not go on with the run:\n{out}")
+        raise wrong(f"the kept configuration does not resume the run:\n{out}")
 
 
 def check_refusals(folder):
-    """What is wrong is said of what it is, with the way out."""
+    """Errors name the cause and a remedy."""
     mine = ["train", "gpt", *SMALL]
     said = ["train", "gpt", *SMALL, *MOCK, "--dry-run"]
     refuses("4 flags cannot be used", *said, "--tokenizer-type", "MultimodalTokenizer", "--fp8-format", "hybrid",
             "--lr", -1, "--nonsense")
     if "0.001, constant" not in works(*said, "--lr", 0.001, "--lr-decay-style", "constant").replace(
             " after 0 samples of warm-up", ""):
-        raise wrong("a constant rate is said to fall")
+        raise wrong("a constant rate is shown as decaying")
     for name in ["corpus_text_document.idx", "corpus_text_document.bin"]:
         (folder / name).write_bytes(b"")
     tokens = ["--tokenizer-type", "NullTokenizer", "--vocab-size", 90]
@@ -93,7 +93,7 @@ def check_refusals(folder):
     refuses("File name too long", *said, "--save", folder / ("x" * 256))
     out = works("train", "gpt", *SMALL, *MOCK, "--save", folder / "iter_0000001", "--eval-iters", 0)
     if "saved iteration" not in out or "valid" not in works("checkpoint", "verify", folder / "iter_0000001"):
-        raise wrong("the folder of a run whose name is that of a checkpoint is not verified")
+        raise wrong("a run's folder with the name of a checkpoint is not verified")
     log = folder / "iter_0000001/log.jsonl"
     refuses("which is read: name another file", "plot", log, "--output", log)
     refuses("is the data that the run reads", *mine, *tokens, "--data-path", folder / "corpus_text_document",
@@ -101,11 +101,11 @@ def check_refusals(folder):
     works("train", "gpt", *SMALL, *MOCK, "--save", folder / "a\nnum-layers: 7", "--eval-iters", 0)
     kept = (folder / "a\nnum-layers: 7/config.yaml").read_text()
     if "\nnum-layers: 7" in kept or "\\x0anum-layers: 7" not in kept:
-        raise wrong(f"a line of a folder's name is a line of the configuration:\n{kept}")
+        raise wrong(f"a line break in a folder's name adds a line to the configuration:\n{kept}")
 
 
 def check_examples(folder):
-    """Both examples run here as they are, but for shape and batch."""
+    """Both examples run here, with another shape and batch."""
     tiny = ["--mock-data", "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
             "--seq-length", 16, "--vocab-size", 500, "--max-position-embeddings", 16]
     out = works("train", "gpt", "--config", EXAMPLES / "gpt3_345m.yaml", *tiny, "--global-batch-size", 4,
@@ -120,7 +120,7 @@ def check_examples(folder):
 
 
 def completed(script, *words):
-    """What bash offers for the last of the words: the script is sourced, its function called."""
+    """Completions that bash offers for the last word: sources the script and calls its function."""
     call = f"""source {script}
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _troupe; printf '%s\\n' "${{COMPREPLY[@]}}" """
     done = subprocess.run(["bash", "-c", call, "bash", *map(str, words)], capture_output=True, timeout=60)
@@ -148,8 +148,8 @@ def check_completion(folder):
                 ("checkpoint", "show", "--js"): ["--json"]}
     for words, wanted in expected.items():
         if (found := completed(script, "troupe", *words)) != wanted:
-            raise wrong(f"{' '.join(map(str, words))} completes to {found}, not {wanted}")
-    # Whatever the help of a command lists is offered, and nothing else.
+            raise wrong(f"{' '.join(map(str, words))} completes to {found}, expected {wanted}")
+    # Offers exactly the flags that the help of a command lists.
     flags = {word for line in works("train", "gpt", "--help").splitlines()
              for word in line.split()[:1] if line.startswith("  --")}
     offered = set(completed(script, "troupe", "train", "gpt", "--"))
@@ -167,13 +167,13 @@ def check_completion(folder):
 
 
 def check_manual(folder):
-    """A page for each command, with each of its flags; man and mandoc find nothing wrong in them."""
+    """Each command has a page with all of its flags; man and mandoc accept the pages."""
     pages = folder / "share" / "man" / "man1"
     works("manual", "--output", pages)
     names = {page.name for page in pages.iterdir()}
     for name in ["troupe.1", "troupe-train.1", "troupe-train-gpt.1", "troupe-checkpoint-diff.1"]:
         if name not in names:
-            raise wrong(f"there is no page {name} among {sorted(names)}")
+            raise wrong(f"no page {name} among {sorted(names)}")
     page = (pages / "troupe-train-gpt.1").read_text()
     for flag in works("train", "gpt", "--help").split():
         if flag.startswith("--") and flag.rstrip(".,:;") == flag and flag.replace("-", "\\-") not in page:
@@ -202,11 +202,11 @@ GPT3_175B = ["--num-layers", 96, "--hidden-size", 12288, "--num-attention-heads"
 
 
 def check_memory(folder):
-    """Megatron-LM's figures to the digit, for models that no machine of the tests could hold."""
+    """Equals Megatron-LM's figures to the digit, for models larger than the test machines."""
     def of(*words):
         return json.loads(works("memory", "--json", *words))
     small = of("--config", EXAMPLES / "gpt3_345m.yaml")
-    # As Megatron-LM prints it for this model, micro-batches of 4, without a distributed optimizer.
+    # Megatron-LM's output for this model with micro-batches of 4, without a distributed optimizer.
     if "optimizer=6069.97 MB, activation=3852.48 MB, total=9922.46 MB" not in small["megatron"]["text"]:
         raise wrong(f"345M: {small['megatron']}")
     llama = of("--config", EXAMPLES / "llama3_8b.yaml")
@@ -214,17 +214,17 @@ def check_memory(folder):
     for found, flops in [(small, 2326530097152), (llama, 421645529382912), (large, 2174868359479296)]:
         if found["flops_per_sample"] != flops or found["flops_per_token"] * 1 != flops / {
                 2326530097152: 1024, 421645529382912: 8192, 2174868359479296: 2048}[flops]:
-            raise wrong(f"{found['flops_per_sample']} operations for a sample, not {flops}")
+            raise wrong(f"{found['flops_per_sample']} operations per sample, expected {flops}")
     if llama["parameters"] != 8030261248 or large["parameters"] != 174604259328:
         raise wrong(f"parameters: {llama['parameters']} {large['parameters']}")
     for found in [small, llama, large]:
         workers = found["workers"]
         if sum(x["count"] for x in workers) != found["layout"]["world"]:
-            raise wrong(f"these are not all workers: {found}")
+            raise wrong(f"workers are missing: {found}")
         for x in workers:
             if x["peak"] != x["values"] + x["gradients"] + x["optimizer"] + x["activations"] + x["gradients_not_taken"] + x["verified_passes"]:
                 raise wrong(f"kinds do not add up: {x}")
-    # Without a share each data rank keeps all moments and masters: 12 bytes a parameter.
+    # Without a distributed optimizer each data rank has all moments and masters: 12 bytes per parameter.
     alone = of(*GPT3_175B, "--world-size", 1024, "--sequence-parallel")
     ratio = alone["workers"][0]["optimizer"] / large["workers"][0]["optimizer"]
     if not 6.4 < ratio < 10:  # 8 data ranks; pools round up by at most a quarter
@@ -241,7 +241,7 @@ def check_memory(folder):
 
 
 def check_pytorch_estimate(of):
-    """Where the whole model is on each device: an estimate, and called so."""
+    """If each device has the whole model, the forecast has an estimate for PyTorch, marked as one."""
     words = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 1024, "--vocab-size", 50304,
              "--bf16", "--micro-batch-size", 16, "--global-batch-size", 32]
     one = of(*words)["pytorch_estimate"]
@@ -251,24 +251,24 @@ def check_pytorch_estimate(of):
         if x["parameters"] != 4 * parameters or x["moments"] != 8 * parameters or x["buckets"] != 0:
             raise wrong(f"{mode}: {x}")
         if x["peak"] != sum(x[name] for name in ["parameters", "gradients", "moments", "cast_weights", "activations", "loss"]):
-            raise wrong(f"with two micro-batches gradients are there at the loss: {x}")
+            raise wrong(f"with two micro-batches the peak must include gradients: {x}")
     if one["eager"]["loss"] != 12 * 16 * 1024 * 50304 or one["compiled"]["peak"] >= one["eager"]["peak"]:
         raise wrong(f"{one}")
     if "pytorch_estimate" in of(*words, "--world-size", 2, "--tensor-model-parallel-size", 2):
-        raise wrong("there is an estimate for half a model")
+        raise wrong("an estimate for half a model")
 
 
 SIZE = re.compile(r"[\d.]+(?= [kMG]?B\b)")
 
 
 def same_line(shown, said):
-    """Sizes to 5 %: operations' scratch memory differs with the processor."""
+    """Compares sizes with a tolerance of 5 %: scratch memory of operations depends on the processor."""
     sizes = [list(map(float, SIZE.findall(x))) for x in (shown, said)]
     return SIZE.sub("", shown) == SIZE.sub("", said) and all(abs(a - b) <= 0.05 * b for a, b in zip(*sizes))
 
 
 def check_layouts_page(folder):
-    """The dry runs of docs/guides/layouts.md say what the page shows of them."""
+    """The dry runs of docs/guides/layouts.md print what the page shows."""
     page = (EXAMPLES.parents[1] / "docs/guides/layouts.md").read_text()
     dry = ["train", "gpt", *re.search(r'model="(.*?)"', page, re.DOTALL)[1].split(), "--dry-run"]
     flags, shown = re.search(r"^    troupe train gpt \$model --dry-run (.*?)\n\n(.*?)\n\n", page,
@@ -278,18 +278,18 @@ def check_layouts_page(folder):
     for line in lines:
         begin = line.removesuffix("...")
         if not any(x.startswith(begin) if begin != line else same_line(line, x) for x in said):
-            raise wrong(f"the page shows '{line}', and the dry run says:\n" + "\n".join(said))
+            raise wrong(f"the page shows '{line}', but the dry run prints:\n" + "\n".join(said))
     table = re.findall(r"^\| `(--pipeline.*?)` \| `(.*?)` \|$", page.replace(r"\|", "|"), re.MULTILINE)
     for flags, stages in table:
         said = works(*dry, *shlex.split(flags))
         if f"stages      {stages}\n" not in said:
-            raise wrong(f"of {flags} the page shows the stages {stages}, and the dry run says:\n{said}")
+            raise wrong(f"for {flags} the page shows the stages {stages}, but the dry run prints:\n{said}")
     if len(lines) < 10 or len(table) != 4:
-        raise wrong(f"the page shows {len(lines)} lines and {len(table)} ways to cut: what was compared?")
+        raise wrong(f"the page shows {len(lines)} lines and {len(table)} layouts, expected more")
 
 
 def check_doctor(folder):
-    """The machine that runs the tests can train; a folder that cannot be written is missing something."""
+    """Reports that the test machine can train, and that a folder is missing or unwritable."""
     found = json.loads(works("doctor", "--json", "--folder", folder))
     if not found["can_train"] or found["processor"]["usable"] < 1 or "CAF" not in found["libraries"]:
         raise wrong(f"{found}")
@@ -300,11 +300,11 @@ def check_doctor(folder):
             raise wrong(f"'{expected}' is not in the page:\n{page}")
     done = subprocess.run([cli_test.PROGRAM, "doctor"], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "TROUPE_PLUGINS": str(folder)})
-    if "its plug-in libtroupe_ucx.so is not" not in " ".join(done.stdout.split()):
-        raise wrong(f"a UCX without its plug-in is not told:\n{done.stdout}")
+    if "its plug-in libtroupe_ucx.so is missing" not in " ".join(done.stdout.split()):
+        raise wrong(f"UCX without its plug-in is not reported:\n{done.stdout}")
     page = " ".join(works("doctor", "--folder", folder / "not" / "there").split())
     if "there is no folder" not in page or "fix: mkdir -p" not in page or "0 B of 0 B" in page:
-        raise wrong(f"a folder that is not there:\n{page}")
+        raise wrong(f"a missing folder:\n{page}")
     (folder / "file").write_text("")
     code, out, err = run("doctor", "--folder", folder / "file")
     if code != 2 or "MISSING" not in out or "fix: cd" not in out:
@@ -328,14 +328,14 @@ def check_doctor(folder):
 def check_version(folder):
     text = works("--version").strip()
     if not text.startswith("troupe ") or "commit" not in text or "oneDNN" not in text:
-        raise wrong(f"the version says too little: {text}")
+        raise wrong(f"the version is incomplete: {text}")
     out = works("train", "gpt", *SMALL, *MOCK, "--save", folder / "ckpt")
     if out.splitlines()[0].strip() != text:
         raise wrong(f"the log does not begin with the version:\n{out[:300]}")
     build = state(folder / "ckpt")["identity"]["build"]
     for word in ["version", "compiler", "options"]:
         if build[word] not in text:
-            raise wrong(f"the checkpoint's build says {word} {build[word]}, which is not in: {text}")
+            raise wrong(f"the version lacks the checkpoint's {word} {build[word]}: {text}")
 
 
 if __name__ == "__main__":

@@ -84,9 +84,9 @@ TEST_CASE("a trial names the missing plan, the reason and the replacement", "[cu
   const std::string other = std::string(" cannot be made ready: ") + no_engine;
   CHECK(x.service.trial()
         == "the backward pass of long sequences (summed in order)" + other
-               + "; then attention is troupe's own, which is slower\n"
+               + "; attention uses troupe's own kernels, which are slower\n"
                  "the faster backward pass (of other bits each time) cannot be made ready: there is"
-                 " no faster one; then cuDNN's usual one computes, which has the same bits each"
+                 " no faster one; cuDNN's usual kernel computes, with the same bits each"
                  " time");
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("a trial keeps different replacements apart if the reason is the same"
   lacking x(new_hopper, {dq_sum::in_order, dq_sum::any_order});
   CHECK_THAT(x.service.trial(),
              ContainsSubstring("(summed in order) cannot be made ready: cuDNN has no engine for the"
-                               " graph: none is known; then attention is troupe's own")
-                 && ContainsSubstring("then cuDNN's usual one computes"));
+                               " graph: none is known; attention uses troupe's own kernels")
+                 && ContainsSubstring("cuDNN's usual kernel computes"));
 }
 
 TEST_CASE("a trial reports each reason separately, including other failures",
@@ -104,7 +104,7 @@ TEST_CASE("a trial reports each reason separately, including other failures",
   lacking x(new_hopper, every_kind);
   x.reasons = {{std::nullopt, "one"}, {dq_sum::at_once, "two"}, {dq_sum::any_order, "four"}};
   x.fails = dq_sum::in_order;
-  const std::string own = "; then attention is troupe's own, which is slower";
+  const std::string own = "; attention uses troupe's own kernels, which are slower";
   CHECK(x.service.trial()
         == "the forward pass cannot be made ready: one" + own
                + "\nthe backward pass cannot be made ready: two" + own
@@ -119,7 +119,7 @@ TEST_CASE("plans missing for the same reason share one line", "[cudnn][attention
   CHECK(lacking(old_hopper, every_kind).service.trial()
         == "the forward pass, the backward pass and the faster backward pass (of other bits each"
            " time) cannot be made ready: "
-               + std::string(no_engine) + "; then attention is troupe's own, which is slower");
+               + std::string(no_engine) + "; attention uses troupe's own kernels, which are slower");
 }
 
 TEST_CASE("a trial reports that an older library lacks sums in order", "[cudnn][attention]") {

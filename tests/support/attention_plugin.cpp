@@ -90,7 +90,7 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
   return "a library for tests";
 }
 TROUPE_PLUGIN_FUNCTION const char* troupe_attention_trial(int) {
-  return "nothing is ready for tests; then attention is troupe's own, which is slower\n"
+  return "nothing is ready for tests; attention uses troupe's own kernels, which are slower\n"
          "the faster one is not ready, either; then the usual one computes";
 }
 TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
