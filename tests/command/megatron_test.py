@@ -1,5 +1,5 @@
-"""The table of Megatron-LM's flags: it names all of them, says what the program does, and stands in
-the documentation. Run by ctest.
+"""Checks the table of Megatron-LM's flags: it is complete, matches the program, and is in the documentation. Run by
+ctest.
 
     megatron_test.py PROGRAM SOURCES
 """
@@ -28,7 +28,7 @@ def rows(markdown):
 
 
 def check_names(table):
-    """Every flag of Megatron-LM once, and each with a reason, if it does nothing."""
+    """The table has each flag of Megatron-LM once, with a reason if it has no effect."""
     names = [name for name, _, _ in table]
     lines = (SOURCES / "tests/golden/megatron/flags.txt").read_text().split("\n")
     commit, theirs = lines[0].split()[-1], [x for x in lines[1:] if x]
@@ -46,7 +46,7 @@ def check_names(table):
 
 
 def check_declared(table):
-    """What works is declared, and what is declared and Megatron-LM's works."""
+    """A flag is in --help exactly if the table says that it works."""
     declared = set(re.findall(r"^  (--[\w-]+)", run("--help")[1], re.MULTILINE))
     for name, standing, _ in table:
         if (standing == "works") != (name in declared):
@@ -55,7 +55,7 @@ def check_declared(table):
 
 
 def check_refused(table):
-    """All refused flags at once: each is answered with its own reason."""
+    """Gives all refused flags at once; each error has the reason from the table."""
     refused = {name: note for name, what, note in table if what in ("coming", "refused")}
     code, _, err = run(*SMALL, *refused)
     if code != 2:
@@ -66,12 +66,12 @@ def check_refused(table):
 
 
 def without_time(page):
-    """A dry run without its estimate, which is measured anew each time."""
+    """A dry run without its time estimate, which varies."""
     return [x for x in page.splitlines() if not x.startswith("time ")]
 
 
 def check_accepted(table):
-    """All accepted flags at once, with their words, decide nothing."""
+    """All accepted flags together, with their arguments, change nothing."""
     words = re.findall(r"(--[\w-]+)( X)?(?=[,:])",
                        re.sub(r"\n +", " ", run("--help-megatron")[1]))
     accepted = {name for name, what, _ in table if what == "accepted"}
@@ -89,7 +89,7 @@ def check_document(table):
     begin, end = "<!-- troupe train gpt --help-megatron-markdown -->\n", "<!-- end -->"
     copy = page.split(begin)[-1].split(end)[0].strip()
     if copy != run("--help-megatron-markdown")[1].strip():
-        yield ("docs/guides/from_megatron.md has another table than the program: replace what stands "
+        yield ("docs/guides/from_megatron.md has another table than the program: replace the text "
                "between the two comments by the output of the first")
 
 
@@ -97,7 +97,7 @@ def main():
     table = list(rows(run("--help-megatron-markdown")[1]))
     wrong = [x for check in (check_names, check_declared, check_refused, check_accepted,
                              check_document) for x in check(table)]
-    print("\n".join(wrong) or f"{len(table)} flags stand as the table says")
+    print("\n".join(wrong) or f"{len(table)} flags match the table")
     return len(wrong) != 0
 
 

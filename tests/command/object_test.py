@@ -1,4 +1,4 @@
-"""Training from objects of an S3 service on loopback (tests/support/s3_server.py). Run by ctest.
+"""Training with data from an S3 service on loopback (tests/support/s3_server.py). Run by ctest.
 
     object_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -25,7 +25,7 @@ OURS = [name for name in os.environ if name.startswith("AWS_")]
 
 
 def data_set(folder, name, documents, length):
-    """<name>.bin and .idx of uint16 tokens, as Megatron-LM writes them."""
+    """Writes <name>.bin and .idx with uint16 tokens, in Megatron-LM's format."""
     tokens = b"".join(struct.pack(f"<{length}H", *((i * 31 + k * k) % 99 for k in range(length)))
                       for i in range(documents))
     index = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, documents, documents + 1)
@@ -37,7 +37,7 @@ def data_set(folder, name, documents, length):
 
 
 def environment(folder, server=None, **more):
-    """Only what the test says is known of AWS."""
+    """Sets the AWS variables of a test; removes all others."""
     for name in [*OURS, *(x for x in os.environ if x.startswith("AWS_"))]:
         os.environ.pop(name, None)
     os.environ["HOME"] = str(folder)
@@ -87,7 +87,7 @@ def equal_states(a, b):
 
 
 def check_same(folder):
-    """Objects and files with the same bytes: the same losses, states and identity; the index once."""
+    """Objects and files with the same bytes give the same losses, states and identity. The index is read once."""
     data_set(folder, "a", 40, 64000)  # three chunks
     data_set(folder, "b", 30, 50)
     blends = [["a"], ["0.3", "a", "0.7", "b"]]
@@ -105,19 +105,19 @@ def check_same(folder):
         chunks = {x for name, x, _ in server.seen if name == "lake/deep dir+é/a.bin"}
         if len(chunks) != 3 or not all(signed for _, _, signed in server.seen):
             raise wrong(f"requests: {server.seen}")
-        # Another run finds the index in the folder: it only asks whether it is still the same.
+        # A second run uses the cached index, after one request to check that it is current.
         server.seen.clear()
         words = job(folder, "--train-data-path", "s3://lake/deep dir+é/a", "--valid-data-path", "s3://lake/deep dir+é/b")
         words = [x for i, x in enumerate(words) if "--split" not in (x, words[i - 1])]
         losses(words)
         if [name for name, _, _ in server.seen].count("lake/deep dir+é/a.idx") != 1:
             raise wrong(f"the index was read again: {server.seen}")
-        # A run from objects goes on from files as the same run.
+        # A run from objects resumes with files as the same run.
         more = job(folder, "--data-path", folder / "a")
         more[more.index("--train-iters") + 1] = 6
         said = losses([*more, "--load", folder / "objects0"])[1]
         if "another identity" in said:
-            raise wrong(f"files and objects are told apart: {said}")
+            raise wrong(f"files and objects have different identities: {said}")
         for file in (folder / "indices").glob("*.object"):
             file.write_bytes(b"?" + file.read_bytes()[1:])
         if "is damaged" not in losses(job(folder, "--data-path", "s3://lake/deep dir+é/a"))[1]:
@@ -125,7 +125,7 @@ def check_same(folder):
 
 
 def check_retries(folder):
-    """What may pass is tried again, and the run is the same; what stays ends it."""
+    """Temporary failures are retried without effect on the run; permanent ones end it."""
     data_set(folder, "a", 30, 50)
     words = job(folder, "--data-path", "s3://lake/deep dir+é/a")
     with Server(objects(folder, "a"), KEYS) as server:
@@ -142,7 +142,7 @@ def check_retries(folder):
 
 
 def check_refusals(folder):
-    """Each names bucket and key, the status and code, and what to do."""
+    """Each error names bucket and key, the HTTP status and code, and a remedy."""
     data_set(folder, "a", 30, 50)
     words = job(folder, "--data-path", "s3://lake/deep dir+é/a")
     name = "lake/deep dir+é/a.bin"
@@ -150,7 +150,7 @@ def check_refusals(folder):
         environment(folder, server)
         for fault, says in [(s3_server.status(403, "AccessDenied"), "HTTP 403 AccessDenied"),
                             (s3_server.status(404, "NoSuchBucket"), "HTTP 404 NoSuchBucket"),
-                            (s3_server.short, "announces 3000 bytes and has 2999"),
+                            (s3_server.short, "announces 3000 bytes but has 2999"),
                             (s3_server.shifted, "has bytes 1 to 2999 of 3000"),
                             (s3_server.with_etag('W/"1"'), "no strong ETag"),
                             (s3_server.with_etag(None), "no strong ETag")]:
@@ -170,12 +170,12 @@ def check_refusals(folder):
         refused("not the secret access key", words)
         environment(folder, AWS_ENDPOINT_URL=server.address)
         refused("HTTP 403 AccessDenied", words, "AWS_ACCESS_KEY_ID")
-        environment(folder, server, AWS_PROFILE="nobody")
-        refused("AWS_PROFILE 'nobody'", words)
+        environment(folder, server, AWS_PROFILE="unknown")
+        refused("AWS_PROFILE 'unknown'", words)
 
 
 def check_profiles(folder):
-    """Keys and endpoint from the files of the AWS tools; none where the objects are public."""
+    """Reads keys and endpoint from the files of the AWS tools. Public objects need no keys."""
     data_set(folder, "a", 30, 50)
     words = job(folder, "--data-path", "s3://lake/deep dir+é/a")
     with Server(objects(folder, "a"), KEYS, TOKEN) as server:
@@ -197,7 +197,8 @@ def check_profiles(folder):
 
 
 def check_manifest(folder):
-    """The tokenizer that a data set names beside it is looked at there, too; without one all goes on."""
+    """Checks the tokenizer in a data set's manifest in object storage, too. A missing or unreadable manifest is
+    ignored."""
     text = folder / "a.txt"
     text.write_text("The actor bows.\n\nThe stage is dark.\n\n" * 200)
     for name, size in (("one", 280), ("two", 270)):
@@ -221,7 +222,7 @@ def check_manifest(folder):
 
 
 def check_changed(folder):
-    """An object that is written again while the run reads it ends the run."""
+    """An object that is overwritten while the run reads it ends the run."""
     data_set(folder, "a", 40, 64000)
     words = job(folder, "--data-path", "s3://lake/deep dir+é/a")
     with Server(objects(folder, "a")) as server:
@@ -233,31 +234,31 @@ def check_changed(folder):
             server.objects[name] = server.objects[name][:-2] + b"\0\0"
 
         server.plant(name, changes)
-        refused("no longer the object", words, "s3://lake/deep dir+é/a.bin", "HTTP 412")
-        # A service that takes no notice of If-Match is seen through.
+        refused("changed during the run", words, "s3://lake/deep dir+é/a.bin", "HTTP 412")
+        # Detected by the ETag even if the service ignores If-Match.
         server.plant(name, s3_server.with_etag('"other"'), times=9, after=1)
-        refused("no longer the object", words, '"other"')
+        refused("changed during the run", words, '"other"')
 
 
 def check_ahead(folder):
-    """Chunks that samples will be of are asked for side by side, and the run is the same."""
+    """Requests several upcoming chunks in parallel; the run stays the same."""
     data_set(folder, "a", 40, 64000)
     plain, _ = losses(job(folder, "--data-path", folder / "a"))
     name = "lake/deep dir+é/a.bin"
     with Server(objects(folder, "a"), KEYS) as server:
         environment(folder, server)
-        # The first chunk comes with the size. Neither of the others comes before both are asked for.
+        # The first chunk comes with the size. The server answers the other two only after both requests have arrived.
         server.plant(name, s3_server.together(2), times=2, after=1)
         again, said = losses(job(folder, "--data-path", "s3://lake/deep dir+é/a"))
         if again != plain or "attempt" in said:
             raise wrong(f"{again} and {plain}: {said}")
         asked = [x for which, x, _ in server.seen if which == name]
         if len(asked) != 3 or len(set(asked)) != 3:
-            raise wrong(f"a chunk was asked for twice, or not at all: {asked}")
+            raise wrong(f"a chunk was requested twice, or not at all: {asked}")
 
 
 def check_conversations(folder):
-    """Fine-tuning from objects is that from files; its chunks are asked for side by side, too."""
+    """Fine-tuning from objects equals that from files, and also requests chunks in parallel."""
     text = folder / "talk.jsonl"
     text.write_text("".join(json.dumps({"messages": [
         {"role": "user", "content": f"{k} bows"}, {"role": "assistant", "content": f"{k} stays dark. " * 700}]}) + "\n"
@@ -280,27 +281,27 @@ def check_conversations(folder):
             raise wrong(f"{again} and {plain} of {chunks} chunks: {said}")
         asked = [x for which, x, _ in server.seen if which == name]
         if len(asked) != len(set(asked)):
-            raise wrong(f"a chunk was asked for twice: {asked}")
+            raise wrong(f"a chunk was requested twice: {asked}")
 
 
 def check_signal(folder):
-    """A run that waits for an object ends soon after SIGTERM, not when all attempts have failed."""
+    """A run that waits for an object ends soon after SIGTERM, before all retries."""
     data_set(folder, "a", 40, 64000)
     words = job(folder, "--data-path", "s3://lake/deep dir+é/a")
     with Server(objects(folder, "a")) as server:
         environment(folder, server)
-        # The first chunk comes with the size; training wants the others.
+        # The first chunk comes with the size; training needs the others.
         server.plant("lake/deep dir+é/a.bin", s3_server.mute, times=9, after=1)
         with subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT) as it:
             if not server.waits.wait(60):
                 it.kill()
-                raise wrong("nobody asked for a second chunk")
+                raise wrong("the run did not request a second chunk")
             began = time.monotonic()
             it.terminate()
             said = it.communicate(timeout=200)[0].decode("utf8", "replace")
             took = time.monotonic() - began
-    # object_limits::grace is 10 s, curl looks each second; six attempts of 20 s take two minutes.
+    # object_limits::grace is 10 s, and curl checks once a second. Six attempts of 20 s would take two minutes.
     if it.returncode != 2 or "told to end" not in said or "s3://lake/deep dir+é/a.bin" not in said or took > 19:
         raise wrong(f"exit code {it.returncode} after {took:.1f} s:\n{said}")
 

@@ -1,4 +1,4 @@
-"""Processes of a run die, or stand still, also while they save, and the run goes on to the same bits. Run by ctest.
+"""Processes of a run die or hang, also while they save; the run goes on to the same bits. Run by ctest.
 
     process_deaths_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -19,7 +19,7 @@ from process_runs import (ENDLESS, JOBS, LONG, LONG_STEPS, PIPELINE, held, is_sa
 
 
 def check_shards(folder):
-    """A process is killed while it writes its shards: what is visible is whole, and the run goes on to the same bits."""
+    """A process is killed while it writes shards. Visible checkpoints are complete, and the run has the same bits."""
     words = [*PIPELINE, "--train-iters", 40, "--hidden-size", 256, "--use-distributed-optimizer", "--keep-last", 2]
     judged, save = folder / "judged", folder / "save"
     wanted = job(folder, *words, "--save", judged, "--save-interval", 40, processes=1).ends()
@@ -29,7 +29,7 @@ def check_shards(folder):
     for number, iteration in ((1, 3), (0, 12)):
         one.reaches(iteration)
         at = one.node(number)
-        killed_while += [x.name for x in one.until("somebody writes shards", writing)]
+        killed_while += [x.name for x in one.until("shards are being written", writing)]
         os.kill(at["pid"], signal.SIGKILL)
         replaced(one, number, at)
         newest = (save / "latest_checkpointed_iteration.txt").read_text().strip()
@@ -40,14 +40,15 @@ def check_shards(folder):
     require_same(one, wanted, "deaths of processes that were writing")
     for at in save.glob("iter_*"):
         works("checkpoint", "verify", at)
-    # The manifest names the generation, of which deaths make more.
+    # Manifests differ: they have the generation, which deaths increase.
     require_same_files(judged / "iter_0000040", save / "iter_0000040", "*.safetensors")
     if any(x.name.endswith(".partial") for x in save.iterdir()):
-        raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
+        raise one.fails(f"a partial checkpoint is left: {sorted(save.iterdir())}")
 
 
 def check_full_disk(folder):
-    """The disk of checkpoints is full while several processes write: training goes on, and it is said who could not."""
+    """The disk of checkpoints is full while several processes write. Training goes on, and the error names the
+    process."""
     save = folder / "save"
     save.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", save], capture_output=True).returncode != 0:
@@ -60,9 +61,9 @@ def check_full_disk(folder):
         require_same(one, wanted, "a full disk")
         for text in ("No space left on device", "training goes on", "tried again", "process ", "on host '"):
             if text not in one.text():
-                raise one.fails(f"a full disk is not told with '{text}'")
+                raise one.fails(f"the report of a full disk lacks '{text}'")
         if list(save.glob("iter_*")) or list(save.glob(".*.partial")):
-            raise one.fails(f"half a checkpoint is left: {sorted(save.iterdir())}")
+            raise one.fails(f"a partial checkpoint is left: {sorted(save.iterdir())}")
         (save / "filler").unlink()
         job(folder, *PIPELINE, "--train-iters", 12, "--save", save, "--save-interval", 12).ends()
         works("checkpoint", "verify", save)
@@ -71,7 +72,7 @@ def check_full_disk(folder):
 
 
 def check_killed(folder):
-    """A process dies, and another one takes its place; the one beside it lives on."""
+    """A process dies, and another one takes its place; the other process lives on."""
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.reaches(10)
@@ -79,21 +80,21 @@ def check_killed(folder):
     for deaths in (1, 2):
         one.reaches(one.steps()[-1]["iteration"] + 5)
         replaced(one, 1, killed(one, 1))
-        one.until("it goes on", lambda: len(one.restarts()) == deaths)
+        one.until("the run goes on", lambda: len(one.restarts()) == deaths)
     if not is_same(one.node(0), beside):
-        raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
+        raise one.fails(f"the other process was replaced: {beside}, then {one.node(0)}")
     one.goes_on(wanted, "two deaths of a process")
     told = [json.dumps(x) for x in one.restarts()]
-    # That its connection has broken may be heard first, and its own host's word too late to be told.
+    # The broken connection may be reported first, and the report of the host's agent too late.
     causes = ("killed by SIGKILL", "its connection is gone")
     if len(told) != 2 or not all('"who": "process:1"' in x and any(y in x for y in causes) for x in told):
-        raise one.fails(f"the log tells of {told}")
+        raise one.fails(f"the log has the restarts {told}")
     if one.text().count("has ended: killed by SIGKILL") != 2:
-        raise one.fails("the host agent does not tell of two deaths")
+        raise one.fails("the host agent does not report two deaths")
 
 
 def check_all_killed(folder):
-    """With all that keep states dead, it goes back to what was saved, or to the start."""
+    """After the death of all processes that keep states, the run resumes from the checkpoint, or from the start."""
     wanted = judge(folder)
     for more in ([], ["--save", folder / "save", "--save-interval", 5]):
         one = job(folder, *LONG, *more)
@@ -103,33 +104,33 @@ def check_all_killed(folder):
             os.kill(at["pid"], signal.SIGKILL)
         one.goes_on(wanted, f"the death of all processes at once {more}")
         if not one.restarts():
-            raise one.fails("the log tells of no restart")
+            raise one.fails("the log has no restart")
         saved = more and (folder / "save" / "iter_0000005" / "manifest.json").stat().st_mtime < before
         if saved and "from the checkpoint" not in one.out.read_text():
-            raise one.fails("it had a checkpoint, and went on from elsewhere")
+            raise one.fails("the run did not resume from its checkpoint")
 
 
 def check_removed_folder(folder):
-    """The folder of checkpoints is removed while several processes save there, and that of the run in it: it is locked
-    again by the supervisor's process, all of them save on, and the run ends in order."""
+    """The folder of checkpoints, with the run's own folder, is removed while several processes save there. The
+    supervisor's process locks it again, all processes save again, and the run ends normally."""
     save = folder / f"job-{len(JOBS)}" / "save"
     one = job(folder, *ENDLESS, "--save", save, "--save-interval", 2, run="save/.run")
     one.until("a checkpoint", lambda: list(save.glob("iter_*")))
     one.look()
-    who = one.deciding()["pid"]
-    save.rename(folder / "removed")  # at once, as more is written there meanwhile
+    holder = one.deciding()["pid"]
+    save.rename(folder / "removed")  # renamed first, as other processes write there
     shutil.rmtree(folder / "removed")
-    one.until("it is locked again", lambda: "it is locked again" in one.out.read_text())
-    one.until("a checkpoint is there again", lambda: list(save.glob("iter_*")))
-    refuses(f"process {who} is saving there", "train", "gpt", *SMALL, *MOCK, "--save", save)
+    one.until("the folder is locked again", lambda: "it is locked again" in one.out.read_text())
+    one.until("a new checkpoint", lambda: list(save.glob("iter_*")))
+    refuses(f"process {holder} is saving there", "train", "gpt", *SMALL, *MOCK, "--save", save)
     one.process.terminate()
     one.ends()
     works("checkpoint", "verify", save)
 
 
 def check_save_vanishes(folder):
-    """The folder of checkpoints goes away while several processes write there, comes back, and is used again; where it
-    stays away the run ends with 2, and has trained all the same."""
+    """The folder of checkpoints vanishes while several processes write there. If it comes back, it is used again. If
+    not, the run trains to its end and exits with 2."""
     wanted = judge(folder, *LONG)
     for comes_back in (True, False):
         mount = folder / f"mount-{comes_back}"
@@ -152,18 +153,18 @@ def check_save_vanishes(folder):
 
 
 def check_stopped(folder):
-    """A process that stands still is taken for dead, replaced, and killed."""
+    """A process that hangs is declared dead, replaced and killed."""
     wanted = judge(folder)
     one = job(folder, *LONG, "--suspicion-seconds", 2)
     one.reaches(10)
     still = killed(one, 1, signal.SIGSTOP)
     replaced(one, 1, still)
-    one.until("who stood still is killed", lambda: still["pid"] not in one.left())
+    one.until("the hanging process is killed", lambda: still["pid"] not in one.left())
     one.goes_on(wanted, "a process that stands still")
 
 
 def check_agent_killed(folder):
-    """The death of the host agent, also together with its guard, costs no process: another one adopts them all."""
+    """After the death of the host agent, alone or with its guard, another agent adopts all processes."""
     wanted = judge(folder)
     one = job(folder, *LONG, "--suspicion-seconds", 100)
     one.reaches(5)
@@ -178,22 +179,22 @@ def check_agent_killed(folder):
             one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
             now = one.nodes()
             if len(now) != len(nodes) or not all(map(is_same, now, nodes)):
-                raise one.fails(f"the processes were {nodes} and are {now}")
-    one.until("both are adopted twice", lambda: one.text().count("adopted 'node-") == 4)
-    # The newest agent sees the death of one that no agent is the parent of.
+                raise one.fails(f"processes were replaced: {nodes}, then {now}")
+    one.until("both processes are adopted twice", lambda: one.text().count("adopted 'node-") == 4)
+    # The newest agent detects the death of a process that is not a child of any agent.
     one.reaches(20)
     os.kill(nodes[1]["pid"], signal.SIGKILL)
     replaced(one, 1, nodes[1])
     one.goes_on(wanted, "the deaths of two host agents")
     if len(one.restarts()) != 1:
-        raise one.fails(f"one process has died, and the log tells of {one.restarts()}")
+        raise one.fails(f"expected one restart, the log has {one.restarts()}")
     for told in ("the host agent is gone", "has ended: its end was not seen by a parent"):
         if told not in one.text():
-            raise one.fails(f"nobody tells '{told}'")
+            raise one.fails(f"the logs lack '{told}'")
 
 
 def check_without_recovery(folder):
-    """--recovery off: a death ends the run early, in order, with that cause."""
+    """With --recovery off a death ends the run early and in order, with that cause."""
     save = folder / "save"
     one = job(folder, *PIPELINE, "--train-iters", 100000, "--recovery", "off", "--save", save, "--save-interval", 5)
     one.reaches(12)

@@ -1,4 +1,4 @@
-"""Runs over several processes, for the tests that look at them and kill them."""
+"""For tests: runs over several processes, with functions to inspect and kill them."""
 
 import contextlib
 import hashlib
@@ -16,15 +16,15 @@ JOB = ["train", "gpt", "--mock-data", "--num-layers", 4, "--hidden-size", 64, "-
        "--seq-length", 32, "--max-position-embeddings", 32, "--micro-batch-size", 2, "--global-batch-size", 8,
        "--lr", 1e-3, "--log-interval", 1, "--vocab-size", 128, "--tokenizer-type", "NullTokenizer",
        "--threads-per-worker", 1, "--eval-iters", 0,
-       "--straggler-ratio", 0]  # machines of tests are busy, and events are counted
+       "--straggler-ratio", 0]  # test machines are busy, and the tests count events
 PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
-LONG_STEPS = 400  # it is still running when somebody has looked at it and kills
+LONG_STEPS = 400  # long enough to inspect the run and kill a process before it ends
 LONG = [*PIPELINE, "--train-iters", LONG_STEPS]
-HALF = [*PIPELINE, "--train-iters", LONG_STEPS // 2, "--lr-decay-iters", LONG_STEPS]  # its steps are those of LONG
+HALF = [*PIPELINE, "--train-iters", LONG_STEPS // 2, "--lr-decay-iters", LONG_STEPS]  # has the same steps as LONG
 ENDLESS = [*PIPELINE, "--train-iters", 100000]
-JUDGED = os.environ.get("TROUPE_JUDGED")  # the log of LONG in one process: of check_judge, for all other checks
-PATIENCE = 100  # seconds, which only a hang reaches
-JOBS = []  # for the end of this program, whatever came of them
+JUDGED = os.environ.get("TROUPE_JUDGED")  # log of LONG in one process: check_judge writes it for all other checks
+PATIENCE = 100  # timeout in seconds; only a hang reaches it
+JOBS = []  # all jobs of this program, to end them at exit
 
 
 def with_flags(command, *more):
@@ -38,7 +38,7 @@ def with_flags(command, *more):
 
 
 def parent_of(pid):
-    """0: it is gone."""
+    """Pid of the parent; 0 if the process is gone."""
     try:
         return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, IndexError):
@@ -55,10 +55,10 @@ def children_first(pids):
 
 
 class job:
-    """A run of the program in a folder of its own."""
+    """A run of the program in its own folder."""
 
     def __init__(self, folder, *words, processes=2, temporary=False, environment=None, base=JOB, run="run"):
-        """`run`: its folder, below the job's own."""
+        """`run`: name of the run's folder, inside the job's folder."""
         self.folder = folder / f"job-{len(JOBS)}"
         self.above = self.folder / "temporary"
         self.above.mkdir(parents=True)
@@ -73,15 +73,15 @@ class job:
         JOBS.append(self)
 
     def start(self, *more):
-        """By the same command, from now on with other values of some flags; what it told before is forgotten."""
+        """Runs the command again, with changed flags, and overwrites its previous output."""
         self.command = with_flags(self.command, *more)
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(self.command, stdout=out, stderr=subprocess.STDOUT, env=self.environment)
         return self
 
     def dies(self, meanwhile=lambda: None):
-        """With all of its processes, at once; `meanwhile`: nobody runs, and nobody has died. Children first: the kernel
-        continues a stopped agent when its guard dies, whose session it is in."""
+        """Kills all processes of the run at once. `meanwhile` is called after all have stopped and before any dies.
+        Children come first: when a guard dies, the kernel continues a stopped agent in its session."""
         alive = children_first(self.left())
         for how in (signal.SIGSTOP, signal.SIGKILL):
             for pid in alive:
@@ -89,7 +89,7 @@ class job:
                     os.kill(pid, how)
             if how == signal.SIGSTOP:
                 for pid in alive:
-                    self.until("it has stopped", lambda: is_gone(pid) or is_stopped(pid))
+                    self.until("the process has stopped", lambda: is_gone(pid) or is_stopped(pid))
                 meanwhile()
         self.process.wait()
         end = time.monotonic() + PATIENCE
@@ -98,7 +98,7 @@ class job:
 
     @property
     def run(self):
-        """Its folder; of a temporary one where it is."""
+        """The run's folder; for a temporary one, its current place."""
         return next(self.above.glob("troupe-run-*"), self.above / "gone") if self.temporary else self.given
 
     def text(self):
@@ -118,9 +118,9 @@ class job:
             if self.process.poll() is not None:
                 if found := holds():
                     return found
-                raise self.fails(f"it ended with {self.process.returncode}, and not: {what}")
+                raise self.fails(f"the run ended with {self.process.returncode} before: {what}")
             time.sleep(0.02)
-        raise self.fails(f"not in {PATIENCE} seconds: {what}")
+        raise self.fails(f"not within {PATIENCE} s: {what}")
 
     def records(self):
         text = self.log.read_text() if self.log.exists() else ""
@@ -133,11 +133,11 @@ class job:
         return [x for x in self.records() if "restart" in json.dumps(x) and "state_digest" not in x]
 
     def reaches(self, iteration):
-        self.until("its processes listen", lambda: self.look() or self.steps())
+        self.until("the processes listen", lambda: self.look() or self.steps())
         self.until(f"iteration {iteration}", lambda: any(x["iteration"] >= iteration for x in self.steps()))
 
     def look(self):
-        """Remembers on which ports it listens now."""
+        """Records the ports on which the run's processes listen now."""
         self.ports |= listening(self.left())
         return self.ports
 
@@ -153,7 +153,7 @@ class job:
         return one
 
     def nodes(self):
-        """Which processes have the places now: the ranks of the first begin at 0."""
+        """Current processes with ranks, sorted by rank."""
         return sorted(self.processes(), key=lambda x: x["ranks"])
 
     def node(self, number):
@@ -166,23 +166,23 @@ class job:
         try:
             self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            raise self.fails(f"it does not end in {PATIENCE} seconds")
+            raise self.fails(f"the run did not end within {PATIENCE} s")
         if self.process.returncode != code:
-            raise self.fails(f"it ended with {self.process.returncode} instead of {code}")
+            raise self.fails(f"exit code {self.process.returncode}, expected {code}")
         if (self.run / "credentials").exists():
-            raise self.fails("its credentials are left in its folder")
+            raise self.fails("credentials are left in the run's folder")
         self.leaves_nothing()
         return self
 
     def goes_on(self, wanted, what):
-        """Some steps more, with the same bits: then it is asked to end, for what follows shows no more."""
+        """Waits for 20 more steps, ends the run, and compares its steps with `wanted`."""
         self.reaches(self.steps()[-1]["iteration"] + 20)
         self.process.terminate()
         self.ends()
         require_same(self, wanted, what, until=len(self.steps()))
 
     def left(self):
-        """The processes of this run, by their command lines."""
+        """Processes of this run, found by their command lines."""
         out = []
         for at in pathlib.Path("/proc").iterdir():
             if at.name.isdigit():
@@ -202,14 +202,14 @@ class job:
             time.sleep(0.05)
         for pid in self.left():
             os.kill(pid, signal.SIGKILL)
-        raise self.fails(f"within {within} s it leaves processes {left[0]}, shared memory {left[1]}, "
+        raise self.fails(f"after {within} s the run left processes {left[0]}, shared memory {left[1]}, "
                          f"ports {left[2]}, sockets {left[3]}")
 
     def sockets(self):
         return [x for x in (self.run / "sockets").glob("*")] if self.run.exists() else []
 
     def stop(self):
-        """Whatever has come of it."""
+        """Kills all processes of the run, in any state."""
         for pid in self.left():
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -219,14 +219,14 @@ class job:
 
 
 def shared_memory():
-    """What groups of processes meet in: files of tests and simulations have other names."""
-    # Clang's OpenMP, of checked builds alone, registers itself there, and stays when it is killed.
+    """Names of shared memory of groups of processes, without files of tests and simulations."""
+    # Clang's OpenMP in sanitizer builds registers itself there, and a killed process leaves its entry behind.
     ours = ("troupe-test-", "troupe-simulate-", "tmp", "__KMP_REGISTERED_LIB_")
     return {x for x in os.listdir("/dev/shm") if not x.startswith(ours)}
 
 
 def listening(pids=None):
-    """The inodes of sockets that listen here; of those processes."""
+    """Inodes of listening sockets on this machine, or only of those processes."""
     out = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         if os.path.exists(table):
@@ -251,24 +251,24 @@ def digests(one):
 
 
 def require_same(one, other, what, until=None):
-    """Each step once, in order, with the same bits; `until`: of the other only so many."""
+    """Checks that the log has each step once, in order, with the bits of `other`, or of its first `until` steps."""
     here, there = digests(one), digests(other)[:until]
     if [x for x, _ in here] != list(range(1, len(here) + 1)):
         raise one.fails(f"{what}: the log has the steps {[x for x, _ in here]}")
     if not here or here != there:
         differ = next((a for a, b in zip(here, there) if a != b), None)
-        raise one.fails(f"{what}: {len(here)} and {len(there)} steps; the first that differs is {differ}")
+        raise one.fails(f"{what}: {len(here)} and {len(there)} steps; the first difference is {differ}")
 
 
 def require_same_files(one, other, kind="*"):
-    """Names and bytes."""
+    """Checks that both folders have the same file names and bytes."""
     hashes = [{x.name: hashlib.sha256(x.read_bytes()).hexdigest() for x in at.glob(kind)} for at in (one, other)]
     if hashes[0] != hashes[1]:
         raise wrong(f"{one} has {hashes[0]}, {other} has {hashes[1]}")
 
 
 class judged:
-    """An undisturbed run that is over."""
+    """An undisturbed run that has ended."""
 
     def __init__(self, log):
         self.log = pathlib.Path(log)
@@ -277,7 +277,7 @@ class judged:
 
 
 def judge(folder, *words):
-    """An undisturbed run in one process. That of LONG is the same for all: ctest has it made once."""
+    """An undisturbed run in one process. ctest makes that of LONG once, for all tests."""
     if not words and JUDGED:
         return judged(JUDGED)
     return job(folder, *(words or LONG), processes=1).ends()
@@ -318,7 +318,7 @@ def is_same(x, y):
 
 @contextlib.contextmanager
 def held(process):
-    """It stands still meanwhile, so that the run does not end while somebody looks at it."""
+    """Stops a process meanwhile, so that the run does not end during an inspection."""
     os.kill(process["pid"], signal.SIGSTOP)
     try:
         yield
@@ -327,17 +327,17 @@ def held(process):
 
 
 def succeeded(one, old):
-    """Who decides in its place, also where the front is gone."""
+    """Waits for the next supervisor's process, also without a front."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if found := [x for x in one.processes("supervisor") if x["pid"] != old["pid"]]:
             return found[0]
         time.sleep(0.02)
-    raise one.fails(f"not in {PATIENCE} seconds: another process decides")
+    raise one.fails(f"no new supervisor within {PATIENCE} s")
 
 
 def require_whole(one):
-    """Whoever wrote it: each step once, ascending, in the log and in the ledger."""
+    """Checks that log and ledger have each step once, in order, whichever process wrote them."""
     steps = [x["iteration"] for x in one.steps()]
     if steps != list(range(1, len(steps) + 1)):
         raise one.fails(f"the log has the iterations {steps}")
@@ -345,6 +345,6 @@ def require_whole(one):
 
 
 def pending(pid):
-    """Whether the process has signals that it has not taken yet."""
+    """Whether the process has undelivered signals."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return any(int(x.split()[1], 16) for x in status.splitlines() if x.startswith(("SigPnd", "ShdPnd")))

@@ -1,4 +1,4 @@
-"""Runs over several processes, as their user has them: the same bits, what is said, and nothing left behind. Run by ctest.
+"""Runs over several processes from the command line: same bits, same output, and nothing left behind. Run by ctest.
 
     processes_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -21,7 +21,7 @@ from process_runs import (ENDLESS, JOB, JOBS, JUDGED, LONG, LONG_STEPS, PATIENCE
 
 
 def same(folder, *words):
-    """In one process, in two and in four: the same bits."""
+    """Checks that one, two and four processes have the same bits."""
     one = job(folder, *words, processes=1).ends()
     for n in (2, 4):
         require_same(job(folder, *words, processes=n).ends(), one, f"in {n} processes")
@@ -47,7 +47,7 @@ def check_formats(folder):
 
 
 def check_checkpoints(folder):
-    """What several processes save is what one saves, and either goes on from the other's."""
+    """Several processes write the same checkpoints as one process, and either resumes from the other's."""
     words = [*PIPELINE, "--train-iters", 8]
     saves = [folder / f"save-{n}" for n in (1, 2)]
     ran = [job(folder, *words, "--save", saves[n - 1], "--save-interval", 4, processes=n).ends() for n in (1, 2)]
@@ -56,15 +56,15 @@ def check_checkpoints(folder):
         works("checkpoint", "diff", saves[0] / step, saves[1] / step)
         require_same_files(*(x / step for x in saves))
     if any(x.name.endswith(".partial") for x in saves[1].iterdir()):
-        raise ran[1].fails(f"half a checkpoint is left: {sorted(saves[1].iterdir())}")
+        raise ran[1].fails(f"a partial checkpoint is left: {sorted(saves[1].iterdir())}")
     for n in (1, 2):
         resumed = job(folder, *words, "--load", saves[1] / "iter_0000004", processes=n).ends()
         if digests(resumed) != digests(ran[0])[4:]:
-            raise resumed.fails(f"resumed in {n} processes, it ends with {digests(resumed)}, not {digests(ran[0])}")
+            raise resumed.fails(f"resumed in {n} processes: {digests(resumed)}, expected {digests(ran[0])}")
 
 
 def check_memory(folder):
-    """What each process keeps of another one is what --dry-run has said."""
+    """The states that a process keeps for another have the size that --dry-run forecasts."""
     for words in ([*PIPELINE, "--train-iters", 4], ["--world-size", 3, "--global-batch-size", 6, "--train-iters", 4,
                                                     "--use-distributed-optimizer"]):
         said = works(*JOB, *words, "--processes", 2, "--dry-run")
@@ -74,18 +74,18 @@ def check_memory(folder):
         kept = {p: "".join(re.findall(r"kept states of another process's ranks: (.*), the two newest of each", text))
                 for p, text in logs.items()}
         if len(kept) != 2 or kept != forecast:
-            raise one.fails(f"the forecast is {forecast}, and kept is {kept}:\n{said}")
+            raise one.fails(f"forecast {forecast}, kept {kept}:\n{said}")
         print("memory: kept", kept)
 
 
 def arrays_of_others(pid):
-    """Whose arrays that process has mapped, by the inodes, beside its own, which it may write to."""
+    """Inodes of arrays that the process has mapped: those of other processes (read-only), and its own (writable)."""
     lines = [x.split() for x in open(f"/proc/{pid}/maps") if "/memfd:troupe arrays" in x]
     return {x[4] for x in lines if "w" not in x[1]}, {x[4] for x in lines if "w" in x[1]}
 
 
 def check_mapped(folder):
-    """What replicas sum and gather lies in memory that they map: none of it is copied by the kernel first."""
+    """Replicas read each other's arrays through shared mappings, without a copy by the kernel."""
     for words in (["--world-size", 2], ["--world-size", 2, "--use-distributed-optimizer", "--overlap-grad-reduce",
                                         "--overlap-param-gather"],
                   ["--world-size", 4, "--bf16", "--use-distributed-optimizer"],
@@ -95,28 +95,29 @@ def check_mapped(folder):
             taken = re.findall(r"of other processes' arrays: (.*) summed or copied where they lie, (.*) read by the "
                                r"kernel, (.*) received", at.read_text())
             if len(taken) != 1 or taken[0][0] == "0 B" or taken[0][1:] != ("0 B", "0 B"):
-                raise one.fails(f"{words}: {at.name} tells of {taken}")
+                raise one.fails(f"{words}: {at.name} has {taken}")
             print("mapped:", *words, at.name, taken[0])
-    # Who dies keeps no memory: not with a process that had mapped it, and not with the one that takes its place.
+    # The arrays of a dead process are released by processes that had mapped them, and not taken over by its
+    # replacement.
     one = job(folder, "--world-size", 2, "--use-distributed-optimizer", "--train-iters", 100000)
     one.reaches(10)
     beside = one.node(0)["pid"]
     wanted, own = map(len, arrays_of_others(beside))
     if not wanted or not own:
-        raise one.fails(f"process 0 maps {wanted} arrays of another, and has {own}")
+        raise one.fails(f"process 0 maps {wanted} arrays of others, and has {own}")
     for iteration in (20, 30, 40):
         dead = killed(one, 1)
         replaced(one, 1, dead)
         one.reaches(one.steps()[-1]["iteration"] + 10)
         alive = arrays_of_others(one.node(1)["pid"])[1]
-        one.until("arrays of the living alone are mapped",
+        one.until("only arrays of live processes are mapped",
                   lambda: arrays_of_others(beside)[0] <= alive and len(arrays_of_others(beside)[1]) == own)
     one.process.terminate()
     one.ends()
 
 
 def check_relative(folder):
-    """A relative path is the same file for every process, and in no identity or configuration."""
+    """A relative path names the same file in all processes, and is not part of an identity or configuration."""
     tok = cli_test.tokenizer(folder)
     works("preprocess", "--input", folder / "text.txt", "--tokenizer", tok, "--output-prefix", folder / "d", "--append-eod")
     data, = {x.stem for x in folder.glob("d*.idx")}
@@ -133,11 +134,11 @@ def check_relative(folder):
         here.mkdir()
         for file in folder.glob("d*.*"):
             (here / file.name).write_bytes(file.read_bytes())
-        for until in (3, 6):  # the second goes on from the first
+        for until in (3, 6):  # the second run resumes the first
             done = subprocess.run([*command, "--train-iters", "6", "--exit-interval", str(until), "--processes", str(n)],
                                   cwd=here, capture_output=True, text=True, timeout=PATIENCE)
             if done.returncode != 0:
-                raise wrong(f"in {n} processes it ends with {done.returncode}\n{done.stdout}{done.stderr}")
+                raise wrong(f"{n} processes: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         manifest = json.loads((here / "saved" / "iter_0000006" / "manifest.json").read_text())
         log = [json.loads(x) for x in (here / "log.jsonl").read_text().splitlines()]
         configuration = [x for x in (here / "saved" / "config.yaml").read_text().splitlines()
@@ -149,17 +150,17 @@ def check_relative(folder):
 
 
 def check_judge(folder):
-    """What checks of deaths compare with (JUDGED)."""
+    """Makes the run that tests of deaths compare with (JUDGED)."""
     made = job(folder, *LONG, processes=1).ends()
     if [x for x, _ in digests(made)] != list(range(1, LONG_STEPS + 1)):
-        raise made.fails(f"its log has the steps {[x for x, _ in digests(made)]}")
+        raise made.fails(f"the log has the steps {[x for x, _ in digests(made)]}")
     if JUDGED:
         shutil.copy(made.log, JUDGED + ".part")
         os.replace(JUDGED + ".part", JUDGED)
 
 
 def check_refused_there(folder):
-    """What is refused in the supervisor's process comes out of the front with the words of one process."""
+    """The front reports refusals of the supervisor's process like a run in one process does."""
     save = folder / "save"
     one = job(folder, *ENDLESS, "--save", save)
     one.reaches(1)
@@ -174,22 +175,22 @@ def check_refused_there(folder):
                                   capture_output=True, text=True, timeout=PATIENCE, env=environment)
             said.append((done.returncode, done.stderr))
         if said[0] != said[1] or said[0][0] != 2 or not said[0][1].startswith("troupe: error: "):
-            raise one.fails(f"with {words[0]} one process says {said[0]}, two say {said[1]}")
+            raise one.fails(f"with {words[0]} one process prints {said[0]}, two print {said[1]}")
         if left := list(temporary.iterdir()):
-            raise one.fails(f"refused, it leaves {left}")
+            raise one.fails(f"a refused run left {left}")
     one.process.terminate()
     one.ends()
 
 
 def check_shown_as_one(folder):
-    """What is shown, and on which stream, is that of one process."""
+    """Two processes show the same output as one, on the same streams."""
     for more in ([], ["--quiet"], ["--log-level", "error"]):
         streams = []
         for n in (1, 2):
             done = subprocess.run([cli_test.PROGRAM, *map(str, [*JOB, *PIPELINE, "--train-iters", 3, *more,
                                                                 "--recovery", "on", "--processes", n])],
                                   capture_output=True, text=True, timeout=PATIENCE)
-            # Times and sizes differ, and what one process alone can say of its workers' memory.
+            # Without times, sizes, and lines about memory and processes, which differ.
             streams.append([[" ".join(x for x in line.split() if not any(map(str.isdigit, x)))
                              for line in text.splitlines() if not any(x in line for x in ("memory", "processes", " keeps ", " are kept in "))]
                             for text in (done.stdout, done.stderr)])
@@ -198,7 +199,7 @@ def check_shown_as_one(folder):
 
 
 def check_asked_to_end(folder):
-    """SIGTERM: it finishes its step, saves, and ends in order."""
+    """After SIGTERM the run finishes its step, saves, and ends in order."""
     save = folder / "save"
     one = job(folder, *PIPELINE, "--train-iters", 100000, "--save", save)
     one.reaches(5)
@@ -206,17 +207,17 @@ def check_asked_to_end(folder):
     one.ends()
     newest = int((save / "latest_checkpointed_iteration.txt").read_text())
     if newest != one.steps()[-1]["iteration"]:
-        raise one.fails(f"it saved iteration {newest} and had come to {one.steps()[-1]['iteration']}")
+        raise one.fails(f"saved iteration {newest}, expected {one.steps()[-1]['iteration']}")
     works("checkpoint", "verify", save / f"iter_{newest:07}")
 
 
 def check_asked_early(folder):
-    """Asked to end while processes are on their way it waits for none of them, and leaves nothing."""
+    """A run that is ended while its processes start does not wait for them, and leaves nothing."""
     def starting(one):
         return [x for x in one.left() if b"\0incarnation\0" in pathlib.Path(f"/proc/{x}/cmdline").read_bytes()]
 
     def stands_still(one):
-        """One of its processes is there and never comes: what waits for it takes three suspicions of this run."""
+        """Stops one starting process. Waiting for it would take three suspicion timeouts of this run."""
         at = one.until("a process is started", lambda: starting(one))[0]
         os.kill(at, signal.SIGSTOP)
         return at
@@ -227,20 +228,20 @@ def check_asked_early(folder):
         ask(one)
         one.ends()
         if "stopped before the first iteration; nothing was trained or saved" not in one.text():
-            raise one.fails("it does not say that nothing was trained")
+            raise one.fails("no report that nothing was trained")
         if one.steps() or one.status()["ended"]["exit_code"] != 0 or "refused" in one.out.read_text():
-            raise one.fails(f"its status is {one.status()}")
+            raise one.fails(f"the status is {one.status()}")
     one = job(folder, *ENDLESS, *hardly_ever, processes=4)
-    agent = one.until("the agent is there", lambda: one.run.exists() and one.processes("agent"))[0]["pid"]
-    os.kill(agent, signal.SIGSTOP)  # so that the first signal cannot end it
+    agent = one.until("the agent runs", lambda: one.run.exists() and one.processes("agent"))[0]["pid"]
+    os.kill(agent, signal.SIGSTOP)  # so that the first signal cannot end the run
     one.process.send_signal(signal.SIGINT)
-    one.until("the first signal is taken", lambda: not pending(one.process.pid))  # else the kernel makes one of two
+    one.until("the first signal is delivered", lambda: not pending(one.process.pid))  # else the kernel merges both
     one.process.send_signal(signal.SIGINT)
     one.ends(128 + signal.SIGINT)
 
 
 def check_any_bytes(folder):
-    """Paths need not be UTF-8, with several processes as with one: run folder, logs, data, tokenizer, checkpoints,
+    """Paths need not be UTF-8, in one and in several processes: run folder, logs, data, tokenizer, checkpoints,
     temporary files."""
     odd = folder / os.fsdecode(b"odd \xff")
     odd.mkdir()
@@ -261,7 +262,7 @@ def check_any_bytes(folder):
         ran[n, "on"] = resumed
     require_same(ran[2], ran[1], "in 2 processes")
     if digests(ran[2, "on"]) != digests(ran[1, "on"]) or len(digests(ran[1, "on"])) != 2:
-        raise ran[2, "on"].fails(f"resumed, it has {digests(ran[2, 'on'])}, and not {digests(ran[1, 'on'])}")
+        raise ran[2, "on"].fails(f"resumed: {digests(ran[2, 'on'])}, expected {digests(ran[1, 'on'])}")
     one = job(odd, "--train-iters", LONG_STEPS, base=words)
     one.reaches(1)
     replaced(one, 1, killed(one, 1))
@@ -275,7 +276,7 @@ def check_refused(folder):
     job_of = [*JOB, *PIPELINE, "--train-iters", 2]
     refuses("--processes", *job_of, "--processes", 5)
     refuses("--processes", *job_of, "--processes", 2, "--backend", "cuda")
-    # A node that is started by hand, to a port on which nobody listens.
+    # Starts a node by hand, with a rendezvous port on which no process listens.
     one = job(folder, *PIPELINE, "--train-iters", 100000)
     one.reaches(1)
     with socket.socket() as free:
@@ -284,7 +285,7 @@ def check_refused(folder):
     code, out, err = cli_test.run("troupe:node", "run", one.run, "process", 0, "incarnation", 9, "rendezvous",
                                   f"127.0.0.1:{port}", "address", "127.0.0.1", "suspicion", 2)
     if code != 2 or err.count("troupe: ") != 1 or f"127.0.0.1 port {port}" not in err:
-        raise one.fails(f"a node with a wrong port ends with {code} and says:\n{err}")
+        raise one.fails(f"a node with a wrong port: exit code {code}:\n{err}")
     one.process.terminate()
     one.ends()
 

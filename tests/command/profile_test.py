@@ -1,4 +1,4 @@
-"""--profile-operations: the table, the file, and that nothing else changes. Run by ctest.
+"""--profile-operations: checks the table and the file, and that the bits stay the same. Run by ctest.
 
     profile_test.py PROGRAM
 """
@@ -35,7 +35,7 @@ def complaints(program, folder):
     names = {x["name"] for x in found["operations"]}
     if found["steps"] != 3 or not {"linear_forward<float>", "adamw_pieces<float>", "attention_backward<float>"} <= names:
         yield f"{found['steps']} steps, operations {sorted(names)}"
-    # Two layers, four micro-batches: 4 products a layer and the head, forward.
+    # Two layers and four micro-batches: 4 products per layer, and the head, in the forward pass.
     calls = sum(x["calls_per_step"] for x in found["operations"] if x["name"] == "linear_forward<float>")
     if calls != 4 * (2 * 4 + 1):
         yield f"{calls} products a step"
@@ -43,18 +43,18 @@ def complaints(program, folder):
     if abs(total - found["step_ms"]) > 1e-6 * found["step_ms"] or found["between_ms"] < 0:
         yield f"{total} of {found['step_ms']} ms are accounted for"
     if not re.search(r"^ +share +ms +calls +TFLOP/s +GB/s", text, re.M) or not re.search(r"% .*linear_forward<float> \d+ x \d+ x \d+$", text, re.M):
-        yield f"there is no table: {text}"
+        yield f"no table: {text}"
 
     code, text = train(program, "--train-iters", 2, "--profile-operations", file)
     if code != 0 or "no step was timed" not in text:
-        yield f"a run too short to time is not told: {code} {text}"
-    # Two workers, each of which trained three steps that count.
+        yield f"no warning that the run is too short: {code} {text}"
+    # Two workers, each with three timed steps.
     code, text = train(program, "--train-iters", 5, "--profile-operations", file, "--world-size", 2, "--pipeline-model-parallel-size", 2)
     if code != 0 or json.loads(file.read_text())["steps"] != 6:
         yield f"two stages: {code} {text}"
     code, text = train(program, "--train-iters", 3, "--profile-operations", "/dev/full")
     if code != 2 or "the profile of operations is lost" not in text:
-        yield f"a lost profile is not told: {code} {text}"
+        yield f"a lost profile is not reported: {code} {text}"
     code, text = train(program, "--train-iters", 3, "--profile-operations", file, "--trace", file)
     if code != 2 or "give each its own file" not in text:
         yield f"one file for two is not refused: {code} {text}"
@@ -63,7 +63,7 @@ def complaints(program, folder):
 def main(program):
     with tempfile.TemporaryDirectory() as folder:
         wrong = list(complaints(program, pathlib.Path(folder)))
-    print("\n".join(wrong) or "timed and told")
+    print("\n".join(wrong) or "passed")
     return len(wrong) != 0
 
 

@@ -1,5 +1,5 @@
-"""The program when the system or somebody else interferes: signals at any moment, full disks, two
-runs in one place: SIGNAL-1 and ONE-WRITER. Run by ctest.
+"""Disturbances from outside: signals at any moment, full disks, two runs in one place (SIGNAL-1, ONE-WRITER). Run by
+ctest.
 
     robust_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
 
@@ -22,7 +22,7 @@ from cli_test import MOCK, SMALL, TEXT, wrong
 
 FAULTS = None
 EIO, ENOSPC = 5, 28
-PATIENCE = 240  # seconds, for a machine that has much else to do
+PATIENCE = 240  # timeout in seconds, for a busy machine
 
 
 def words_of(*words):
@@ -48,16 +48,16 @@ def run(*words, fault=None, **variables):
 def expect(code, *words, fault=None, says="", **variables):
     found, out, err = run(*words, fault=fault, **variables)
     if found != code or says not in out + err:
-        raise wrong(f"{words} with {fault}: exit code {found} instead of {code}, or nothing says "
+        raise wrong(f"{words} with {fault}: exit code {found}, expected {code} and "
                     f"'{says}'\n{out}\n{err}")
     return out + err
 
 
 class running:
-    """A run that goes on until it is told otherwise."""
+    """A run that is ended on request."""
 
     def __init__(self, *words, before=None):
-        """`before` is called in the child, before it becomes the program."""
+        """`before` is called in the child process before exec."""
         self.it = subprocess.Popen(words_of(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    preexec_fn=before)
 
@@ -73,13 +73,13 @@ class running:
         for line in self.it.stdout:
             if text in line.decode():
                 return
-        raise wrong(f"the run ended without saying '{text}'")
+        raise wrong(f"the run ended without printing '{text}'")
 
     def end(self, code):
         self.it.send_signal(signal.SIGTERM)
         out = self.it.communicate(timeout=PATIENCE)[0].decode()
         if self.it.returncode != code:
-            raise wrong(f"exit code {self.it.returncode} instead of {code}\n{out}")
+            raise wrong(f"exit code {self.it.returncode}, expected {code}\n{out}")
 
 
 def wait_until_stopped(process):
@@ -96,7 +96,7 @@ ENDLESS = ["--train-iters", 1000000, "--lr-decay-iters", 1000000, "--eval-iters"
 
 
 def steps(folder, log="log.jsonl"):
-    """Of a run that may be writing a line there just now."""
+    """Digests by iteration; ignores a line that the run is still writing."""
     out, text = {}, (folder / log).read_text()
     for line in text[:text.rfind("\n") + 1].splitlines():
         record = json.loads(line)
@@ -113,14 +113,14 @@ def undisturbed(folder, *more):
 
 
 def require_clean(place):
-    """Nothing half-written: checkpoints, the tracker, what belongs to the folder."""
+    """Checks that no partial checkpoint, tracker or other file is left."""
     for path in place.rglob("*"):
         if ".partial" in path.name or ".removed" in path.name or ".replaced" in path.name:
-            raise wrong(f"'{path}' was left behind")
+            raise wrong(f"'{path}' is left")
 
 
 def check_signals_in_saves(folder):
-    """Wherever in a save a run is asked to end, it ends in order, and goes on to the same bits."""
+    """A signal at any moment of a save ends the run in order, and a resumed run has the same bits."""
     expected = undisturbed(folder)
     for number, which in enumerate([signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM]):
         place = folder / str(number)
@@ -129,26 +129,26 @@ def check_signals_in_saves(folder):
         require_clean(place)
         expect(0, *training(place))
         if steps(place) != expected:
-            raise wrong(f"signal {which} in a save: the run that went on has other digests")
+            raise wrong(f"signal {which} in a save: the resumed run has other digests")
 
 
 def check_second_signal(folder):
-    """The second signal ends the run at once; what it left is cleared away by the next."""
+    """The second signal ends the run at once; the next run removes its leftovers."""
     expected = undisturbed(folder)
     place = folder / "run2"
     place.mkdir()
-    # Until one of the signals after the first is seen: the process may save on for some calls.
+    # Sends many signals: the process may make some more calls before it sees the second one.
     found, out, err = run(*training(place), fault=(place / "run", 12, -signal.SIGTERM, 1000))
     if found not in (0, 128 + signal.SIGTERM):
         raise wrong(f"a second signal: exit code {found}\n{out}\n{err}")
     expect(0, *training(place))
     require_clean(place)
     if steps(place) != expected:
-        raise wrong("after a second signal the run that went on has other digests")
+        raise wrong("after a second signal the resumed run has other digests")
 
 
 def check_signals_while_preparing(folder):
-    """A run is asked to end while it builds the index of its data: it ends, soon and in order."""
+    """A signal while the run builds its index ends it soon and in order."""
     (folder / "text.txt").write_text(TEXT)
     expect(0, "tokenizer", "train", "--input", folder / "text.txt", "--vocab-size", 300,
            "--output", folder / "tok")
@@ -159,17 +159,17 @@ def check_signals_while_preparing(folder):
         cache, run_folder = folder / f"cache{nth}", folder / f"run{nth}"
         words = ["train", "gpt", *SMALL, *tok, "--data-path", folder / "data_text_document",
                  "--split", "90,10,0", "--data-cache-path", cache, "--save", run_folder]
-        # It may be seen only after the index is built: then the actors end it.
+        # The run may see the signal only after the index is built: then the actors end it.
         told = expect(0, *words, fault=(cache, nth, -signal.SIGTERM, 1), says="SIGTERM")
         require_clean(cache)
         if "before the first iteration" in told and list(run_folder.glob("iter_*")):
-            raise wrong("a run that was stopped before its first iteration saved something")
+            raise wrong("a run that ended before its first iteration saved something")
         expect(0, *words, "--load", run_folder)
 
 
 def check_signals_in_preprocess(folder):
-    """A command that is stopped leaves no half of an output behind: none of it, or, when the signal came too
-    late, all of it."""
+    """A command that is ended by a signal leaves no partial output: nothing, or everything if the signal came too
+    late."""
     (folder / "text.txt").write_text(TEXT)
     (folder / "long.txt").write_text(TEXT * 100)
     tok, out = folder / "tok", folder / "out"
@@ -191,7 +191,7 @@ def check_signals_in_preprocess(folder):
 
 
 def check_stopped(folder):
-    """SIGSTOP and SIGCONT change nothing; nor does a reader that goes away."""
+    """SIGSTOP and SIGCONT, and a closed pipe of standard output, do not affect the training."""
     expected = undisturbed(folder)
     place = folder / "stopped"
     place.mkdir()
@@ -201,28 +201,29 @@ def check_stopped(folder):
         wait_until_stopped(it.it)
         it.it.send_signal(signal.SIGCONT)
         it.it.stdout.close()
-        # 2: what it had to say is lost, and nothing else.
+        # 2: output was lost, but nothing else.
         if it.it.wait(timeout=PATIENCE) not in (0, 2):
             raise wrong(f"a run without a reader: exit code {it.it.returncode}")
     if steps(place) != expected:
-        raise wrong("a run that was stopped for a while has other digests")
+        raise wrong("a run that was paused has other digests")
 
 
 def check_two_runs(folder):
-    """A second run in the same place is refused and told who is there; a dead one is in nobody's way."""
+    """A second run in the same place is refused with the pid of the first. A dead run does not block the place."""
     with running(*training(folder, *ENDLESS)) as first:
         first.wait_for("iteration        1/")
-        who = f"process {first.it.pid}"
-        expect(2, *training(folder, log="other.jsonl"), says=who)
-        expect(2, "train", "gpt", *SMALL, *MOCK, "--log-file", folder / "log.jsonl", says=who)
-        expect(2, "train", "gpt", *SMALL, *MOCK, "--log-file", folder / "run/../log.jsonl", says=who)
-        first.it.kill()  # no chance to unlock anything
+        owner = f"process {first.it.pid}"
+        expect(2, *training(folder, log="other.jsonl"), says=owner)
+        expect(2, "train", "gpt", *SMALL, *MOCK, "--log-file", folder / "log.jsonl", says=owner)
+        expect(2, "train", "gpt", *SMALL, *MOCK, "--log-file", folder / "run/../log.jsonl", says=owner)
+        first.it.kill()  # without a chance to unlock
         first.it.wait()
     expect(0, *training(folder, *ENDLESS, "--exit-interval", 1))
 
 
 def check_removed_folder(folder):
-    """A save folder that is removed under a run is locked again: a second run is told who is there. Its log is there again."""
+    """A save folder that is removed during a run is locked again, so a second run is refused. The run also writes a
+    new log."""
     save = folder / "run"
     save.mkdir()
     with running(*training(folder, *ENDLESS, log="run/log.jsonl")) as it:
@@ -242,11 +243,11 @@ def check_removed_folder(folder):
 
 
 def check_two_outputs(folder):
-    """Two preprocesses of one output: the second is refused, and the first is not disturbed."""
+    """Two preprocess commands with one output: the second is refused without effect on the first."""
     words = ["preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "x",
              "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
     (folder / "text.txt").write_text("1 2 3\n\n4 5\n")
-    # The first stops itself as soon as it writes, and goes on when it is told.
+    # The first one stops itself at its first write, until SIGCONT.
     first = subprocess.Popen(words_of(*words), stdout=subprocess.DEVNULL,
                              env=environment((folder / "x", 1, -signal.SIGSTOP, 1)))
     try:
@@ -260,14 +261,14 @@ def check_two_outputs(folder):
 
 
 def check_full_disk(folder):
-    """On a disk that is full training goes on; the exit code says whether the last save succeeded."""
-    longer = ["--train-iters", 8]  # so that a save fails before the last iteration, however slow it is
+    """Training goes on when the disk is full; the exit code reports whether the last save succeeded."""
+    longer = ["--train-iters", 8]  # so that a save fails before the last iteration even when it is slow
     expected = undisturbed(folder, *longer)
     place, disk = folder / "place", folder / "place/run"
     disk.mkdir(parents=True)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", disk],
                              capture_output=True).returncode == 0
-    print("full_disk:", "a small tmpfs" if mounted else "planted refusals: may not mount")
+    print("full_disk:", "a small tmpfs" if mounted else "injected errors: no permission to mount")
     try:
         fault = None
         if mounted:
@@ -277,7 +278,7 @@ def check_full_disk(folder):
         told = expect(2, *training(place, *longer), fault=fault, says="is not saved")
         for text in ["No space left on device", "training goes on", "free some space", "tried again"]:
             if text not in told:
-                raise wrong(f"a full disk is not told with '{text}':\n{told}")
+                raise wrong(f"the report of a full disk lacks '{text}':\n{told}")
         if steps(place) != expected:
             raise wrong("a full disk changed the training")
         expect(0, "checkpoint", "verify", disk)
@@ -285,14 +286,14 @@ def check_full_disk(folder):
             (disk / "filler").unlink()
         expect(0, *training(place, *longer, "--keep-last", 1))
         if steps(place) != expected:
-            raise wrong("the run that went on after a full disk has other digests")
+            raise wrong("the run resumed after a full disk has other digests")
     finally:
         if mounted:
             subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def check_places(folder):
-    """Folders and files that are not what they should be."""
+    """Refuses files in place of folders, and damaged folders."""
     (folder / "file").write_text("not a folder")
     mine = ["train", "gpt", *SMALL, *MOCK]
     expect(2, *mine, "--save", folder / "file", says="file")
@@ -301,14 +302,14 @@ def check_places(folder):
     expect(2, *mine, "--load-hf", folder / "file", says="file")
     (folder / "run/iter_0000002").mkdir(parents=True)
     expect(2, *mine, "--load", folder / "run", says="iter_0000002")
-    # A trace that cannot be written is told by the exit code, and costs the run nothing.
+    # An unwritable trace only affects the exit code.
     expect(2, *mine, "--save", folder / "saved", "--trace", "/dev/full", says="the trace is lost")
     expect(0, "checkpoint", "verify", folder / "saved")
 
 
 def check_fewer_threads(folder):
-    """What OpenMP is told about threads changes no bits: how many there are is a setting of the run."""
-    os.environ.pop("GOMP_SPINCOUNT", None)  # which the preset of all tests sets: here the program has to do it
+    """OpenMP's own settings of threads do not change bits: the number of threads is a setting of the run."""
+    os.environ.pop("GOMP_SPINCOUNT", None)  # the tests' preset sets it; here the program must
     words = ["train", "gpt", *MOCK, "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
              "--seq-length", 64, "--micro-batch-size", 4, "--train-iters", 4, "--lr", 1e-3,
              "--eval-iters", 1, "--eval-interval", 2, "--log-interval", 1, "--threads-per-worker", 3]
@@ -328,19 +329,19 @@ def check_fewer_threads(folder):
     whole = found.pop("{}")
     for variables, digests in found.items():
         if digests != whole or len(digests) != 4:
-            raise wrong(f"with {variables} the digests are {digests} instead of {whole}")
-    # The program has started itself once more, and is found under its name all the same.
+            raise wrong(f"with {variables} the digests are {digests}, expected {whole}")
+    # The program has executed itself again, but keeps its process name.
     (folder / "named").mkdir()
     with running(*training(folder / "named", *ENDLESS)) as it:
         it.wait_for("iteration        1/")
         name = pathlib.Path(f"/proc/{it.it.pid}/comm").read_text().strip()
     if name != pathlib.Path(cli_test.PROGRAM).name:
-        raise wrong(f"the run is called '{name}' instead of '{pathlib.Path(cli_test.PROGRAM).name}'")
+        raise wrong(f"the process name is '{name}', expected '{pathlib.Path(cli_test.PROGRAM).name}'")
 
 
 def check_refused_threads(folder):
-    """Where the system refuses a thread for a moment a run has the same bits; where it goes on refusing
-    the run ends soon, and says why."""
+    """If the system refuses a thread once, the run has the same bits. If it keeps refusing, the run ends soon with the
+    reason."""
     words = ["train", "gpt", *MOCK, "--num-layers", 1, "--hidden-size", 64, "--num-attention-heads", 4,
              "--seq-length", 64, "--micro-batch-size", 4, "--global-batch-size", 8, "--train-iters", 2,
              "--lr", 1e-3, "--eval-iters", 1, "--eval-interval", 2, "--log-interval", 1,
@@ -370,13 +371,12 @@ def check_refused_threads(folder):
                 raise wrong(f"{count} threads refused from number {nth} on: exit code {code}\n{out}\n{err}")
             require_clean(place)
         if nth < 10:
-            raise wrong(f"the run started {nth - 1} threads, so this check finds nothing")
+            raise wrong(f"the run started only {nth - 1} threads")
         print(f"refused_threads: {nth - 1} threads, {count} refused")
 
 
 def check_unreadable(folder):
-    """What the disk cannot read of a checkpoint is damage like any other: it is named, and an older one
-    is taken."""
+    """Read errors of a disk count as damage of the checkpoint: it is named, and an older one is used."""
     expect(0, *training(folder))
     newest = folder / "run/iter_0000006"
     sector = (newest, 1, EIO, 1000, "mmap")
@@ -384,11 +384,11 @@ def check_unreadable(folder):
     told = expect(0, *training(folder, "--train-iters", 8, "--override-opt_param-scheduler"),
                   fault=sector, says="Input/output error")
     if "iter_0000004" not in told or str(newest) not in told:
-        raise wrong(f"nothing says which checkpoint is damaged and which is taken:\n{told}")
+        raise wrong(f"the damaged or the used checkpoint is not named:\n{told}")
 
 
 def check_cut_short(folder):
-    """A data set that is cut short while a run reads it ends the run, which says so."""
+    """A data set that is truncated while a run reads it ends the run with that cause."""
     (folder / "text.txt").write_text("\n".join(" ".join(str((i * j) % 97) for j in range(60))
                                                for i in range(300)))
     null = ["--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
@@ -397,17 +397,17 @@ def check_cut_short(folder):
     words = ["train", "gpt", *SMALL, *null, *ENDLESS, "--data-path", data, "--split", "100,0,0",
              "--log-interval", 1, "--save", folder / "run", "--save-interval", 2]
     with running(*words) as it:
-        it.wait_for("saved iteration 2 ")  # a save that is under way when the run ends is dropped
+        it.wait_for("saved iteration 2 ")  # a save in progress at the end is dropped
         os.truncate(f"{data}.bin", 0)
         out = it.it.communicate(timeout=PATIENCE)[0].decode()
         if it.it.returncode != 2 or "cut short" not in out or f"{data}.bin" not in out:
-            raise wrong(f"a data set that was cut short: exit code {it.it.returncode}\n{out}")
+            raise wrong(f"a truncated data set: exit code {it.it.returncode}\n{out}")
     require_clean(folder / "run")
     expect(0, "checkpoint", "verify", folder / "run")
 
 
 def check_ignored_signals(folder):
-    """Signals that were ignored when the run started (nohup, a job in the background) do not end it."""
+    """Signals that were ignored at the start (nohup, a background job) do not end the run."""
     def ignore():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -422,7 +422,7 @@ def check_ignored_signals(folder):
 
 
 def check_large_files(folder):
-    """Where files may not grow (ulimit -f) a save fails, and costs no step."""
+    """Under `ulimit -f` a save fails, without effect on the steps."""
     expected = undisturbed(folder)
     place = folder / "place"
     place.mkdir()
@@ -430,29 +430,29 @@ def check_large_files(folder):
     with running(*training(place), before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))) as it:
         out = it.it.communicate(timeout=PATIENCE)[0].decode()
         if it.it.returncode != 2 or "File too large" not in out or "ulimit -f" not in out:
-            raise wrong(f"files that may not grow: exit code {it.it.returncode}\n{out}")
+            raise wrong(f"a limited file size: exit code {it.it.returncode}\n{out}")
     if steps(place) != expected:
-        raise wrong(f"files that may not grow changed the training\n{out}")
+        raise wrong(f"a limited file size changed the training\n{out}")
 
 
 def check_any_bytes(folder):
-    """Paths are bytes: a run saves, logs and goes on below names that are not UTF-8."""
+    """Paths are bytes: a run saves, logs and resumes below names that are not UTF-8."""
     save, log = folder / os.fsdecode(b"x\xff"), folder / os.fsdecode(b"l\xff.jsonl")
     words = ["train", "gpt", *SMALL, *MOCK, "--save", save, "--load", save, "--log-file", log,
              "--log-interval", 1]
     expect(0, *words)
     expect(0, *words, "--train-iters", 8, "--override-opt_param-scheduler")
     if 8 not in steps(folder, log.name):
-        raise wrong("the run that went on from a folder whose name is not UTF-8 wrote no log there")
+        raise wrong("the run resumed in a folder with a name that is not UTF-8 wrote no log")
 
 
 def check_fifos(folder):
-    """A FIFO where a file should be is refused, and nobody waits for a reader of it."""
+    """A FIFO in place of a file is refused, without waiting for a reader."""
     (folder / "run").mkdir()
     os.mkfifo(folder / "run/latest_checkpointed_iteration.txt")
     out = expect(2, *training(folder), says="latest_checkpointed_iteration.txt")
     if (folder / "log.jsonl").exists():
-        raise wrong(f"a run that cannot save begins all the same:\n{out}")
+        raise wrong(f"a run that cannot save started:\n{out}")
     (folder / "other").mkdir()
     os.mkfifo(folder / "other/config.yaml")
     words = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "other"]

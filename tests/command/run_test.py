@@ -1,4 +1,4 @@
-"""The folder of a run, and the commands that look at it from outside. Run by ctest.
+"""The folder of a run, and the commands that inspect and stop a run from outside. Run by ctest.
 
     run_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -19,13 +19,13 @@ import cli_test
 from cli_test import MOCK, SMALL, refuses, works, wrong
 
 LONG = [*SMALL, *MOCK, "--train-iters", 1_000_000, "--eval-iters", 0, "--log-interval", 100]
-PATIENCE = 100  # seconds, which only a hang reaches
+PATIENCE = 100  # timeout in seconds; only a hang reaches it
 
 
 def started(*words, **more):
     one = subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True, **more)
-    atexit.register(one.kill)  # of a check that fails nobody is left: one that trains on starves all that follow
+    atexit.register(one.kill)  # a failed check must not leave a run that slows all following tests
     return one
 
 
@@ -35,7 +35,7 @@ def until(what, holds):
         if found := holds():
             return found
         time.sleep(0.02)
-    raise wrong(f"not in {PATIENCE} seconds: {what}")
+    raise wrong(f"not within {PATIENCE} s: {what}")
 
 
 def status(run):
@@ -43,7 +43,7 @@ def status(run):
 
 
 def stepping(run):
-    """The run's status, once it has committed steps."""
+    """Waits until the run has committed steps. Returns its status."""
     def look():
         if (run / "run.json").exists():
             now = status(run)
@@ -52,7 +52,7 @@ def stepping(run):
 
 
 def check_shown(folder):
-    """A run is seen while it runs, ended in order from outside, and says how it ended."""
+    """status shows a live run; stop ends it in order; its folder keeps how it ended."""
     run, save = folder / "run", folder / "save"
     train = started("train", "gpt", *LONG, "--save", save, "--run", run)
     now = stepping(run)
@@ -63,16 +63,16 @@ def check_shown(folder):
     if now["state"] != "running" or {key: mine[key] for key in wanted} != wanted:
         raise wrong(f"status shows {now}")
     until("later steps", lambda: status(run)["processes"][0]["step"] > mine["step"])
-    page = works("status", run)  # the folder as a word
+    page = works("status", run)  # the folder as a positional argument
     if "running" not in page or not re.search(r"^step +\d+ of \d+, loss [\d.]+, \d+ tokens/s, .* left$", page, re.MULTILINE):
-        raise wrong(f"the page of status does not say that it runs, or where it stands:\n{page}")
+        raise wrong(f"the page of status lacks the state or the progress:\n{page}")
     if run.stat().st_mode & 0o777 != 0o700:
-        raise wrong("others may enter the folder")
+        raise wrong("other users may enter the folder")
 
     waiting = started("wait", "--run", run, "--lines", 1000)
     line = waiting.stdout.readline()
     if " troupe" not in line:
-        raise wrong(f"wait begins with {line!r}")
+        raise wrong(f"wait starts with {line!r}")
     if "ended in order" not in works("stop", "--run", run):
         raise wrong("stop does not say that the run has ended")
     out = train.communicate(timeout=PATIENCE)[0]
@@ -86,16 +86,16 @@ def check_shown(folder):
         raise wrong(f"after its end the status is {end}")
     newest = int((save / "latest_checkpointed_iteration.txt").read_text())
     if end["processes"][0]["step"] != newest:
-        raise wrong(f"the last step is {newest}, and the status says {end['processes'][0]}")
+        raise wrong(f"the last step is {newest}, but the status has {end['processes'][0]}")
     if "ended already" not in works("stop", "--run", run):
-        raise wrong("stop of a run that has ended does not say so")
+        raise wrong("stop does not say that the run had ended already")
     works("wait", "--run", run)
     if "--run" in (save / "config.yaml").read_text() or "\nrun:" in (save / "config.yaml").read_text():
-        raise wrong("the folder of a run is kept as a part of its configuration")
+        raise wrong("the kept configuration has the folder of the run")
 
 
 def check_died(folder):
-    """A run that is killed has died; the next one takes its folder, and its pid is not mistaken."""
+    """A killed run is shown as died. The next run takes its folder, and a reused pid is not mistaken for it."""
     run = folder / "run"
     train = started("train", "gpt", *LONG, "--run", run)
     stepping(run)
@@ -106,17 +106,17 @@ def check_died(folder):
     refuses("died", "stop", "--run", run)
     refuses("died", "wait", "--run", run)
     train = started("train", "gpt", *LONG, "--run", run)
-    until("it is taken", lambda: status(run)["state"] == "running")
-    refuses("another run lives there", "train", "gpt", *LONG, "--run", run)
+    until("the folder is taken", lambda: status(run)["state"] == "running")
+    refuses("another run uses it", "train", "gpt", *LONG, "--run", run)
     stepping(run)
     if not (run / "logs.before/supervisor.log").exists():
-        raise wrong("the logs of the run before are gone")
+        raise wrong("the logs of the previous run are gone")
     works("stop", "--run", run)
     train.communicate(timeout=PATIENCE)
 
 
 def check_ledger(folder):
-    """What was committed, run again and saved stands in the ledger, while a run goes on and after it; a change is found."""
+    """The ledger has commits, repeated steps and saves, during a run and after it; a manipulated ledger is detected."""
     run, save = folder / "run", folder / "save"
     refuses("as the folder of a run", "ledger", "--run", run)
     works("train", "gpt", *SMALL, *MOCK, "--train-iters", 12, "--eval-iters", 1, "--eval-interval", 4, "--save", save,
@@ -129,7 +129,7 @@ def check_ledger(folder):
     wanted = {"started_at": 0, "committed": 12, "consumed_samples": last["consumed_samples"],
               "state_digest": last["state_digest"], "saved": [6, 12], "validated": [4, 8, 12], "wrong": []}
     if {key: known[key] for key in wanted} != wanted or [x["iteration"] for x in known["restarts"]] != [5]:
-        raise wrong(f"the ledger says {known}")
+        raise wrong(f"the ledger has {known}")
     if "iterations 1 to 12, each once" not in works("ledger", "--run", run):
         raise wrong("the page of the ledger does not say what was committed")
     file = run / "ledger.jsonl"
@@ -138,7 +138,7 @@ def check_ledger(folder):
     file.write_text("".join(lines[:step] + lines[step + 1:]))
     out = subprocess.run([cli_test.PROGRAM, "ledger", "--run", run, "--check"], capture_output=True, text=True)
     if out.returncode != 1 or "committed after iteration 0" not in out.stderr or "each once" in out.stdout:
-        raise wrong(f"a step is missing, and --check ends with {out.returncode}: {out.stderr}")
+        raise wrong(f"--check of a ledger without a step: exit code {out.returncode}: {out.stderr}")
     file.write_text("".join([*lines, "{}\n"]))
     refuses("is not a record of a ledger", "ledger", "--run", run)
     file.unlink()
@@ -146,20 +146,20 @@ def check_ledger(folder):
 
 
 def check_ledger_removed(folder):
-    """A ledger that is removed while the run writes it comes back with its beginning; of one that is cut an error says so."""
+    """A ledger that is removed during a run is written again from the start. A truncated one causes an error."""
     run = folder / "run"
     file = run / "ledger.jsonl"
     train = started("train", "gpt", *LONG, "--run", run)
     stepping(run)
     first = file.read_text().splitlines()[:3]
     file.unlink()
-    until("the ledger is there again", file.exists)
+    until("the ledger exists again", file.exists)
     works("stop", "--run", run)
     out = train.communicate(timeout=PATIENCE)[0]
     if out.count("was removed while the run writes it") != 1:
-        raise wrong(f"that the ledger was removed is not told once:\n{out}")
+        raise wrong(f"not exactly one report of the removed ledger:\n{out}")
     if file.read_text().splitlines()[:3] != first:
-        raise wrong("the ledger has another beginning than before")
+        raise wrong("the ledger starts differently than before")
     if "is in order" not in works("ledger", "--run", run, "--check"):
         raise wrong("the ledger is not in order")
 
@@ -173,14 +173,14 @@ def check_ledger_removed(folder):
     works("stop", "--run", run)
     out = train.communicate(timeout=PATIENCE)[0]
     if out.count("was made shorter while the run writes it") != 1 or train.returncode != 0:
-        raise wrong(f"that the ledger was cut is not told once:\n{out}")
+        raise wrong(f"not exactly one report of the truncated ledger:\n{out}")
     code, page, err = cli_test.run("ledger", "--run", run, "--check")
     if code != 1 or "the beginning is missing" not in err or "what was before is missing" not in page:
         raise wrong(f"a ledger without its beginning: {code}\n{page}\n{err}")
 
 
 def check_stopped_twice(folder):
-    """Two who stop a run send one signal: a second would end it without saving."""
+    """Two concurrent stop commands send one signal: a second would end the run without saving."""
     run, save = folder / "run", folder / "save"
     train = started("train", "gpt", *LONG, "--save", save, "--run", run)
     stepping(run)
@@ -189,32 +189,32 @@ def check_stopped_twice(folder):
     lines = {stop.stdout.readline() for stop in stops}
     if lines != {"asked the run to end; it finishes its step and saves\n",
                  "the run has been asked before; waiting for it\n"}:
-        raise wrong(f"two who stop a run say {lines}")
+        raise wrong(f"two stop commands print {lines}")
     os.kill(train.pid, signal.SIGCONT)
     ends = [x.wait(timeout=PATIENCE) for x in [train, *stops]]
     for process in [train, *stops]:
         process.stdout.close()
     if ends != [0, 0, 0] or not (save / "latest_checkpointed_iteration.txt").exists():
-        raise wrong(f"they ended with {ends}")
+        raise wrong(f"exit codes {ends}")
 
 
 def check_failed(folder):
-    """The exit code and the reason of a run that fails are left there, as the program told them."""
+    """The folder keeps the exit code and the reason of a failed run, as the program reported them."""
     run = folder / "run"
     code, _, err = cli_test.run("train", "gpt", *SMALL, *MOCK, "--run", run, "--plant-fault", "stage:0.0@3")
     end = status(run)["ended"]
     if code == 0 or end["exit_code"] != code or not end["reason"] or end["reason"] not in err:
-        raise wrong(f"a run that failed ended with {code}, and its folder says {end}:\n{err}")
+        raise wrong(f"a failed run ended with {code}, but its folder has {end}:\n{err}")
     done = subprocess.run([cli_test.PROGRAM, "wait", "--run", run], capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode != end["exit_code"] or end["reason"] not in done.stderr:
-        raise wrong(f"wait ends with {done.returncode} and says {done.stderr}")
+        raise wrong(f"wait ended with {done.returncode}: {done.stderr}")
     refuses("--load", "train", "gpt", *SMALL, *MOCK, "--run", run, "--load", folder / "nothing")
     if "--load" not in status(run)["ended"]["reason"]:
-        raise wrong(f"what was refused after the folder was taken: {status(run)}")
+        raise wrong(f"the status lacks the refusal: {status(run)}")
 
 
 def check_default(folder):
-    """With --save the folder is below it, and a trouble there costs no run."""
+    """By default the folder is inside --save, and its errors do not end the run."""
     save = folder / "save"
     works("train", "gpt", *SMALL, *MOCK, "--save", save)
     for named in (save, save / ".run"):
@@ -225,7 +225,7 @@ def check_default(folder):
     done = subprocess.run([cli_test.PROGRAM, "train", "gpt", *map(str, [*SMALL, *MOCK]), "--save", folder / "other"],
                           capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode != 0 or "`troupe status` will not show this run" not in done.stderr:
-        raise wrong(f"a folder that others may enter, by default: {done.returncode}, {done.stderr}")
+        raise wrong(f"a default folder that others may enter: {done.returncode}, {done.stderr}")
     refuses("others may enter it", "train", "gpt", *SMALL, *MOCK, "--run", folder / "other/.run")
     refuses("has files and no run.json", "train", "gpt", *SMALL, *MOCK, "--run", private(folder / "data"))
     for command in ("status", "stop", "wait"):
@@ -233,7 +233,7 @@ def check_default(folder):
         refuses("No such file", command, "--run", folder / "nothing")
     works("train", "gpt", *SMALL, *MOCK, "--dry-run", "--run", folder / "dry")
     if (folder / "dry").exists():
-        raise wrong("--dry-run makes the folder of a run")
+        raise wrong("--dry-run creates the folder of a run")
 
 
 def private(folder):
@@ -248,7 +248,7 @@ def ask(connection, **what):
 
 
 def told(connection, kind):
-    """What an agent tells next of that kind."""
+    """Waits for an agent's next message of that type."""
     while True:
         length, = struct.unpack(">I", connection.recv(4, socket.MSG_WAITALL))
         x = json.loads(connection.recv(length, socket.MSG_WAITALL))
@@ -261,7 +261,7 @@ def connected(run):
     connection.settimeout(PATIENCE)
     here = os.getcwd()
     os.chdir(run / "sockets")
-    # What is there may be of one that has just ended, or not listen yet.
+    # A socket may belong to an agent that has just ended, or does not listen yet.
     until("an agent listens", lambda: any(connection.connect_ex(x.name) == 0 for x in pathlib.Path().iterdir()))
     os.chdir(here)
     return connection
@@ -275,11 +275,11 @@ def alive(pid):
 
 
 def check_agent(folder):
-    """A host agent, by its socket: it starts, tells, ends with its owner, and leaves nothing."""
+    """A host agent through its socket: starts processes, reports, ends with its owner, and leaves nothing."""
     run = folder / "run"
     train = started("train", "gpt", *LONG, "--run", run)
     stepping(run)
-    # A shell that leaves a process in a session of its own.
+    # A shell that leaves a process in another session.
     command = ["/bin/sh", "-c", f"(setsid sleep 1000 & echo $! > {folder}/pid); sleep 1000"]
     for end in ("told", "owner", "agent", "guard"):
         (folder / "pid").unlink(missing_ok=True)
@@ -288,7 +288,7 @@ def check_agent(folder):
         connection = connected(run)
         ask(connection, type="start", request=1, name="node", command=command, environment=[], output="")
         node = told(connection, "started")["pid"]
-        until("the process is there", lambda: (folder / "pid").exists() and (folder / "pid").read_text().strip())
+        until("the process runs", lambda: (folder / "pid").exists() and (folder / "pid").read_text().strip())
         below = int((folder / "pid").read_text())
         shown = [x for x in status(run)["processes"] if x["role"] == "agent"]
         if len(shown) != 1 or not shown[0]["running"] or not alive(node):

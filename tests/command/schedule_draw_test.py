@@ -24,7 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def same(what, is_, should):
     if is_ != should:
-        raise wrong(f"{what} is {is_!r}, not {should!r}")
+        raise wrong(f"{what}: {is_!r}, expected {should!r}")
 
 
 def draw(*words):
@@ -36,39 +36,39 @@ def tips(picture):
 
 
 def check_picture(folder):
-    """One box for each action, named, within the picture; the same every time."""
+    """A picture has one labelled box per action, within its bounds, and is the same each time."""
     for name in ("gpipe", "1f1b", "izb", "zb-v", "dualpipe", "dualpipev"):
         size = ("--ranks", 4, "--microbatches", 12)
         plan = works("schedule", "plan", name, *size)
         actions = [x for x in re.split(r"[\n,;()]+", plan) if x]
         picture = draw(name, *size, "--svg", "-", "--memory")
         drawn = [re.match(r"rank \d+: (\S+),", x)[1] for x in tips(picture)]
-        same(f"what is drawn of {name}", collections.Counter(drawn), collections.Counter(actions))
+        same(f"actions drawn for {name}", collections.Counter(drawn), collections.Counter(actions))
         root = xml.fromstring(picture)
         for box in root.iter(SVG + "rect"):
             end = float(box.get("x", 0)) + float(box.get("width"))
             if end > float(root.get("width")):
-                raise wrong(f"a box of {name} ends at {end}, behind the picture")
+                raise wrong(f"a box of {name} ends at {end}, outside the picture")
         same("a second picture", draw(name, *size, "--svg", "-", "--memory"), picture)
     file = folder / "a <b> & \"c\".csv"
     file.write_text(works("schedule", "plan", "zb-h1", "--ranks", 2, "--microbatches", 3))
     texts = [x.text for x in xml.fromstring(draw(file, "--svg", "-")).iter(SVG + "tspan")]
     if str(file) not in texts:
-        raise wrong(f"the title is not the file's name: {texts}")
+        raise wrong(f"the title lacks the file's name: {texts}")
     two = draw("1f1b", "zb-h1", "--ranks", 2, "--microbatches", 3, "--svg", folder / "two.svg")
-    same("what is said", two, f"wrote '{folder / 'two.svg'}'\n")
+    same("the output", two, f"wrote '{folder / 'two.svg'}'\n")
     same("boxes of two schedules", len(tips((folder / "two.svg").read_text())), 2 * 6 + 2 * 9)
 
 
 def check_large(folder):
-    """Bounded in size, and still well-formed."""
+    """A large picture is bounded in size and well-formed."""
     picture = draw("izb", "--ranks", 64, "--microbatches", 512, "--svg", "-", "--memory")
     if len(picture) > 4e6:
         raise wrong(f"the picture has {len(picture)} bytes")
     root = xml.fromstring(picture)
     ranks = [x.text for x in root.iter(SVG + "text") if (x.text or "").startswith("rank ")]
     if len(ranks) < 32:
-        raise wrong(f"only {len(ranks)} ranks have their names")
+        raise wrong(f"only {len(ranks)} ranks have labels")
 
 
 def check_trace(folder):
@@ -84,7 +84,7 @@ def check_trace(folder):
 
 
 def check_text(folder):
-    """Plain where nobody reads; coloured and as wide as the window on a terminal."""
+    """Text is plain in a pipe; on a terminal it has colours and the width of the window."""
     size = ("schedule", "draw", "zb-h1", "--ranks", 2, "--microbatches", 3)
     plain = works(*size, "--width", 43)
     same("the text", plain, "zb-h1: makespan 10, bubble 10.0 %\n"
@@ -101,7 +101,7 @@ def check_text(folder):
             while part := os.read(ours, 4096):
                 seen += part
         except OSError:
-            pass  # how a terminal ends
+            pass  # read() fails at the end of a terminal
         os.close(ours)
         same("exit code", done.wait(60), 0)
         same(f"escapes with {environment}", b"\x1b[48;5;" in seen, coloured)
@@ -110,7 +110,7 @@ def check_text(folder):
 
 
 def check_executed(folder):
-    """What a run did, below what was planned, on one axis of time."""
+    """Draws an executed step below its plan, on one time axis."""
     trace = folder / "run.json"
     works("train", "gpt", "--num-layers", 2, "--hidden-size", 16, "--num-attention-heads", 2,
           "--seq-length", 64, "--micro-batch-size", 1, "--global-batch-size", 8, "--train-iters", 3,
@@ -127,9 +127,9 @@ def check_executed(folder):
         raise wrong(f"the makespans are {spans}")
     drawn = [re.match(r"rank (\d+): (\S+),", x).groups() for x in tips(picture)]
     each = [(str(r), f"{r}{kind}{m}") for r in (0, 1) for kind in "FIW" for m in range(4)]
-    same("what is drawn", sorted(drawn), sorted(2 * each))
+    same("drawn actions", sorted(drawn), sorted(2 * each))
     given = draw(*what, "--step", 2, "--times", "1,1,1")
-    same("the plan by times that are given", given.split("\n")[0],
+    same("the plan with given times", given.split("\n")[0],
          "1f1b, planned: makespan 14 ms, bubble 14.3 %")
     events = json.loads(draw(*what, "--step", 3, "--trace", "-"))["traceEvents"]
     same("processes", {x["args"]["name"] for x in events if x["name"] == "process_name"},
@@ -141,10 +141,10 @@ def check_executed(folder):
     refuses("name another file", "schedule", "draw", *what, "--step", 2, "--trace", trace)
     other = folder / "other.json"
     other.write_text("{}")
-    refuses("other.json' is no trace of a run: it has no traceEvents", "schedule", "draw",
+    refuses("other.json' is not a trace of a run: it has no traceEvents", "schedule", "draw",
             *what[:-1], other, "--step", 2)
     other.write_text("neither")
-    refuses("other.json' is no trace of a run: it is no JSON from byte 2 on", "schedule", "draw",
+    refuses("other.json' is not a trace of a run: invalid JSON at byte 2", "schedule", "draw",
             *what[:-1], other, "--step", 2)
     refuses("has 0F3, which the plan '1f1b' lacks", "schedule", "draw", "1f1b", "--ranks", 2, "--microbatches", 3,
             "--executed", trace, "--step", 2)
@@ -153,12 +153,12 @@ def check_executed(folder):
     same("notes", err, "note: rank 0: from its 3rd action on the order differs from the plan: 0I0, planned 0F2\n"
                        "note: rank 1: from its 2nd action on the order differs from the plan: 1I0, planned 1F1\n")
     if not re.search("gpipe, executed, step 2: makespan .*; in another order than planned\n", out):
-        raise wrong(f"the caption does not tell of the order: {out}")
+        raise wrong(f"the caption does not mention the order: {out}")
     refuses("no-such.json", "schedule", "draw", *what[:-1], folder / "no-such.json", "--step", 2)
 
 
 def check_executed_pairs(folder):
-    """A lane does one at a time: the caption says what became of the plan's pairs."""
+    """A lane runs one action at a time: the caption says that the plan's pairs ran one after the other."""
     trace = folder / "run.json"
     works("train", "gpt", "--num-layers", 2, "--hidden-size", 16, "--num-attention-heads", 2,
           "--seq-length", 64, "--micro-batch-size", 1, "--global-batch-size", 4, "--train-iters", 2,
@@ -167,9 +167,9 @@ def check_executed_pairs(folder):
           "--pipeline-model-parallel-size", 2, "--pipeline-schedule", "dualpipe", "--trace", trace)
     what = ("schedule", "draw", "dualpipe", "--ranks", 2, "--microbatches", 4, "--executed", trace, "--step", 2)
     code, out, err = run(*what)
-    same("what it ends with", (code, err), (0, ""))
+    same("exit code and errors", (code, err), (0, ""))
     if "; the two of a pair ran one after the other (a lane does one at a time)\n" not in out:
-        raise wrong(f"the caption does not tell of the pairs: {out}")
+        raise wrong(f"the caption does not mention the pairs: {out}")
     titles = [x.text for x in xml.fromstring(works(*what, "--svg", "-")).iter(SVG + "tspan")]
     if "one after the other" not in titles[3]:
         raise wrong(f"the captions are {titles}")

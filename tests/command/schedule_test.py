@@ -1,4 +1,4 @@
-"""Schedules on the command line: printed, checked, simulated; what is wrong is named. Run by ctest.
+"""`troupe schedule`: prints, checks and simulates schedules, and names faults. Run by ctest.
 
     schedule_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -42,7 +42,7 @@ def of(found, key):
 
 
 def check_table(folder):
-    """The field's table, from one call; and each alone."""
+    """The published figures, from one call, and one schedule alone."""
     all_of_them = simulated(*TABLE, *SIZE)
     for found, (name, known) in zip(all_of_them, TABLE.items(), strict=True):
         makespan, idle, span, peaks, ends = known
@@ -76,25 +76,25 @@ def check_costs(folder):
     expect(of(held, "peak_memory"), [7, 6, 5, 4], "memory when W holds half")
     expect(simulated("gpipe", *SIZE, "--queues", 1, "--comm", 4)["makespan"]
            > simulated("gpipe", *SIZE, "--comm", 4)["makespan"], True, "a queue delays")
-    # With B in two parts gradients go before W: the ranks' skew is F and I alone.
-    expect(simulated("1f1b", *SIZE, "--lowered")["makespan"], 8 * 3 + 3 * 2, "1F1B as it is carried out")
+    # With B in two parts, gradients are sent before W, so the skew of ranks has only F and I.
+    expect(simulated("1f1b", *SIZE, "--lowered")["makespan"], 8 * 3 + 3 * 2, "1F1B as it runs")
     series = simulated("1f1b", "--ranks", 1, "--microbatches", 1, "--series")["ranks"][0]
     expect(series["memory"], [[0, 1], [3, 0]], "series")
-    expect("memory" in simulated("1f1b", *SIZE)["ranks"][0], False, "series only when asked for")
+    expect("memory" in simulated("1f1b", *SIZE)["ranks"][0], False, "series only on request")
     auto = simulated("auto", *SIZE, "--times", "1,1.5,0.5", "--comm", 0.1, "--memory-limit", 4)
     if not (auto["lower_bound"] <= auto["makespan"] and max(of(auto, "peak_memory")) <= 4 and auto["from"]):
         raise wrong(f"auto: {auto}")
 
 
 def check_layout(folder):
-    """Stages cost what their layers do; the layout says how many a rank has."""
+    """The cost of a stage follows from its layers, and the layout defines how many stages a rank has."""
     even = simulated("interleaved", *SIZE, "--layout", "E(tt|)*7ttL")
     expect(even["makespan"], 28.5, "an even layout changes nothing")
     uneven = simulated("interleaved", *SIZE, "--layout", "Et|(tt|)*6tmmL")
     expect(uneven["stages"], 8, "stages")
-    # 16 layers: a rank's whole share is 4 of them, 12 times unit for 8 micro-batches and F, I, W.
+    # 16 layers: a full share of a rank is 4 of them. Each of 8 micro-batches has F, I and W.
     expect(of(uneven, "busy"), [18, 24, 24, 30], "busy")
-    expect(simulated("interleaved", *SIZE, "--layout", "E" + "t|" * 11 + "tL")["stages"], 12, "three a rank")
+    expect(simulated("interleaved", *SIZE, "--layout", "E" + "t|" * 11 + "tL")["stages"], 12, "three stages per rank")
     auto = simulated("auto", *SIZE, "--layout", "Et|(tt|)*6tttL")
     if not auto["lower_bound"] <= auto["makespan"] <= uneven["makespan"]:
         raise wrong(f"auto on uneven stages: {auto['makespan']}")
@@ -111,13 +111,13 @@ def check_plans(folder):
            "lowered")
     said = works("schedule", "plan", "dualpipe", *SIZE, "--output", folder / "d.csv")
     if "4 ranks, 4 stages, 8 micro-batches, 2 copies" not in said:
-        raise wrong(f"--output says: {said}")
+        raise wrong(f"--output prints: {said}")
     expect((folder / "d.csv").read_text(), works("schedule", "plan", "dualpipe", *SIZE), "--output")
     for name in TABLE:
         for flags in [[], ["--lowered"]]:
             works("schedule", "plan", name, *SIZE, *flags, "--output", folder / "x.csv")
             if "valid: 4 ranks" not in works("schedule", "check", folder / "x.csv"):
-                raise wrong(f"{name} is not sound")
+                raise wrong(f"{name} is not valid")
             here, there = (simulated(x, *SIZE, *flags) for x in (name, folder / "x.csv"))
             expect(there["ranks"], here["ranks"], f"{name} from a file")
     listed = works("schedule", "plan")
@@ -136,11 +136,11 @@ end
            "a script")
     (folder / "last.lua").write_text("function next(state) return state.ready[#state.ready] end")
     if "valid: " not in works("schedule", "check", folder / "last.lua", *SIZE):
-        raise wrong("a behaviour is not sound")
+        raise wrong("a behaviour is not valid")
 
 
 def check_handoffs(folder):
-    """Each hand-off of two stages, and how much may be outstanding there: what a run grants."""
+    """Lists each hand-off between stages with its maximum of outstanding results, which equals the credits of a run."""
     said = works("schedule", "check", "zb-v", "--ranks", 2, "--microbatches", 4, "--credits", 3, "--result-bytes", 1000)
     listed = [x.strip() for x in said.splitlines() if "outstanding" in x]
     expect(listed, [f"outstanding at most, stage {a} to {b}, rank {p} to {1 - p}: 3 {what}, 3 kB" for a, b, p, what in (
@@ -149,17 +149,17 @@ def check_handoffs(folder):
     found = json.loads(works("schedule", "check", "dualpipe", *SIZE, "--json"))["handoffs"]
     expect(len(found), 12, "hand-offs of two copies over four stages")
     expect({(x["copy"], x["from_stage"]) for x in found if x["kind"] == "activations"},
-           {(k, c) for k in (0, 1) for c in (0, 1, 2)}, "who hands activations on")
+           {(k, c) for k in (0, 1) for c in (0, 1, 2)}, "stages that send activations")
     own = json.loads(works("schedule", "check", "1f1b", *SIZE, "--json"))["handoffs"]
     memory = json.loads(works("memory", *MODEL, "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--world-size", 4, "--pipeline-model-parallel-size", 4,
                               "--global-batch-size", 16, "--json"))
     given = [x for worker in memory["workers"] for x in worker["handoffs"]]
     expect(sorted((x["from_stage"], x["to_stage"], x["credits"]) for x in given),
            sorted((x["from_stage"], x["to_stage"], x["credits"]) for x in own), "credits of a run")
-    hidden = 2 * 16 * 32 * 4  # and with activations go positions, and the numbers of samples
+    hidden = 2 * 16 * 32 * 4  # activations also carry positions and the numbers of samples
     expect({(x["kind"], x["bytes_each"]) for x in given},
            {("activations", hidden + 2 * 16 * 4 + 2 * 8), ("gradients", hidden)}, "bytes of a result")
-    expect([x["gradients_not_taken"] > 0 for x in memory["workers"]], [False, True, True, True], "of later stages")
+    expect([x["gradients_not_taken"] > 0 for x in memory["workers"]], [False, True, True, True], "gradients not taken, in later stages")
     told = works("train", "gpt", *MODEL, "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100,
                  "--lr", 1, "--train-iters", 1, "--world-size", 4, "--pipeline-model-parallel-size", 4,
                  "--global-batch-size", 16, "--dry-run")
@@ -190,12 +190,12 @@ def check_checks(folder):
     works("schedule", "check", "1f1b", "zb-h1", "zb-v", *SIZE, "--credits", 2)
     said = works("schedule", "check", file("0F0,0F1,0B1,0B0\n"))
     if "valid: " not in said or "note: PLAN-4: weight gradients of stage 0 are added in the order 1, 0" not in said:
-        raise wrong(f"an order of its own is not noted: {said}")
+        raise wrong(f"no note about the order: {said}")
     code, out, _ = run("schedule", "check", file("0F0\n0F1\n1F0\n"), "--json")
     expect(code, 2, "a file that is no plan")
     found = json.loads(out)
     expect(found["sound"], False, "a file that is no plan")
-    if "x.csv, line 2: 0F1 is of stage 0" not in found["complaints"][0]:
+    if "x.csv, line 2: 0F1 belongs to stage 0" not in found["complaints"][0]:
         raise wrong(f"a file that is no plan: {found}")
     code, out, _ = run("schedule", "check", file("0F0,0F0,0B0\n"), "1f1b", "--ranks", 1, "--microbatches", 1,
                        "--json")
@@ -207,7 +207,7 @@ def check_checks(folder):
 
 
 def check_all_judged(folder):
-    """What is no plan, or no file, hides no verdict."""
+    """Invalid and missing files do not hide other verdicts."""
     (folder / "no.csv").write_text("0F0,0X1\n")
     (folder / "nul.csv").write_bytes(b"0F0,0\0F1,0B0\n")
     (folder / "stuck.csv").write_text("0B0,0F0\n")
@@ -216,7 +216,7 @@ def check_all_judged(folder):
     code, out, err = run("schedule", "check", *names)
     expect(code, 2, "exit code")
     if "good.csv: valid" not in out:
-        raise wrong(f"the good one has no verdict: {out}")
+        raise wrong(f"the valid file has no verdict: {out}")
     for text in ["no.csv, line 1, cell 2, '0X1'", "nul.csv, line 1, cell 2, '0?F1': ",
                  "none.csv", "stuck.csv' cannot be carried out", "did you mean zb-h1?"]:
         if text not in err:
@@ -229,7 +229,7 @@ def check_all_judged(folder):
 
 
 def check_memory_limit(folder):
-    """One unit, and every command refuses what is above it."""
+    """All commands use one unit, and refuse plans above the limit."""
     csv, lua = folder / "x.csv", folder / "x.lua"
     csv.write_text(works("schedule", "plan", "1f1b", *SIZE))
     lua.write_text("function next(state) return state.ready[1] end\n")
@@ -244,7 +244,7 @@ def check_memory_limit(folder):
                 works("schedule", command, name, *([] if name == csv else SIZE), "--memory-limit", 4, *held)
             refuses("PLAN-7", "schedule", command, csv, "--memory-limit", 3, *held)
             refuses("the limit is 3", "schedule", command, "1f1b", *SIZE, "--memory-limit", 3, *held)
-    # A pair is held while both of it run: what is made within a limit is found within it.
+    # A pair holds memory while both of its actions run, so a schedule made within a limit is valid within it.
     for name in [x for x in TABLE if x != "zb-h2"]:
         found = simulated(name, *SIZE)
         peak = max(of(found, "peak_memory"))
@@ -264,7 +264,7 @@ def check_refusals(folder):
     refuses("name one schedule or file", "schedule", "simulate")
     refuses("name one schedule or file", "schedule", "check")
     refuses("even number of ranks", "schedule", "plan", "dualpipe", "--ranks", 3, "--microbatches", 8)
-    refuses("1 chunk per rank; 2 were asked for", "schedule", "plan", "1f1b", *SIZE, "--chunks", 2)
+    refuses("1 chunk per rank, not 2", "schedule", "plan", "1f1b", *SIZE, "--chunks", 2)
     refuses("give 3 numbers, F,I,W", "schedule", "simulate", "1f1b", *SIZE, "--times", "1,1")
     expect(simulated("1f1b", *SIZE, "--times", "2, 1,\t0.5 "), simulated("1f1b", *SIZE, "--times", "2,1,0.5"), "blanks")
     for text in ["1,1,-1", "1 1,1,1", "1,1,x", "1,1,nan", "1,,1", "1,1,1e999"]:
@@ -290,7 +290,7 @@ def check_refusals(folder):
     for command in ["plan", "check", "simulate"]:
         text = works("schedule", command, "--help")
         if "Example: troupe schedule" not in text or "--ranks P" not in text:
-            raise wrong(f"the help of {command} does not teach: {text}")
+            raise wrong(f"the help of {command} lacks an example: {text}")
 
 
 if __name__ == "__main__":

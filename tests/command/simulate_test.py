@@ -1,4 +1,4 @@
-"""`troupe simulate`: seeds hold, and one seed gives one trace. Run by ctest.
+"""`troupe simulate`: seeds hold, and each seed gives the same trace each time. Run by ctest.
 
     simulate_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -24,7 +24,7 @@ def check_seeds(folder):
         raise wrong(f"80 seeds: {code}\n{out}{err}")
     alone = simulate("--seeds", "1-80", "--jobs", 1)
     if alone != (code, out, err):
-        raise wrong(f"one process says otherwise than two: {alone}")
+        raise wrong(f"one process differs from two: {alone}")
 
 
 def check_trace(folder):
@@ -44,7 +44,7 @@ def scratch_folders():
 
 
 def check_killed(folder):
-    """What a search that was killed has left, the next one removes; what belongs to one that runs, it leaves."""
+    """A search removes the folders of killed searches, and leaves those of running ones."""
     search = subprocess.Popen([cli_test.PROGRAM, "simulate", "--seeds", "1-1000000", "--jobs", "1"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     ours = lambda: [path for path in scratch_folders() if path.name == f"troupe-simulate-{search.pid}"]
@@ -53,16 +53,16 @@ def check_killed(folder):
         while not ours() and time.monotonic() < until:
             time.sleep(0.01)
         if not ours():
-            raise wrong("a search has no folder of its own")
+            raise wrong("the search has no folder")
         works("simulate", "--seed", 1)
         if not ours():
-            raise wrong("the folder of a search that runs is removed")
+            raise wrong("the folder of a running search was removed")
     finally:
         search.kill()
         search.wait()
     works("simulate", "--seed", 1)
     if ours():
-        raise wrong(f"a killed search has left {ours()}")
+        raise wrong(f"the folder of a killed search remains: {ours()}")
 
 
 def check_words(folder):

@@ -1,4 +1,4 @@
-"""The supervisor's process or the command that was typed dies, or stands still, and the run goes on. Run by ctest.
+"""The supervisor's process or the front dies or hangs, and the run goes on. Run by ctest.
 
     succession_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -19,7 +19,7 @@ from process_runs import (ENDLESS, HALF, JOB, JOBS, LONG, LONG_STEPS, PATIENCE, 
 
 
 def check_front_killed(folder):
-    """SHOWN-2: without the command that was typed the run goes on to its end, and others see it."""
+    """SHOWN-2: without its front the run goes on to its end, and other commands can follow it."""
     wanted = judge(folder)
     one = job(folder, *HALF)
     one.reaches(5)
@@ -29,23 +29,23 @@ def check_front_killed(folder):
     one.process.kill()
     one.process.wait()
     if one.status()["state"] != "running" or not is_same(one.deciding(), deciding):
-        raise one.fails(f"its status is {one.status()}")
+        raise one.fails(f"the status is {one.status()}")
     shown = works("wait", "--run", one.run, "--lines", 100000)
     one.leaves_nothing()
     require_same(one, wanted, "the death of the front", until=LONG_STEPS // 2)
     last = f"iteration {LONG_STEPS // 2:8}/"
     if one.status()["ended"]["exit_code"] != 0 or last not in shown or "iteration        1/" not in shown:
-        raise one.fails(f"its status is {one.status()}, and wait has shown\n{shown}")
+        raise one.fails(f"the status is {one.status()}, and wait printed\n{shown}")
 
 
 def require_lost(one, how):
-    """The front has told of it, and so does the folder."""
+    """Checks that the front and the folder report the loss once, with this reason."""
     ended = one.status()["ended"]
     text = one.text()
     if not ended or ended["exit_code"] != 3 or how not in ended["reason"] or how not in text:
-        raise one.fails(f"its status is {one.status()}, and not '{how}'")
+        raise one.fails(f"the status is {one.status()}, expected '{how}'")
     if text.count("troupe: error: ") != 1:
-        raise one.fails("it is not told once")
+        raise one.fails("not exactly one error")
 
 
 def survivors(one):
@@ -57,7 +57,7 @@ def supervisors_deaths(one):
 
 
 def check_supervisor_killed(folder):
-    """SUCCESSION-1: another process takes the supervisor's place, twice; the others are those that they were."""
+    """SUCCESSION-1: another process takes the supervisor's place, twice. The other processes are not replaced."""
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.reaches(10)
@@ -67,21 +67,21 @@ def check_supervisor_killed(folder):
         old = one.deciding()
         os.kill(old["pid"], signal.SIGKILL)
         if (now := succeeded(one, old))["incarnation"] != incarnation:
-            raise one.fails(f"who decides now is {now}")
-        one.until("this death is over", lambda: len(supervisors_deaths(one)) == incarnation - 1)
+            raise one.fails(f"the new supervisor is {now}")
+        one.until("the run has recovered", lambda: len(supervisors_deaths(one)) == incarnation - 1)
     one.reaches(100)
     if survivors(one) != before:
-        raise one.fails(f"the others were {before} and are {survivors(one)}")
+        raise one.fails(f"other processes were replaced: {before}, then {survivors(one)}")
     one.goes_on(wanted, "two deaths of the supervisor's process")
     require_whole(one)
     if one.out.read_text().count("was killed by SIGKILL; another one takes over") != 1:
-        raise one.fails("the front does not tell of it")
+        raise one.fails("the front does not report one death")
     if len(supervisors_deaths(one)) != 2:
-        raise one.fails(f"the log tells of {one.restarts()}")
+        raise one.fails(f"the log has the restarts {one.restarts()}")
 
 
 def check_supervisor_and_front_killed(folder):
-    """The same without the command that was typed, while checkpoints are written; and it can still be asked to end."""
+    """The supervisor's process dies without a front, during saves. `troupe stop` still ends the run."""
     save = folder / "save"
     one = job(folder, *ENDLESS, "--save", save, "--save-interval", 2)
     one.reaches(9)
@@ -97,16 +97,16 @@ def check_supervisor_and_front_killed(folder):
     one.leaves_nothing()
     require_whole(one)
     if one.status()["ended"]["exit_code"] != 0:
-        raise one.fails(f"its status is {one.status()}")
+        raise one.fails(f"the status is {one.status()}")
     steps = int((save / "latest_checkpointed_iteration.txt").read_text())
     alone = judge(folder, *PIPELINE, "--train-iters", steps, "--save", folder / "alone", "--lr-decay-iters", 100000)
     if digests(one)[-1] != digests(alone)[-1]:
-        raise one.fails(f"it ends with {digests(one)[-1]}, and alone with {digests(alone)[-1]}")
+        raise one.fails(f"last digest {digests(one)[-1]}, expected {digests(alone)[-1]}")
     works("checkpoint", "diff", save, folder / "alone")
 
 
 def check_supervisor_with_others_killed(folder):
-    """It dies together with a process that computes: one is followed, the other started again."""
+    """The supervisor's process dies together with a process that computes. Both are replaced."""
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.reaches(10)
@@ -117,19 +117,20 @@ def check_supervisor_with_others_killed(folder):
     succeeded(one, old)
     replaced(one, 1, lost)
     if not is_same(one.node(0), beside):
-        raise one.fails(f"the process beside was {beside} and is {one.node(0)}")
+        raise one.fails(f"the other process was replaced: {beside}, then {one.node(0)}")
     one.goes_on(wanted, "the death of the supervisor's process and one more")
     require_whole(one)
 
 
 def check_supervisor_and_agent_killed(folder):
-    """It dies together with the agent, who would start another one: the front does; the nodes live on."""
+    """The supervisor's process dies together with the agent, which would start the next one. The front does so, and
+    the nodes live on."""
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.reaches(10)
     old, nodes = one.deciding(), [one.node(0), one.node(1)]
     agent, = one.processes("agent")
-    for how in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of the other
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # stops both first, so that neither reacts to the other's death
         for pid in (old["pid"], agent["pid"]):
             os.kill(pid, how)
     succeeded(one, old)
@@ -138,11 +139,11 @@ def check_supervisor_and_agent_killed(folder):
     for number, before in enumerate(nodes):
         log = (one.run / f"logs/node-{number}.log").read_text()
         if log.count("stands at") != 1:
-            raise one.fails(f"process {number} was {before}, and another one has come")
+            raise one.fails(f"process {number} was replaced, it was {before}")
 
 
 def check_supervisor_and_stopped_agent_killed(folder):
-    """The agent dies when the front already relies on it: it is the front that starts another one then."""
+    """The agent dies while the front waits for it to start the next supervisor: the front starts it."""
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.reaches(10)
@@ -150,7 +151,7 @@ def check_supervisor_and_stopped_agent_killed(folder):
     agent, = one.processes("agent")
     os.kill(agent["pid"], signal.SIGSTOP)
     os.kill(old["pid"], signal.SIGKILL)
-    one.until("the front relies on the agent", lambda: "another one takes over" in one.out.read_text())
+    one.until("the front waits for the agent", lambda: "another one takes over" in one.out.read_text())
     os.kill(agent["pid"], signal.SIGKILL)
     succeeded(one, old)
     one.goes_on(wanted, "the death of the supervisor's process and then of the stopped agent")
@@ -158,8 +159,8 @@ def check_supervisor_and_stopped_agent_killed(folder):
 
 
 def check_supervisor_and_agent_in_turn(folder):
-    """The supervisor's process is killed, then the agent, which its successor replaces, then that successor: the
-    agent that it has started starts the next one, and nobody else dies."""
+    """The supervisor's process is killed, then the agent, which the successor replaces, then that successor. The new
+    agent starts the next supervisor, and no other process is replaced."""
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.reaches(10)
@@ -174,20 +175,20 @@ def check_supervisor_and_agent_in_turn(folder):
         one.until("another agent", lambda: [x for x in one.processes("agent") if x["pid"] != agent["pid"]])
         one.reaches(one.steps()[-1]["iteration"] + 5)
         if not is_same(one.deciding(), deciding):
-            raise one.fails(f"with the agent the supervisor's process {deciding} was lost")
+            raise one.fails(f"the supervisor's process {deciding} was lost with the agent")
     old = one.deciding()
     os.kill(old["pid"], signal.SIGKILL)
     succeeded(one, old)
     one.reaches(one.steps()[-1]["iteration"] + 5)
     for number, before in enumerate(nodes):
         if not is_same(one.node(number), before):
-            raise one.fails(f"process {number} was {before} and is {one.node(number)}")
+            raise one.fails(f"process {number} was replaced: {before}, then {one.node(number)}")
     one.goes_on(wanted, "deaths of the supervisor's process and the agent in turn")
     require_whole(one)
 
 
 def check_supervisor_lost(folder):
-    """SHOWN-3: without recovery the front tells which process was lost, and what was saved goes on."""
+    """SHOWN-3: without recovery the front names the lost process, and the run can be resumed from its checkpoint."""
     save = folder / "save"
     one = job(folder, *LONG, "--save", save, "--save-interval", 5, "--recovery", "off")
     one.reaches(12)
@@ -197,38 +198,38 @@ def check_supervisor_lost(folder):
     require_lost(one, f"the supervisor's process {deciding} was killed by SIGKILL")
     newest = (save / "latest_checkpointed_iteration.txt").read_text()
     if f"iter_{int(newest):07}" not in one.text() or f"--load {save}" not in one.text():
-        raise one.fails("it does not say how to go on")
+        raise one.fails("the error does not say how to resume")
     wanted = judge(folder)
     again = job(folder, *LONG, "--save", save, "--load", save).ends()
     if digests(again)[-1] != digests(wanted)[-1]:
-        raise again.fails(f"gone on, it ends with {digests(again)[-1]}, not {digests(wanted)[-1]}")
+        raise again.fails(f"resumed: last digest {digests(again)[-1]}, expected {digests(wanted)[-1]}")
 
 
 def check_supervisor_killed_early(folder):
-    """It is killed before the first commit: the run begins anew, and nothing is lost."""
+    """The supervisor's process is killed before the first commit. The run starts anew, and nothing is lost."""
     wanted = judge(folder)
     one = job(folder, *LONG)
-    one.until("it has an entry", lambda: (one.run / "processes/supervisor.json").exists())
+    one.until("the supervisor has an entry", lambda: (one.run / "processes/supervisor.json").exists())
     os.kill(one.deciding()["pid"], signal.SIGKILL)
-    one.until("it says so", lambda: "before the first commit: the run begins anew" in one.out.read_text())
+    one.until("the front reports it", lambda: "before the first commit: the run begins anew" in one.out.read_text())
     one.reaches(5)
     one.goes_on(wanted, "a supervisor's process that was killed at the start")
     for left in ("credentials", "order", "description.json", "rendezvous.json"):
         if (one.run / left).exists():
-            raise one.fails(f"'{left}' is left of a run that has ended")
+            raise one.fails(f"the ended run left '{left}'")
 
 
 def check_supervisor_crashed(folder):
-    """The same at once, before there is any other process, by another signal."""
+    """The supervisor's process crashes before any other process starts."""
     one = job(folder, *ENDLESS)
-    one.until("it has an entry", lambda: (one.run / "processes/supervisor.json").exists())
+    one.until("the supervisor has an entry", lambda: (one.run / "processes/supervisor.json").exists())
     os.kill(one.deciding()["pid"], signal.SIGSEGV)
     one.ends(3)
     require_lost(one, "was killed by SIGSEGV")
 
 
 def check_supervisor_stopped(folder):
-    """One that stands still for the time of suspicion is killed, and another one takes its place."""
+    """A supervisor's process that hangs for the suspicion timeout is killed, and another one takes its place."""
     wanted = judge(folder)
     one = job(folder, *LONG, "--suspicion-seconds", 1)
     one.reaches(5)
@@ -236,55 +237,55 @@ def check_supervisor_stopped(folder):
     os.kill(old["pid"], signal.SIGSTOP)
     succeeded(one, old)
     if pathlib.Path(f"/proc/{old['pid']}").exists():
-        raise one.fails("who stood still was not killed")
+        raise one.fails("the hanging process was not killed")
     one.goes_on(wanted, "a supervisor's process that stands still")
     require_whole(one)
 
 
 def check_front_stopped(folder):
-    """SHOWN-1: a front that stands still, as by Ctrl-Z, delays nothing, and shows all when it goes on."""
+    """SHOWN-1: a stopped front (Ctrl-Z) delays nothing, and shows all lines when it continues."""
     wanted = judge(folder)
     one = job(folder, *HALF, "--suspicion-seconds", 1)
     one.reaches(5)
     one.process.send_signal(signal.SIGSTOP)
-    one.until("it ends without its front", lambda: one.status()["ended"])
+    one.until("the run ends without its front", lambda: one.status()["ended"])
     one.process.send_signal(signal.SIGCONT)
     one.ends()
     require_same(one, wanted, "a front that stands still", until=LONG_STEPS // 2)
     if one.out.read_text().count(" iteration ") != (one.run / "logs/supervisor.log").read_text().count(" iteration "):
-        raise one.fails("the front has not shown all")
+        raise one.fails("the front has not shown all lines")
 
 
 def check_all_alone(folder):
-    """Where all who could start another supervisor's process die at once, the others end by themselves."""
+    """If all processes that could start a new supervisor die at once, the others end by themselves."""
     one = job(folder, *ENDLESS, "--suspicion-seconds", 0.5)
     one.reaches(5)
     agent, = one.processes("agent")
     guard = int(pathlib.Path(f"/proc/{agent['pid']}/stat").read_text().rpartition(") ")[2].split()[1])
     lost = (agent["pid"], guard, one.deciding()["pid"], one.process.pid)  # children first, as in `dies`
-    for how in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of another
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # stops all first, so that none reacts to another's death
         for pid in lost:
             os.kill(pid, how)
     one.process.wait()
-    end = time.monotonic() + PATIENCE  # ten suspicions are 5 s; the bound is for slow machines
+    end = time.monotonic() + PATIENCE  # ten suspicion timeouts are 5 s; the limit is for slow machines
     while one.left() and time.monotonic() < end:
         time.sleep(0.05)
     if one.left() or shared_memory() - one.shared or one.ports & listening():
-        raise one.fails(f"it leaves processes {one.left()}, shared memory {shared_memory() - one.shared}")
+        raise one.fails(f"left processes {one.left()}, shared memory {shared_memory() - one.shared}")
     if one.status()["state"] != "died":
-        raise one.fails(f"its status is {one.status()}")
+        raise one.fails(f"the status is {one.status()}")
 
 
 def check_signalled(folder):
-    """The front passes signals on, each once: the run ends in order. A second one ends it at once."""
+    """The front forwards each signal once, and the run ends in order. A second signal ends it at once."""
     for how in (signal.SIGINT, signal.SIGHUP):
         one = job(folder, *ENDLESS, "--save", folder / how.name)
         one.reaches(3)
         one.process.send_signal(how)
         one.ends()
         if f"{how.name}: finishing iteration" not in one.text():
-            raise one.fails(f"it does not tell of {how.name}")
-    # Some tell every process of a job: that is no second signal.
+            raise one.fails(f"the output lacks {how.name}")
+    # Schedulers may signal every process of a job: that does not count as a second signal.
     for how in (signal.SIGTERM, signal.SIGUSR1):
         save = folder / f"all-{how.name}"
         one = job(folder, *ENDLESS, "--save", save)
@@ -293,8 +294,8 @@ def check_signalled(folder):
             os.kill(pid, how)
         one.ends()
         if not (save / "latest_checkpointed_iteration.txt").exists():
-            raise one.fails(f"{how.name} to all of its processes costs the checkpoint")
-    # What is not of the run is none of its business: a child of who was there before `exec`, and SIGCHLD ignored.
+            raise one.fails(f"{how.name} to all processes: no checkpoint")
+    # The run leaves children from before `exec` alone, and works with SIGCHLD ignored.
     done = subprocess.run(["bash", "-c", 'trap "" CHLD; sleep 300 >/dev/null 2>&1 & echo $!; exec "$@"', "bash", cli_test.PROGRAM,
                            *map(str, [*JOB, *PIPELINE, "--train-iters", 3, "--processes", 2])],
                           capture_output=True, text=True, timeout=PATIENCE)
@@ -302,23 +303,23 @@ def check_signalled(folder):
     try:
         os.kill(sleeper, signal.SIGKILL)
     except ProcessLookupError:
-        raise wrong("a run has ended a process that is not its own")
+        raise wrong("the run ended a foreign process")
     if done.returncode != 0:
-        raise wrong(f"where SIGCHLD was ignored a run ends with {done.returncode}: {done.stderr}")
+        raise wrong(f"with SIGCHLD ignored: exit code {done.returncode}: {done.stderr}")
     one = job(folder, *ENDLESS)
     one.reaches(3)
-    os.kill(one.deciding()["pid"], signal.SIGSTOP)  # so that the first one cannot end it
+    os.kill(one.deciding()["pid"], signal.SIGSTOP)  # so that the first signal cannot end the run
     one.process.send_signal(signal.SIGINT)
-    one.until("the first signal is taken", lambda: not pending(one.process.pid))  # else the kernel makes one of two
+    one.until("the first signal is delivered", lambda: not pending(one.process.pid))  # else the kernel merges both
     one.process.send_signal(signal.SIGINT)
     one.ends(128 + signal.SIGINT)
     if one.status()["ended"] is None or "SIGINT" not in one.status()["ended"]["reason"]:
-        raise one.fails(f"its status is {one.status()}")
+        raise one.fails(f"the status is {one.status()}")
 
 
 def shown_after_front(one, run):
-    """A run whose folder goes with it is followed to its end; whether that was seen in time is told. It stands still until
-    it is followed."""
+    """Kills the front and follows a run with a temporary folder to its end. `troupe wait` reports whether it saw the
+    end in time. The run is stopped until `troupe wait` follows it."""
     out, err = (one.folder / f"wait-{x}.txt" for x in ("out", "err"))
     with held(one.node(1)):
         one.process.kill()
@@ -333,20 +334,20 @@ def shown_after_front(one, run):
         code = follower.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         follower.kill()
-        raise one.fails(f"`troupe wait` does not end in {PATIENCE} seconds")
+        raise one.fails(f"`troupe wait` did not end within {PATIENCE} s")
     newest = max((int(x) for x in re.findall(r"iteration +(\d+)/", out.read_text())), default=0)
-    if (code, "how it ended was not seen" in err.read_text()) not in ((0, False), (2, True)) or newest < killed_at + 20:
-        raise one.fails(f"`troupe wait` ends with {code}, has shown iteration {newest}, and says\n{err.read_text()}")
+    if (code, "before its end was seen" in err.read_text()) not in ((0, False), (2, True)) or newest < killed_at + 20:
+        raise one.fails(f"`troupe wait` ended with {code} after iteration {newest}:\n{err.read_text()}")
 
 
 def check_temporary(folder):
-    """The folder of a run without --run and --save is gone with the run, whoever was killed."""
+    """A run without --run and --save removes its folder at its end, whichever process was killed."""
     for killed in (None, "front", "supervisor"):
         one = job(folder, *LONG, "--suspicion-seconds", 100, temporary=True)
         one.reaches(5)
         told, = set(re.findall(r"--run '(.*?)'`", one.out.read_text()))
         if pathlib.Path(told) != one.run:
-            raise one.fails(f"its folder is {one.run}, and it tells of {told}")
+            raise one.fails(f"the run's folder is {one.run}, but it reports {told}")
         if killed == "front":
             shown_after_front(one, told)
             one.leaves_nothing()
@@ -356,13 +357,13 @@ def check_temporary(folder):
         else:
             one.ends()
         if one.steps()[-1]["iteration"] != LONG_STEPS:
-            raise one.fails(f"it came to {one.steps()[-1]}")
+            raise one.fails(f"the last step is {one.steps()[-1]}")
         if left := list(one.above.iterdir()):
-            raise one.fails(f"({killed} killed) it leaves {left}")
+            raise one.fails(f"({killed} killed) left behind: {left}")
 
 
 def check_temporary_without_successor(folder):
-    """The same where nobody can take the place of the supervisor's process, and the command that was typed is gone."""
+    """The temporary folder is also removed if no process can replace the supervisor, and the front is gone."""
     for how in ("its successors fail", "the agent is killed, too"):
         one = job(folder, *LONG, "--suspicion-seconds", 1, temporary=True)
         one.reaches(5)
@@ -373,12 +374,12 @@ def check_temporary_without_successor(folder):
             (one.run / "order").unlink()
         else:
             pids += [x["pid"] for x in one.processes("agent")]
-        for what in (signal.SIGSTOP, signal.SIGKILL):  # nobody acts on the death of the other
+        for what in (signal.SIGSTOP, signal.SIGKILL):  # stops all first, so that none reacts to another's death
             for pid in pids:
                 os.kill(pid, what)
         one.leaves_nothing()
         if left := list(one.above.iterdir()):
-            raise one.fails(f"({how}) it leaves {left}: {[str(x) for at in left for x in at.rglob('*')]}")
+            raise one.fails(f"({how}) left behind: {left}: {[str(x) for at in left for x in at.rglob('*')]}")
 
 
 if __name__ == "__main__":

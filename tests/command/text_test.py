@@ -1,4 +1,4 @@
-"""What is done with text before training: tokenizers, chat templates, documents and conversations. Run by ctest.
+"""Text before training: tokenizers, chat templates, documents and conversations. Run by ctest.
 
     text_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -25,7 +25,7 @@ def check_chat(folder):
     def expect(text, *words, given=hello):
         found = works(*chat, *words, text=given)
         if found != text:
-            raise wrong(f"tokenizer chat {words} gives {found!r}, not {text!r}")
+            raise wrong(f"tokenizer chat {words}: {found!r}, expected {text!r}")
     expect("user: Hi<|endoftext|>")
     expect("user: Hi<|endoftext|>Assistant:", "--add-generation-prompt", "--set", "think=true")
     expect("user: Hi<|endoftext|>assistant:", "--add-generation-prompt", "--set", "think=false", "x=y")
@@ -40,7 +40,7 @@ def check_chat(folder):
     ids = works(*chat, "--ids", text=hello).split()
     whole = works("tokenizer", "encode", "--tokenizer", tok, "--special-tokens", "--text", "user: Hi<|endoftext|>")
     if ids != whole.split() or len(ids) != 9:
-        raise wrong(f"the ids of a prompt are {ids}, not {whole}")
+        raise wrong(f"ids of a prompt: {ids}, expected {whole}")
     refuses("the user begins", *chat, text=b'[{"role": "system", "content": "x"}]')
     refuses("not JSON", *chat, text=b"Hi")
     refuses("empty", *chat, text=b"[]")
@@ -84,7 +84,7 @@ def check_tokenizer(folder):
     refuses("--vocab-file", "tokenizer", "encode", *hub, "--vocab-file", "x", "--text", "x")
     if works("tokenizer", "encode", *hub, "--tokenizer-model", tok, "--text", "in") != works(
             "tokenizer", "encode", "--tokenizer", tok, "--text", "in"):
-        raise wrong("a folder is found by its model otherwise than as a folder")
+        raise wrong("a folder gives other ids as --tokenizer-model than as --tokenizer")
     refuses("there is no tokenizer in", "tokenizer", "encode", *hub, "--tokenizer-model", folder, "--text", "x")
     bert = folder / "bert"
     bert.mkdir()
@@ -128,7 +128,7 @@ def check_preprocess(folder):
         raise wrong("a refused run left files behind: " + str(list(folder.glob("d_*"))))
     (folder / "one.txt").write_text("one document\n")
     if "'.idx': 1 document, " not in (out := works("preprocess", "--input", folder / "one.txt", *good)):
-        raise wrong(f"one document is not told as one:\n{out}")
+        raise wrong(f"the output does not report one document:\n{out}")
 
 
 def check_conversations(folder):
@@ -147,11 +147,11 @@ def check_conversations(folder):
     if list(folder.glob("talks_*")):
         raise wrong("a refused run left files behind: " + str(list(folder.glob("talks_*"))))
     if "30 conversations, " not in (out := works("conversations", "--input", folder / "talks.jsonl", *own, *good)):
-        raise wrong(f"30 conversations are not told:\n{out}")
+        raise wrong(f"the output does not report 30 conversations:\n{out}")
     tuned = ["train", "gpt", *SMALL, "--sft", "--tokenizer", tok, "--split", "90,10,0"]
     said = works(*tuned, "--data-path", folder / "talks_conversations", "--dry-run")
     if not (found := re.search(r"of the samples of an epoch ([0-9.]+) % is padding", said)) or float(found[1]) >= 100:
-        raise wrong(f"how much is padding is not told:\n{said}")
+        raise wrong(f"the share of padding is not reported:\n{said}")
     works(*tuned, "--data-path", folder / "talks_conversations")
     refuses("is a file of conversations", *tuned, "--data-path", folder / "talks.jsonl")
     refuses("not a data set of conversations", *tuned, "--data-path", folder / "talks_conversations_answers")
@@ -160,7 +160,7 @@ def check_conversations(folder):
 
 
 def check_fim(folder):
-    """With a tokenizer that has the tokens, samples are cut; without them all are named."""
+    """Cuts samples if the tokenizer has the tokens; otherwise the error names all missing tokens."""
     tok = tokenizer(folder)
     works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d", "--tokenizer", tok,
           "--append-eod")
@@ -180,7 +180,7 @@ def check_fim(folder):
 
 
 def check_null_tokenizer(folder):
-    """Ids are words: the prompt and what goes on are told apart."""
+    """Ids are words: a blank separates the prompt from its continuation."""
     works("train", "gpt", *SMALL, *MOCK, "--save", folder / "run")
     text = works("generate", "--load", folder / "run", "--prompt", "1 2", "--tokens", 2, "--greedy")
     if not text.startswith("1 2 "):

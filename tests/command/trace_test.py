@@ -1,5 +1,4 @@
-"""examples/draw_trace.py draws a step of a real trace, and accounts for all of its time. Run by
-ctest.
+"""examples/draw_trace.py draws a step of a real trace and accounts for its whole time. Run by ctest.
 
     trace_test.py PROGRAM SOURCES
 """
@@ -33,11 +32,11 @@ def complaints(program, sources, folder):
     svg = "{http://www.w3.org/2000/svg}"
     picture = xml.parse(drawing).getroot()
     if len(list(picture.iter(f"{svg}title"))) != len(spans):
-        yield f"{len(spans)} spans, but the drawing has others"
+        yield f"{len(spans)} spans, but the drawing has another number"
     labels = {x.text for x in picture.iter(f"{svg}text") if x.get("text-anchor") == "end"}
     called = {f"rank {x['pid']}" + ("" if x["tid"] == 0 else ", communicates") for x in spans}
     if labels != called:
-        yield f"the rows of the drawing are called {labels}, and the tracks {called}"
+        yield f"rows of the drawing {labels}, expected {called}"
     length = float(re.match(r"([\d.]+) ms", done.stdout)[1])
     tracks = re.findall(r"^rank \d+(, communicates)?: (.*) ms; nothing to do ([\d.]+) ms", done.stdout, re.M)
     if len(tracks) != len({(x["pid"], x["tid"]) for x in spans}) or not any(x for x, _, _ in tracks):
@@ -48,13 +47,13 @@ def complaints(program, sources, folder):
             yield f"{parts}, {idle}: {total:.1f} of {length} ms are accounted for"
     none = subprocess.run([*draw, "9"], capture_output=True, text=True, timeout=60)
     if none.returncode == 0 or "has no step 9" not in none.stderr:
-        yield "a step that is not there is not refused"
+        yield "a missing step is not refused"
 
 
 def main(program, sources):
     with tempfile.TemporaryDirectory() as folder:
         wrong = list(complaints(program, sources, pathlib.Path(folder)))
-    print("\n".join(wrong) or "drawn and accounted for")
+    print("\n".join(wrong) or "passed")
     return len(wrong) != 0
 
 

@@ -1,5 +1,4 @@
-"""`troupe train gpt --pipeline-schedule`: resumed under another schedule, recorded, refused. Run by
-ctest.
+"""`troupe train gpt --pipeline-schedule`: resuming with another schedule, recording, refusals. Run by ctest.
 
     train_schedule_test.py PROGRAM CHECK
 """
@@ -26,7 +25,7 @@ def train(*words, code=0):
     done = subprocess.run([PROGRAM, "train", "gpt", *SMALL, *map(str, words)], capture_output=True,
                           text=True, timeout=120)
     if done.returncode != code:
-        raise wrong(f"exit code {code} was expected", done)
+        raise wrong(f"expected exit code {code}", done)
     return done
 
 
@@ -35,7 +34,7 @@ def digests(log):
 
 
 def check_resumed(folder):
-    """Stopped under one schedule, gone on under another, in V and with virtual stages: one run."""
+    """A run that is resumed with other schedules, also V-shaped and with virtual stages, has the same bits."""
     whole = folder / "whole.jsonl"
     train("--log-file", whole)
     save = folder / "save"
@@ -45,18 +44,18 @@ def check_resumed(folder):
         train("--log-file", folder / "b.jsonl", "--save", save, "--load", save, "--exit-interval", until,
               "--pipeline-schedule", schedule)
     if digests(folder / "b.jsonl")[4] != digests(whole)[4]:
-        raise AssertionError("a run that changed its schedule thrice ended elsewhere")
+        raise AssertionError("a run with three changes of its schedule has other bits")
     two = folder / "two"
     train("--log-file", folder / "c.jsonl", "--pipeline-schedule", "dualpipe")
     train("--log-file", folder / "d.jsonl", "--pipeline-schedule", "dualpipe", "--save", two,
           "--exit-interval", 2)
     train("--log-file", folder / "d.jsonl", "--pipeline-schedule", "dualpipe", "--save", two, "--load", two)
     if digests(folder / "c.jsonl")[4] != digests(folder / "d.jsonl")[4]:
-        raise AssertionError("two copies of a model were not saved and loaded as they were")
+        raise AssertionError("two copies of a model changed by saving and loading")
 
 
 def check_recorded(folder):
-    """What was executed is a plan, and can be carried out again, without its file while it runs."""
+    """The recorded schedule is a valid plan and can be run again. A run refuses to overwrite the plan that it reads."""
     plan = folder / "done.csv"
     train("--pipeline-schedule", "zb-h1", "--record-schedule", plan, "--log-file", folder / "a.jsonl")
     done = subprocess.run([PROGRAM, "schedule", "check", plan], capture_output=True, text=True)
@@ -64,15 +63,15 @@ def check_recorded(folder):
         raise wrong("the record has complaints", done)
     train("--pipeline-schedule", plan, "--log-file", folder / "b.jsonl", "--save", folder / "save")
     if digests(folder / "a.jsonl") != digests(folder / "b.jsonl"):
-        raise AssertionError("the record of a run led elsewhere")
+        raise AssertionError("the recorded schedule gives other bits")
     text = plan.read_text()
     train("--pipeline-schedule", plan, "--record-schedule", plan, code=2)
     if plan.read_text() != text:
-        raise AssertionError("the schedule was written over")
+        raise AssertionError("the schedule was overwritten")
 
 
 def check_nonfinite(folder):
-    """A gradient that is not finite, on each rank, of several chunks and of two copies: left out."""
+    """A non-finite gradient on any rank skips the step, with several chunks and with two copies."""
     for schedule in ("zb-v", "interleaved", "dualpipe"):
         for rank in (0, 1):
             log = folder / f"{schedule}{rank}.jsonl"
@@ -84,7 +83,7 @@ def check_nonfinite(folder):
 
 
 def check_refused(folder):
-    """Exit code 2 and one message that helps, before any worker starts."""
+    """Exit code 2 and one helpful error, before any worker starts."""
     def file(name, text):
         (folder / name).write_text(text)
         return folder / name
@@ -116,9 +115,9 @@ def check_refused(folder):
     for words, text in cases:
         done = train("--pipeline-schedule", *words, "--save", folder / "save", code=2)
         if text not in done.stderr or done.stderr.count("error:") != 1:
-            raise wrong(f"one message with '{text}' was expected", done)
+            raise wrong(f"expected one error with '{text}'", done)
         if (folder / "save").exists():
-            raise wrong("something was begun", done)
+            raise wrong("a refused run created its folder", done)
 
 
 CHECKS = {name.removeprefix("check_"): check for name, check in list(globals().items())

@@ -1,4 +1,4 @@
-"""`troupe train gpt --transport ucx` as a user has it. Run by ctest: transport_test.py PROGRAM"""
+"""`troupe train gpt --transport ucx`. Run by ctest: transport_test.py PROGRAM"""
 
 import json
 import os
@@ -34,17 +34,17 @@ with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     for transport in ("tickets", "ucx"):
         done = train(folder, "--transport", transport, "--log-file", transport)
-        expect(done.returncode == 0 and "UCX" not in done.stdout, f"{transport} trains, and UCX says nothing", done)
+        expect(done.returncode == 0 and "UCX" not in done.stdout, f"{transport} trains, without messages of UCX", done)
     expect(len(digests(folder / "ucx")) == 4 and digests(folder / "ucx") == digests(folder / "tickets"),
            "the same bits", done)
 
     (folder / "empty").mkdir()
     done = train(folder, "--transport", "ucx", TROUPE_PLUGINS=str(folder / "empty"))
     expect(done.returncode == 2 and "there is no UCX: libtroupe_ucx.so is not there" in done.stderr
-           and "--transport tickets" in done.stderr, "a missing plug-in is told", done)
+           and "--transport tickets" in done.stderr, "a missing plug-in is reported", done)
     built = (pathlib.Path(PROGRAM).resolve().parent / "libtroupe_ucx.so").read_bytes()
     other_build, count = re.subn(rb"(headers )[0-9a-f]{12}", rb"\g<1>000000000000", built)
-    assert count, "the plug-in says of which headers it is"
+    assert count, "the plug-in has no hash of its headers"
     planted = {"text": (b"no library", "libtroupe_ucx.so"),
                "another build": (other_build, "is of another build of troupe"),
                "no UCX": (built.replace(b"libucp.so.0", b"libno!.so.0"), "libno!.so.0")}
@@ -53,7 +53,7 @@ with tempfile.TemporaryDirectory() as name:
         (folder / what / "libtroupe_ucx.so").write_bytes(data)
         done = train(folder, "--transport", "ucx", TROUPE_PLUGINS=str(folder / what))
         expect(done.returncode == 2 and "there is no UCX: " in done.stderr and said in done.stderr
-               and "--transport tickets" in done.stderr, f"a plug-in that is {what} is told", done)
+               and "--transport tickets" in done.stderr, f"the wrong plug-in ({what}) is reported", done)
     done = train(folder, "--transport", "smoke")
-    expect(done.returncode == 2 and "tickets" in done.stderr and "ucx" in done.stderr, "an unknown name is told", done)
+    expect(done.returncode == 2 and "tickets" in done.stderr and "ucx" in done.stderr, "an unknown name is refused", done)
 print("passed")

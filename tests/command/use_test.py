@@ -1,4 +1,4 @@
-"""What a trained model is used for: generate, eval, checkpoint export and import. Run by ctest.
+"""Uses of a trained model: generate, eval, checkpoint export and import. Run by ctest.
 
     use_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -13,7 +13,7 @@ from cli_test import MOCK, SMALL, refuses, run, tokenizer, works, wrong
 
 
 def trained(folder, *more):
-    """The --save folder of a model of text, six steps old."""
+    """Trains a text model for six steps. Returns its --save folder."""
     tok = tokenizer(folder)
     if not (folder / "d_text_document.idx").exists():
         works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d",
@@ -30,7 +30,7 @@ def expect(seen, wanted, what):
 
 
 def tensors(path):
-    """Name to (type, extents, bytes) of a safetensors file."""
+    """Tensors of a safetensors file by name: (type, extents, bytes)."""
     raw = path.read_bytes()
     size, = struct.unpack("<Q", raw[:8])
     head = json.loads(raw[8:8 + size])
@@ -52,7 +52,7 @@ def check_export(folder):
         save, hub, back = trained(folder, *shape), folder / name, folder / (name + "_back")
         said = works("checkpoint", "export", save, "--hf", hub, "--shard-size", 1e-5)
         if "with its tokenizer" not in said:
-            raise wrong(f"export says: {said}")
+            raise wrong(f"export prints: {said}")
         config = json.loads((hub / "config.json").read_text())
         expect(config["model_type"], name, "model_type")
         files = {x.name for x in hub.iterdir()}
@@ -63,7 +63,7 @@ def check_export(folder):
         vocabulary = json.loads((hub / "tokenizer.json").read_text())["model"]["vocab"]
         expect(vocabulary, json.loads((hub / "vocab.json").read_text()), "tokenizer.json")
         expect(config["eos_token_id"], vocabulary["<|endoftext|>"], "eos_token_id")
-        for name_of_one_of_two in ["vocab.json", "merges.txt"]:  # transformers writes neither again
+        for name_of_one_of_two in ["vocab.json", "merges.txt"]:  # transformers writes neither file again
             (hub / name_of_one_of_two).unlink()
         works("checkpoint", "import", "--hf", hub, "--save", back)
         asked = ["tokenizer", "encode", "--special-tokens", "--text", "The actor<|endoftext|> left"]
@@ -96,18 +96,18 @@ def check_export_refusals(folder):
     refuses("--save DIR is missing", "checkpoint", "import", "--hf", folder)
     refuses("config.json", "checkpoint", "import", "--hf", folder, "--save", folder / "new")
     if (folder / "hub").exists() or list(folder.glob(".*partial*")):
-        raise wrong("a refused export leaves something behind")
+        raise wrong("a refused export left files behind")
     works("train", "gpt", *SMALL, *MOCK, "--save", folder / "mock")
     said = works("checkpoint", "export", folder / "mock", "--hf", folder / "hub")
     if "without a tokenizer" not in said or (folder / "hub" / "vocab.json").exists():
-        raise wrong(f"a model of ids has no tokenizer to export: {said}")
+        raise wrong(f"export of a model without a tokenizer: {said}")
     said = works("checkpoint", "import", "--hf", folder / "hub", "--save", folder / "back")
     if "written as ids" not in said or "import into another folder, with --tokenizer DIR" not in said:
-        raise wrong(f"import without a tokenizer says: {said}")
+        raise wrong(f"import without a tokenizer prints: {said}")
     works("generate", "--load", folder / "back", "--prompt", "1 2 3", "--tokens", 3)
     refuses("import it again into another folder", "generate", "--load", folder / "back", "--tokenizer",
             folder / "tok", "--prompt", "a", "--tokens", 3)
-    # What it advises works: the tokenizer of another folder, into a folder of its own.
+    # The suggestion works: a tokenizer from another folder, imported into a new folder.
     texts, hub = trained(folder, *LLAMA), folder / "without"
     works("checkpoint", "export", texts, "--hf", hub)
     for name in ["tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"]:
@@ -117,16 +117,16 @@ def check_export_refusals(folder):
         raise wrong("an import without a tokenizer does not say so")
     refuses("has checkpoints already", *words, folder / "ids", "--tokenizer", folder / "tok")
     if (folder / "ids" / "tokenizer").exists():
-        raise wrong("an import that was refused left a tokenizer in another one's folder")
+        raise wrong("a refused import left a tokenizer in the folder of another one")
     (folder / "texts").mkdir()
-    with open(folder / "texts" / ".lock", "w") as lock:  # as a training that has not saved yet
+    with open(folder / "texts" / ".lock", "w") as lock:  # like a run that has not saved yet
         fcntl.flock(lock, fcntl.LOCK_EX)
         refuses("is saving there", *words, folder / "texts", "--tokenizer", folder / "tok")
     if (folder / "texts" / "tokenizer").exists():
-        raise wrong("an import that was refused left a tokenizer in the folder of a training that has begun")
+        raise wrong("a refused import left a tokenizer in the folder of a live run")
     works(*words, folder / "texts", "--tokenizer", folder / "tok")
     ask = ["generate", "--prompt", "The actor", "--tokens", 8, "--greedy", "--load"]
-    expect(works(*ask, folder / "texts"), works(*ask, texts), "texts after the advice")
+    expect(works(*ask, folder / "texts"), works(*ask, texts), "text after following the suggestion")
 
 
 def check_eval(folder):
@@ -141,7 +141,7 @@ def check_eval(folder):
         raise wrong(f"page and JSON differ: {page}")
     narrow = json.loads(works("eval", "--json", "--load", save, "--input", folder / "text.txt", "--bf16"))
     if (found["precision"], narrow["precision"]) != ("f32", "bf16") or " in f32, " not in page:
-        raise wrong(f"precisions are said to be {found['precision']} and {narrow['precision']}: {page}")
+        raise wrong(f"precisions are {found['precision']} and {narrow['precision']}: {page}")
     if not 0 < abs(narrow["loss"] / found["loss"] - 1) < 0.01:
         raise wrong(f"in bf16 the loss is {narrow['loss']}, in fp32 {found['loss']}")
     logits = tensors(folder / "l")
@@ -178,14 +178,14 @@ def check_generate(folder):
     expect(cut, prompts[0] + whole[:whole.index(word)] + "\n", "up to the stop word")
     said = works("generate", "--interactive", *more, text=b"The actor\n:seed 7\n:nonsense\n\n:quit\nx\n")
     if not said.startswith(whole + "\n") or said.count("\n") < 2:
-        raise wrong(f"a conversation says: {said!r}")
+        raise wrong(f"an interactive session prints: {said!r}")
     if not works("generate", "--prompt", prompts[0], "--bf16", *more).startswith(prompts[0]):
         raise wrong("in bf16 the prompt is not continued")
     refuses("exclude each other", "generate", "--bf16", "--fp16", *more)
     refuses("exclude each other", "generate", "--interactive", "--prompt", "a", *more)
     refuses("--greedy always takes the most probable token", "generate", *more, "--temperature", 0)
     if "for 0 there is --greedy" not in " ".join(works("generate", "--help").split()):
-        raise wrong("the help does not say what there is for a temperature of 0")
+        raise wrong("the help does not name --greedy for a temperature of 0")
     code, out, err = cli_test.run("generate", "--prompt", "word " * 500, *more)
     if code != 2 or out or "shorten it" not in err:
         raise wrong(f"a prompt that is too long: {code}, shown before: {out!r}\n{err}")
@@ -193,8 +193,8 @@ def check_generate(folder):
     works("train", "gpt", *SMALL, *MOCK, "--max-position-embeddings", 40, "--save", far)
     code, out, err = cli_test.run("generate", "--load", far, "--prompt", "1 2 3", "--tokens", 100, "--greedy")
     if code or "stopped after 40 tokens" not in err or "no more learned positions; samples of its training had 16" not in err:
-        raise wrong(f"a text does not go to the end of the position table: {code} {out!r}\n{err}")
-    if not out.endswith("\n") or len(out.split()) != 41:  # of the last one nothing is asked
+        raise wrong(f"generation does not use all learned positions: {code} {out!r}\n{err}")
+    if not out.endswith("\n") or len(out.split()) != 41:  # the last token needs no position
         raise wrong(f"a text of 40 positions has {len(out.split())} tokens: {out!r}")
     refuses("has no prompts", "generate", "--prompts", "-", *more, text=b"")
     refuses("No such file", "generate", "--prompts", folder / "none.txt", *more)
@@ -221,14 +221,14 @@ def check_converse(folder):
     expect(works(*chat, "--messages", "-", text=talk.encode()), answer, "one of standard input")
     expect(works(*chat, "--messages", folder / "m.json", "--set", "header=b:"),
            continued("u:The actor|b:"), "with a variable of the template")
-    # What the template writes after an answer ends it.
+    # Text that the template writes after an answer ends the answer.
     end = next(c for c in answer if c.isascii() and c.isprintable() and c != " ")
     (folder / "own.jinja").write_text((folder / "own.jinja").read_text().replace("|", end))
     expect(works(*chat, "--messages", folder / "m.json"), continued(f"u:The actor{end}a:", end),
            "up to the end of the turn")
     refuses("--tokenizer DIR", "generate", "--chat", *more)  # the run kept no template
     expect(works("generate", "--chat", "--template", folder / "own.jinja", *more, "--messages", folder / "m.json"),
-           continued(f"u:The actor{end}a:", end), "with the tokenizer that the run kept")
+           continued(f"u:The actor{end}a:", end), "with the kept tokenizer")
     refuses("no chat template", "generate", "--chat", "--tokenizer", tok, *more)
     refuses("add --chat", "generate", "--messages", folder / "m.json", *more)
     refuses("exclude each other", *chat, "--interactive")
@@ -237,7 +237,7 @@ def check_converse(folder):
 
 
 def chat_tokenizer(folder):
-    """The folder of a tokenizer.json with a special token that ends a turn, and a chat template."""
+    """Makes and returns a folder with a tokenizer.json, an end-of-turn token and a chat template."""
     tok, hub = tokenizer(folder), folder / "hub"
     vocab = json.loads((tok / "vocab.json").read_text())
     merges = [x for x in (tok / "merges.txt").read_text().split("\n") if x and not x.startswith("#")]
@@ -262,7 +262,7 @@ def chat_tokenizer(folder):
 
 
 def check_tuned(folder):
-    """What was fine-tuned answers up to the token that ends a turn, by the template that the run kept."""
+    """A fine-tuned model answers up to the end-of-turn token, with the template that the run kept."""
     hub, save = chat_tokenizer(folder), folder / "save"
     talk = {"messages": [{"role": "user", "content": "Who bows?"}, {"role": "assistant", "content": "The actor."}]}
     (folder / "talks.jsonl").write_text((json.dumps(talk) + "\n") * 30)
@@ -280,7 +280,7 @@ def check_tuned(folder):
     newest = next(x for x in save.iterdir() if x.name.startswith("iter_"))
     expect(works("generate", "--chat", "--load", newest, "--greedy", "--messages", folder / "m.json"), "The actor.\n",
            "the answer of one checkpoint")
-    # It is the special token that ends a turn: where the template writes none, the text goes on behind it.
+    # Only the special token ends a turn: if the template does not write it, generation continues.
     (folder / "endless.jinja").write_text("u:{{ messages[0].content }}<|im_end|>\na:")
     further = works(*chat, "--template", folder / "endless.jinja")
     if not further.startswith("The actor.") or further == "The actor.\n":

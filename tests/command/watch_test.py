@@ -1,5 +1,4 @@
-"""What a run writes about itself, as a user meets it: logs, event files, pictures, evaluations.
-Run by ctest.
+"""Records of a run: logs, event files, pictures, evaluations. Run by ctest.
 
     watch_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -21,7 +20,7 @@ TRAIN = ["train", "gpt", "--num-layers", 2, "--hidden-size", 32, "--num-attentio
 
 
 def checksum(data):
-    """CRC-32C, from a table made here, and masked as in event files."""
+    """CRC-32C, masked as in event files."""
     table = []
     for x in range(256):
         for _ in range(8):
@@ -35,7 +34,7 @@ def checksum(data):
 
 
 def fields(data):
-    """(number, content) of a message of protocol buffers."""
+    """Yields (number, content) for each field of a protocol buffer message."""
     at = 0
 
     def varint():
@@ -59,7 +58,7 @@ def fields(data):
 
 
 def events(folder):
-    """(step, whether a session begins, {name: value}) of all files, in the order in which TensorBoard reads them."""
+    """Yields (step, whether a session starts, {name: value}) from all files, in TensorBoard's order."""
     for file in sorted(pathlib.Path(folder).glob("events.out.tfevents.*")):
         data = file.read_bytes()
         while data:
@@ -76,7 +75,7 @@ def events(folder):
 
 
 def shown(folder):
-    """{name: [(step, value)]} by the readers' rule: the beginning of a session takes away what follows it."""
+    """{name: [(step, value)]} as a reader shows it: the start of a session discards later steps of earlier sessions."""
     out = {}
     for step, begins, values in events(folder):
         if begins:
@@ -96,7 +95,7 @@ SAME = ["iteration", "consumed_samples", "consumed_tokens", "lm_loss", "validati
 
 
 def check_logs(folder):
-    """The table and the event files of a run that was interrupted are those of one that was not."""
+    """An interrupted and resumed run has the table and event files of an uninterrupted one."""
     def flags(name):
         return ["--save", folder / name, "--load", folder / name, "--log-csv", folder / f"{name}.csv",
                 "--tensorboard-dir", folder / f"{name}-board", "--log-params-norm", "--log-num-zeros-in-grad",
@@ -109,13 +108,13 @@ def check_logs(folder):
     works(*TRAIN, *flags("cut"), "--load", folder / "cut/iter_0000003")
     whole, cut = rows(folder / "whole.csv"), rows(torn)
     if [[row[x] for x in SAME] for row in whole] != [[row[x] for x in SAME] for row in cut]:
-        raise wrong(f"the table of a resumed run is another:\n{torn.read_text()}")
+        raise wrong(f"the table of a resumed run differs:\n{torn.read_text()}")
     if [row["iteration"] for row in whole] != list("123456"):
         raise wrong(f"not one row for each step: {whole}")
     if [bool(row["validation_loss"]) for row in whole] != [False, False, True] * 2:
         raise wrong(f"validations are not in the rows of their steps: {whole}")
     if whole[0]["teraflops_per_second"] or not whole[0]["params_norm"] or not whole[0]["num_zeros"]:
-        raise wrong(f"a cell is there or empty that should not be: {whole[0]}")
+        raise wrong(f"unexpected empty or filled cells: {whole[0]}")
     raw = torn.read_bytes()
     if raw.count(b"\r\n") != 7 or raw.count(b"\n") != 7:
         raise wrong("lines of the table do not end as RFC 4180 says")
@@ -123,7 +122,7 @@ def check_logs(folder):
     records = [json.loads(line) for line in (folder / "cut/log.jsonl").read_text().splitlines()]
     steps = [x for x in records if "lm_loss" in x]
     if [str(x["lm_loss"]) for x in steps] != [row["lm_loss"] for row in cut]:
-        raise wrong("log.jsonl of the --save folder has not what the table has")
+        raise wrong("log.jsonl of the --save folder differs from the table")
 
     a, b = ({**shown(folder / name), **shown(folder / name / "samples")} for name in ["whole-board", "cut-board"])
     for name in ["lm loss", "lm loss vs samples", "learning-rate", "grad-norm", "batch-size", "params-norm",
@@ -136,12 +135,12 @@ def check_logs(folder):
         if int(row["iteration"]) != step or abs(float(row["lm_loss"]) - value) > 1e-6:
             raise wrong(f"TensorBoard would show {step}: {value} for {row}")
     if len(list((folder / "cut-board").glob("events*"))) != 2:
-        raise wrong("a resumed run has not added one file")
+        raise wrong("a resumed run did not add one file")
 
     (folder / "thesis").write_text("Chapter 1\n")
     refuses("not the header", *TRAIN, "--log-csv", folder / "thesis")
     refuses("this is a file", *TRAIN, "--tensorboard-dir", folder / "thesis")
-    refuses("/proc/board", *TRAIN, "--tensorboard-dir", "/proc/board")  # where nobody may write, not even root
+    refuses("/proc/board", *TRAIN, "--tensorboard-dir", "/proc/board")  # not even root may write there
     refuses("each its own", *TRAIN, "--log-csv", folder / "x", "--log-file", folder / "x")
     refuses("no folder", *TRAIN, "--log-csv", folder / "no/x")
     code, _, err = run(*TRAIN, "--log-csv", "/dev/full")
@@ -153,13 +152,13 @@ def check_throughput(folder):
     log = folder / "log.jsonl"
     out = works(*TRAIN, "--log-throughput", "--matrix-rate", 0.5, "--log-file", log)
     if "MFU: " not in out or "matmul rate: 0" in out.split("MFU", 1)[0]:
-        raise wrong(f"a given rate was measured, or no share told:\n{out}")
+        raise wrong(f"a given rate was measured, or no share is shown:\n{out}")
     for line in log.read_text().splitlines():
         x = json.loads(line)
         if "lm_loss" in x and abs(x["share_of_matrix_rate"] * 0.5 / x["teraflops_per_second"] - 1) > 1e-9:
-            raise wrong(f"the share is not that of the given rate: {line}")
+            raise wrong(f"the share does not use the given rate: {line}")
     if "peak matmul rate: " not in works(*TRAIN, "--log-throughput"):
-        raise wrong("it is not told what was measured")
+        raise wrong("the measured rate is not shown")
     refuses("needs --log-throughput", *TRAIN, "--matrix-rate", 0.5)
 
 
@@ -169,22 +168,22 @@ def check_nonfinite(folder):
     code, _, err = run(*mine)
     for part in ["iteration 4: the gradient of", "on stage 0.0", "state of iteration 3", "--on-nonfinite skip"]:
         if code != 2 or part not in err:
-            raise wrong(f"a NaN ended the run with {code} and not '{part}': {err}")
+            raise wrong(f"a NaN: exit code {code}, expected '{part}': {err}")
     if not (saved / "iter_0000003/manifest.json").exists():
         raise wrong("the state before a NaN is not saved")
     code, out, err = run(*mine, "--on-nonfinite", "skip")
     if code != 0 or "skipped (1 of at most" not in err or "number of skipped iterations:   1" not in out:
-        raise wrong(f"a step is not left out: {code}\n{out}\n{err}")
+        raise wrong(f"the step is not skipped: {code}\n{out}\n{err}")
     steps = [x for x in map(json.loads, log.read_text().splitlines()) if "lm_loss" in x]
     if [x["skipped_iterations"] for x in steps] != [0, 0, 0, 1, 1, 1] or steps[3]["grad_norm"] is not None:
-        raise wrong(f"the log does not tell which step was left out: {steps}")
+        raise wrong(f"the log does not show the skipped step: {steps}")
     if steps[3]["state_digest"] != steps[2]["state_digest"] or steps[4]["state_digest"] == steps[3]["state_digest"]:
-        raise wrong("a step that was left out changed the state, or the one after it did not")
+        raise wrong("a skipped step changed the state, or the next one did not")
     if "skipped" not in json.loads((saved / "iter_0000006/manifest.json").read_text()):
-        raise wrong("the checkpoint does not know of the skipped step")
+        raise wrong("the checkpoint does not record the skipped step")
     code, _, err = run(*TRAIN, "--plant-fault", "nan:0.0@2-5", "--on-nonfinite", "skip", "--max-skipped-in-a-row", 2)
     if code != 2 or "iteration 4: " not in err or "the 2 steps before it" not in err:
-        raise wrong(f"the third in a row did not end the run: {code} {err}")
+        raise wrong(f"the third skipped step in a row did not end the run: {code} {err}")
     refuses("needs --on-nonfinite skip", *TRAIN, "--max-skipped-in-a-row", 3)
     refuses("--on-nonfinite", *TRAIN, "--on-nonfinite", "ignore")
     refuses("NaN into the weights", *TRAIN, "--no-check-for-nan-in-loss-and-grad")
@@ -203,7 +202,7 @@ def check_plot(folder):
     for line, name in zip(lines[1:], ["slow", "fast", "table"]):
         cells = line.split()
         if cells[0] != name or cells[1] != "6" or cells[4] != "at" or float(cells[6]) <= 0 or cells[7] != "0":
-            raise wrong(f"the table does not tell of {name}:\n{out}")
+            raise wrong(f"the table lacks {name}:\n{out}")
     page = picture.read_text()
     for label in ["slow: training", "slow: validation", "fast: training", "table: validation"]:
         if f">{label}<" not in page:
@@ -215,14 +214,14 @@ def check_plot(folder):
     for axis in ["iteration", "samples", "tokens", "time"]:
         works("plot", folder / "slow", "--x", axis, "--output", folder / f"{axis}.svg")
         if axis not in (folder / f"{axis}.svg").read_text():
-            raise wrong(f"the axis does not say that it counts {axis}")
+            raise wrong(f"the axis has no label {axis}")
     pictures = {(folder / f"{x}.svg").read_text() for x in ["iteration", "samples", "tokens", "time"]}
     if len(pictures) != 4:
         raise wrong("two axes gave the same picture")
     for more in [["--y", "grad_norm"], ["--y", "validation_loss"], ["--log-y"], ["--smooth", 3]]:
         works("plot", folder / "slow", folder / "table.csv", "--output", picture, *more)
         if picture.read_text() in pictures or "nan" in picture.read_text():
-            raise wrong(f"{more} changed nothing, or draws what is no number")
+            raise wrong(f"{more} changes nothing, or draws NaN")
         pictures.add(picture.read_text())
     refuses("it has no 'speed'; its records have consumed_samples", "plot", folder / "slow", "--y", "speed")
     refuses("--x", "plot", folder / "slow", "--x", "age")
@@ -239,13 +238,13 @@ def check_plot(folder):
 
 
 def check_evaluation(folder):
-    """The test loss at the end, --skip-train, and the clock."""
+    """The test loss at the end, --skip-train, and the time limit."""
     saved, log = folder / "run", folder / "run/log.jsonl"
     whole = [*TRAIN, "--save", saved, "--load", saved]
     test = " validation loss at iteration 6 on test set | lm loss value: "
     out = works(*whole, "--exit-interval", 2)
     if "test set" in out:
-        raise wrong(f"a run that is not at its end is tested:\n{out}")
+        raise wrong(f"a run is tested before its end:\n{out}")
     out = works(*whole, "--tensorboard-dir", folder / "board")
     if test not in out or out.index(test) < out.index("saved iteration 6"):
         raise wrong(f"no test at the end, or before the state is saved:\n{out}")
@@ -255,28 +254,28 @@ def check_evaluation(folder):
     if shown(folder / "board")["lm loss test"][0][0] != 6:
         raise wrong("the event file has no test loss")
     if "test set" in works(*TRAIN, "--split", "9,1,0") or "test set" in works(*TRAIN, "--eval-iters", 0):
-        raise wrong("what there is no data for is tested")
+        raise wrong("a test without test data")
     before = sorted(x.name for x in saved.iterdir()), log.read_text()
     again = works(*whole, "--skip-train")
     for line in [x for x in out.splitlines() if "validation loss at iteration 6" in x]:
         if line not in again.splitlines():
-            raise wrong(f"--skip-train does not say '{line}':\n{again}")
+            raise wrong(f"--skip-train does not print '{line}':\n{again}")
     if "iteration 6 (" not in again or "lm loss: " in again:
-        raise wrong(f"--skip-train trains, or does not say what it evaluates:\n{again}")
+        raise wrong(f"--skip-train trains, or does not name the evaluated iteration:\n{again}")
     if (sorted(x.name for x in saved.iterdir()), log.read_text()) != before:
         raise wrong("--skip-train writes into the folder of the run")
     refuses("cannot resume", *TRAIN, "--save", folder / "new", "--load", folder / "new", "--skip-train")
     out = works(*TRAIN, "--train-iters", 100000, "--exit-duration-in-mins", 0.02, "--save", folder / "clock",
                 "--eval-interval", 0)
     if "--exit-duration-in-mins: stopping after iteration" not in out or "saved iteration " not in out:
-        raise wrong(f"the clock does not end the run in order:\n{out}")
+        raise wrong(f"the time limit does not end the run in order:\n{out}")
     if "test set" in out:
-        raise wrong("a run that the clock ends is tested")
+        raise wrong("a run that the time limit ends is tested")
     refuses("--exit-duration-in-mins", *TRAIN, "--exit-duration-in-mins", 0)
 
 
 def check_test_data(folder):
-    """--test-data-path is what the test loss at the end is of."""
+    """The test loss at the end uses --test-data-path."""
     losses = []
     for name, by in [("a", 1), ("b", 3), ("c", 7)]:
         (folder / name).write_text("\n".join(" ".join(str(i * by % 97) for i in range(j, j + 60)) for j in range(40)))
@@ -288,7 +287,7 @@ def check_test_data(folder):
         out = works(*[x for x in TRAIN if x != "--mock-data"], *parts)
         losses.append(re.findall(r" on test set \| lm loss value: (\S+)", out))
     if [len(x) for x in losses] != [1, 1, 0] or losses[0] == losses[1]:
-        raise wrong(f"--test-data-path does not decide what is tested: {losses}")
+        raise wrong(f"--test-data-path does not decide the test loss: {losses}")
 
 
 if __name__ == "__main__":
