@@ -1,4 +1,4 @@
-// Each oracle of `troupe chaos`, violated on purpose: it must say so, and nothing otherwise.
+// Violates each oracle of `troupe chaos` on purpose: it reports the violation, and nothing else.
 
 #include "actors/command/chaos/oracles.hpp"
 #include "runtime/core/error.hpp"
@@ -38,7 +38,7 @@ std::vector<logged_step> steps(std::uint64_t first, std::uint64_t last) {
   return out;
 }
 
-/// Of steps 1 to 3, but for what `change` does with the ledger after them.
+/// Writes a ledger of steps 1 to 3; `change` may add more. Returns its path.
 std::filesystem::path ledger_in(const tests::scratch_folder& folder,
                                 const std::function<void(runtime::step_ledger&)>& change = {}) {
   const auto file = folder / "ledger.jsonl";
@@ -53,7 +53,7 @@ std::filesystem::path ledger_in(const tests::scratch_folder& folder,
   return file;
 }
 
-/// A process with that word in its environment, until it is killed.
+/// Starts a process with `mark` in its environment; it sleeps until it is killed.
 runtime::child_process sleeper(const std::string& mark) {
   return runtime::child_process({.command = {"/bin/sleep", "1000"}, .environment = {mark}});
 }
@@ -67,7 +67,7 @@ const standing_processes four = {{"agent-here", {10, 1}},
 
 }  // namespace
 
-TEST_CASE("CHAOS-1: another state after any step is found and named", "[chaos]") {
+TEST_CASE("CHAOS-1: a different state after any step is reported with the step", "[chaos]") {
   const auto calm = steps(1, 6);
   CHECK(digests_differ(calm, calm).empty());
   auto here = calm;
@@ -79,13 +79,13 @@ TEST_CASE("CHAOS-1: another state after any step is found and named", "[chaos]")
   CHECK_FALSE(digests_differ(steps(1, 7), calm).empty());
 }
 
-TEST_CASE("CHAOS-1: a checkpoint that is not there does not count as an equal one", "[chaos]") {
+TEST_CASE("CHAOS-1: a missing checkpoint does not count as equal", "[chaos]") {
   const tests::scratch_folder folder;
   CHECK_THAT(text_of(checkpoints_differ(folder / "none", folder / "none")),
              ContainsSubstring("cannot be compared"));
 }
 
-TEST_CASE("CHAOS-2: a ledger that is not in order or ends early is found", "[chaos]") {
+TEST_CASE("CHAOS-2: a wrong or incomplete ledger is detected", "[chaos]") {
   const tests::scratch_folder folder;
   CHECK(ledger_is_wrong(ledger_in(folder), 3).empty());
   CHECK_THAT(text_of(ledger_is_wrong(folder / "ledger.jsonl", 4)),
@@ -100,7 +100,7 @@ TEST_CASE("CHAOS-2: a ledger that is not in order or ends early is found", "[cha
   CHECK_THAT(text_of(ledger_is_wrong(replayed, 3)), ContainsSubstring("iteration 3 ran again"));
 }
 
-TEST_CASE("CHAOS-2: a step that is committed twice or left out is found", "[chaos]") {
+TEST_CASE("CHAOS-2: a repeated or missing commit is detected", "[chaos]") {
   const tests::scratch_folder folder;
   const auto file = ledger_in(folder);
   std::ifstream in(file);
@@ -121,7 +121,7 @@ TEST_CASE("CHAOS-2: a step that is committed twice or left out is found", "[chao
   CHECK_THAT(written({1, 2, 3}), ContainsSubstring("the beginning is missing"));
 }
 
-TEST_CASE("CHAOS-3: a log with a step twice or out of order or without one is found", "[chaos]") {
+TEST_CASE("CHAOS-3: a repeated, misplaced or missing step in a log is detected", "[chaos]") {
   CHECK(log_is_wrong(steps(1, 5), 1, 5).empty());
   auto twice = steps(1, 5);
   twice.insert(twice.begin() + 2, twice[2]);
@@ -133,25 +133,25 @@ TEST_CASE("CHAOS-3: a log with a step twice or out of order or without one is fo
   CHECK_FALSE(log_is_wrong(steps(2, 5), 1, 5).empty());
 }
 
-TEST_CASE("a log without any step is none to compare with", "[chaos]") {
+TEST_CASE("a log without steps is refused as a reference", "[chaos]") {
   const tests::scratch_folder folder;
   std::ofstream(folder / "log.jsonl") << R"({"iteration":1,"event":"restart"})"
                                       << "\n";
   CHECK_THROWS_AS(read_log(folder / "log.jsonl"), runtime::input_error);
   std::ofstream(folder / "log.jsonl") << R"({"iteration":7,"state_digest":"ab","elapsed_ms":2.5})"
                                       << "\n"
-                                      << R"({"iteration":8,"state_dig)";  // being written
+                                      << R"({"iteration":8,"state_dig)";  // still being written
   const auto log = read_log(folder / "log.jsonl");
   REQUIRE(log.size() == 1);
   CHECK((log[0].iteration == 7 && log[0].digest == "ab" && log[0].elapsed_ms == 2.5));
 }
 
-TEST_CASE("CHAOS-4: who was not struck and has another process is named", "[chaos]") {
+TEST_CASE("CHAOS-4: a replaced process without a fault is named", "[chaos]") {
   auto after = four;
   CHECK(replaced_between(four, after).empty());
   after["node-1"] = {99, 2};
   CHECK(replaced_between(four, after) == std::vector<std::string>{"node-1"});
-  after["node-0"].start_time = 7;  // the same pid, another process
+  after["node-0"].start_time = 7;  // reused pid: another process
   const auto both = replaced_between(four, after);
   CHECK(both == std::vector<std::string>{"node-0", "node-1"});
   CHECK(survivors_lost({"node-1"}, replaced::victim, "node-1").empty());
@@ -171,7 +171,7 @@ TEST_CASE("CHAOS-4: who was not struck and has another process is named", "[chao
   CHECK_FALSE(survivors_lost({"agent-host-1"}, replaced::agent_and_guard, "agent-host-2").empty());
   CHECK_FALSE(survivors_lost({"guard"}, replaced::agent_and_guard, "guard-host-2").empty());
   CHECK(survivors_lost({"agent-host-1", "guard"}, replaced::agent_and_guard, "agent-host-1")
-            .empty());  // of a host that is called host-1
+            .empty());  // the host's name is host-1
   CHECK(survivors_lost({"supervisor"}, replaced::supervisor, "monitor").empty());
   CHECK_FALSE(survivors_lost({"node-0"}, replaced::supervisor, "supervisor").empty());
   CHECK(survivors_lost({"agent-here", "guard", "node-0"}, replaced::agents_and_nodes, "link")
@@ -181,7 +181,7 @@ TEST_CASE("CHAOS-4: who was not struck and has another process is named", "[chao
   CHECK(replaced_between(four, after).size() == 3);
 }
 
-TEST_CASE("the death of agent or guard or supervisor may change no node", "[chaos]") {
+TEST_CASE("the death of agent, guard or supervisor must not replace nodes", "[chaos]") {
   using enum fault_kind;
   for (const auto kind : {sigkill, sigstop, sigsegv, abort}) {
     for (const auto who : {role::agent, role::guard}) {
@@ -194,7 +194,7 @@ TEST_CASE("the death of agent or guard or supervisor may change no node", "[chao
   CHECK(allowed_after(sigkill, role::monitor) == replaced::supervisor);
 }
 
-TEST_CASE("of a flipped bit on its way to a keeper nobody dies", "[chaos]") {
+TEST_CASE("a bit flipped on the way to a keeper ends no process", "[chaos]") {
   CHECK(allowed_after(fault_kind::flipped_bits, role::keeper) == replaced::nobody);
   CHECK(restart_after(fault_kind::flipped_bits, role::keeper) == restart_is::wrong);
   CHECK(allowed_after(fault_kind::flipped_moment, role::lane) == replaced::one_node);
@@ -206,7 +206,7 @@ TEST_CASE("of a flipped bit on its way to a keeper nobody dies", "[chaos]") {
   }
 }
 
-TEST_CASE("who was to end and has its process still is told", "[chaos]") {
+TEST_CASE("a victim that was not replaced is reported", "[chaos]") {
   CHECK(victim_kept({"node-1"}, replaced::victim, "node-1").empty());
   CHECK_THAT(text_of(victim_kept({}, replaced::victim, "node-1")),
              ContainsSubstring("took the place of node-1"));
@@ -223,7 +223,7 @@ TEST_CASE("who was to end and has its process still is told", "[chaos]") {
   CHECK(leaves_nobody(fault_kind::sigkill, role::guard));
 }
 
-TEST_CASE("steps that run again after a move belong to no death", "[chaos]") {
+TEST_CASE("steps repeated after a move are not counted for a death", "[chaos]") {
   const tests::scratch_folder folder;
   const auto told = [](runtime::step_ledger& x, const char* kind, std::uint64_t iteration) {
     x.tell(runtime::run_event{.iteration = iteration, .kind = kind, .who = "process:1"});
@@ -245,7 +245,7 @@ TEST_CASE("steps that run again after a move belong to no death", "[chaos]") {
   CHECK((x.moves()[0].replayed == 2 && x.moves()[0].first_new == 5));
 }
 
-TEST_CASE("who serves the ranks and is replaced is told apart from a restart", "[chaos]") {
+TEST_CASE("a replaced service is not counted as a restart", "[chaos]") {
   const tests::scratch_folder folder;
   ledger_watch x(ledger_in(folder, [](runtime::step_ledger& ledger) {
     ledger.tell(runtime::run_event{.iteration = 3, .kind = "replaced", .who = "shard_writer:1"});
@@ -258,7 +258,7 @@ TEST_CASE("who serves the ranks and is replaced is told apart from a restart", "
   CHECK(x.successors()[0].seen_ns > 0);
 }
 
-TEST_CASE("what a run says of a fault is counted in its logs", "[chaos]") {
+TEST_CASE("messages about a fault are counted in the logs", "[chaos]") {
   const tests::scratch_folder folder;
   const auto words = words_of(trace::refused_write);
   std::ofstream(folder / "a.log") << "troupe: error: iteration 5 is not saved: File too large\n"
@@ -269,7 +269,7 @@ TEST_CASE("what a run says of a fault is counted in its logs", "[chaos]") {
   CHECK(words_of(trace::restart).empty());
 }
 
-TEST_CASE("of what nobody has to notice it is looked for a trace", "[chaos]") {
+TEST_CASE("each fault has the trace that proves its effect", "[chaos]") {
   using enum fault_kind;
   CHECK(trace_of(sigkill, role::node) == trace::certain);
   CHECK(trace_of(raise, role::lane) == trace::certain);
@@ -294,13 +294,12 @@ TEST_CASE("a line that a successor removes from the ledger is not counted", "[ch
   CHECK((x.commits() == 3 && x.newest() == 3));
 }
 
-TEST_CASE("CHAOS-5: a process that is left is found by its environment and can be ended",
-          "[chaos]") {
+TEST_CASE("CHAOS-5: a leftover process is found by its environment and killed", "[chaos]") {
   const auto mark = fmt::format("TROUPE_CHAOS=test.{}", ::getpid());
   runtime::footprint x(mark);
   CHECK(x.left().empty());
   auto one = sleeper(mark);
-  const auto other = sleeper(mark + "0");  // of another run
+  const auto other = sleeper(mark + "0");  // belongs to another run
   CHECK(x.processes() == std::vector{one.id()});
   CHECK_THAT(text_of(x.left()), ContainsSubstring(std::to_string(one.id().pid)));
   x.kill_all();
@@ -309,7 +308,7 @@ TEST_CASE("CHAOS-5: a process that is left is found by its environment and can b
   CHECK(runtime::is_running(other.id()));
 }
 
-TEST_CASE("CHAOS-5: what a standing node has started is found by its command line and can be ended",
+TEST_CASE("CHAOS-5: children of a standing node are found by their command lines and killed",
           "[chaos]") {
   const tests::scratch_folder folder;
   const auto own = folder / "own", other = folder / "other", scripts = folder / "scripts";
@@ -332,8 +331,8 @@ TEST_CASE("CHAOS-5: what a standing node has started is found by its command lin
     }));
     return out;
   };
-  runtime::footprint x("TROUPE_CHAOS=nobody");
-  const auto node = sleeper("TROUPE_CHAOS_TEST=node");  // stays: it is who has started them
+  runtime::footprint x("TROUPE_CHAOS=none");
+  const auto node = sleeper("TROUPE_CHAOS_TEST=node");  // survives: it started them
   x.add_host(own, node.id());
   CHECK(x.left().empty());
   auto one = part_of(own);
@@ -346,7 +345,7 @@ TEST_CASE("CHAOS-5: what a standing node has started is found by its command lin
   CHECK((runtime::is_running(node.id()) && runtime::is_running(elsewhere.id())));
 }
 
-TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]") {
+TEST_CASE("CHAOS-5: leftover files and shared memory are found", "[chaos]") {
   const tests::scratch_folder folder;
   for (const auto* name : {"run",
                            "run/sockets",
@@ -359,8 +358,9 @@ TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]")
                            "host/credentials"})
     std::filesystem::create_directories(folder / name);
   const std::string id = fmt::format("chaos{}", ::getpid());
-  runtime::footprint none("TROUPE_CHAOS=nobody");
-  std::ofstream(folder / "host/credentials/secret") << "x";  // it stands, and has its own
+  runtime::footprint none("TROUPE_CHAOS=none");
+  std::ofstream(folder / "host/credentials/secret")
+      << "x";  // the node runs, so its credentials may stay
   const auto found = [&] {
     return text_of(
         leftovers(none, id, folder / "run", folder / "save", folder / "tmp", {folder / "host"}, 0));
@@ -377,7 +377,7 @@ TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]")
     std::filesystem::remove(folder / name);
   }
   std::filesystem::create_directory(folder / "host/runs" / (id + ".1"));
-  std::filesystem::create_directory(folder / "host/runs/another.1");  // of a run that goes on
+  std::filesystem::create_directory(folder / "host/runs/another.1");  // another run, still live
   CHECK_THAT(found(), ContainsSubstring("host/runs/" + id + ".1"));
   CHECK_THAT(found(), !ContainsSubstring("another"));
   std::filesystem::remove(folder / "host/runs" / (id + ".1"));
@@ -391,8 +391,8 @@ TEST_CASE("CHAOS-5: files and shared memory that are left are found", "[chaos]")
   CHECK(found().empty());
 }
 
-TEST_CASE("CHAOS-5: a port that somebody still listens on is found", "[chaos]") {
-  // This process is taken for one of the run: it has no mark, but its child has, and its socket.
+TEST_CASE("CHAOS-5: a port that a process still listens on is found", "[chaos]") {
+  // The child has the mark and inherits this process's socket.
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   REQUIRE(::listen(listener, 1) == 0);
   const auto mark = fmt::format("TROUPE_CHAOS=port.{}", ::getpid());
@@ -400,7 +400,7 @@ TEST_CASE("CHAOS-5: a port that somebody still listens on is found", "[chaos]") 
   {
     const runtime::child_process child(
         {.command = {"/bin/sleep", "1000"}, .environment = {mark}, .inherited = {listener}});
-    REQUIRE(tests::soon([&x] {  // the kernel shows its environment a moment after it has begun
+    REQUIRE(tests::soon([&x] {  // /proc shows the environment slightly later
       x.look();
       return !x.left().empty();
     }));

@@ -1,4 +1,4 @@
-// What chaos does is decided before, by the seed.
+// Plans of `troupe chaos`: the seed decides all faults in advance. Also tests the report.
 
 #include "actors/command/chaos/plan.hpp"
 #include "actors/command/chaos/report.hpp"
@@ -18,7 +18,7 @@ using namespace troupe::command::chaos;
 
 namespace {
 
-/// Two stages in two replicas, in two processes.
+/// Two replicas of two stages, in two processes.
 runtime::training_job small_job() {
   runtime::training_job job;
   job.train_iterations = 100;
@@ -47,7 +47,7 @@ auto values_of(const disturbance& x) {
 
 }  // namespace
 
-TEST_CASE("a seed makes one plan and another seed another one", "[chaos]") {
+TEST_CASE("each seed gives its own plan, the same each time", "[chaos]") {
   const auto job = small_job();
   auto wish = all_of_it();
   const auto one = plan_of(wish, job), again = plan_of(wish, job);
@@ -62,7 +62,7 @@ TEST_CASE("a seed makes one plan and another seed another one", "[chaos]") {
   CHECK(different > 20);
 }
 
-TEST_CASE("faults of one run follow each other and leave steps after them", "[chaos]") {
+TEST_CASE("faults of a run do not overlap, and steps follow the last one", "[chaos]") {
   const auto all = plan_of(all_of_it(), small_job());
   for (std::size_t i = 0; i < all.size(); ++i) {
     CHECK(all[i].number == i + 1);
@@ -78,7 +78,7 @@ TEST_CASE("faults of one run follow each other and leave steps after them", "[ch
   }
 }
 
-TEST_CASE("every kind with every role and moment comes once when all are wanted", "[chaos]") {
+TEST_CASE("--all plans each kind with each role and moment once", "[chaos]") {
   const auto all = plan_of_all(all_of_it(), small_job());
   std::set<std::tuple<fault_kind, role, std::string>> seen;
   for (const auto& x : all)
@@ -91,7 +91,8 @@ TEST_CASE("every kind with every role and moment comes once when all are wanted"
   CHECK(seen.contains({fault_kind::flipped_second_moment, role::lane, "updated"}));
   CHECK(seen.contains({fault_kind::flipped_bits, role::keeper, "redeem"}));
   CHECK_FALSE(seen.contains({fault_kind::flipped_moment, role::keeper, "redeem"}));
-  CHECK_FALSE(seen.contains({fault_kind::flipped_bits, role::lane, "forward"}));  // not verified
+  CHECK_FALSE(
+      seen.contains({fault_kind::flipped_bits, role::lane, "forward"}));  // verification is off
   CHECK(seen.contains({fault_kind::sigkill, role::keeper, "acknowledged"}));
   CHECK(seen.contains({fault_kind::sigkill, role::shard_writer, "save"}));
   CHECK(seen.contains({fault_kind::hang, role::shard_writer, "save"}));
@@ -101,7 +102,7 @@ TEST_CASE("every kind with every role and moment comes once when all are wanted"
     CHECK(seen.contains({fault_kind::sigkill, role::stage, moment}));
 }
 
-TEST_CASE("the next fault of a run comes when the one before is over", "[chaos]") {
+TEST_CASE("a fault of a run starts after the previous one is over", "[chaos]") {
   const auto job = small_job();
   auto wish = all_of_it();
   wish.roles = {role::supervisor};
@@ -109,7 +110,8 @@ TEST_CASE("the next fault of a run comes when the one before is over", "[chaos]"
   wish.count = 3;
   wish.suspicion = 10;
   wish.step_seconds = 0.1;
-  for (const auto& all = plan_of(wish, job); const auto& x : all)  // 3 s: 30 steps, and 10
+  for (const auto& all = plan_of(wish, job);
+       const auto& x : all)  // 3 s are 30 steps; 10 more follow
     for (const auto& other : all)
       CHECK((x.run != other.run || x.step <= other.step || x.step >= other.step + 40));
   wish.step_seconds = 0.01;
@@ -120,11 +122,11 @@ TEST_CASE("the next fault of a run comes when the one before is over", "[chaos]"
   wish.kinds = {fault_kind::hang};
   wish.step_seconds = 0;
   runs.clear();
-  for (const auto& x : plan_of(wish, job))  // whenever that is noticed
+  for (const auto& x : plan_of(wish, job))  // the time of detection is unknown
     CHECK(runs.insert(x.run).second);
 }
 
-TEST_CASE("over several hosts nobody is planted who would end on all at once", "[chaos]") {
+TEST_CASE("over several hosts no fault kills the nodes of all hosts at once", "[chaos]") {
   auto wish = all_of_it();
   wish.over_hosts = true;
   bool others = false;
@@ -141,7 +143,7 @@ TEST_CASE("over several hosts nobody is planted who would end on all at once", "
                     Catch::Matchers::ContainsSubstring("nodes of all would end at once"));
 }
 
-TEST_CASE("who is restored is struck while somebody else's death is being mended", "[chaos]") {
+TEST_CASE("a fault during restore is planned with another death before it", "[chaos]") {
   auto wish = all_of_it();
   wish.kinds = {fault_kind::sigkill};
   wish.roles = {role::lane};
@@ -153,7 +155,7 @@ TEST_CASE("who is restored is struck while somebody else's death is being mended
   CHECK(all.front().plants[1].ends_with(":decided"));
 }
 
-TEST_CASE("who is struck at a snapshot gives one to the checkpoint", "[chaos]") {
+TEST_CASE("faults at a snapshot hit workers that contribute to the checkpoint", "[chaos]") {
   auto job = small_job();
   auto wish = all_of_it();
   wish.moments = {"snapshot"};
@@ -170,7 +172,7 @@ TEST_CASE("who is struck at a snapshot gives one to the checkpoint", "[chaos]") 
   CHECK(of_second() > 0);
 }
 
-TEST_CASE("what leaves nothing to do is refused", "[chaos]") {
+TEST_CASE("a wish that allows no fault is refused", "[chaos]") {
   const auto job = small_job();
   auto wish = all_of_it();
   wish.kinds = {fault_kind::link_down};
@@ -189,7 +191,7 @@ TEST_CASE("a moment that comes too late in the job does not refuse the others", 
   auto wish = all_of_it();
   wish.kinds = {fault_kind::sigkill};
   wish.roles = {role::lane, role::checkpointer};
-  wish.save_every = 95;  // the run has 100 steps, and some must follow
+  wish.save_every = 95;  // the run has 100 steps, and the last ones must have no fault
   for (const auto& all : {plan_of(wish, job), plan_of_all(wish, job)})
     for (const auto& x : all)
       CHECK((x.moment != "save" && x.moment != "snapshot"));
@@ -198,14 +200,14 @@ TEST_CASE("a moment that comes too late in the job does not refuse the others", 
   wish.count = 3;
   for (const auto& x : plan_of(wish, job))
     CHECK(x.step == 90);
-  wish.first = 90;  // where the run starts from
+  wish.first = 90;  // first step of the run
   wish.last = 150;
   CHECK_THROWS_WITH(plan_of(wish, job), Catch::Matchers::ContainsSubstring("leave nothing to do"));
   wish.last = 95;
   CHECK_THROWS_WITH(plan_of(wish, job), Catch::Matchers::ContainsSubstring("too few"));
 }
 
-TEST_CASE("a run has one guard to lose", "[chaos]") {
+TEST_CASE("each run has at most one fault of the guard", "[chaos]") {
   auto wish = all_of_it();
   wish.kinds = {fault_kind::sigkill};
   wish.roles = {role::guard};
@@ -215,7 +217,7 @@ TEST_CASE("a run has one guard to lose", "[chaos]") {
     CHECK(runs.insert(x.run).second);
 }
 
-TEST_CASE("percentiles are values that were seen", "[chaos]") {
+TEST_CASE("percentiles are measured values", "[chaos]") {
   CHECK_FALSE(percentile({}, 50));
   CHECK(percentile({3}, 50) == 3);
   CHECK(percentile({4, 1, 3, 2}, 50) == 2);
@@ -226,7 +228,7 @@ TEST_CASE("percentiles are values that were seen", "[chaos]") {
   CHECK(percentile(hundred, 100) == 100);
 }
 
-TEST_CASE("a report names run and oracle of what is wrong and how to have it again", "[chaos]") {
+TEST_CASE("a report names the failed run and oracle, and the command that repeats it", "[chaos]") {
   chaos_report x{.command = {"train", "gpt"}, .seed = 3, .replay = "troupe chaos --seed 3"};
   x.step_seconds = 1;
   run_result run{.number = 2};
@@ -252,7 +254,7 @@ TEST_CASE("a report names run and oracle of what is wrong and how to have it aga
   CHECK(markdown_of(x).find("**FAIL**") != std::string::npos);
 }
 
-TEST_CASE("a report names who kept its process and what had no effect", "[chaos]") {
+TEST_CASE("a report names survivors and faults without effect", "[chaos]") {
   chaos_report x{.command = {"train", "gpt"}, .seed = 3, .replay = "troupe chaos --seed 3"};
   run_result run{.number = 1};
   struck_fault fault;
@@ -278,6 +280,6 @@ TEST_CASE("a report names who kept its process and what had no effect", "[chaos]
   CHECK(table_row(idle).find("no effect, 2 kept") != std::string::npos);
   CHECK(summary_of(x).find("1 had no effect") != std::string::npos);
   CHECK(markdown_of(x).find("| node | no effect |") != std::string::npos);
-  x.runs[0].faults.push_back(fault);  // the same kind, and it struck
+  x.runs[0].faults.push_back(fault);  // same kind, with an effect
   CHECK(markdown_of(x).find("| node | ok |") != std::string::npos);
 }

@@ -18,7 +18,7 @@ TEST_CASE("the nearest name is the one with the fewest letters to change", "[com
   CHECK(nearest("--ir", {"--lr"}) == "--lr");
 }
 
-TEST_CASE("a flag that is given twice counts as given last", "[command]") {
+TEST_CASE("the last of two equal flags counts", "[command]") {
   command_line line("x", "");
   std::int64_t n = 0;
   std::vector<std::string> list;
@@ -53,7 +53,7 @@ TEST_CASE("FLAG-1: a command has one flag of each name", "[command]") {
   CHECK_THROWS_AS(line.accepted("--same", 0, ""), troupe::runtime::broken_promise);
 }
 
-TEST_CASE("a line is read as often as one likes, each time from the beginning", "[command]") {
+TEST_CASE("a command line can be parsed repeatedly", "[command]") {
   command_line line("x", "");
   std::vector<std::string> files, list;
   bool on = false;
@@ -76,7 +76,7 @@ TEST_CASE("a line is read as often as one likes, each time from the beginning", 
   CHECK_THROWS_AS(line.parse({"--of=1"}), usage_error);
 }
 
-TEST_CASE("flags that inject faults are shown by --help-faults alone", "[command]") {
+TEST_CASE("only --help-faults shows flags that inject faults", "[command]") {
   command_line line("x", "");
   std::string word;
   line.value({.name = "--plant", .type = "WORD", .help = "Breaks.", .injects_faults = true},
@@ -106,7 +106,7 @@ TEST_CASE("a command is found by its name, and its errors name it", "[command]")
   CHECK_THROWS_WITH(program.parse({"train"}), ContainsSubstring("needs a command: gpt"));
 }
 
-TEST_CASE("a usage error of the work names its command, too", "[command]") {
+TEST_CASE("a usage error thrown by the work names its command", "[command]") {
   command_line program("troupe", "");
   program.command("plot", "", []() -> int { throw usage_error("no log"); });
   try {
@@ -117,7 +117,7 @@ TEST_CASE("a usage error of the work names its command, too", "[command]") {
   }
 }
 
-TEST_CASE("the help has every flag in its group and stays within 100 columns", "[command]") {
+TEST_CASE("help shows each flag in its group within 100 columns", "[command]") {
   command_line line("troupe x", "does x.");
   std::string a;
   line.group("First");
@@ -139,8 +139,7 @@ TEST_CASE("the help has every flag in its group and stays within 100 columns", "
   }
 }
 
-TEST_CASE("the short help has every flag in its group, and no line is broken within one",
-          "[command]") {
+TEST_CASE("short help shows each flag in its group and breaks lines between flags", "[command]") {
   command_line line("troupe x", "does x.");
   std::string a;
   for (int i = 0; i < 9; ++i)
@@ -156,7 +155,7 @@ TEST_CASE("the short help has every flag in its group, and no line is broken wit
     CHECK(page.find('\n', at) - at <= 80);
 }
 
-TEST_CASE("help tells range, unit and default of a number, and a refusal its range and default",
+TEST_CASE("help shows range, unit and default of a number; errors show range and default",
           "[command]") {
   command_line line("x", "");
   std::int64_t n = 7;
@@ -176,7 +175,7 @@ TEST_CASE("help tells range, unit and default of a number, and a refusal its ran
   CHECK(p == 0.5);
 }
 
-TEST_CASE("a refusal shows the beginning of a long word", "[command]") {
+TEST_CASE("an error shows the beginning of a long word", "[command]") {
   command_line line("x", "");
   std::int64_t n = 7;
   line.value("--n", "N", "", whole(n, 1, 9));

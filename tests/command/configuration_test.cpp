@@ -80,7 +80,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a configuration says what flags say", "[command]") {
+TEST_CASE("a configuration has the same effect as flags", "[command]") {
   const file_of file(
       "# a comment\nn: 7\nreal-x: 2.5e-1\nchoice: b\nname: \"- odd: #1\"\nlist: [a, 'b c']\n"
       "three:\n  - 1\n  - 2\n  - 3\non: true\nother: false\nquiet: 3\n");
@@ -105,7 +105,7 @@ TEST_CASE("underscores and dashes are the same in a key", "[command]") {
   }
 }
 
-TEST_CASE("the command line overrides a configuration, and a later one before an earlier",
+TEST_CASE("the command line overrides configurations, and later ones override earlier ones",
           "[command]") {
   const file_of first("n: 2\non: true\nother: true\nlist: [a, b]\nchoice: b\n");
   const file_of second("n: 3\nother: false\n");
@@ -123,8 +123,7 @@ TEST_CASE("the command line overrides a configuration, and a later one before an
   CHECK_FALSE(y.on);
 }
 
-TEST_CASE("a flag of the command line overrides another name of it in a configuration",
-          "[command]") {
+TEST_CASE("a flag of the command line overrides its other name in a configuration", "[command]") {
   const file_of file("use-rotary-position-embeddings: true\n");
   training_flags flags;
   command_line line("troupe train gpt", "");
@@ -134,7 +133,7 @@ TEST_CASE("a flag of the command line overrides another name of it in a configur
   CHECK(flags.model.position == "none");
 }
 
-TEST_CASE("what is wrong in a configuration is named with file, line and column", "[command]") {
+TEST_CASE("errors in a configuration have file, line and column", "[command]") {
   CHECK_THAT(refusal("n: 1\nn: 2\n"), ContainsSubstring("line 2, column 1: 'n' is given twice"));
   CHECK_THAT(refusal("real-x: 1\nreal_x: 2\n"), ContainsSubstring("given twice"));
   CHECK_THAT(refusal("n: 1\nchoise: a\n"),
@@ -158,7 +157,7 @@ TEST_CASE("what is wrong in a configuration is named with file, line and column"
   CHECK_THAT(refusal("config: other.yaml\n"), ContainsSubstring("cannot include another"));
 }
 
-TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
+TEST_CASE("YAML features without a meaning here are refused", "[command]") {
   CHECK_THAT(refusal("n: ~\n"), ContainsSubstring("line 1, column 4: 'n' has no value"));
   CHECK_THAT(refusal("n:\n"), ContainsSubstring("'n' has no value"));
   CHECK_THAT(refusal("list: [a, null]\n"), ContainsSubstring("'list' has no value"));
@@ -182,8 +181,10 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
   CHECK_THAT(refusal("~: 1\n"), ContainsSubstring("a key is empty"));
   CHECK_THAT(refusal(std::string("n: 1\0\n", 6)), ContainsSubstring("byte 4 is wrong"));
   CHECK_THAT(refusal("name: caf\xe9\n"), ContainsSubstring("no UTF-8 text"));
-  CHECK_THAT(refusal("name: \"a\\0b\"\n"), ContainsSubstring("an escape in the value is not valid text"));
-  CHECK_THAT(refusal("name: \"a\\_b\"\n"), ContainsSubstring("an escape in the value is not valid text"));
+  CHECK_THAT(refusal("name: \"a\\0b\"\n"),
+             ContainsSubstring("an escape in the value is not valid text"));
+  CHECK_THAT(refusal("name: \"a\\_b\"\n"),
+             ContainsSubstring("an escape in the value is not valid text"));
   CHECK_THAT(refusal("list: " + std::string(100000, '[')), ContainsSubstring("line 1"));
   CHECK_THAT(refusal("# " + std::string(1 << 20, 'x') + "\n"),
              ContainsSubstring("at most 1048576"));
@@ -191,7 +192,7 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
   CHECK(refusal("# nothing\n") == "accepted");
 }
 
-TEST_CASE("settings written as YAML are the same settings when they are read", "[command]") {
+TEST_CASE("settings survive writing and reading as YAML", "[command]") {
   some_flags x;
   const std::vector<std::string> odd = {"",
                                         "~",
@@ -236,7 +237,7 @@ TEST_CASE("settings written as YAML are the same settings when they are read", "
   CHECK(configuration_text(y.line.settings(), {"About."}) == text);
 }
 
-TEST_CASE("a line end in what is said about a configuration makes no setting", "[command]") {
+TEST_CASE("a line break in a comment does not add a setting", "[command]") {
   some_flags x;
   x.line.parse({"--n", "3"});
   const auto text = configuration_text(x.line.settings(), {"Again: 'a\nn: 5\rn: 6'"});
@@ -247,13 +248,13 @@ TEST_CASE("a line end in what is said about a configuration makes no setting", "
   CHECK(y.n == 3);
 }
 
-TEST_CASE("bytes that are no text are escaped for a shell", "[command]") {
+TEST_CASE("bytes that are not text are escaped for a shell", "[command]") {
   CHECK(for_shell("caf\xc3\xa9 1") == "'caf\xc3\xa9 1'");
   CHECK(for_shell("caf\xe9's") == "$'caf\\xe9\\'s'");
   CHECK(for_shell("a\n") == "$'a\\x0a'");
 }
 
-TEST_CASE("of very many unknown keys the first 1000 are named", "[command][unsanitized]") {
+TEST_CASE("an error names at most 1000 unknown keys", "[command][unsanitized]") {
   std::string text;
   for (int i = 0; i < 4000; ++i)
     text += fmt::format("key{}: 1\n", i);
@@ -267,10 +268,10 @@ TEST_CASE("of very many unknown keys the first 1000 are named", "[command][unsan
                         && ContainsSubstring("line 1000,") && !ContainsSubstring("line 1001,"));
 }
 
-TEST_CASE("a kept configuration is never lost to another", "[command]") {
+TEST_CASE("a new configuration does not overwrite a kept one", "[command]") {
   const tests::scratch_folder folder;
   const auto read = [&](const char* name) { return runtime::read_text(folder.path() / name); };
-  const auto part = folder / "config.yaml.partial-7";  // of a process that was killed
+  const auto part = folder / "config.yaml.partial-7";  // left by a killed process
   runtime::write_text(part, "n: ");
   std::filesystem::last_write_time(
       part,
@@ -287,7 +288,7 @@ TEST_CASE("a kept configuration is never lost to another", "[command]") {
   CHECK(read("config.2.yaml") == "n: 2\n");
 }
 
-TEST_CASE("what was decided is written back, and decides the same again", "[command]") {
+TEST_CASE("resolved settings are written and give the same job again", "[command]") {
   const std::string model
       = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
         "--micro-batch-size 2 --lr 1e-3 --mock-data --tokenizer-type NullTokenizer "
@@ -334,7 +335,7 @@ TEST_CASE("what was decided is written back, and decides the same again", "[comm
   CHECK(again.faults.message_delay_us == job.faults.message_delay_us);
 }
 
-TEST_CASE("what belongs to one start of a run is not kept", "[command]") {
+TEST_CASE("flags of a single start are not kept", "[command]") {
   const tests::scratch_folder folder;
   training_flags flags;
   command_line line("troupe train gpt", "");

@@ -23,8 +23,8 @@ std::string data_refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("epochs of conversations count samples and no padding", "[command][data]") {
-  // One conversation of a few tokens makes one sample of 32.
+TEST_CASE("epochs of conversations count samples, not padding", "[command][data]") {
+  // A conversation of a few tokens becomes one sample of 32 tokens.
   const auto job = job_of(complete("--sft --split 100,0,0 --seq-length 32 --data-path "
                                    + files() / "talks_conversations "));
   CHECK_THAT(runtime::data_text(job, 1), ContainsSubstring("32 tokens: 1 epochs of"));
@@ -54,7 +54,7 @@ TEST_CASE("each part of the data has its own blend, by flags or by a file", "[co
         == std::vector<double>{1});
 }
 
-TEST_CASE("data that contradict each other are refused by name", "[command][data]") {
+TEST_CASE("contradicting data flags are named in the error", "[command][data]") {
   const auto data = files() / "data_text_document";
   CHECK_THAT(data_refusal("--data-path 1 " + data + " -2 " + data),
              ContainsSubstring("--data-path") && ContainsSubstring("the weight -2"));

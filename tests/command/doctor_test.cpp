@@ -7,7 +7,7 @@ using namespace troupe::command;
 
 namespace {
 
-/// A machine on which nothing is missing.
+/// A machine that lacks nothing.
 machine_facts healthy() {
   machine_facts out;
   out.processor = {.name = "x",
@@ -25,7 +25,7 @@ machine_facts healthy() {
   return out;
 }
 
-/// The remedy for what is missing about this; "none" when nothing is.
+/// Remedy of the finding "missing" about a subject; "none" without such a finding.
 std::string remedy(const machine_facts& x, const std::string& about) {
   for (const auto& f : findings_of(x))
     if (f.about == about && f.severity == weight::missing)
@@ -38,12 +38,12 @@ std::string remedy(const machine_facts& x, const std::string& about) {
 TEST_CASE("a healthy machine can train, without a GPU and without UCX", "[doctor]") {
   const auto all = findings_of(healthy());
   CHECK(can_train(all));
-  CHECK(all.size() == 1);  // of UCX: a note, with nothing to be done
+  CHECK(all.size() == 1);  // a note about UCX, without a remedy
   for (const auto& f : all)
     CHECK(f.remedy.empty());
 }
 
-TEST_CASE("what is missing is named, with how to fix it", "[doctor]") {
+TEST_CASE("missing parts are named with a remedy", "[doctor]") {
   auto x = healthy();
   x.memory.available = 1 << 20;
   CHECK(remedy(x, "memory").find("ps aux") != std::string::npos);
@@ -62,7 +62,7 @@ TEST_CASE("what is missing is named, with how to fix it", "[doctor]") {
   CHECK_FALSE(can_train(findings_of(x)));
 }
 
-TEST_CASE("a folder that is not there is a note, and no full disk", "[doctor]") {
+TEST_CASE("a missing folder is a note and does not count as a full disk", "[doctor]") {
   auto x = healthy();
   x.disk.folder = "/a/b";
   x.disk.existing = "/";
@@ -73,7 +73,7 @@ TEST_CASE("a folder that is not there is a note, and no full disk", "[doctor]") 
   CHECK(all.front().remedy.find("mkdir -p '/a/b'") == 0);
 }
 
-TEST_CASE("what only costs time or room is a note", "[doctor]") {
+TEST_CASE("a loss of time or space is a note", "[doctor]") {
   auto x = healthy();
   x.processor.quota = 2;
   x.processor.instructions = {"avx2"};
@@ -99,7 +99,7 @@ machine_facts with_gpu() {
   return out;
 }
 
-/// Texts and remedies of what is said of the GPU.
+/// Texts and remedies of all findings about GPUs.
 std::string said_of_gpu(const machine_facts& x) {
   std::string out;
   for (const auto& f : findings_of(x))
@@ -110,12 +110,11 @@ std::string said_of_gpu(const machine_facts& x) {
 
 }  // namespace
 
-TEST_CASE("where everything for a GPU is there, one note says so", "[doctor]") {
+TEST_CASE("a complete GPU setup gives one note", "[doctor]") {
   CHECK(said_of_gpu(with_gpu()) == "1 device can compute: --backend cuda -> \n");
 }
 
-TEST_CASE("a device for which the driver has to compile is named with a build that has its code",
-          "[doctor]") {
+TEST_CASE("a device without compiled code is named with a build that has it", "[doctor]") {
   auto x = with_gpu();
   auto& device = x.accelerators.devices.front();
   device = {.number = 2, .name = "x", .major = 12, .minor = 0, .code = "9.0", .compiles = true};
@@ -132,15 +131,14 @@ TEST_CASE("a device for which the driver has to compile is named with a build th
   CHECK(said_of_gpu(x).find("PTX") == std::string::npos);
 }
 
-TEST_CASE("without a GPU nothing is said of it, whatever plug-ins lie about", "[doctor]") {
+TEST_CASE("a machine without a GPU has no finding about plug-ins", "[doctor]") {
   auto x = healthy();
   CHECK_FALSE(may_have_gpu(x));
-  x.accelerators.cuda.path = "/lib/libtroupe_cuda.so";  // not opened: nobody tried
+  x.accelerators.cuda.path = "/lib/libtroupe_cuda.so";  // not opened yet
   CHECK(said_of_gpu(x).empty());
 }
 
-TEST_CASE("a library that a plug-in needs and that is absent is named with its package",
-          "[doctor]") {
+TEST_CASE("a missing library of a plug-in is named with its package", "[doctor]") {
   const std::string absent = "libx.so: cannot open shared object file: No such file or directory";
   auto x = with_gpu();
   x.accelerators.cuda.opened = false;
@@ -158,13 +156,13 @@ TEST_CASE("a library that a plug-in needs and that is absent is named with its p
   x = with_gpu();
   x.accelerators.nccl.opened = false;
   x.accelerators.nccl.reason = absent;
-  CHECK(said_of_gpu(x).find("NCCL") == std::string::npos);  // for one device
+  CHECK(said_of_gpu(x).find("NCCL") == std::string::npos);  // one device
   x.accelerators.devices.resize(4);
   CHECK(said_of_gpu(x).find("--collectives nccl and nccl-fast need it -> install NCCL")
         != std::string::npos);
 }
 
-TEST_CASE("a cuDNN that is too old is a note: attention is our own", "[doctor]") {
+TEST_CASE("an old cuDNN is a note: own kernels compute attention", "[doctor]") {
   auto x = with_gpu();
   x.accelerators.cudnn.obstacle = "cuDNN 9.1.0 is older than 9.16, which attention needs";
   CHECK(said_of_gpu(x).find(

@@ -15,7 +15,7 @@ using namespace troupe;
 using namespace troupe::command;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
+TEST_CASE("defaults are those of Megatron-LM", "[command]") {
   const auto x = tests::job_of_flags();
   const auto& m = x.training.model;
   CHECK(m.ffn == 256);
@@ -44,24 +44,23 @@ TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
   CHECK(x.backend == kernels::backend::cpu);
 }
 
-TEST_CASE("rates of a run in iterations are counted in samples of the full batch", "[command]") {
+TEST_CASE("learning rates of a run in iterations are converted to samples", "[command]") {
   const auto x = tests::job_of_flags(
       "--lr-warmup-iters 10 --lr-decay-iters 80 --lr-decay-style cosine --min-lr 1e-5");
   CHECK(x.train_iterations == 100);
   CHECK(x.training.rate
         == runtime::rate_schedule{1e-3, 1e-5, 0, 160, 1280, runtime::decay_style::cosine});
-  // What Megatron-LM's OptimizerParamScheduler gives, through the flags.
+  // Values of Megatron-LM's OptimizerParamScheduler for these flags.
   const auto y = tests::job_of_flags(
       "--lr 1.5e-4 --min-lr 1e-5 --lr-warmup-iters 10 --lr-decay-iters 100 "
       "--lr-decay-style cosine");
   CHECK(runtime::learning_rate(y.training.rate, 192) == Catch::Approx(1.498295e-4).epsilon(1e-6));
   CHECK(runtime::learning_rate(y.training.rate, 800) == Catch::Approx(9.215537e-5).epsilon(1e-6));
-  // Not rounded to whole samples: 21 steps of 1 with a fraction of 0.1 rise over 2.1 samples.
+  // Not rounded to whole samples: 21 steps of one sample with a fraction of 0.1 warm up over 2.1.
   CHECK(tests::job_of_flags("--lr-warmup-fraction 0.0105").training.rate.warmup == 0.0105 * 1600);
 }
 
-TEST_CASE("a rate that falls at the end, and a decoupled one, are what the flags say",
-          "[command]") {
+TEST_CASE("flags set a WSD schedule and a decoupled learning rate", "[command]") {
   const auto x = tests::job_of_flags(
       "--lr 1e-2 --min-lr 1e-4 --lr-decay-style WSD --lr-wsd-decay-iters 20 --lr-wsd-decay-style "
       "minus_sqrt --decoupled-lr 3e-2");
@@ -115,7 +114,7 @@ TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
   CHECK(x.training.rate.warmup == 40);
   CHECK(x.training.rate.decay == 1000);
 
-  // 4 steps of 4, 4 of 8 and 4 of 12 bring more than 96 samples: then whole batches of 16.
+  // The ramp ends after 96 samples, with 4 steps of each size; then batches have 16 samples.
   for (const auto& word : tests::words_of("--rampup-batch-size 4 4 96"))
     given.push_back(word);
   const auto y = training_job_from(given);
@@ -130,7 +129,7 @@ TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
   CHECK(y.training.batch.ramp_start == 4);
 }
 
-TEST_CASE("a layout fills in the rest", "[command]") {
+TEST_CASE("unset sizes of a layout are derived", "[command]") {
   const auto x = tests::job_of_flags("--pipeline-model-parallel-size 2 --world-size 4");
   CHECK(x.training.batch.data_parallel == 2);
   CHECK(x.layout.order == "tp-cp-ep-dp-pp");
@@ -160,7 +159,7 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
   CHECK(tests::job_of_flags("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
 }
 
-TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
+TEST_CASE("pipeline flags define the stages", "[command]") {
   const auto stages = [](const std::string& more) {
     return runtime::to_text(
         tests::job_of_flags("--pipeline-model-parallel-size 2 " + more).layout.chunks);
@@ -187,7 +186,7 @@ TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
              ContainsSubstring("--pipeline-model-parallel-layout"));
 }
 
-TEST_CASE("how gradients are sharded and what is computed again is read", "[command]") {
+TEST_CASE("flags set gradient sharding and recompute", "[command]") {
   const auto x = tests::job_of_flags(
       "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
       "--ddp-bucket-size 1000");
@@ -218,7 +217,7 @@ TEST_CASE("how gradients are sharded and what is computed again is read", "[comm
              .recompute.core_attention);
 }
 
-TEST_CASE("layouts that cannot be are refused before a worker starts", "[command]") {
+TEST_CASE("impossible layouts are refused before a worker starts", "[command]") {
   const std::pair<const char*, const char*> cases[] = {
       {"--tensor-model-parallel-size 3", "--num-attention-heads 4 is not a multiple"},
       {"--tensor-model-parallel-size 3", "--tensor-model-parallel-size 2"},
@@ -244,7 +243,7 @@ TEST_CASE("layouts that cannot be are refused before a worker starts", "[command
   }
 }
 
-TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[command]") {
+TEST_CASE("Megatron-LM's flags select the layers of newer models", "[command]") {
   const auto m = tests::job_of_flags(
                      "--qk-layernorm --apply-layernorm-1p --squared-relu --window-size 16,0 "
                      "--position-embedding-type rope --use-rope-scaling "
@@ -297,7 +296,7 @@ TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[c
   }
 }
 
-TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[command]") {
+TEST_CASE("Megatron-LM's flags select the layers of a Llama", "[command]") {
   const auto m = tests::job_of_flags(
                      "--group-query-attention --num-query-groups 2 --kv-channels 32 --swiglu "
                      "--normalization RMSNorm --position-embedding-type rope --rotary-base 500000 "
@@ -307,7 +306,7 @@ TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[comman
                      .training.model;
   CHECK(m.groups == 2);
   CHECK(m.head_size == 32);
-  CHECK(m.ffn == 128);  // 8/3 of 64 is 170; two times 64 fit
+  CHECK(m.ffn == 128);  // 8/3 of 64 is 170, rounded down to a multiple of 64
   CHECK(m.activation == runtime::activation_kind::swiglu);
   CHECK(m.normalization == runtime::normalization_kind::rms);
   CHECK(m.position == runtime::position_embedding::rope);
@@ -317,7 +316,7 @@ TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[comman
   CHECK(!m.linear_bias);
   CHECK(m.qkv_bias);
   CHECK(!m.tied_embeddings);
-  // The fused kernel of Megatron-LM, which has the tanh formula, is off without biases, too.
+  // Without its fused kernel, which also needs biases, Megatron-LM uses the exact formula.
   for (const auto* exact : {"--no-bias-gelu-fusion", "--disable-bias-linear"})
     CHECK(tests::job_of_flags(exact).training.model.activation
           == runtime::activation_kind::gelu_erf);
@@ -365,7 +364,7 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
   CHECK(x.train_iterations == 1953125000 / 128);
 }
 
-TEST_CASE("fp16 comes with a loss scale, which nothing else has", "[command]") {
+TEST_CASE("only fp16 has a loss scale", "[command]") {
   const auto usual = tests::job_of_flags("--fp16").training;
   CHECK(usual.precision == runtime::dtype::f16);
   CHECK(usual.scaling == runtime::loss_scaling{});
@@ -386,7 +385,7 @@ TEST_CASE("fp16 comes with a loss scale, which nothing else has", "[command]") {
              ContainsSubstring("lower it"));
 }
 
-TEST_CASE("quotes that a script left around a split do no harm", "[command]") {
+TEST_CASE("quotes around a split are ignored", "[command]") {
   CHECK(tests::job_of_flags("--split '98,1,1'").data.split == "98,1,1");
   CHECK(tests::job_of_flags("--split \"98,1,1\"").data.split == "98,1,1");
   CHECK_THROWS_AS(tests::job_of_flags("--split '98,1,1"), usage_error);
@@ -397,7 +396,7 @@ TEST_CASE("a split without validation means no validation", "[command]") {
   CHECK(tests::job_of_flags("--eval-iters 0").watch.eval_interval == 0);
 }
 
-TEST_CASE("faults and delays to inject are read", "[command]") {
+TEST_CASE("flags set faults and delays", "[command]") {
   const auto x = tests::job_of_flags(
       "--plant-fault stage:0.0@3 --plant-delays 7,200,30 --backend reference");
   CHECK(x.faults.fault == "stage:0.0@3");
@@ -409,7 +408,7 @@ TEST_CASE("faults and delays to inject are read", "[command]") {
   CHECK(x.backend == kernels::backend::reference);
 }
 
-TEST_CASE("a training command with --skip-train needs nothing of what it saves by", "[command]") {
+TEST_CASE("--skip-train turns saving off", "[command]") {
   const auto x = tests::job_of_flags(
       "--skip-train --save ckpt --load ckpt --save-interval 10 --keep-last 2 --keep-every 20");
   CHECK(x.skip_train);
@@ -418,11 +417,11 @@ TEST_CASE("a training command with --skip-train needs nothing of what it saves b
   CHECK(x.watch.log_file.empty());
 }
 
-TEST_CASE("a learning rate of 0 is taken", "[command]") {
+TEST_CASE("a learning rate of 0 is allowed", "[command]") {
   CHECK(tests::job_of_flags("--lr 0").training.rate.maximum == 0);
 }
 
-TEST_CASE("copies that a launcher starts are warned of", "[command]") {
+TEST_CASE("a launcher that starts several copies causes a warning", "[command]") {
   const auto warning = [](const char* name, const char* value) {
     return launcher_warning(
         [=](const char* asked) { return std::string_view(asked) == name ? value : nullptr; });
@@ -436,7 +435,7 @@ TEST_CASE("copies that a launcher starts are warned of", "[command]") {
   CHECK_FALSE(warning("HOME", "2"));
 }
 
-TEST_CASE("a Hugging Face folder is taken as model and tokenizer by --load-hf and --load",
+TEST_CASE("--load-hf and --load accept a Hugging Face folder with model and tokenizer",
           "[command]") {
   const tests::scratch_folder made;
   const auto folder = made.path() / "hub";
@@ -464,7 +463,7 @@ TEST_CASE("a Hugging Face folder is taken as model and tokenizer by --load-hf an
     CHECK(x.checkpoints.load.empty());
     CHECK(x.training.model.layers == 2);
     CHECK_THAT(x.tokenizer_description, ContainsSubstring("GPT2BPETokenizer"));
-    // Another tokenizer that is named counts.
+    // A tokenizer flag takes precedence.
     CHECK_THAT(training_job_from(tests::words_of(base + flag + folder.string()
                                                  + " --tokenizer-type NullTokenizer "
                                                    "--vocab-size 300"))
@@ -473,7 +472,7 @@ TEST_CASE("a Hugging Face folder is taken as model and tokenizer by --load-hf an
   }
 }
 
-TEST_CASE("the shape of a hub model comes from its config.json, and no flag may change it",
+TEST_CASE("config.json defines the shape of a hub model, and flags must not change it",
           "[command]") {
   tests::scratch_folder folder;
   std::ofstream(folder / "config.json")

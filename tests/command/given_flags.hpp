@@ -1,4 +1,4 @@
-// Jobs from the words of a command line.
+// For tests: makes jobs from the text of a command line.
 
 #pragma once
 
@@ -18,7 +18,7 @@ inline std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-/// A run that has no complaints; what is added counts, because the last word of a flag counts.
+/// Flags of a valid run. Appended flags override them, because the last one counts.
 inline const std::string small_run
     = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
       "--micro-batch-size 2 --global-batch-size 16 --train-iters 100 --lr 1e-3 --mock-data "
@@ -28,7 +28,7 @@ inline runtime::training_job job_of_flags(const std::string& more = "") {
   return command::training_job_from(words_of(small_run + more));
 }
 
-/// Why these words are no job; "accepted": they are.
+/// The error for these flags; "accepted" if they are valid.
 inline std::string refusal_of_flags(const std::string& all) {
   try {
     command::training_job_from(words_of(all));

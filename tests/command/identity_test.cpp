@@ -11,19 +11,19 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Settings without a trial, and why.
+/// Settings without a trial, with the reason.
 const std::map<std::string, std::string>& not_tried() {
   static const std::map<std::string, std::string> all
       = {{"--load-hf", "its shape is the model's; tests/command/use_test.py"},
          {"--devices", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
-         {"--allow-nondeterministic", "needs a GPU; its part of the identity is looked at below"},
+         {"--allow-nondeterministic", "needs a GPU; its part of the identity is checked below"},
          {"--product-choices", "needs a GPU; tests/command/gpu_test.py"},
-         {"--collectives", "needs a GPU; its part of the identity is looked at below"}};
+         {"--collectives", "needs a GPU; its part of the identity is checked below"}};
   return all;
 }
 
-/// Where in the identity a setting that decides bits stands, when not under its own name.
+/// Paths in the identity of settings that decide bits, if different from their own names.
 const std::map<std::string, std::string>& stands_as() {
   static const std::map<std::string, std::string> all
       = {{"model.grouped_queries", "model.groups"},
@@ -68,7 +68,7 @@ const std::map<std::string, std::string>& stands_as() {
   return all;
 }
 
-/// What of an identity no setting says, and what does.
+/// Parts of an identity that no setting defines, and their sources.
 const std::map<std::string, std::string>& of_no_setting() {
   static const std::map<std::string, std::string> all
       = {{"build", "the program"},
@@ -85,7 +85,7 @@ const std::map<std::string, std::string>& of_no_setting() {
   return all;
 }
 
-/// Of a job on a GPU only.
+/// Paths that exist only for jobs on GPUs.
 const std::set<std::string>& of_gpus() {
   static const std::set<std::string> all = {"device.tf32", "device.products"};
   return all;
@@ -95,7 +95,7 @@ std::string identity_of(const std::string& text) {
   return runtime::identity(job_of(text));
 }
 
-/// The paths of what is no object: "model.layers".
+/// Collects the paths of all leaves, such as "model.layers".
 void collect_paths(const nlohmann::json& from, const std::string& path, std::set<std::string>& to) {
   for (const auto& [key, value] : from.items())
     if (const auto below = path + (path.empty() ? "" : ".") + key; value.is_object())
@@ -104,7 +104,7 @@ void collect_paths(const nlohmann::json& from, const std::string& path, std::set
       to.insert(below);
 }
 
-/// The paths that identities have, of jobs that have all of them together.
+/// Paths in the identities of jobs that together have all of them.
 std::set<std::string> identity_paths() {
   std::set<std::string> out;
   const auto add = [&out](const runtime::training_job& job) {
@@ -145,11 +145,11 @@ std::string path_of(const flag_description& x) {
 
 }  // namespace
 
-TEST_CASE("a setting is part of the identity exactly where its row says that it decides bits",
+TEST_CASE("a setting changes the identity exactly if its row says that it decides bits",
           "[command][settings][unsanitized]") {
   for (const auto& x : settings_of_training()) {
     if (x.name == "--fim-eod-token")
-      continue;  // has one value with these data: what ends their documents
+      continue;  // these data allow a single value: their end of document
     INFO(x.name);
     const auto found = trials().find(x.name);
     REQUIRE((found != trials().end()) != not_tried().contains(x.name));
@@ -163,9 +163,8 @@ TEST_CASE("a setting is part of the identity exactly where its row says that it 
   }
 }
 
-TEST_CASE(
-    "what a row says decides bits stands in the identity, and nothing else but what is listed",
-    "[command][settings]") {
+TEST_CASE("the identity has exactly the settings that decide bits, and the listed parts",
+          "[command][settings]") {
   const auto paths = identity_paths();
   std::set<std::string> decide;
   for (const auto& x : settings_of_training())

@@ -1,4 +1,4 @@
-// What flags cannot ask for, and how that is told.
+// Refusals of flags: what is refused, and the errors.
 
 #include "actors/command/commands.hpp"
 #include "actors/command/other_names.hpp"
@@ -17,7 +17,7 @@ using namespace troupe;
 using namespace troupe::command;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
+TEST_CASE("features that this build lacks are refused with the reason", "[command]") {
   const auto refused
       = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
   CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("no products of 8-bit"));
@@ -52,7 +52,7 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--dataloader-type external"), ContainsSubstring("single, cyclic"));
 }
 
-TEST_CASE("a flag that nobody knows is answered with the nearest", "[command]") {
+TEST_CASE("an unknown flag is answered with the nearest one", "[command]") {
   CHECK_THAT(tests::refusal_of_flags("--num-layer 3"),
              ContainsSubstring("did you mean --num-layers?"));
   CHECK_THAT(tests::refusal_of_flags("--adam-beta3=1"),
@@ -62,7 +62,7 @@ TEST_CASE("a flag that nobody knows is answered with the nearest", "[command]") 
              ContainsSubstring("'gpt3' does not belong to a flag"));
 }
 
-TEST_CASE("a name of another program is answered with ours", "[command]") {
+TEST_CASE("a flag of another program is answered with troupe's", "[command]") {
   const auto answer = [](const std::string& flag) { return tests::refusal_of_flags(flag); };
   CHECK_THAT(answer("--learning-rate 1e-3"),
              ContainsSubstring("--learning-rate is not a flag of 'troupe train gpt': use --lr"));
@@ -75,7 +75,7 @@ TEST_CASE("a name of another program is answered with ours", "[command]") {
   CHECK_THAT(answer("--per_device_train_batch_size 8"), ContainsSubstring("--micro-batch-size"));
 }
 
-TEST_CASE("answers to names of other programs name flags that there are", "[command]") {
+TEST_CASE("answers to flags of other programs name existing flags", "[command]") {
   command_line program("troupe", "");
   add_commands(program);
   const auto all = program.describe();
@@ -109,7 +109,7 @@ TEST_CASE("answers to names of other programs name flags that there are", "[comm
   }
 }
 
-TEST_CASE("a bad value is named with its flag and what is allowed", "[command]") {
+TEST_CASE("a bad value is reported with its flag and the allowed values", "[command]") {
   const auto refused
       = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
   CHECK_THAT(refused("--num-layers many"),
@@ -137,7 +137,7 @@ TEST_CASE("a bad value is named with its flag and what is allowed", "[command]")
   CHECK_THAT(refused("--plant-delays 1,2"), ContainsSubstring("SEED,LANE_US,MESSAGE_US"));
 }
 
-TEST_CASE("everything that is wrong is told at once", "[command]") {
+TEST_CASE("all errors are reported at once", "[command]") {
   const auto all = tests::refusal_of_flags(tests::small_run
                            + "--pipeline-model-parallel-size 3 --world-size 4 --global-batch-size "
                              "15 --min-lr 1 --split 0,1 --trace /nowhere/x "
@@ -153,7 +153,7 @@ TEST_CASE("everything that is wrong is told at once", "[command]") {
                  && ContainsSubstring("--vocab-file"));
 }
 
-TEST_CASE("words that no flag takes and flags that are unknown are told at once", "[command]") {
+TEST_CASE("stray words and unknown flags are reported at once", "[command]") {
   const auto all = tests::refusal_of_flags(
       "--tokenizer-type WordPiece --lr fast --num-layer 3 --adam-beta3 1");
   CHECK_THAT(all,
@@ -162,7 +162,7 @@ TEST_CASE("words that no flag takes and flags that are unknown are told at once"
                  && ContainsSubstring("--adam-beta3"));
 }
 
-TEST_CASE("beside words that are refused all is told that is missing", "[command]") {
+TEST_CASE("refused words do not hide missing flags", "[command]") {
   const auto all = tests::refusal_of_flags(
       "--tokenizer-type WordPiece --lr fast --num-layer 3 --hidden-size 64 --micro-batch-size 2");
   CHECK_THAT(all,
@@ -175,7 +175,7 @@ TEST_CASE("beside words that are refused all is told that is missing", "[command
              !ContainsSubstring("\nalso:"));
 }
 
-TEST_CASE("beside words that are refused nothing is told that may follow from them", "[command]") {
+TEST_CASE("consequences of refused words are not reported", "[command]") {
   const std::string no_rate
       = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --mock-data "
         "--micro-batch-size 2 --train-iters 100 --tokenizer-type NullTokenizer --vocab-size 1000 ";
@@ -194,7 +194,7 @@ TEST_CASE("beside words that are refused nothing is told that may follow from th
   }
 }
 
-TEST_CASE("what cannot be opened is told once", "[command]") {
+TEST_CASE("a file that cannot be opened is reported once", "[command]") {
   const auto said = tests::refusal_of_flags(
       "--load-hf nowhere --mock-data --lr 1e-3 --train-iters 9 --micro-batch-size 1 "
       "--tokenizer-type NullTokenizer --vocab-size 100");
@@ -209,7 +209,7 @@ TEST_CASE("sizes of the batch that begin late are refused", "[command]") {
              ContainsSubstring("one must begin at 0"));
 }
 
-TEST_CASE("nothing is told twice", "[command]") {
+TEST_CASE("each error is reported once", "[command]") {
   for (const auto* words : {"--split 1,x",
                             "--pipeline-model-parallel-size 4 --pipeline-schedule dualpipe "
                             "--global-batch-size 2",
@@ -230,7 +230,7 @@ TEST_CASE("nothing is told twice", "[command]") {
   }
 }
 
-TEST_CASE("where a part cannot be made out no rule about it is told", "[command]") {
+TEST_CASE("rules about an unreadable part are not reported", "[command]") {
   const auto told = [](const std::string& words) {
     return tests::refusal_of_flags(
         "--num-layers 5 --hidden-size 64 --num-attention-heads 4 "
@@ -262,13 +262,13 @@ TEST_CASE("where a part cannot be made out no rule about it is told", "[command]
                  "--num-virtual-stages-per-pipeline-rank 2 "
                  "--microbatch-group-size-per-virtual-pipeline-stage 4"),
              ContainsSubstring("--seq-length is missing") && !ContainsSubstring("\n"));
-  // A model's own rules need no tokenizer.
+  // Rules about the model's shape are checked without a tokenizer.
   CHECK_THAT(told("--mock-data --micro-batch-size 1 --tokenizer-type GPT2BPETokenizer "
                   "--group-query-attention --num-query-groups 3"),
              ContainsSubstring("--vocab-file") && ContainsSubstring("--num-query-groups 3"));
 }
 
-TEST_CASE("what contradicts itself is told with what is missing", "[command]") {
+TEST_CASE("contradictions are reported together with missing flags", "[command]") {
   const auto all = tests::refusal_of_flags(
       "--mock-data --num-layers 2 --hidden-size 65 --num-attention-heads 4 --seq-length 32 "
       "--micro-batch-size 4 --global-batch-size 6 --min-lr 1 --lr 1e-3 --world-size 5 "
@@ -280,8 +280,8 @@ TEST_CASE("what contradicts itself is told with what is missing", "[command]") {
                  && ContainsSubstring("--world-size 5") && ContainsSubstring("--split 0,1"));
 }
 
-TEST_CASE("what may only follow from a flag that is missing is not told", "[command]") {
-  // Without heads, a vocabulary and a length no rule about them can be broken.
+TEST_CASE("consequences of a missing flag are not reported", "[command]") {
+  // Rules about heads, the vocabulary and the length are skipped, because these are missing.
   const auto all = tests::refusal_of_flags(
       "--num-layers 3 --hidden-size 64 --seq-length 31 --micro-batch-size 1 --lr 1e-3 "
       "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel "

@@ -1,4 +1,4 @@
-// Another value of every setting of training, and what a command line needs besides.
+// For tests: another value of each training setting, with the other flags that it needs.
 
 #pragma once
 
@@ -48,7 +48,7 @@ inline const std::string small
     = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --world-size 1 "
       "--micro-batch-size 2 --lr 1e-3 --threads-per-worker 1 --backend cpu ";
 
-/// Two tokenizers, `a` and `b`, and data sets of documents and of conversations that one made.
+/// Two tokenizers, `a` and `b`, and data sets of documents and conversations, encoded with `a`.
 class made_files {
  public:
   made_files() {
@@ -75,7 +75,7 @@ class made_files {
     }
     write_with_fim_tokens();
     std::string ranks, list;
-    for (int rank = 0; rank < 270; ++rank) {  // all bytes, and a few pairs
+    for (int rank = 0; rank < 270; ++rank) {  // all bytes, and some pairs
       unsigned char text[8] = {},
                     token[2] = {static_cast<unsigned char>(rank), static_cast<unsigned char>('a')};
       EVP_EncodeBlock(text, token, rank < 256 ? 1 : 2);
@@ -96,7 +96,7 @@ class made_files {
                    "--tokenizer",
                    at("a"),
                    "--append-eod"})();
-    // Rows name other tokenizers, and what they decide shows in ids alone.
+    // Without the manifest, because trials use these data with other tokenizers.
     std::filesystem::remove(at("data_text_document.manifest.json"));
     runtime::write_text(
         folder_ / "talks.jsonl",
@@ -116,7 +116,7 @@ class made_files {
   std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
 
  private:
-  /// hub_a with more special tokens.
+  /// Writes hub_a with additional special tokens.
   void write_with_fim_tokens() {
     auto file = nlohmann::json::parse(runtime::read_text(folder_ / "hub_a/tokenizer.json"));
     for (const auto* name :
@@ -137,12 +137,12 @@ inline const made_files& files() {
   return all;
 }
 
-/// Whether one of the flags that begin so is given.
+/// Whether a flag with this prefix is given.
 inline bool gives(const std::string& text, const std::string& flag) {
   return (" " + text).find(" " + flag) != std::string::npos;
 }
 
-/// With what a run needs besides, where `text` does not say it otherwise.
+/// Adds the flags that a run needs and `text` does not give.
 inline std::string complete(const std::string& text) {
   auto out = small;
   if (!gives(text, "--train-samples"))
@@ -157,11 +157,11 @@ inline std::string complete(const std::string& text) {
 }
 
 struct trial {
-  std::string around, other;  ///< what else it needs, and another value than the default's
-  std::string instead = {};   ///< what the other side has in its place, where it needs something
+  std::string around, other;  ///< other flags that it needs, and a value other than the default
+  std::string instead = {};   ///< flags in its place on the other side, if needed
 };
 
-/// Another value of each setting; of those that need a GPU none.
+/// Another value of each setting that does not need a GPU.
 inline const std::map<std::string, trial>& trials() {
   const std::string gqa = "--group-query-attention ", rope = "--position-embedding-type rope ",
                     yarn = "--position-embedding-type yarn ", fp16 = "--fp16 ",

@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// What no flag says, and why.
+/// Fields that no flag sets, with the reason.
 const std::map<std::string, std::string>& no_settings() {
   static const std::map<std::string, std::string> all
       = {{"tokenizer_description", "of the tokenizer's settings"},
@@ -48,7 +48,7 @@ const std::map<std::string, std::string>& no_settings() {
   return all;
 }
 
-/// What is set and not kept in a field of its own: it becomes others.
+/// Settings without a field of their own: they set other fields.
 const std::set<std::string>& becomes_others() {
   static const std::set<std::string> all = {"hosts.nodes",
                                             "hosts.spare_nodes",
@@ -95,7 +95,7 @@ std::string meaning_of(const std::string& text) {
   return runtime::to_json(job_of(text));
 }
 
-/// Words that are neither numbers of a range nor of a few nor files, and why.
+/// Settings whose values are not numbers in a range, choices or files, with the reason.
 const std::map<std::string, std::string>& free_words() {
   const std::string several = "several numbers, which their reader knows",
                     token = "of the tokenizer, which is asked";
@@ -127,7 +127,7 @@ const std::map<std::string, std::string>& free_words() {
   return all;
 }
 
-/// Numbers without a default, and why.
+/// Numbers without a default, with the reason.
 const std::map<std::string, std::string>& no_default() {
   static const std::map<std::string, std::string> all
       = {{"--num-layers", "required"},
@@ -163,7 +163,7 @@ void collect_flags(const command_description& from, std::vector<flag_description
 
 }  // namespace
 
-TEST_CASE("every field of a job has a setting, or a reason to have none", "[command][settings]") {
+TEST_CASE("each field of a job has a setting, or a reason to have none", "[command][settings]") {
   std::set<std::string> known;
   for (const auto& x : settings_of_training())
     known.insert(field_of(x));
@@ -179,7 +179,7 @@ TEST_CASE("every field of a job has a setting, or a reason to have none", "[comm
   }
 }
 
-TEST_CASE("a setting has one flag, and errors that name it say that flag", "[command][settings]") {
+TEST_CASE("a setting has one flag, and errors name that flag", "[command][settings]") {
   std::set<std::string> fields;
   for (const auto& x : settings_of_training()) {
     INFO(x.name);
@@ -191,7 +191,7 @@ TEST_CASE("a setting has one flag, and errors that name it say that flag", "[com
   CHECK(with_flags("a lone ` and `nobody`") == "a lone ` and `nobody`");
 }
 
-TEST_CASE("a setting's words have a range, or are of a few, or files, or there is a reason",
+TEST_CASE("a setting has a range, choices or files as values, or a reason to have none",
           "[command][settings]") {
   for (const auto& x : settings_of_training()) {
     if (x.most == 0)
@@ -207,7 +207,7 @@ TEST_CASE("a setting's words have a range, or are of a few, or files, or there i
   }
 }
 
-TEST_CASE("an end of a range that help tells is not refused as such", "[command][settings]") {
+TEST_CASE("both ends of a documented range are allowed", "[command][settings]") {
   int tried = 0;
   for (const auto& x : settings_of_training()) {
     std::vector<std::string> ends;
@@ -229,14 +229,13 @@ TEST_CASE("an end of a range that help tells is not refused as such", "[command]
   CHECK(tried > 25);
 }
 
-TEST_CASE("the default that a row tells is the one that holds",
-          "[command][settings][unsanitized]") {
+TEST_CASE("the documented default is the real one", "[command][settings][unsanitized]") {
   int tried = 0;
   for (const auto& x : settings_of_training()) {
     const bool ranged = !std::holds_alternative<std::monostate>(x.range);
     const bool chosen
         = std::find(x.choices.begin(), x.choices.end(), x.default_value) != x.choices.end();
-    // The machine decides one of them, and the jobs here have none of the other's files.
+    // The default of --backend depends on the machine; --tokenizer-type needs files.
     if (x.name == "--backend" || x.name == "--tokenizer-type"
         || !(chosen || (ranged && takes(x.range, x.default_value))))
       continue;
@@ -250,7 +249,7 @@ TEST_CASE("the default that a row tells is the one that holds",
   CHECK(tried > 40);
 }
 
-TEST_CASE("range, unit and default stand in their columns, not in the text of a help",
+TEST_CASE("range, unit and default are in their columns, not in the help text",
           "[command][settings]") {
   command_line program("troupe", "");
   add_commands(program);
