@@ -9,8 +9,8 @@
 
 namespace {
 
-/// False for help, and for commands that only look at a run or print: the settings of OpenMP do not
-/// matter there, and executing the program again takes half of their time.
+/// False for help and for commands that only inspect a run or print: they do not use OpenMP, and
+/// executing the program again would take half of their time.
 bool may_compute(int argc, char** argv) {
   constexpr std::string_view lookers[] = {
       "status", "ledger", "wait", "stop", "plot", "layout", "completion", "manual", "credentials"};

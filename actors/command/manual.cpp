@@ -1,4 +1,4 @@
-// Manual pages, one a command, made from the description of the commands.
+// `troupe manual`: manual pages, one per command, made from the description of the commands.
 
 #include "actors/command/commands.hpp"
 #include "actors/command/print.hpp"
@@ -14,7 +14,7 @@
 namespace troupe::command {
 namespace {
 
-/// Text for roff: nothing in it is a request, and dashes stay dashes.
+/// Escapes text for roff: no request is read from it, and dashes stay dashes.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -70,7 +70,7 @@ std::string options(const command_description& x) {
   std::string out = ".SH OPTIONS\n";
   const auto help
       = entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR",
-              x.commands.empty() ? "Prints the help, or with -h the flags alone, and exits."
+              x.commands.empty() ? "Prints the help, or with -h only the flags, and exits."
                                  : "Prints the help and exits.");
   for (const auto& group : x.groups) {
     if (group.flags.empty())
@@ -87,13 +87,15 @@ std::string options(const command_description& x) {
   return out;
 }
 
-/// Refused ones are hundreds; `troupe train gpt --help-megatron` lists them.
+/// Without the hundreds of refused flags, which `troupe train gpt --help-megatron` lists.
 std::string accepted_flags(const command_description& x) {
   std::string list;
   for (const auto& flag : x.others)
     if (flag.use == flag_use::accepted)
       list += entry(flag_words(flag), flag.help);
-  return list.empty() ? "" : ".SS Accepted: they decide nothing here\n" + list;
+  return list.empty() ? ""
+                      : ".SS Accepted, without any effect here\n"
+                        "" + list;
 }
 
 std::string see_also(const command_description& x, const command_description* above) {
@@ -161,9 +163,8 @@ void add_markdown(const command_description& x, std::string& out) {
     add_markdown(below, out);
 }
 
-/// File name to contents, e.g. "troupe-train-gpt.1": pages for man(1), in roff with the macros of
-/// man(7). `version` stands in their foot. No line has the time of making, so that the same program
-/// writes the same pages.
+/// Pages for man(1) by file name, e.g. "troupe-train-gpt.1", in roff with the macros of man(7).
+/// `version` is in their foot. They contain no time, so the same program writes the same pages.
 std::map<std::string, std::string> manual_pages(const command_description& program,
                                                 const std::string& version) {
   std::map<std::string, std::string> out;
@@ -192,7 +193,7 @@ int write_manual(const command_description& program, const manual_flags& flags) 
     return 0;
   }
   if (flags.output.empty())
-    throw usage_error("--output DIR is missing: where the pages go, e.g. share/man/man1");
+    throw usage_error("--output DIR is missing: give the folder of the pages, e.g. share/man/man1");
   const auto pages = manual_pages(program, "troupe " TROUPE_VERSION);
   runtime::make_folder(flags.output);
   for (const auto& [name, text] : pages)
@@ -207,19 +208,20 @@ int write_manual(const command_description& program, const manual_flags& flags) 
 }  // namespace
 
 void add_manual(command_line& program) {
-  auto& line = program.command("manual", "writes manual pages, one a command.");
+  auto& line = program.command("manual", "writes manual pages, one per command.");
   const auto flags = std::make_shared<manual_flags>();
   line.value("--output",
              "DIR",
-             "Gets troupe.1, troupe-train-gpt.1 and so on; with --format markdown a file, and "
-             "without it standard output.",
+             "Folder for troupe.1, troupe-train-gpt.1 and so on. With --format markdown: a file, "
+             "or standard output if left out.",
              text(flags->output));
-  line.value(
-      {.name = "--format", .type = "FORMAT", .help = "man: a page a command. markdown: one text."},
-      one_of(flags->format, {"man", "markdown"}));
+  line.value({.name = "--format",
+              .type = "FORMAT",
+              .help = "man: a page per command. markdown: one text."},
+             one_of(flags->format, {"man", "markdown"}));
   line.note(
-      "man finds pages in share/man/man1 beside the bin of the program, when that is in $PATH; "
-      "elsewhere: man -l DIR/troupe-train-gpt.1");
+      "man finds pages in share/man/man1 beside the program's bin folder if that is in $PATH. "
+      "Elsewhere: man -l DIR/troupe-train-gpt.1");
   line.runs([flags, &program] { return write_manual(program.describe(), *flags); });
 }
 

@@ -19,8 +19,8 @@ namespace {
 using nlohmann::ordered_json;
 using runtime::forecast_group;
 
-/// Memory depends on shape, batch and layout. Whatever else a run needs to know is left out, so
-/// that neither data nor tokenizer files have to be there.
+/// Keeps what memory depends on: shape, batch and layout. Resets all other settings, so that data
+/// and tokenizer files may be missing.
 training_flags shape_and_layout(training_flags flags) {
   flags.data = {.mock = true};
   if (flags.tokenizer.vocabulary_size)
@@ -61,8 +61,8 @@ std::string heads_text(const runtime::training_job& job) {
   const auto& l = job.layout;
   return fmt::format(
       "parameters  {} ({} with the padding of the vocabulary to {})\n"
-      "step        {} of {}: {:.4g} floating-point operations, {:.5g} a token\n"
-      "            (Megatron-LM's count: forward and backward, causal attention half, nothing for "
+      "step        {} of {}: {:.4g} floating-point operations, {:.5g} per token\n"
+      "            (Megatron-LM's count: forward and backward, causal attention half, no "
       "recomputation)\n"
       "workers     {}: {} tensor{} x {} pipeline x {} data; {} of {} each, {}\n",
       runtime::parameter_count(m),
@@ -84,7 +84,7 @@ std::string heads_text(const runtime::training_job& job) {
       to_string(job.training.precision));
 }
 
-/// One for each stage: all its workers, and what those that need most of each kind need.
+/// One entry per stage: the number of its workers, and the most that one needs of each kind.
 std::vector<forecast_group> by_stages(const std::vector<forecast_group>& groups) {
   std::vector<forecast_group> out;
   for (const auto& x : groups) {
@@ -114,9 +114,8 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
   constexpr const char* form = "{:>5}  {:>7}  {:>10}  {:>9}  {:>9}  {:>11}  {:>7}  {:>9}\n";
   const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
   auto out
-      = "\nTroupe's forecast: for each stage, what its worker that needs most will take (one step "
-        "is\n"
-        "rehearsed with operations that do nothing)\n"
+      = "\nTroupe's forecast: the memory of each stage's largest worker (from a rehearsal of\n"
+        "one step with operations that do nothing)\n"
         + row("stage",
               "workers",
               "parameters",
@@ -141,15 +140,11 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
   const bool verifies = std::any_of(
       groups.begin(), groups.end(), [](const auto& x) { return x.need.verified > 0; });
   return out + fmt::format("all workers together {}\n", runtime::human_bytes(together(groups)))
-         + (verifies
-                ? "'activations' counts what is held of passes that --verify-fraction computes "
-                  "again\n"
-                : "")
-         + (leaves ? "'activations' counts gradients that another stage, when it is late, has not "
-                     "taken yet\n"
-                   : "")
-         + (keeps ? "'optimizer' counts the state of the step before, which --recovery on keeps\n"
-                  : "");
+         + (verifies ? "'activations' includes what --verify-fraction keeps of the passes that it "
+                       "recomputes\n"
+                     : "")
+         + (leaves ? "'activations' includes gradients that a late stage has not taken yet\n" : "")
+         + (keeps ? "'optimizer' includes the previous state, which --recovery on keeps\n" : "");
 }
 
 std::vector<runtime::process_forecast> processes_of(const runtime::training_job& job,
@@ -157,15 +152,15 @@ std::vector<runtime::process_forecast> processes_of(const runtime::training_job&
   return runtime::forecast_processes(job, needs_by_rank(job, groups));
 }
 
-/// Empty where one process hosts all.
+/// Empty for a run in one process.
 std::string processes_text(const std::vector<runtime::process_forecast>& processes) {
   if (processes.empty())
     return "";
   constexpr const char* form = "{:>7}  {:>9}  {:>10}  {:>12}  {:>10}\n";
   const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
   std::string out
-      = "\nEach process: its workers, and what it keeps of another one's ranks (their two newest\n"
-        "states, and one more while it is taken over, or written to the local disk)\n"
+      = "\nEach process: its workers, and the states that it keeps for another one's ranks\n"
+        "(the two newest, and one more while it is taken over or written to the local disk)\n"
         + row("process", "ranks", "workers", "kept", "all");
   for (std::size_t p = 0; p < processes.size(); ++p) {
     const auto& x = processes[p];
@@ -182,43 +177,38 @@ std::string growth_text(const runtime::training_job& job) {
   const bool rounded = job.training.precision != runtime::dtype::f32;
   const bool distributed = job.reduction.distributed_optimizer;
   return fmt::format(
-      "\nWhat grows with what\n"
-      "  parameters   {} bytes for each that a worker holds: fall with tensor and pipeline ranks\n"
-      "  gradients    4 bytes for each, once for each of --replicas-per-worker; those of a tied\n"
-      "               embedding twice where a stage has both its uses, which are added at the "
-      "end.\n"
-      "               A worker that sums them with nobody has memory for them from the backward "
-      "pass\n"
-      "               to the update only, where activations were: those count what both need "
-      "more;\n"
-      "               with several micro-batches a step both are there at once{}\n"
-      "  optimizer    {} bytes for each: two moments{}; {}\n"
-      "  activations  grow with --micro-batch-size x --seq-length x --hidden-size x the layers of "
-      "a\n"
-      "               stage x the micro-batches under way (as many as stages follow, and one), and "
-      "on\n"
-      "               the last stage with the vocabulary; fall with tensor ranks, more with\n"
-      "               --sequence-parallel, and with --recompute-granularity selective or full\n"
-      "  saving       what a checkpoint copies until it is written; from a device to the host's "
-      "memory\n",
+      "\nWhat memory grows with\n"
+      "  parameters   {} bytes per parameter of a worker; fewer with tensor and pipeline ranks\n"
+      "  gradients    4 bytes per parameter, for each of --replicas-per-worker; twice for a tied\n"
+      "               embedding if a stage has both its uses, which are added at the end.\n"
+      "               A worker that reduces alone has memory for them only from the backward\n"
+      "               pass to the update, in place of activations; 'activations' counts what\n"
+      "               both need beyond that. With several micro-batches per step both exist\n"
+      "               at once{}\n"
+      "  optimizer    {} bytes per parameter: two moments{}; {}\n"
+      "  activations  grow with --micro-batch-size x --seq-length x --hidden-size x the layers\n"
+      "               of a stage x the micro-batches in flight (one more than the stages that\n"
+      "               follow), and on the last stage with the vocabulary; shrink with tensor\n"
+      "               ranks, more with --sequence-parallel, and with\n"
+      "               --recompute-granularity selective or full\n"
+      "  saving       what a checkpoint copies until it is written; from a device to host memory\n",
       rounded ? 2 : 4,
-      !rounded || job.recovery.on
-          ? ""
-          : ".\n               In the last of them a layer's gradients take the memory of its "
-            "parameters, which\n"
-            "               the update makes again from the master: 'gradients' counts the 2 bytes "
-            "for each\n"
-            "               that they need beyond that",
+      !rounded || job.recovery.on ? ""
+                                  : ".\n"
+                                    "               In the last one, a layer's gradients reuse the "
+                                    "memory of its parameters, which the\n"
+                                    "               update restores from the master weights: "
+                                    "'gradients' counts the 2 bytes per\n"
+                                    "               parameter that they need beyond that",
       job.recovery.on ? 12 + (rounded ? 12 : 8) : (rounded ? 12 : 8),
       job.recovery.on ? " and the fp32 weights of two states (--recovery on)"
-      : rounded       ? " and the fp32 master"
+      : rounded       ? " and the fp32 master weights"
                       : "",
-      distributed
-          ? "sharded over the data ranks"
-          : "all of it on every data rank; --use-distributed-optimizer shards it over them");
+      distributed ? "sharded over the data ranks"
+                  : "all of it on every data rank, unless --use-distributed-optimizer shards it");
 }
 
-/// Empty where it is for another kind of run.
+/// Empty if no estimate exists for this kind of run.
 std::string pytorch_text(const runtime::training_job& job,
                          const std::vector<forecast_group>& groups) {
   if (job.backend != runtime::backend_kind::cuda || !has_pytorch_estimate(job))
@@ -226,9 +216,10 @@ std::string pytorch_text(const runtime::training_job& job,
   constexpr const char* form = "{:>9}  {:>10}  {:>9}  {:>9}  {:>12}  {:>11}  {:>9}  {:>9}\n";
   const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
   std::string out
-      = "\nAn estimate of what PyTorch takes on each device (AdamW, fp32 parameters, autocast,\n"
-        "flash attention, no recomputation; without CUDA's context), by a formula that was\n"
-        "held against it on a CPU, not on a device\n"
+      = "\nEstimate for PyTorch on each device (AdamW, fp32 parameters, autocast, flash "
+        "attention,\n"
+        "no recomputation; without CUDA's context). The formula was compared with PyTorch on a\n"
+        "CPU only.\n"
         + row("",
               "parameters",
               "gradients",
@@ -252,15 +243,14 @@ std::string pytorch_text(const runtime::training_job& job,
   for (const auto& x : groups)
     most = std::max(most, x.need.peak());
   return out
-         + fmt::format(
-             "'all' is what is there at once, at most; Troupe's forecast for the same: {}\n",
-             runtime::human_bytes(most));
+         + fmt::format("'all' is the peak; Troupe's forecast for the same run: {}\n",
+                       runtime::human_bytes(most));
 }
 
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
   return heads_text(job) + forecast_text(groups) + processes_text(processes_of(job, groups))
-         + "\nMegatron-LM's own estimate for its heaviest worker, by its formula (its MB is 2^20 bytes; "
-           "above it is 10^6)\n  "
+         + "\nMegatron-LM's own estimate for its largest worker, by its formula (its "
+           "MB is 2^20 bytes; above, 10^6)\n  "
          + to_text(runtime::megatron_memory(job)) + "\n" + pytorch_text(job, groups)
          + growth_text(job);
 }
@@ -347,17 +337,16 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
 
 void add_memory(command_line& program) {
   auto& line = program.command(
-      "memory", "tells the memory and the arithmetic that a training run will need.");
+      "memory", "forecasts the memory and the floating-point operations of a training run.");
   const auto flags = std::make_shared<training_flags>();
   const auto json = std::make_shared<bool>(false);
-  line.toggle("--json", "Prints JSON, for programs: bytes and floating-point operations.", [json] {
-    *json = true;
-  });
+  line.toggle(
+      "--json", "Prints JSON: bytes and floating-point operations.", [json] { *json = true; });
   declare(line, *flags);
   line.note(
-      "Takes the flags and configurations of `troupe train gpt`, and looks at shape, batch and "
-      "layout. No data is needed, no tokenizer where --vocab-size is given, and no memory: a model "
-      "of 175B on 1024 workers takes seconds.");
+      "Takes the flags and configurations of `troupe train gpt`; only shape, batch and layout "
+      "matter. Needs no data, no tokenizer if --vocab-size is given, and little memory: a model of "
+      "175B on 1024 workers takes seconds.");
   line.tells_besides([flags] { return what_is_missing(shape_and_layout(*flags)); });
   line.runs([flags, json] {
     const auto job = resolve(shape_and_layout(*flags));

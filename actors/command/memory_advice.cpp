@@ -44,8 +44,7 @@ std::string left_text(const runtime::memory_forecast& need) {
     out += fmt::format(", gradients not taken yet {}",
                        runtime::human_bytes(double(need.left_by_others)));
   if (need.verified > 0)
-    out += fmt::format(", passes that are computed again {}",
-                       runtime::human_bytes(double(need.verified)));
+    out += fmt::format(", recomputed passes {}", runtime::human_bytes(double(need.verified)));
   return out;
 }
 
@@ -85,8 +84,8 @@ std::vector<memory_share> memory_shares(const runtime::training_job& job,
 }
 
 std::optional<memory_share> short_of_memory(const std::vector<memory_share>& shares, bool surely) {
-  // On the host a fifth of a block may be there only because pools round up: it is never touched.
-  // What is asked of a device is taken from it.
+  // Pools round up. On the host up to a fifth of a block is never touched, so it takes no memory.
+  // Device memory is always taken in full.
   const auto lacks = [&](const memory_share& x) {
     return (surely && !x.on_device ? x.need / 5 * 4 : x.need) - x.has;
   };

@@ -1,5 +1,5 @@
-// What to say of a run that does not fit into the memory that its workers compute in: the machine's
-// on the cpu backend, on the cuda backend that of each device.
+// Advice for a run that does not fit into memory: that of the machine on the cpu backend, that of
+// each device on the cuda backend.
 
 #pragma once
 
@@ -23,26 +23,27 @@ struct memory_share {
   std::int64_t need = 0, has = 0;  ///< bytes
 };
 
-/// ", gradients not taken yet 1.2 MB": what other stages may leave with a worker; empty: nothing.
+/// ", gradients not taken yet 1.2 MB": memory that other stages may occupy on a worker. Empty if
+/// there is none.
 std::string left_text(const runtime::memory_forecast& need);
 
-/// By rank.
+/// The forecast of each rank.
 std::vector<runtime::memory_forecast> needs_by_rank(
     const runtime::training_job& job, const std::vector<runtime::forecast_group>& groups);
 
-/// Of the job's workers, whose needs are given by rank, the most that training needs; with what
-/// processes keep of each other. What is not known has no end. Throws backend_missing where a
-/// device cannot be used.
+/// The peak needs of the job's workers by machine or device, with the states that processes keep
+/// for each other. `needs` is by rank. Memory of unknown size counts as unlimited. Throws
+/// backend_missing if a device cannot be used.
 std::vector<memory_share> memory_shares(const runtime::training_job& job,
                                         const std::vector<runtime::memory_forecast>& needs,
                                         const runtime::memory_facts& machine);
 
-/// That which lacks most of those that have too little for their needs; none: all fit. `surely`:
-/// whatever the pools round up.
+/// The share that lacks the most memory; empty if all fit. `surely`: does not count what pools
+/// round up on the host.
 std::optional<memory_share> short_of_memory(const std::vector<memory_share>& shares, bool surely);
 
-/// What the workers need together, what there is, and the flags that would change it: those only
-/// that this job has not set already. A line without its end.
+/// The needs, the available memory, and the flags that would help and are not set yet. One line,
+/// without a line end.
 std::string memory_advice(const runtime::training_job& job, const memory_share& lacking);
 
 }  // namespace troupe::command

@@ -24,35 +24,35 @@ int merge_all(runtime::merge_options& what, const runtime::cancel_token& stop) {
              runtime::counted(made.datasets, "data set"),
              made.remembers_tokenizer
                  ? ""
-                 : "; no manifest, since not all of them say by the same tokenizer");
+                 : "; no manifest, because not all of them name the same tokenizer");
   return 0;
 }
 
 }  // namespace
 
 void add_merge_datasets(command_line& program) {
-  auto& line = program.command(
-      "merge-datasets", "lays indexed data sets (.bin and .idx) end to end, as one data set.");
+  auto& line = program.command("merge-datasets",
+                               "concatenates indexed data sets (.bin and .idx) into one data set.");
   const auto what = std::make_shared<runtime::merge_options>();
   line.values({.name = "--input",
                .type = "DIR|PREFIX...",
-               .help = "Data sets by their prefixes, in this order; a folder stands for all data "
-                       "sets in it, in the order of their names.",
+               .help = "Prefixes of data sets, in this order; a folder means all data sets in it, "
+                       "in the order of their names.",
                .least = 1,
                .most = 1 << 20},
               all(what->inputs));
   line.value("--output-prefix",
              "PREFIX",
-             "Writes PREFIX.bin and PREFIX.idx; an older data set of that name is replaced.",
+             "Writes PREFIX.bin and PREFIX.idx; replaces an older data set of that name.",
              text(what->output_prefix));
-  line.refused("--multimodal", "data sets of images and text are not read; leave it out");
-  line.note("The bytes are those of Megatron-LM's tools/merge_datasets.py.");
+  line.refused("--multimodal", "data sets with images are not supported; leave it out");
+  line.note("Writes the same bytes as Megatron-LM's tools/merge_datasets.py.");
   line.note(
-      "Data sets of different token types, or by their manifests of different tokenizers, are "
-      "refused.");
+      "Refuses data sets of different token types or, by their manifests, of different "
+      "tokenizers.");
   line.note(
-      "Memory does not grow with the data. Nothing is visible before it is complete, and what "
-      "fails leaves nothing.");
+      "Memory does not grow with the data. The output appears only when it is complete; a failure "
+      "leaves no files.");
   line.note(
       "Example: troupe merge-datasets --input parts data/more_text_document --output-prefix "
       "data/all_text_document");

@@ -8,37 +8,37 @@ namespace troupe::command {
 
 void declare(command_line& line, model_flags& to) {
   line.group("Model");
-  line.value(
-      "--load",
-      "DIR",
-      "The --save folder of a training run (its latest checkpoint), one checkpoint in it, or "
-      "a model folder of Hugging Face.",
-      text(to.load));
-  line.value(
-      "--tokenizer",
-      "DIR",
-      "A folder with tokenizer.json, or vocab.json and merges.txt, should they not lie beside "
-      "the checkpoints.",
-      text(to.tokenizer));
+  line.value("--load",
+             "DIR",
+             "The --save folder of a training run (its latest checkpoint), one checkpoint in it, "
+             "or a Hugging Face model folder.",
+             text(to.load));
+  line.value("--tokenizer",
+             "DIR",
+             "Folder with tokenizer.json, or vocab.json and merges.txt; needed if the checkpoints "
+             "have no tokenizer.",
+             text(to.tokenizer));
   line.value({.name = "--threads",
               .type = "N",
               .unit = "threads",
-              .help = "Of the arithmetic. Small models gain nothing from more than one."},
+              .help = "Threads for computation. Small models gain nothing from more than one."},
              whole(to.threads, 1, 4096));
-  line.value({.name = "--backend", .type = "NAME", .help = "cpu, cuda or reference."},
+  line.value({.name = "--backend",
+              .type = "NAME",
+              .help = "Backend that computes: cpu, cuda or reference."},
              one_of(to.backend, {"cpu", "cuda", "reference"}));
-  line.toggle("--bf16",
-              "Computes in bf16: half the memory, and on processors, which wait for memory, tokens "
-              "come up to twice as fast.",
-              [&to] { to.bf16 = true; });
+  line.toggle(
+      "--bf16",
+      "Computes in bf16: half the memory. On a CPU, which waits for memory, up to twice as fast.",
+      [&to] { to.bf16 = true; });
   line.toggle("--fp16", "Computes in fp16.", [&to] { to.fp16 = true; });
 }
 
 std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {
   if (flags.load.empty())
     throw usage_error(
-        "--load DIR is missing: the --save folder of a training run, or a model folder of Hugging "
-        "Face");
+        "--load DIR is missing: the --save folder of a training run, or a Hugging Face model "
+        "folder");
   if (flags.bf16 && flags.fp16)
     throw usage_error("--bf16 and --fp16 exclude each other: give one");
   runtime::loading wanted{.from = flags.load,

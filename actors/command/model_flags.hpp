@@ -13,7 +13,7 @@ namespace troupe::command {
 
 struct model_flags {
   std::filesystem::path load;
-  std::filesystem::path tokenizer;  ///< folder with its files; empty: as kept
+  std::filesystem::path tokenizer;  ///< folder with its files; empty: the checkpoint's tokenizer
   std::int64_t threads = 1;
   std::string backend = "cpu";
   bool bf16 = false, fp16 = false;

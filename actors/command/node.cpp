@@ -29,7 +29,7 @@ struct node_flags {
   bool once = false, insecure = false;
 };
 
-/// A signal may come before there is anybody to tell.
+/// Ends the node on a signal, even if the signal arrives before the node runs.
 class end_switch {
  public:
   void signalled() {
@@ -55,8 +55,8 @@ std::string listened_at(const std::string& host) {
   auto out = runtime::numeric_address(host);
   if (runtime::is_wildcard(out))
     throw usage_error(
-        "--listen {}: no single address, and other hosts are told where this one is reached; give "
-        "that address of this host",
+        "--listen {} is not a single address: give the address by which other hosts reach this "
+        "host",
         host);
   return out;
 }
@@ -71,7 +71,7 @@ runtime::held_run_folder folder_of(const node_flags& flags) {
   return out;
 }
 
-/// A folder that is removed at the end where nothing is in it.
+/// Removes the folder in its destructor if the folder is empty.
 class emptied {
  public:
   explicit emptied(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -88,11 +88,11 @@ class emptied {
 
 int stand(const node_flags& flags) {
   if (flags.listen.empty())
-    throw usage_error("--listen is missing: say where runs reach this node, ADDRESS:PORT");
+    throw usage_error("--listen is missing: give ADDRESS:PORT, where runs reach this node");
   if (flags.credentials.empty() == !flags.insecure)
     throw usage_error(
         "--listen needs --credentials DIR, which `troupe credentials DIR` makes, or --insecure, "
-        "where nobody else is in the network: give one of them");
+        "for a network without other users: give one of them");
   const auto where = runtime::read_host_and_port(flags.listen);
   end_switch over;
   const signal_watch signals([&](const char*) { over.signalled(); });
@@ -110,7 +110,7 @@ int stand(const node_flags& flags) {
       {.run = folder.path(),
        .suspicion = flags.suspicion,
        .insecure = flags.insecure,
-       .outlived = true},  // a node of a run without recovery ends with its agent by itself
+       .outlived = true},  // without recovery a node ends with its agent by itself
       settings.address);
   settings.run = launch.run;
   settings.copies = flags.run.empty() ? runtime::new_temporary_folder() : launch.run / "runs";
@@ -139,38 +139,39 @@ int stand(const node_flags& flags) {
 }  // namespace
 
 void add_node(command_line& program) {
-  auto& line = program.command("node", "waits on its host for jobs, and hosts workers of theirs.");
+  auto& line = program.command("node", "waits on its host for jobs and hosts their workers.");
   const auto flags = std::make_shared<node_flags>();
-  line.value(
-      {.name = "--listen",
-       .type = "ADDRESS:PORT",
-       .help = "It waits there for runs that name it by --nodes or --spare-nodes, and serves "
-               "one at a time. Port 0: the system chooses one, which is told."},
-      text(flags->listen));
+  line.value({.name = "--listen",
+              .type = "ADDRESS:PORT",
+              .help = "Address for runs that name it by --nodes or --spare-nodes; serves one run "
+                      "at a time. Port 0: the system chooses a port, which is shown."},
+             text(flags->listen));
   line.value({.name = "--credentials",
               .type = "DIR",
-              .help = "What runs and this node know each other by, as `troupe "
-                      "credentials` has made it."},
+              .help = "Credentials from `troupe credentials`, by which runs and this node "
+                      "recognize each other."},
              text(flags->credentials));
   line.toggle("--insecure",
-              "Without TLS: whoever reaches the port can run programs as this user. Only for a "
-              "network that nobody else is in.",
+              "Without TLS: anyone who reaches the port can run programs as this user. Only for a "
+              "network without other users.",
               [flags] { flags->insecure = true; });
-  line.toggle("--once", "It ends after its first job.", [flags] { flags->once = true; });
-  line.value({.name = "--run",
-              .type = "DIR",
-              .default_value = "a temporary one",
-              .help = "A folder for logs of what it starts, and for `troupe status`."},
-             text(flags->run));
-  line.value({.name = "--suspicion-seconds",
-              .type = "SECONDS",
-              .unit = "seconds",
-              .help = "As the run has it; a run that has another is refused."},
-             real(flags->suspicion, 0.001, 1e6));
+  line.toggle("--once", "Ends after its first job.", [flags] { flags->once = true; });
+  line.value(
+      {.name = "--run",
+       .type = "DIR",
+       .default_value = "a temporary folder",
+       .help = "Folder for the logs of the processes that it starts, and for `troupe status`."},
+      text(flags->run));
+  line.value(
+      {.name = "--suspicion-seconds",
+       .type = "SECONDS",
+       .unit = "seconds",
+       .help
+       = "Timeout of the failure detector, as in the run; a run with another value is refused."},
+      real(flags->suspicion, 0.001, 1e6));
   line.note(
-      "It ends by Ctrl-C or SIGTERM, with what it has started. Runs with several --processes on "
-      "one "
-      "host need none.");
+      "Ctrl-C or SIGTERM ends it, with the processes that it has started. Runs with several "
+      "--processes on one host need no node.");
   line.runs([flags] { return stand(*flags); });
 }
 

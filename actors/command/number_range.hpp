@@ -1,4 +1,4 @@
-// The numbers that a flag takes: a column of its row.
+// The range of the numbers that a flag takes, and its text for help and errors.
 
 #pragma once
 
@@ -25,21 +25,21 @@ struct real_range {
   bool below = false;  ///< `most` itself is not taken
 };
 
-/// Without a value: words that are no numbers.
+/// std::monostate: the words are not numbers.
 using number_range = std::variant<std::monostate, whole_range, real_range>;
 
-/// The number that `word` is; nothing when it is none, or not of these.
+/// `word` as a number; empty if it is not a number or is out of range.
 std::optional<std::int64_t> number_in(const whole_range& range, std::string_view word);
 std::optional<double> number_in(const real_range& range, std::string_view word);
-/// Whether the flag takes `word`; without a range: true.
+/// True if `word` is in range, or if there is no range.
 bool takes(const number_range& range, std::string_view word);
 
 /// For errors: "a whole number from 1 to 10000", "a number of 0 or more".
 std::string told(const whole_range& range);
 std::string told(const real_range& range);
 std::string told(const number_range& range);
-/// For help: "1 to 10000", "1 or more", "above 0"; empty: any number. An end that is only the
-/// largest number of a type is none.
+/// For help: "1 to 10000", "1 or more", "above 0"; empty: any number. The
+/// largest number of a type does not count as an end.
 std::string told_shortly(const number_range& range);
 
 }  // namespace troupe::command

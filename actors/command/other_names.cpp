@@ -21,8 +21,7 @@ constexpr other_name of_training[] = {
     {"max-train-samples", "use --train-samples"},
     {"batch-size train-batch-size per-device-train-batch-size per-gpu-train-batch-size "
      "local-batch-size training.local-batch-size device-batch-size",
-     "use --micro-batch-size for a replica's samples at once, --global-batch-size for those of a "
-     "step"},
+     "use --micro-batch-size for the samples of one pass, --global-batch-size for those of a step"},
     {"total-batch-size training.global-batch-size", "use --global-batch-size"},
     {"gradient-accumulation-steps gradient-accumulation grad-accum grad-accum-steps "
      "accumulate-grad-batches",
@@ -98,7 +97,7 @@ constexpr other_name of_training[] = {
     {"wandb use-wandb wandb-log report-to",
      "use --log-file or --tensorboard-dir, which Weights & Biases can read"},
     {"do-train do-eval overwrite-output-dir push-to-hub",
-     "leave it out; --skip-train evaluates alone, `troupe checkpoint export` writes a Hugging Face "
+     "leave it out; --skip-train only evaluates, `troupe checkpoint export` writes a Hugging Face "
      "folder"},
 };
 

@@ -1,4 +1,4 @@
-// Names that users of nanoGPT, torchtitan, Hugging Face and others type, and ours for them.
+// Flag names of nanoGPT, torchtitan, Hugging Face and others, each with Troupe's flag for it.
 
 #pragma once
 
@@ -17,7 +17,7 @@ std::span<const other_name> other_names_of_training();
 std::span<const other_name> other_names_of_generating();
 std::span<const other_name> other_names_of_evaluating();
 
-/// From now on `line` answers these names.
+/// Makes `line` refuse these names with their answers.
 void declare_other_names(command_line& line, std::span<const other_name> rows);
 
 }  // namespace troupe::command

@@ -65,8 +65,8 @@ std::string x_label(const std::string& x) {
   return x == "time" ? "time in steps (s)" : x;
 }
 
-/// Where an iteration stands on the x axis. Validations are not steps: they stand where their step
-/// does.
+/// Moves points from their iterations to positions on the x axis. A validation gets the position of
+/// its step.
 std::vector<curve_point> placed(const std::vector<curve_point>& points,
                                 const named_run& run,
                                 const std::string& x) {
@@ -105,8 +105,8 @@ std::vector<named_run> read_runs(const plot_flags& flags) {
   if (const auto kind = flags.output.extension();
       kind == ".png" || kind == ".pdf" || kind == ".jpg" || kind == ".jpeg")
     throw usage_error(
-        "--output '{}': the picture is SVG; name it .svg, and turn it into another form by "
-        "rsvg-convert (Debian's librsvg2-bin)",
+        "--output '{}': the picture is SVG; name it .svg, and convert it with rsvg-convert "
+        "(Debian's librsvg2-bin)",
         flags.output.string());
   std::vector<fs::path> logs;
   for (const auto& run : flags.runs)
@@ -118,12 +118,12 @@ std::vector<named_run> read_runs(const plot_flags& flags) {
     out.push_back({logs[i], names[i], run_table(logs[i])});
     for (const auto number : out.back().table.skipped())
       runtime::log_warning(
-          "'{}': line {} is no record of a step; it is left out", logs[i].string(), number);
+          "'{}': line {} is not a record of a step and is skipped", logs[i].string(), number);
   }
   return out;
 }
 
-/// The curves of one run: what --y names, smoothed over a pale one where that is wanted.
+/// The curves of one run for --y. With --smooth, each smoothed curve has a pale original behind it.
 std::vector<curve> curves_of(const named_run& run,
                              int number,
                              bool alone,
@@ -151,7 +151,7 @@ std::vector<curve> curves_of(const named_run& run,
   return out;
 }
 
-/// One mark for each restart, where --x can place it. Many marks have no labels.
+/// One mark for each restart that --x can place. Many marks have no labels.
 std::vector<runtime::plot_mark> restarts_of(const named_run& run, const plot_flags& flags) {
   constexpr std::size_t most_labels = 6;
   std::vector<runtime::plot_mark> out;
@@ -242,7 +242,7 @@ int plot_runs(const plot_flags& flags) {
   }
   runtime::write_text(flags.output, picture);
   std::error_code failure;
-  if (fs::is_regular_file(flags.output, failure)) {  // else it may be where we print
+  if (fs::is_regular_file(flags.output, failure)) {  // otherwise it may be standard output
     print_table(runs);
     print_page("wrote '{}'\n", flags.output.string());
   }
@@ -255,38 +255,39 @@ void add_plot(command_line& program) {
   auto& line = program.command("plot", "draws the logs of runs in one picture (SVG).");
   const auto flags = std::make_shared<plot_flags>();
   line.words("RUN...",
-             "Runs to compare: each a --save folder, which has its log, or a file written by "
+             "Runs to compare: --save folders, which contain the log, or files written by "
              "--log-file or --log-csv.",
              flags->runs);
-  line.value(
-      {.name = "--output", .type = "FILE", .help = "The picture, as SVG; - is standard output."},
-      text(flags->output));
+  line.value({.name = "--output",
+              .type = "FILE",
+              .help = "Picture to write, in SVG; - is standard output."},
+             text(flags->output));
   line.value({.name = "--y",
               .type = "FIELD",
-              .help = "What to draw: loss (of training and validation), or any field of the log, "
+              .help = "Field to draw: loss (of training and validation), or any field of the log, "
                       "such as validation_loss, grad_norm, learning_rate, tokens_per_second."},
              text(flags->y));
-  line.value({.name = "--x",
-              .type = "AXIS",
-              .help = "iteration, samples, tokens, or time: seconds spent in steps."},
-             one_of(flags->x, {"iteration", "samples", "tokens", "time"}));
   line.value(
-      {.name = "--smooth",
-       .type = "N",
-       .unit = "steps",
-       .help
-       = "Draws means of N steps, and what they are of behind them. Validations stay as they are."},
-      whole(flags->smooth, 1));
-  line.toggle("--log-y", "A logarithmic y axis.", [flags] { flags->logarithmic = true; });
+      {.name = "--x",
+       .type = "AXIS",
+       .help = "Horizontal axis: iteration, samples, tokens, or time (seconds spent in steps)."},
+      one_of(flags->x, {"iteration", "samples", "tokens", "time"}));
+  line.value({.name = "--smooth",
+              .type = "N",
+              .unit = "steps",
+              .help = "Draws means of N steps, with the original curve pale behind them. "
+                      "Validations are not smoothed."},
+             whole(flags->smooth, 1));
+  line.toggle("--log-y", "Logarithmic y axis.", [flags] { flags->logarithmic = true; });
   line.value({.name = "--title",
               .type = "TEXT",
-              .default_value = "what is drawn",
-              .help = "Above the picture."},
+              .default_value = "the drawn field",
+              .help = "Title above the picture."},
              text(flags->title));
   line.note(
-      "A table on standard output has, for each run, its newest iteration and loss, its best "
-      "validation, the median of tokens per second, and how many steps were skipped. Dashed red "
-      "lines in the picture are restarts.");
+      "Prints a table with, for each run, the newest iteration and loss, the best validation, the "
+      "median of tokens per second, and the number of skipped steps. Dashed red lines in the "
+      "picture are restarts.");
   line.runs([flags] { return plot_runs(*flags); });
 }
 

@@ -1,4 +1,4 @@
-// What a command says on standard output. Nothing else in actors/ writes there
+// Output of the commands on standard output. No other file of actors/ writes there
 // (tests/architecture/output_test.py).
 
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace troupe::command {
 
-/// A text for people. Names in it come from files that nobody vouches for: what would steer the
-/// terminal is written as \x1b.
+/// Prints text for people. Names in it may come from untrusted files, so control characters are
+/// written as \x1b.
 void print_page(std::string_view text);
 
 template <class First, class... Others>
@@ -18,10 +18,10 @@ void print_page(fmt::format_string<First, Others...> form, First&& first, Others
   print_page(fmt::format(form, std::forward<First>(first), std::forward<Others>(others)...));
 }
 
-/// JSON, and a line end. What would steer the terminal is escaped, the value is the same.
+/// Prints JSON and a line end. Escapes control characters; the value is the same.
 void print_json(std::string_view text);
 
-/// The bytes as they are: of a file's format, or of a text that is itself what was asked for.
+/// Prints the bytes unchanged: a file format, or a text that is the requested result.
 void print_data(std::string_view bytes);
 
 }  // namespace troupe::command

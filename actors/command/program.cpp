@@ -31,20 +31,21 @@ void print_error(const std::string& text) {
 
 int report_internal_error(const char* what) {
   print_error(fmt::format(
-      "{}\n  This is a fault of Troupe {}, not of yours. Please report it with the command line.",
+      "{}\n"
+      "  This is an internal error of Troupe {}. Please report it with the command line.",
       what,
       TROUPE_VERSION));
   return our_fault;
 }
 
-/// What was printed has arrived, or it is an error like any other: disks are full, pipes closed.
+/// Throws if standard output could not be written: a full disk, a closed pipe.
 int flushed(int exit_code) {
   const bool lost_before = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !lost_before)
     return exit_code;
   if (!lost_before)
     throw runtime::io_error("cannot write standard output: {}", runtime::system_message(errno));
-  // Whatever the system said then is gone: ask again.
+  // The reason of the earlier failure is lost; another write shows it.
   std::clearerr(stdout);
   const bool fails_still = std::fputc('\n', stdout) == EOF || std::fflush(stdout) != 0;
   throw runtime::io_error(
@@ -82,17 +83,17 @@ void add_commands(command_line& program) {
 }
 
 std::vector<std::pair<int, std::string>> exit_codes() {
-  return {{0, "Done, or ended early and in order."},
+  return {{0, "Done, or ended early in an orderly way."},
           {1,
-           "`troupe checkpoint diff` found differences, `troupe simulate` a seed that fails, or "
+           "`troupe checkpoint diff` found differences, `troupe simulate` a failing seed, or "
            "`troupe chaos` a fault that left a trace."},
           {2, "The input is wrong or the system refused; the message says what to do."},
-          {3, "We failed; please report it."}};
+          {3, "Internal error; please report it."}};
 }
 
 namespace {
 
-/// `troupe help train gpt` is `troupe train gpt --help`, and -V is --version.
+/// Expands `troupe help train gpt` to `troupe train gpt --help`, and -V to --version.
 std::vector<std::string> spelled_out(std::vector<std::string> words) {
   if (words == std::vector<std::string>{"-V"})
     return {"--version"};
@@ -112,24 +113,23 @@ int run_program(const std::vector<std::string>& words) {
       return actors::play_part(words);
     command_line program(
         "troupe", "trains large transformer models as a system of actors, and generates text.");
-    program.toggle(
-        "--version",
-        "Prints version, commit, compiler, its options and the instruction set, and exits. -V too.",
-        [] {});
+    program.toggle("--version",
+                   "Prints version, commit, compiler, its options and the instruction set, and "
+                   "exits. Short: -V.",
+                   [] {});
     program.runs([] {
       print_page(runtime::version_text() + "\n");
       return 0;
     });
     program.note("`troupe COMMAND --help` or `troupe help COMMAND` explains a command.");
     program.note(
-        "First: `troupe doctor` looks at this machine. Then text becomes a model by `troupe "
-        "tokenizer train`, `troupe preprocess`, `troupe train gpt`, and a model text by `troupe "
-        "generate`.");
+        "First steps: `troupe doctor` checks this machine. `troupe tokenizer train`, `troupe "
+        "preprocess` and `troupe train gpt` make a model from text; `troupe generate` makes text "
+        "from a model.");
     program.note(
         "Exit codes: 0 done; 1 `troupe checkpoint diff` found differences, `troupe simulate` a "
-        "seed "
-        "that fails, or `troupe chaos` a fault that left a trace; 2 the input is wrong or the "
-        "system refused; 3 we failed.");
+        "failing seed, or `troupe chaos` a fault that left a trace; 2 the input is wrong or the "
+        "system refused; 3 internal error.");
     add_commands(program);
     return flushed(program.parse(spelled_out(words))());
   } catch (const usage_error& failure) {
@@ -146,7 +146,7 @@ int run_program(const std::vector<std::string>& words) {
     print_error(failure.what());
     return users_fault;
   } catch (...) {
-    return report_internal_error("something was thrown that is no exception");
+    return report_internal_error("an object was thrown that is not an exception");
   }
 }
 

@@ -37,7 +37,7 @@ const std::string& chosen(const std::string& flag,
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& names) {
-  constexpr std::size_t longest = 100;  // no name has as many; the search takes time by the length
+  constexpr std::size_t longest = 100;  // more than any name; the search time grows with the length
   std::string best;
   if (word.size() > longest)
     return best;

@@ -1,4 +1,4 @@
-// What takes the words that stand after a flag: a number, a text, one of a few words.
+// Readers of the words after a flag: a number, a text, one of a few words.
 
 #pragma once
 
@@ -19,12 +19,11 @@
 
 namespace troupe::command {
 
-/// Of counts that a flag takes: exact in a double.
+/// Largest count that a flag takes; exact in a double.
 constexpr std::int64_t largest_count = std::int64_t{1} << 53;
 constexpr std::int64_t most_workers = 1 << 16;
 
-/// The command line, or a configuration, is wrong. Exit code 2, with a hint at the command's
-/// --help.
+/// The command line or a configuration is wrong. Exit code 2, with a hint to the command's --help.
 class usage_error : public runtime::error {
  public:
   std::string command;  ///< "troupe train gpt", as far as it is known
@@ -34,15 +33,15 @@ class usage_error : public runtime::error {
       : error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-/// Takes one word that stood after a flag. Throws usage_error that names both. What else it knows
-/// becomes columns of the flag's row (command_description.hpp).
+/// Reads one word after a flag. Throws usage_error that names both. Its other members become
+/// columns of the flag's row (command_description.hpp).
 struct reader {
   std::function<void(const std::string& flag, const std::string& word)> take;
-  std::vector<std::string> choices = {};  ///< the only words it takes; empty: not so few
+  std::vector<std::string> choices = {};  ///< the only words it takes; empty: any word
   number_range range = {};
 
-  /// What its target is now, as a word that it would take; nothing: it is not decided. Empty for a
-  /// reader that has no target.
+  /// The target's current value as a word that `take` accepts; no value: not decided. Null for a
+  /// reader without a target.
   std::function<std::optional<std::string>()> now = {};
 
   reader(decltype(take) t,
@@ -56,13 +55,13 @@ struct reader {
   void operator()(const std::string& flag, const std::string& word) const { take(flag, word); }
 };
 
-/// Takes all words that stood after a flag.
+/// Reads all words after a flag.
 using list_reader = std::function<void(const std::string&, const std::vector<std::string>&)>;
 
-/// `word`, or of a longer one its beginning: for errors.
+/// `word` for an error message; a long word is cut.
 std::string shown(const std::string& word);
 
-/// The number that `word` is. Throws usage_error that names the flag, the word and the range.
+/// `word` as a number. Throws usage_error that names the flag, the word and the range.
 std::int64_t parse_whole(const std::string& flag, const std::string& word, whole_range range);
 double parse_real(const std::string& flag, const std::string& word, real_range range);
 
@@ -75,7 +74,7 @@ struct target<std::optional<T>> {
   using value = T;
 };
 
-/// The value, or that of an optional; null: none.
+/// The value of `x`, or of an optional; null if it has none.
 template <class T>
 const typename target<T>::value* decided(const T& x) {
   if constexpr (std::is_same_v<T, typename target<T>::value>)
@@ -123,7 +122,7 @@ reader real(T& to, double least, double most = std::numeric_limits<double>::max(
   return real(to, real_range{.least = least, .most = most});
 }
 
-/// Any text, or a path; not a word that looks like the next flag.
+/// Any text or path, except a word that looks like the next flag.
 template <class T>
 reader text(T& to) {
   return {[&to](const std::string&, const std::string& word) { to = word; },
@@ -134,7 +133,7 @@ reader text(T& to) {
           }};
 }
 
-/// The same of a second flag for the same target, which only the first one tells.
+/// A reader for a second flag of the same target. Only the first flag shows the target's value.
 inline reader alias(reader of) {
   of.now = {};
   return of;
@@ -156,12 +155,12 @@ reader one_of(T& to, std::vector<std::string> allowed) {
           std::move(now)};
 }
 
-/// A word that others know, and why it is none of ours.
+/// A word that other programs take, and the reason why it is refused.
 struct refused_word {
   std::string word, why;
 };
 
-/// As `one_of`; what is refused is said with its reason.
+/// As `one_of`, with reasons for refused words.
 template <class T>
 reader one_of(T& to, std::vector<std::string> allowed, std::vector<refused_word> refused) {
   auto out = one_of(to, std::move(allowed));
@@ -175,7 +174,7 @@ reader one_of(T& to, std::vector<std::string> allowed, std::vector<refused_word>
   return out;
 }
 
-/// As list_reader: paths or texts, one after the other.
+/// Reads paths or texts.
 template <class T>
 list_reader all(std::vector<T>& to) {
   return [&to](const std::string&, const std::vector<std::string>& words) {
@@ -183,8 +182,8 @@ list_reader all(std::vector<T>& to) {
   };
 }
 
-/// The name that differs from `word` in the fewest characters; empty when all differ in more than a
-/// third of its letters and digits, but at least one.
+/// The name that differs from `word` in the fewest characters. Empty if all names differ in more
+/// than a third of its letters and digits (at least one).
 std::string nearest(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace troupe::command

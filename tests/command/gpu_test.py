@@ -355,7 +355,7 @@ def check_memory_estimate(folder):
     """The forecast of a device includes an estimate for PyTorch, unless the model is split."""
     shape = [x for x in MODEL if x != "--mock-data"]
     words = ["memory", *shape, "--bf16", "--backend", "cuda"]
-    says(run(words, folder), 0, "An estimate of what PyTorch takes", "eager", "compiled", "held against it on a CPU, not on a device")
+    says(run(words, folder), 0, "Estimate for PyTorch on each device", "eager", "compiled", "The formula was compared with PyTorch on a")
     parts = run([*words, "--world-size", "2", "--pipeline-model-parallel-size", "2"], folder,
                 TROUPE_EMULATED_DEVICES=2)
     says(parts, 0, "Troupe's forecast")

@@ -85,7 +85,7 @@ def check_refused(folder):
     (folder / "open").mkdir(mode=0o755)
     refuses("others own it or may enter it", "credentials", folder / "open")
     refuses("--credentials", "node", "--listen", "127.0.0.1:0")
-    refuses("no single address", "node", "--listen", "0.0.0.0:0", *given)
+    refuses("is not a single address", "node", "--listen", "0.0.0.0:0", *given)
     refuses("not empty", "credentials", credentials)
     copied = folder / "readable"
     shutil.copytree(credentials, copied)
