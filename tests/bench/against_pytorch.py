@@ -1,14 +1,14 @@
-"""Training steps of troupe and of PyTorch on this processor, the same models, in turn.
+"""Compares training steps of troupe and PyTorch on this processor, with the same models, in turn.
 
     against_pytorch.py --peer FILE --python FILE [--program FILE] [--model NAME,...] [--type fp32,bf16]
                        [--rounds N] [--steps N] [--threads N] [--limit SECONDS] [--compile] [--json FILE]
 
---peer is a script that trains the same models with PyTorch and prints one JSON object with "tokens_per_second"
-and "peak_bytes"; --python the interpreter that has PyTorch. Each round runs every variant of the peer (its
-attention by plain products and fused; with --compile compiled, too), then troupe: rates of a shared machine
-swing within minutes, so that only ratios of one round count. The best variant of a round is the peer of that
-round. Printed are medians over rounds: tokens/s, the ratio, the most memory of each process. A variant that
-takes longer than --limit is said to, and left out of later rounds. Only Python's standard library is used.
+--peer is a script that trains the same models with PyTorch and prints a JSON object with "tokens_per_second" and
+"peak_bytes". --python is an interpreter with PyTorch. Each round runs all variants of the peer (attention by plain
+products and fused; with --compile also compiled), then troupe. Rates of a shared machine vary within minutes, so only
+ratios within a round count, and the best variant of a round is its peer. Prints medians over rounds: tokens/s, the
+ratio, the peak memory of each process. A variant that exceeds --limit is reported and left out of later rounds. Needs
+only Python's standard library.
 """
 
 import argparse
@@ -31,17 +31,16 @@ MODELS = {
     "gpt2": dict(layers=12, hidden=768, heads=12, T=256, vocab=50304, batch=4),
     "gpt2-long": dict(layers=12, hidden=768, heads=12, T=1024, vocab=50304, batch=1),
     "llama": dict(layers=12, hidden=768, heads=12, groups=4, ffn=3072, T=512, vocab=32000, batch=2),
-    "tiny": dict(layers=2, hidden=32, heads=2, T=16, vocab=65, batch=2),  # to try this script
+    "tiny": dict(layers=2, hidden=32, heads=2, T=16, vocab=65, batch=2),  # for trying this script
 }
-WARM_UP = 3  # steps that are not counted, of both
-# The peer is fastest where its memory is kept, and its threads are as many as troupe's.
+WARM_UP = 3  # uncounted steps of both programs
+# PyTorch is fastest if it keeps freed memory; it gets as many threads as troupe.
 KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "8589934592", "MALLOC_TRIM_THRESHOLD_": "17179869184",
                "MALLOC_TOP_PAD_": "268435456"}
 
 
 def run(words, limit, more_environment=None):
-    """What it printed, and the most memory that it took in bytes; None where it took too long. Ends this program
-    where it fails."""
+    """Returns the output and the peak memory in bytes, or None at the limit. Exits if the command fails."""
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen([str(x) for x in words], stdout=out, stderr=subprocess.STDOUT,
                                  env={**os.environ, **(more_environment or {})})
@@ -110,7 +109,7 @@ def compare(o, name, kind):
         if not theirs and rounds:
             break
         if not theirs:
-            print(f"{name} {kind}: troupe {mine['rate']:.0f} tokens/s; no variant of PyTorch came to its end", flush=True)
+            print(f"{name} {kind}: troupe {mine['rate']:.0f} tokens/s; no variant of PyTorch finished", flush=True)
             return dict(model=name, type=kind, troupe=mine["rate"], pytorch=None)
         best = max(theirs, key=lambda x: theirs[x]["rate"])
         rounds.append(dict(variant=best, ratio=mine["rate"] / theirs[best]["rate"], mine=mine, theirs=theirs[best]))
@@ -124,7 +123,7 @@ def compare(o, name, kind):
 
 
 def processor():
-    """Its name, and those of its instructions that decide rates."""
+    """Name of the processor, and its instruction sets that decide rates."""
     with open("/proc/cpuinfo") as file:
         said = dict(line.split(":", 1) for line in file if ":" in line)
     said = {key.strip(): value.strip() for key, value in said.items()}

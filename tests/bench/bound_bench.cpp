@@ -1,18 +1,18 @@
-// How near a step comes to what this machine can do.
+// Compares a training step with the bound of this machine.
 //
 //   troupe train gpt ... --profile-operations PROFILE       any model, layout and precision
 //   bench_bound PROFILE [threads]
 //
-// Each product of the profile is computed here by itself, as troupe does it and in every other way
-// that oneDNN has: as a matmul with operands in rows, with the second operand packed, with both
-// packed, and as a pass of an inner product. Ways are tried in turn, round after round, and the
-// best time of each counts: a neighbour can only make a run slower. The bound of a step is
+// Computes each product of the profile alone, with troupe's code and with each variant of oneDNN: a
+// matmul with operands in rows, with the second operand packed, with both packed, and an inner
+// product. The variants run in turn for several rounds, and the best time of each counts, because
+// other load can only make a run slower. The bound of a step is the sum of
 //
-//   products at the best rate that any way reaches, operands packed beforehand
+//   products at the best rate of any variant, with operands packed beforehand
 //   + attention at the best rate of all products
-//   + the bytes that every other operation must move, as fast as a copy
+//   + the bytes of all other operations at the rate of a copy
 //
-// and the share of the bound is the bound over the time of the profile's steps.
+// The printed share is this bound divided by the time of the profile's steps.
 
 #include "kernels/backend/backend.hpp"
 #include "kernels/op/every_op.hpp"
@@ -53,7 +53,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// A way to compute a product, made ready; `work` is empty where oneDNN has no such.
+/// A prepared variant of a product; `work` is empty if oneDNN lacks it.
 struct way {
   std::string name;
   std::function<void()> work;
@@ -72,7 +72,7 @@ const dnnl::engine& processor() {
   return one;
 }
 
-/// A primitive with operands of its own, in whatever layout it likes.
+/// A primitive with its own operands, in the layout that it prefers.
 template <class Primitive, class Description>
 std::function<void()> execution(const Description& chosen,
                                 const std::map<int, descriptor>& operands) {
@@ -157,7 +157,7 @@ std::function<void()> inner_product(const product& p) {
                           {DNNL_ARG_DIFF_DST, chosen.diff_dst_desc()}});
 }
 
-/// Memory as the pools of a run give it: from a line of the cache on.
+/// Memory aligned to a cache line, like that of a run's pools.
 class lines {
  public:
   explicit lines(std::size_t bytes) : all_(bytes / sizeof(line) + 1) {}
@@ -173,7 +173,7 @@ class lines {
   std::vector<line> all_;
 };
 
-/// By the cpu backend; the operands live as long as the function.
+/// A product by the cpu backend; the function owns the operands.
 template <class T>
 std::function<void()> as_troupe_does(const product& p, int threads) {
   const auto m = std::make_shared<tests::linear_memory<T>>(
@@ -224,7 +224,7 @@ std::vector<way> ways_of(const product& p, int threads) {
   return out;
 }
 
-/// Round after round, a second or so for each way.
+/// Runs all variants in rounds, for about a second each.
 void try_in_turn(std::vector<way>& ways) {
   double all = 0;
   for (int round = 0; round < 5 || (round < 200 && all < double(ways.size())); ++round)
@@ -235,7 +235,7 @@ void try_in_turn(std::vector<way>& ways) {
     }
 }
 
-/// Bytes read and written in a second by a copy of what no cache holds.
+/// Bytes per second, read plus written, of a copy that exceeds all caches.
 double copy_rate(int threads) {
   constexpr std::int64_t n = 1 << 25;
   std::vector<float> from(n, 1), to(n, 2);

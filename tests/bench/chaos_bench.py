@@ -1,17 +1,16 @@
-"""What deaths of processes cost a run: many kills one after the other, one a minute, and beside it a shell loop.
+"""Cost of process deaths: many kills in a row, one kill per minute, and a shell loop for comparison.
 
     chaos_bench.py [--program FILE] [--model small|6/384/6] [--kills N] [--every-steps N] [--minutes M]
                    [--roles LIST] [--kinds LIST] [--suspicion S] [--loop-kills N] [--only kills,minute,loop] [--json FILE]
 
-*kills*: `troupe chaos` kills processes of these roles in a run of 4 processes, N times: detect, release, respawn, transfer, rebuild
-and replay, p50 and p99; the first step that is new; steps that ran again; steps that were lost.
-*minute*: a run of so many minutes, and one undisturbed, of which one is killed every 60 s: the share of its time that was spent on
-steps that count.
-*loop*: what one does without: --recovery off, a checkpoint after each step, and a shell's loop that starts the job again from
-the newest. A node is killed as often, at the same steps, as one in a run by `troupe chaos` of the same length beside it; the share of
-the same kind, and the time from a kill to the next new step.
+*kills*: `troupe chaos` kills N processes of these roles in runs of 4 processes. Prints p50 and p99 of detect, release,
+respawn, transfer, rebuild and replay; the time to the first new step; repeated steps; lost steps.
+*minute*: a run of M minutes with a kill every 60 s, and an undisturbed one. Prints the share of effective training.
+*loop*: the alternative: --recovery off, a checkpoint after each step, and a shell loop that restarts the job from the
+newest one. Nodes are killed at the same steps as in a run of the same length by `troupe chaos`. Prints the same share,
+and the time from a kill to the next new step.
 
-Only Python's standard library is used. Run it on a machine that does nothing else.
+Needs only Python's standard library. Run it on an idle machine.
 """
 
 import argparse
@@ -35,7 +34,7 @@ MODELS = {
                 "--max-position-embeddings", 256, "--vocab-size", 64, "--micro-batch-size", 6, "--global-batch-size", 24],
 }
 PARTS = ("detect", "release", "respawn", "transfer", "rebuild", "replay", "first_new_step")
-PATIENCE = 600  # seconds without a step more
+PATIENCE = 600  # timeout in seconds without a new step
 LOOP = 'while true; do "$@" && exit 0; done'
 
 
@@ -44,7 +43,7 @@ def job(o, steps, *more):
 
 
 def chaos(o, folder, name, steps, *words, roles="node", kinds="SIGKILL"):
-    """The report of a run of chaos; its exit code is told where it is not 0."""
+    """Runs chaos and returns its report; prints an exit code other than 0."""
     report = folder / f"{name}.json"
     command = [o.program, "chaos", "--report", report, "--seed", o.seed, "--roles", roles, "--kinds", kinds,
                "--folder", folder / name, *words, "--", *job(o, steps, "--suspicion-seconds", o.suspicion)]
@@ -55,7 +54,8 @@ def chaos(o, folder, name, steps, *words, roles="node", kinds="SIGKILL"):
 
 
 def share_of(report):
-    """Of the time of all disturbed runs, from the first committed step to the last: what steps take undisturbed."""
+    """Share of effective training: undisturbed time of all steps, divided by the time from the first to the last
+    commit."""
     useful = sum((x["steps"] - 1) * report["step_seconds"] for x in report["runs"])
     return useful / sum(x["seconds"] for x in report["runs"])
 
@@ -69,7 +69,7 @@ def row(name, values):
 
 
 def kills(o, folder):
-    steps = o.every_steps * 10 + 20  # of one run, which suffers some of them
+    steps = o.every_steps * 10 + 20  # length of a run, which gets several faults
     report = chaos(o, folder, "kills", steps, "--kills", o.kills, "--every-steps", o.every_steps, roles=o.roles, kinds=o.kinds)
     faults = report["faults"]
     whom = ", ".join(f"{n} of {role}" for role, n in sorted(collections.Counter(x["role"] for x in faults).items()))
@@ -94,10 +94,10 @@ def minute(o, folder, step_seconds):
 
 
 class looped:
-    """The job in a shell's loop; its log is read while it is written."""
+    """The job in a shell loop; its log is read while it is written."""
 
     def __init__(self, o, folder, steps):
-        self.folder, self.seen = folder, []  # (iteration, when it was seen), the newest once it is new
+        self.folder, self.seen = folder, []  # (iteration, time when it was seen) of each new iteration
         folder.mkdir()
         self.log = folder / "log.jsonl"
         words = job(o, steps, "--recovery", "off", "--save", folder / "save", "--load", folder / "save", "--save-interval", 1,
@@ -121,7 +121,7 @@ class looped:
             if now != before:
                 before, last = now, time.monotonic()
             if time.monotonic() - last > PATIENCE:
-                sys.exit(f"the loop does not get on:\n{(self.folder / 'out.txt').read_text()[-3000:]}")
+                sys.exit(f"the loop makes no progress:\n{(self.folder / 'out.txt').read_text()[-3000:]}")
             time.sleep(0.005)
         return now >= step
 
@@ -151,7 +151,7 @@ def loop(o, folder, step_seconds):
             break
         before = one.newest()
         struck = one.kill_a_node(x["number"])
-        one.reaches(before + 2)  # the one that was running may have been committed
+        one.reaches(before + 2)  # the running step may have been committed
         back.append(next(at for n, at in one.seen if n > before + 1) - struck)
     one.ends()
     one.newest()

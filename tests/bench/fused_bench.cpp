@@ -1,11 +1,11 @@
-// How fast the operations between the matrix products are, beside what memory can do.
+// Rates of the operations between matrix products, compared with the memory bandwidth.
 //
 //   bench_fused [threads]
 //
-// Each of them is bound by memory: the share is of a plain copy with the same number of threads,
-// both counted as bytes read plus bytes written by the program. The large sizes lie in memory, the
-// small ones (a step of a 10 million parameter model) in the last cache, where a share above 100 %
-// is to be expected. Best of several runs: a neighbour can only make a run slower.
+// All of them are bound by memory. The share is relative to a copy with the same number of threads;
+// both count bytes read plus bytes written. Large sizes are in memory. Small sizes (a step of a
+// 10 million parameter model) are in the last cache and may exceed 100 %. Each figure is the best
+// of several runs, because other load can only make a run slower.
 
 #include "kernels/backend/backend.hpp"
 #include "kernels/op/every_op.hpp"
@@ -115,7 +115,7 @@ void rows(bench& b, std::int64_t R, std::int64_t C) {
     b.line("embedding backward", shape, m.backward());
   }
   {
-    // Queries and keys of heads of 64, in Megatron's layout with as many values.
+    // Queries and keys of heads of 64, in Megatron's layout with equally many values.
     tests::rope_memory<T> m{.R = R, .G = C / 192, .heads = 2, .D = 64, .rotated = 64};
     b.line("rope halves", shape, m.turn());
     m.interleaved = true;
@@ -129,11 +129,11 @@ void losses(bench& b, std::int64_t R, std::int64_t V) {
   b.line("cross-entropy forward", by(R, V) + in<T>(), m.forward());
   b.line("cross-entropy backward", by(R, V) + in<T>(), m.backward());
   auto in_place = m.both_passes();
-  in_place.dlogits = m.logits.data();  // as the tape asks for it; gradients are logits as good
+  in_place.dlogits = m.logits.data();  // like the tape: gradients replace the logits
   b.line("cross-entropy both passes", by(R, V) + in<T>(), in_place);
 }
 
-/// Queries of heads of 64, half of a fused product.
+/// Norms of queries with heads of 64, which are half of a fused product.
 template <class T>
 void heads(bench& b, std::int64_t R, std::int64_t H) {
   tests::head_norm_memory<T> m{.R = R, .G = H / 2, .heads = 2, .D = 64};

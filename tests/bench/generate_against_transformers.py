@@ -1,13 +1,12 @@
-"""Tokens per second of `troupe generate` and of transformers' generate, the same model, in turn.
+"""Compares tokens per second of `troupe generate` and of transformers, with the same model, in turn.
 
     PYTHON generate_against_transformers.py [--program FILE] [--layers 12] [--hidden 768] [--heads 12]
            [--vocab 50304] [--batch 1,8] [--type fp32,bf16] [--rounds 3] [--threads N]
 
-PYTHON needs torch and transformers. A GPT-2 of random weights is written by transformers and imported. Both
-continue prompts of about the same length greedily, with their caches of keys and values, and are timed over the
-same number of tokens: what a longer text takes more than a shorter one, so that loading does not count. Rates of a shared machine
-swing within minutes: ratios are of one round, and the median of them is the result. The bandwidth is what
-the weights that a token reads come to, as a share of a copy's.
+PYTHON needs torch and transformers. transformers writes a GPT-2 with random weights, and troupe imports it. Both
+continue prompts of about the same length greedily, with KV caches. The time of a short text is subtracted from that of
+a long one, so loading does not count. Rates of a shared machine vary within minutes, so the result is the median of
+the ratios within each round. The bandwidth is that of the weights read per token, relative to a copy.
 """
 
 import argparse
@@ -28,7 +27,7 @@ WORDS = "the actor waits and the stage is dark until a message comes from far aw
 
 
 def of_a_token(seconds):
-    """Seconds of a token, from the times of a short and a long text; each is tried twice, the faster counts."""
+    """Seconds per token, from the times of a short and a long text; the faster of two tries counts."""
     short, long = (min(seconds(tokens) for _ in range(2)) for tokens in (SHORT, LONG))
     if long <= short:
         sys.exit(f"{SHORT} tokens took {short:.3f} s and {LONG} {long:.3f} s: try a larger model, or a quieter machine")
@@ -43,7 +42,7 @@ def run(words, **more):
 
 
 def made(o, folder):
-    """The model, as transformers has it; its checkpoint is in folder/checkpoint."""
+    """Makes the model and its checkpoint in folder/checkpoint. Returns the model of transformers."""
     text = folder / "text.txt"
     text.write_text(WORDS * 50)
     run([o.program, "tokenizer", "train", "--input", text, "--vocab-size", 300, "--output", folder / "hub"])
@@ -51,7 +50,7 @@ def made(o, folder):
     model = GPT2LMHeadModel(GPT2Config(n_layer=o.layers, n_embd=o.hidden, n_head=o.heads, vocab_size=o.vocab,
                                        n_positions=1024, activation_function="gelu_new"))
     vocabulary = json.loads((folder / "hub" / "vocab.json").read_text())
-    with torch.no_grad():  # greedy texts are of the tokenizer's ids, and never end: other logits are 0
+    with torch.no_grad():  # greedy texts use only the tokenizer's ids and never end: other logits are 0
         model.transformer.wte.weight[len(vocabulary):] = 0
         model.transformer.wte.weight[vocabulary["<|endoftext|>"]] = 0
     model.save_pretrained(folder / "hub")
@@ -60,7 +59,7 @@ def made(o, folder):
 
 
 def ours(o, folder, batch, kind):
-    """Seconds of a token of each text."""
+    """Seconds per token of each text."""
     prompts = folder / "prompts.txt"
     prompts.write_text((WORDS.strip() + "\n") * batch)
 
@@ -69,7 +68,7 @@ def ours(o, folder, batch, kind):
         lines = run([o.program, "generate", "--load", folder / "checkpoint", "--prompts", prompts, "--batch-size", batch,
                      "--tokens", tokens, "--greedy", "--threads", o.threads, *(["--bf16"] if kind == "bf16" else [])])
         if len(lines.splitlines()) != batch:
-            sys.exit(f"{batch} prompts have these answers:\n{lines[-1000:]}")
+            sys.exit(f"{batch} prompts gave these answers:\n{lines[-1000:]}")
         return time.perf_counter() - began
 
     return of_a_token(seconds)

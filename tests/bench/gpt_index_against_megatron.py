@@ -1,4 +1,4 @@
-"""Opening a data set of many documents and making the order of its samples: Troupe beside megatron-core, in turns.
+"""Compares troupe and megatron-core in turn: opening a data set of many documents and building its sample order.
 
     nice -n 5 ninja -C build/release bench_gpt_index
     python3 -m venv /tmp/peers
@@ -6,8 +6,8 @@
     /tmp/peers/bin/pip install --no-deps megatron-core==0.16.1
     /tmp/peers/bin/python tests/bench/gpt_index_against_megatron.py build/release/bin/bench_gpt_index [DOCUMENTS]
 
-The .bin is a hole in a file: only lengths are read. Memory is the most that each process had; of megatron-core's
-also what it had once its modules were loaded. It checks nothing when it opens, and writes its index to a cache.
+The .bin is a sparse file, because only lengths are read. Memory is the peak of each process; for megatron-core also
+the peak after loading its modules. megatron-core checks nothing when it opens, and writes its index to a cache.
 """
 
 import json
@@ -24,7 +24,7 @@ SEQUENCE_LENGTH, EPOCHS, TURNS = 256, 1.5, 3
 
 
 def write(prefix, documents):
-    """Documents of one sequence of 1 to 200 tokens of uint16. Returns the tokens."""
+    """Writes documents of one sequence with 1 to 200 uint16 tokens. Returns the number of tokens."""
     import numpy
 
     lengths = numpy.random.RandomState(1).randint(1, 201, documents).astype(numpy.int32)
@@ -45,7 +45,7 @@ def peak_mb():
 
 
 def peer(prefix, samples):
-    """In a process of its own."""
+    """Measures megatron-core, in its own process."""
     import numpy
     from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
     from megatron.core.datasets.indexed_dataset import IndexedDataset
@@ -81,11 +81,11 @@ def main(bench, documents):
         samples = int(write(prefix, documents) * EPOCHS) // SEQUENCE_LENGTH
         for _ in range(TURNS):
             ours = measured(bench, prefix, SEQUENCE_LENGTH, samples)
-            shutil.rmtree(pathlib.Path(prefix) / "cache", ignore_errors=True)  # what megatron-core kept
+            shutil.rmtree(pathlib.Path(prefix) / "cache", ignore_errors=True)  # the cache of megatron-core
             theirs = measured(sys.executable, __file__, "--peer", prefix, samples)
             print(f"troupe         {ours}\nmegatron-core  {theirs}")
             if any(ours[key] != theirs[key] for key in ("samples", "first")):
-                sys.exit("they are not of the same samples")
+                sys.exit("the sample orders differ")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-// Opens an indexed data set and makes the order of its samples, as a run does before its first
-// step. tests/bench/gpt_index_against_megatron.py makes the data and puts megatron-core beside it.
+// Opens an indexed data set and builds its sample order, like a run before its first step.
+// tests/bench/gpt_index_against_megatron.py makes the data and compares with megatron-core.
 //
 //   bench_gpt_index PREFIX SEQUENCE_LENGTH SAMPLES
 //
-// Prints JSON: seconds of each, samples, and the most memory that the process had.
+// Prints JSON: seconds of each part, number of samples, peak memory of the process.
 
 #include "runtime/core/error.hpp"
 #include "runtime/data/gpt_index.hpp"

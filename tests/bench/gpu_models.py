@@ -251,7 +251,7 @@ def profile(b, model, m, layers, batch, rate, copy):
 
 
 def stages(b, m):
-    """The same 8 micro-batches by one stage, and by two stages that share the GPU."""
+    """Trains with the same 8 micro-batches on one stage, and on two stages that share the GPU."""
     batch, rates = m["batches"][0], {}
     for n in [1, 2]:
         run = train(b, f"stages_{n}", "gpt2", m, m["layers"][0], batch, b.steps, m["limit"],

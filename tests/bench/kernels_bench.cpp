@@ -1,12 +1,11 @@
-// How fast the operations of the cpu backend are, beside what the machine can do.
+// Rates of the operations of the cpu backend, compared with the rates of the machine.
 //
 //   bench_kernels [threads]
 //
-// The matrix rate is that of a square product of 256 in float (of bf16 some machines do twice
-// that), the memory rate that of adding arrays of 128 MiB. Both are measured first, with the same
-// number of threads: a share compares with this machine on this day. Each figure is the best of
-// many runs, because a neighbour can only make a run slower; short products find a quiet moment
-// most surely.
+// The matrix rate is that of a square product of 256 in float; some machines do twice that in bf16.
+// The memory rate is that of adding arrays of 128 MiB. Both are measured first, in the same process
+// and with the same number of threads. Each figure is the best of many runs, because other load can
+// only make a run slower.
 
 #include "kernels/backend/backend.hpp"
 #include "kernels/op/every_op.hpp"
@@ -110,8 +109,8 @@ void products(bench& b, std::int64_t R, std::int64_t N, std::int64_t K, kernels:
   b.line("linear backward W", shape, m.backward_weight());
 }
 
-// Of widths 384 and 1,024, a vocabulary, a small one; of a token, and of eight, whose weights no
-// cache holds.
+// Layers of width 384 and 1,024, the output layer of a vocabulary, a small layer. Then layers for
+// one token and for eight, with weights that exceed all caches.
 template <class T>
 void layers(bench& b) {
   using kernels::epilogue;

@@ -1,10 +1,11 @@
-// What a layout costs on one machine, and whether the forecast of its memory was right.
+// Cost of layouts on one machine, and the accuracy of their memory forecasts.
 //
 //   bench_layouts              the 6/384/6 character model on 2 cores
 //   bench_layouts --memory     only the memory
 //
-// Two workers of one thread each against one worker of two: the same global batch, the same two
-// cores. Figures are medians over the steps after a warm-up, the arrangements taken in turn twice.
+// Compares two workers with one thread each with one worker with two threads: same global batch,
+// same two cores. The layouts run in turn, twice. Figures are medians over the steps after a
+// warm-up.
 
 #include "runtime/model/choices.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
@@ -40,7 +41,7 @@ double median(std::vector<double> x) {
 struct layout {
   const char* name;
   int tensor = 1, pipeline = 1, data = 1, threads = 1;
-  int microbatches = 1;  ///< of each replica
+  int microbatches = 1;  ///< per replica
   bool rows = false, distributed = false;
   runtime::dtype type = runtime::dtype::f32;
 };
@@ -73,7 +74,7 @@ runtime::training_job job_of(const layout& x) {
   return job;
 }
 
-/// Milliseconds of each step, and the share of it in which rank 0 had work.
+/// Milliseconds of each step, and the share in which rank 0 was busy.
 struct figures {
   std::vector<double> ms;
   std::vector<double> busy;
@@ -98,7 +99,7 @@ void measure(const layout& x, figures& to) {
   }
 }
 
-/// Milliseconds of a sum over two ranks of as many floats, each on a thread of its own.
+/// Milliseconds of an all-reduce of n floats over two ranks, each on its own thread.
 double sum_of_two(std::int64_t n) {
   const auto group
       = std::make_shared<runtime::local_group>(runtime::axis::tensor, 2, runtime::cancel_token());
@@ -152,7 +153,7 @@ void cost() {
                whole / ms,
                100 * median(seen[i].busy));
   }
-  // Of each layer two sums forward and two back, and one each for embedding and head.
+  // Two all-reduces per layer in each direction, and one each for embedding and head.
   const double one = sum_of_two(12 * 256 * 384);
   fmt::print("TP 2 sums {} activations of 4.7 MB a step, {:.2f} ms each: {:.1f} ms in all\n",
              4 * 6 + 2,
@@ -160,7 +161,7 @@ void cost() {
              one * (4 * 6 + 2));
 }
 
-/// False when a forecast is more than a tenth away.
+/// Returns false if a forecast is off by more than a tenth.
 bool memory() {
   bool good = true;
   struct unlike {

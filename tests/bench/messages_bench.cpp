@@ -1,4 +1,4 @@
-// What a message of actors takes, in one process and between two over TLS: docs/benchmarks.
+// Latency of actor messages, within a process and between two over TLS: docs/benchmarks.
 //
 //   bench_messages [--smoke]
 
@@ -51,7 +51,7 @@ int answer(const std::string& credentials) {
     ::pause();
 }
 
-/// Microseconds of a question and its answer: the middle one, and that of 99 of 100.
+/// Measures a request and its response: median and 99th percentile in microseconds.
 void measure(const std::string& what,
              process& by,
              const messages::rendezvous_actor& whom,

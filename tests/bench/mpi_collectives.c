@@ -1,9 +1,9 @@
-// The collectives of windows_bench.cpp by MPI: what it prints, that program reads.
+// The collectives of windows_bench.cpp with MPI; that program reads the output.
 //
 //   mpirun -n P mpi_collectives REPETITIONS BYTES...
 //
-// A line for each operation and size: its name, the bytes, and the median of the microseconds that
-// the slowest rank took.
+// Prints a line for each operation and size: name, bytes, and the slowest rank's median in
+// microseconds.
 
 #include <mpi.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-"""What a PyTorch script has in memory at most in one of its steps, on a CPU, and in what sizes.
+"""Peak memory of a PyTorch script within a step on a CPU, by allocation size.
 
     peer_memory.py [--accumulate N] SCRIPT [ARGUMENT...]
 
-The script runs unchanged under PyTorch's profiler, which sees each allocation of the CPU's allocator. With
---accumulate its optimizer takes a step every N times. Prints a JSON object: parameters P, the most bytes
-that live beside parameters and moments (12 P) from one update to the next, and then the sizes that take
-the most, without those. Against the formulas of runtime/trainer/pytorch_memory.hpp.
+Runs the script unchanged under PyTorch's profiler, which records each allocation of the CPU allocator. With
+--accumulate its optimizer updates only in every Nth step. Prints a JSON object: the parameters P, the peak of bytes
+beyond parameters and moments (12 P) between two updates, and the sizes with the most bytes among these. Compare with
+the formulas of runtime/trainer/pytorch_memory.hpp.
 """
 
 import argparse
@@ -57,7 +57,7 @@ allocations = [(x.start_ns(), x.nbytes()) for x in events if x.name() == "[memor
 
 
 def live_at_most():
-    """The most bytes between the last two updates, and when."""
+    """Peak of bytes between the last two updates, and its time."""
     live, out = 0, (0, 0)
     for when, size in allocations:
         live += size

@@ -1,14 +1,14 @@
-"""Bytes a second of `troupe preprocess` and of a pipeline of the library `tokenizers`, the same text, in turn.
+"""Compares bytes per second of `troupe preprocess` and of a pipeline with the library `tokenizers`, in turn.
 
     PYTHON preprocess_against_tokenizers.py --tokenizer DIR [--tokenizer DIR] [--program FILE] [--megabytes 60]
            [--rounds 3] [--workers 2] [--from DIR...]
 
-PYTHON needs tokenizers and numpy. DIR has a tokenizer.json. The text is a JSONL of the files of text of this
-machine's packages. The pipeline is as fast as the library gets: one process a worker, each of which parses lines,
-encodes them in batches on one thread and turns them into an array; one that reads, and writes .bin and .idx as
-Megatron-LM's tools/preprocess_data.py does, with --append-eod and the library's own special tokens around a text.
-Both write the same files, which are compared byte by byte. Memory is the sum over all processes of what is theirs
-(Pss), its peak. Rates of a shared machine swing: a ratio is of one round, and the median of them is the result.
+PYTHON needs tokenizers and numpy. DIR has a tokenizer.json. The text is a JSONL file from text files of this machine's
+packages. The pipeline is as fast as the library allows: one process per worker parses lines, encodes them in batches
+on one thread and converts them to arrays; another process reads the input and writes .bin and .idx. The files are
+those of Megatron-LM's tools/preprocess_data.py with --append-eod and the library's own special tokens. Both programs
+write the same files, which are compared byte by byte. Memory is the peak of the sum over all processes (Pss). Rates of
+a shared machine vary, so the result is the median of the ratios within each round.
 """
 
 import argparse
@@ -30,7 +30,7 @@ BATCH = 64  # documents
 
 
 def write_text(path, folders, size):
-    """Documents of a JSONL; how many bytes of text they have."""
+    """Writes documents to a JSONL file. Returns the bytes of their text."""
     files = sorted(x for folder in folders for x in pathlib.Path(folder).rglob("*") if x.is_file())
     random.Random(1).shuffle(files)
     done = 0
@@ -45,7 +45,7 @@ def write_text(path, folders, size):
                 done += len(text.encode())
             if done >= size:
                 return done
-    sys.exit(f"{done} bytes of text are there, {size} are asked for: give more folders by --from")
+    sys.exit(f"found {done} bytes of text, {size} needed: give more folders with --from")
 
 
 def begin(folder, end):
@@ -53,7 +53,7 @@ def begin(folder, end):
     import numpy
     import tokenizers
     tokenizer = tokenizers.Tokenizer.from_file(str(pathlib.Path(folder) / "tokenizer.json"))
-    # Text that others wrote: what looks like a special token is text, as `troupe preprocess` has it.
+    # Special tokens in foreign text are plain text, as in `troupe preprocess`.
     tokenizer.encode_special_tokens = True
     end_of_document = tokenizer.token_to_id(end)
     dtype = numpy.uint16 if tokenizer.get_vocab_size() < 65500 else numpy.int32
@@ -78,7 +78,7 @@ def batches(file):
 
 
 def pipeline(text, prefix, folder, end, workers):
-    """In a process of its own, whose children the workers are."""
+    """Runs in its own process, the parent of the workers."""
     import numpy
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ["RAYON_NUM_THREADS"] = "1"
@@ -100,7 +100,7 @@ def pipeline(text, prefix, folder, end, workers):
 
 
 def family(process):
-    """It and the processes that it began."""
+    """A process and its descendants."""
     out, new = [], [process]
     while new:
         one = new.pop()
@@ -125,7 +125,7 @@ def memory(process):
 
 
 def timed(words):
-    """Seconds and peak bytes."""
+    """Returns seconds and peak bytes."""
     started = time.monotonic()
     process = subprocess.Popen([str(x) for x in words], stdout=subprocess.DEVNULL)
     peak, ended = [0], threading.Event()

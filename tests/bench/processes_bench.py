@@ -1,17 +1,18 @@
-"""What several processes cost: a training step beside one process, processes that wait, and how start and memory grow.
+"""Cost of several processes: training steps, recovery, waiting, and start time and memory.
 
-    processes_bench.py [--program FILE] [--only step,snapshots,idle,growth] [--model NAME] [--layout NAME] [--batch N] [--rounds N] [--steps N]
-                       [--warm-up N] [--numbers 8,16,32,64] [--json FILE]
+    processes_bench.py [--program FILE] [--only step,snapshots,idle,growth] [--model NAME] [--layout NAME] [--batch N]
+                       [--rounds N] [--steps N] [--warm-up N] [--numbers 8,16,32,64] [--json FILE]
 
-*step*: the same job in one process and in two, in turn; the median time of a step of each round, and the median ratio.
-*snapshots*: the same job in two processes without and with recovery, where each keeps the states of the other's ranks: pulled
-in each step, verified, acknowledged, as many bytes whatever the batch is. The ratios, and beside them a memcpy of the same bytes over
-a step; and the keepers' share of all processor time, which other load moves less.
-*idle*: a lane is planted to hang, so that everybody waits; processor time of each process meanwhile.
-*growth*: a small job of N replicas in N processes: seconds until all stand, until the first step, for the end after it;
-memory by /proc/PID/smaps_rollup, where pages that processes share count in part (PSS).
+*step*: the same job in one and in two processes, in turn. Prints the median step time of each round and the median
+ratio.
+*snapshots*: the same job in two processes, without and with recovery. With recovery each process pulls, verifies and
+acknowledges the states of the other's ranks in each step; the bytes do not depend on the batch. Prints the ratios, the
+share of a memcpy of these bytes in a step, and the keepers' share of all CPU time, which other load affects less.
+*idle*: a lane hangs, so that all processes wait. Prints the CPU time of each process meanwhile.
+*growth*: a small job of N replicas in N processes. Prints the seconds until all processes run, until the first step,
+and for the end; and memory from /proc/PID/smaps_rollup, which divides shared pages among processes (PSS).
 
-Only Python's standard library is used. Run it on a machine that does nothing else.
+Needs only Python's standard library. Run it on an idle machine.
 """
 
 import argparse
@@ -43,7 +44,7 @@ LAYOUTS = {
 }
 SMALL = ["--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32,
          "--max-position-embeddings", 32, "--vocab-size", 128, "--micro-batch-size", 1]
-PATIENCE = 300  # seconds
+PATIENCE = 300  # timeout in seconds
 
 
 class training:
@@ -76,7 +77,7 @@ class training:
             sys.exit((self.folder / "out.txt").read_text()[-3000:])
 
     def entries(self):
-        """Those of the run's folder whose process runs, by name."""
+        """Live processes of the run's folder: pid by name."""
         out = {}
         for path in sorted((self.run / "processes").glob("*.json")):
             try:
@@ -109,7 +110,7 @@ def step(o, folder, rows):
 
 
 def copied_per_second():
-    """Bytes, by memcpy of one thread between blocks that no cache holds."""
+    """Bytes per second of a memcpy by one thread, with blocks that exceed all caches."""
     size, rates = 1 << 28, []
     here, there = bytearray(size), bytearray(size)
     for _ in range(5):
@@ -120,7 +121,7 @@ def copied_per_second():
 
 
 def actor_seconds(one):
-    """Processor time of the threads of detached actors, of which keepers alone do anything in a step; and of all threads."""
+    """CPU time of the threads of detached actors, of which only keepers work during steps, and of all threads."""
     out = [0.0, 0.0]
     for name, pid in one.entries().items():
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir() if name.startswith("node-") else ():

@@ -2,8 +2,8 @@
 
     GOMP_SPINCOUNT=1000 python3 tests/bench/pytorch_step.py --threads 2 [--bf16] [--math]
 
-6 layers, 384 channels, 6 heads, T 256, V 65, B 12, no dropout; forward, backward, clipping, fused
-AdamW. Needs PyTorch (2.6 was used); it is no part of the tests.
+6 layers, 384 channels, 6 heads, T 256, V 65, B 12, no dropout; forward, backward, clipping, fused AdamW. Needs PyTorch
+(used with 2.6). No test runs it.
 """
 
 import argparse

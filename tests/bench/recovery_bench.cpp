@@ -1,17 +1,16 @@
-// What recovery costs: a step with it beside one without, and the way from a death to the next new
-// step.
+// Cost of recovery: steps with and without it, and the time from a death to the next new step.
 //
 //   bench_recovery [WHAT...] [--bf16] [--small | --gpt2] [pairs]
 //
-//   --step      a step of the trainer without actors, with its states beside each other and without
-//   --update    the update alone
-//   --run       steps of a run by actors, with --recovery on and without
-//   --replicas  the same of two replicas of one stage each
-//   --death     from a death to the next new step, in parts
+//   --step      steps of the trainer without actors, with and without keeping the previous state
+//   --update    only the update
+//   --run       steps of a run with actors, with and without --recovery on
+//   --replicas  the same with two replicas of one stage each
+//   --death     the time from a death to the next new step, in parts
 //
-// All of it if nothing is said, in fp32, of 6/384/6 (T 256, V 65, B 12) and GPT-2 124M (T 256, B
-// 4). With and without are taken in turn, so that a neighbour of the machine slows both; what is
-// told is the median of the ratios of pairs.
+// Default: everything in fp32, for 6/384/6 (T 256, V 65, B 12) and GPT-2 124M (T 256, B 4). Runs
+// with and without recovery alternate, so that other load slows both. Prints the median of the
+// ratios of pairs.
 
 #include "runtime/core/log.hpp"
 #include "runtime/trainer/rank_estate.hpp"
@@ -71,7 +70,7 @@ runtime::training_job job_of(const shape& s, runtime::dtype type, int pipeline, 
   return job;
 }
 
-/// CPU time of this process so far, in ms: what a neighbour of the machine takes is not in it.
+/// CPU time of this process in ms; other load does not count.
 double cpu_ms() {
   timespec x{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &x);
@@ -84,7 +83,7 @@ std::string spread(std::vector<double> x) {
       "{:.4f} (quartiles {:.4f}, {:.4f})", median(x), x[x.size() / 4], x[x.size() * 3 / 4]);
 }
 
-/// The reference trainer alone, and one whose states lie beside each other, a step each in turn.
+/// Steps of the reference trainer, alternating with one that keeps its previous state.
 void cost_of_a_step(const shape& s, runtime::dtype type, int pairs) {
   const auto job = job_of(s, type, 1, 2);
   const auto data = std::make_shared<tests::formula_source>(job.training, true);
@@ -104,7 +103,7 @@ void cost_of_a_step(const shape& s, runtime::dtype type, int pairs) {
   for (int i = 0; i < pairs + 2; ++i) {
     runtime::step_report a, b;
     double a_cpu = 0, b_cpu = 0;
-    // Who goes first takes turns, too.
+    // The order alternates.
     if (i % 2 == 0)
       a = timed(plain, a_cpu);
     b = timed(kept, b_cpu);
@@ -142,7 +141,7 @@ void cost_of_a_step(const shape& s, runtime::dtype type, int pairs) {
              copy / step);
 }
 
-/// Updates alone, in place and beside, in turn: the same arithmetic on the same gradients.
+/// Updates in place, alternating with updates into another state: same arithmetic and gradients.
 void cost_of_an_update(const shape& s, runtime::dtype type, int pairs) {
   const auto job = job_of(s, type, 1, 2);
   const auto data = std::make_shared<tests::formula_source>(job.training, true);
@@ -178,7 +177,7 @@ void cost_of_an_update(const shape& s, runtime::dtype type, int pairs) {
       step);
 }
 
-/// What a step took, in ms, of one run by actors: the median, the first two left out; and the CPU
+/// Median milliseconds of a step of a run with actors, without the first two steps, and the CPU
 /// time of the whole run.
 std::pair<double, double> step_of_run(const runtime::training_job& job) {
   const auto began = cpu_ms();
@@ -203,7 +202,7 @@ std::pair<double, double> step_of_run(const runtime::training_job& job) {
   return {median(ms), cpu_ms() - began};
 }
 
-/// Two stages of one replica, or one stage of each of two replicas, with recovery and without.
+/// One replica with two stages, or two replicas with one, with and without recovery.
 void cost_of_a_run(const shape& s, runtime::dtype type, int replicas, int pairs) {
   auto job = job_of(s, type, replicas == 2 ? 1 : 2, 1);
   job.train_iterations = 6;
@@ -232,7 +231,7 @@ void cost_of_a_run(const shape& s, runtime::dtype type, int replicas, int pairs)
   fmt::print("  the same, of CPU time      {}\n", spread(cpu_ratios));
 }
 
-/// Kills, by asking for it, so long after a step has asked for its first batch, and notes when.
+/// Injects a death at a given time after a step's first batch, and records when.
 class killing_source final : public runtime::batch_source {
  public:
   killing_source(const runtime::training_job& job, const actors::fault_injector& faults, double ms)
@@ -246,7 +245,7 @@ class killing_source final : public runtime::batch_source {
       killer_ = std::jthread([this] {
         std::this_thread::sleep_for(wait_);
         killed_ns = now_ns();
-        // A moment to which nobody comes here by himself.
+        // No actor of this run passes this moment by itself.
         faults_.pass("bench", death_step, runtime::moment_of_step::save);
       });
     return made_.microbatch(at);
@@ -268,7 +267,7 @@ struct parts {
   std::vector<double> step, detect, release, rebuild, replay;
 };
 
-/// A stage of two is killed that long after step 5 has begun: from that moment to the commit of
+/// Kills one of two stages `after_ms` after step 5 has begun. Measures from then to the commit of
 /// step 5.
 void measure_death(const runtime::training_job& job, double after_ms, parts& to) {
   const auto prepared = tests::tiny_prepared(job);
@@ -300,10 +299,10 @@ void measure_death(const runtime::training_job& job, double after_ms, parts& to)
   }
   if (end.exit_code != 0 || seconds == 0 || killed == 0 || commits.size() != job.train_iterations
       || begins == ~std::uint64_t{0}) {
-    fmt::print(stderr, "nobody died, or did not come back: {}\n", end.reason);
+    fmt::print(stderr, "no stage died, or it did not recover: {}\n", end.reason);
     std::exit(1);
   }
-  // The event's seconds end where the step begins, a message before its first span.
+  // The event's seconds end when the step begins, one message before its first span.
   const auto news = double(begins) - seconds * 1e9;
   to.step.push_back(double(commits[3] - commits[2]) / 1e6);
   to.detect.push_back((news - double(killed)) / 1e6);
@@ -318,10 +317,10 @@ void cost_of_a_death(const shape& s, runtime::dtype type, int times) {
   job.recovery.on = true;
   job.faults.death = "stage:0.1@5:save";
   parts all;
-  measure_death(job, 0, all);  // how long a step is; memory is warm
+  measure_death(job, 0, all);  // measures a step, and warms the memory up
   const double step = all.step.front();
   all = {};
-  for (int i = 0; i < times; ++i)  // spread over the step
+  for (int i = 0; i < times; ++i)  // times spread over the step
     measure_death(job, step * (i + 0.5) / times, all);
   fmt::print(
       "{}, {}: stage 1 of 2 is killed in step 5, at {} moments of it; medians (longest), ms\n",

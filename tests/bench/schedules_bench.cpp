@@ -1,10 +1,10 @@
-// What each schedule does on one machine, beside what its simulation says.
+// Compares runs of each schedule on one machine with their simulation.
 //
 //   bench_schedules            2 stages, the 6/384/6 character model, one thread each on 2 cores
-//   bench_schedules 4          4 stages on the same 2 cores: they share them, which no plan knows
+//   bench_schedules 4          4 stages share the same 2 cores, which the simulation ignores
 //
-// The first steps warm up; the next measure what each action takes while all stages are busy; the
-// rest are compared with the plan simulated with those times, which were taken before them.
+// The first steps are a warm-up. The next steps measure the times of all actions while all stages
+// are busy. The remaining steps are compared with a simulation that uses these times.
 
 #include "runtime/schedule/execution.hpp"
 #include "runtime/trainer/memory_forecast.hpp"

@@ -1,11 +1,11 @@
-// The whole training step and its parts, without actors and with them; an action; waiting.
+// Times of a training step and its parts, without and with actors, of an action, and of waiting.
 //
 //   bench_step                 the 6/384/6 character model, then a tiny one
 //   bench_step --threads 1     with another number of threads
 //   bench_step --bf16          with parameters and activations in bf16; --fp16: in fp16
 //
-// Every figure is a median over the steps after a warm-up. The share of the matrix rate divides by
-// the best of large products measured in the same run.
+// Figures are medians over the steps after a warm-up. Shares are relative to the best rate of large
+// products, measured in the same run.
 
 #include "kernels/op/linear.hpp"
 #include "tests/support/tiny_job.hpp"
@@ -129,7 +129,7 @@ void parts(const runtime::training_job& job, double rate) {
       100 * gflops / rate);
 }
 
-/// Median milliseconds of a step, by actors.
+/// Median milliseconds of a step with actors.
 double by_actors(runtime::training_job job) {
   std::vector<double> ms;
   const auto prepared = tests::tiny_prepared(job);
@@ -190,8 +190,7 @@ void cost_of_an_action() {
   }
 }
 
-/// One micro-batch comes two seconds late; what the process computes during the latter one is
-/// noted.
+/// Delays one micro-batch by two seconds, and records the process's CPU time during the second one.
 class late_source final : public runtime::batch_source {
  public:
   explicit late_source(const runtime::recipe& recipe) : made_(recipe, true) {}
@@ -206,7 +205,7 @@ class late_source final : public runtime::batch_source {
     return made_.microbatch(at);
   }
 
-  /// Seconds of all threads.
+  /// CPU seconds of all threads.
   double used() const { return used_; }
 
  private:

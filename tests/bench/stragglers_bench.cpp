@@ -1,11 +1,10 @@
-// Sixteen workers in one process, on as many cores as there are: how often who is slow is named,
-// and how often somebody is who only waits for a core.
+// Sixteen workers in one process, with fewer cores: counts how often a slow worker is named, and
+// how often a worker is named that only waits for a core.
 //
 //   bench_stragglers [runs]
 //
-// Of 20 runs of each kind if nothing is said. It depends on the machine and on what else runs
-// there, so it is no test: those are tests/actors/stragglers_test.cpp and stage_timing_test.cpp,
-// with recorded and made-up times.
+// Default: 20 runs of each kind. The result depends on the machine and its load. The tests with
+// recorded and invented times are tests/actors/stragglers_test.cpp and stage_timing_test.cpp.
 
 #include "runtime/core/log.hpp"
 #include "tests/support/recovery_judge.hpp"
@@ -20,7 +19,7 @@ using namespace troupe;
 
 namespace {
 
-/// Each computes for long enough to lose its core.
+/// Each worker computes long enough to lose its core.
 tests::arrangement sixteen_workers() {
   auto job = tests::tiny_job(1, 16);
   job.training.model.hidden = 64;
@@ -35,12 +34,12 @@ tests::arrangement sixteen_workers() {
   return out;
 }
 
-/// The stragglers that are told, as "stage:5.0 compute, ".
+/// The reported stragglers, such as "stage:5.0 compute, ".
 std::string told(const tests::lived& x) {
   std::string out;
   for (const auto& event : x.events)
     out += std::string(event["who"]) + " " + std::string(event["verdict"]) + ", ";
-  return out.empty() ? "nobody" : out;
+  return out.empty() ? "no worker" : out;
 }
 
 void count_told(const char* what, const std::string& death, int runs) {

@@ -1,15 +1,15 @@
-"""Tensors between two processes of this machine beside what UCX itself does there: in turn, on the same machine.
+"""Compares tensors between two processes of this machine with UCX itself, in turn.
 
     transport_against_ucx.py [--programs DIR] [--rounds N]
 
-*latency*: 8 bytes there and back: `ucx_perftest -t ucp_am_lat -E sleep` tells half of that; a message and its answer
-by the wire (`bench_transport`), a redemption of 8 bytes, a message of actors and its answer (`bench_messages`).
-*bandwidth*: `ucx_perftest -t ucp_am_bw`, which receives into one buffer again and again: as it comes (shared memory), and
-with the error handling for peers that a run needs (`-e`); redemptions one at a time and 8 together, read where they lie
-and sent by the wire.
+*latency* of 8 bytes there and back: `ucx_perftest -t ucp_am_lat -E sleep` (prints half of it), a message and its
+response on the wire (`bench_transport`), a redemption of 8 bytes, and an actor message and its response
+(`bench_messages`).
+*bandwidth*: `ucx_perftest -t ucp_am_bw`, which receives into the same buffer repeatedly, by default over shared
+memory, and with `-e`, the error handling that a run needs. Redemptions run one at a time and 8 together, through
+shared memory and over the wire.
 
-Only Python's standard library is used; `ucx_perftest` is of Debian's ucx-utils. Run it on a machine that does nothing
-else.
+Needs Python's standard library and `ucx_perftest` from Debian's ucx-utils. Run it on an idle machine.
 """
 
 import argparse
@@ -26,8 +26,8 @@ PORT = 13399
 
 
 def perftest(*words):
-    """The columns of the last line: for latency typical, average and overall microseconds; for bandwidth
-    average and overall MB/s."""
+    """Columns of the last line. Latency: typical, average and overall microseconds. Bandwidth: average and overall
+    MB/s."""
     command = ["ucx_perftest", "-p", PORT, "-E", "sleep", *words]
     serving = subprocess.Popen([str(x) for x in command[:5]] + [x for x in map(str, words) if x == "-e"],
                                env=LOOPBACK, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -47,7 +47,7 @@ def ours(o, program, *words):
 
 
 def rows(said):
-    """Bytes -> us of one, GB/s one at a time, GB/s 8 together."""
+    """By bytes: microseconds of one, GB/s one at a time, GB/s of 8 together."""
     out = {}
     for line in said.splitlines():
         cells = [x.strip() for x in line.strip("|").split("|")]

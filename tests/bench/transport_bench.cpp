@@ -1,9 +1,9 @@
-// Tensors of another process over UCX on this machine, beside memcpy: docs/benchmarks.
+// Reads tensors of another process over UCX, compared with memcpy: docs/benchmarks.
 //
 //   bench_transport [--smoke] [--sent]
 //
-// Tensors are read where they lie, as those of one host are; with --sent they go over the wire, as
-// between hosts. What UCX itself takes is beside it in transport_against_ucx.py.
+// By default tensors are read through shared memory, as within a host. With --sent they go over the
+// wire, as between hosts. transport_against_ucx.py compares with UCX itself.
 
 #include "runtime/transport/ucx_wire.hpp"
 #include "runtime/transport/wire_message.hpp"
@@ -27,14 +27,14 @@ namespace {
 
 constexpr generation_id now{1};
 
-/// As both ends have it.
+/// Whether the processes share memory; equal on both ends.
 bool shares = true;
 
 std::unique_ptr<wire> by_ucx(wire_owner& owner) {
   return make_ucx_wire(owner, settings_without_secret());
 }
 
-/// Leases `count` tickets of one tensor, and says where.
+/// Leases `count` tickets of one tensor, and prints the address.
 int hold(std::int64_t bytes, int count) {
   wire_transport by({.process = 2, .shares_memory = shares}, by_ucx);
   memory_pool pool;
@@ -48,7 +48,7 @@ int hold(std::int64_t bytes, int count) {
     ::pause();
 }
 
-/// Says back what it is told, until it is killed.
+/// Returns each message to its sender, until it is killed.
 class echo final : public wire_owner {
  public:
   echo() : wire_(by_ucx(*this)) { wire_->start(); }
@@ -72,7 +72,7 @@ int answer() {
     ::pause();
 }
 
-/// A thread that sleeps until its message has come back.
+/// Sends a message and sleeps until it comes back.
 class caller final : public wire_owner {
  public:
   explicit caller(const std::string& address) : wire_(by_ucx(*this)) {

@@ -1,11 +1,10 @@
-// Collectives between processes of this machine, beside what its memory allows and, where mpicc and
-// mpirun are found, Open MPI: docs/benchmarks.
+// Collectives between processes of this machine, compared with its memory and, if mpicc and mpirun
+// exist, with Open MPI: docs/benchmarks.
 //
 //   bench_windows [--smoke] [--wire] [2|4]
 //
-// What memory allows: as many threads of one process as there are ranks do the same sums and copies
-// on arrays of their own, with nothing in between. Both are measured in turn, on the same cores.
-// With --wire the processes share nothing.
+// The bound by memory: one thread per rank in a single process does the same sums and copies. Both
+// are measured in turn, on the same cores. With --wire the processes share no memory.
 
 #include "runtime/collective/offsets.hpp"
 #include "runtime/collective/ordered_sum.hpp"
@@ -74,7 +73,7 @@ memory_block ones(memory_block x, std::int64_t n) {
   return x;
 }
 
-/// Threads that have every rank's arrays, and wait for one another at nothing but `together`.
+/// One thread per rank, with all ranks' arrays; the threads only meet at the barriers.
 class one_process {
  public:
   one_process(int ranks, std::int64_t bytes)
@@ -134,13 +133,13 @@ class one_process {
 
   int ranks_;
   std::int64_t n_;
-  std::vector<memory_block> from_, to_;  ///< of each rank
+  std::vector<memory_block> from_, to_;  ///< one per rank
   std::barrier<> together_, inner_;
   int operation_ = 0;
   std::vector<std::jthread> threads_;
 };
 
-/// Rank 0 tells what each took, in microseconds, and beside it the threads of one process.
+/// Runs a rank. Rank 0 prints the microseconds of each operation, and those of one process.
 void be_rank(const options& how, windows& by, communicator& group, std::FILE* tell) {
   stream stream(kernels::backend::cpu, 1, {});
   const int size = group.size();
@@ -210,7 +209,8 @@ int be_process(const options& how, int rank, int ranks, int socket) {
   be_rank(how, mine, *mine.join(what, rank, {}), to);
   fmt::print(to, "over\n");
   std::fflush(to);
-  return std::fgets(line.data(), int(line.size()), from) == nullptr;  // the others are, too
+  return std::fgets(line.data(), int(line.size()), from)
+         == nullptr;  // the other ranks are done, too
 }
 
 using figures = std::map<std::pair<std::string, std::int64_t>, std::array<std::vector<double>, 4>>;
@@ -268,7 +268,7 @@ void measure(const options& how, int ranks, figures& to) {
   }
 }
 
-/// Nothing where there is no MPI.
+/// Adds figures of Open MPI, if it is installed.
 void measure_mpi(const options& how, int ranks, figures& to) {
   const std::string source = tests::source_dir() + "/tests/bench/mpi_collectives.c";
   std::array<char, 40> folder = {"/tmp/troupe_mpi_XXXXXX"};

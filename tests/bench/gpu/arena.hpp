@@ -1,5 +1,5 @@
-// Device memory for one operation that is timed, filled with numbers that are not alike: zeros and
-// constants would run faster than real data does.
+// Device memory for one timed operation, filled with random numbers: zeros and constants would run
+// faster than real data.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::bench {
 
-/// Normal numbers that lie on the device once; arrays are filled from them, each from elsewhere.
+/// Normal random numbers on the device. Arrays are filled from different offsets of them.
 class numbers {
  public:
   numbers(runtime::stream& stream, std::size_t count);
@@ -29,7 +29,7 @@ class numbers {
   runtime::memory_block wide_, narrow_;
 };
 
-/// What it hands out lives as long as it does.
+/// Allocates arrays, which live as long as the arena.
 class arena {
  public:
   arena(runtime::stream& stream, const numbers& from, std::uint32_t seed)
@@ -45,7 +45,7 @@ class arena {
     return reinterpret_cast<T*>(blocks_.back().get());
   }
 
-  /// Normal numbers.
+  /// Normal random numbers.
   template <class T>
   T* drawn(std::int64_t n) {
     auto* const out = empty<T>(n);
@@ -59,7 +59,7 @@ class arena {
     return out;
   }
 
-  /// Of the host.
+  /// Copies an array of the host.
   template <class T>
   T* filled(const std::vector<T>& x) {
     auto* const out = empty<T>(std::int64_t(x.size()));
@@ -80,7 +80,7 @@ class arena {
     return out;
   }
 
-  /// Whole numbers in [0, below).
+  /// Random integers in [0, below).
   std::int32_t* below(std::int64_t n, std::int64_t below) {
     std::vector<std::int32_t> out(static_cast<std::size_t>(n));
     for (auto& x : out)
@@ -88,7 +88,7 @@ class arena {
     return filled(out);
   }
 
-  /// 0, 1, ... in each of the sequences.
+  /// 0, 1, ... for each sequence.
   std::int32_t* positions(std::int64_t n, std::int64_t length) {
     std::vector<std::int32_t> out(static_cast<std::size_t>(n));
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -96,7 +96,7 @@ class arena {
     return filled(out);
   }
 
-  /// Memory of the host.
+  /// Host memory, kept as long as the arena.
   template <class T>
   const T* kept(std::vector<T> x) {
     auto shared = std::make_shared<std::vector<T>>(std::move(x));

@@ -1,4 +1,4 @@
-// The operations that are timed, at the shapes of training.
+// The timed operations, with shapes of training.
 
 #pragma once
 
@@ -19,13 +19,13 @@ struct model_shape {
   }
 };
 
-/// GPT-2 124M, GPT-3 1.3B, a layer of Llama-3-8B; in a smoke test one of each kind, tiny.
+/// GPT-2 124M, GPT-3 1.3B, a layer of Llama-3-8B. In a smoke test: tiny models of both kinds.
 std::vector<model_shape> models(bool smoke);
 
 void time_products(harness& in, const model_shape& m);  ///< products and attention
-void time_rows(harness& in, const model_shape& m);      ///< what lies between products
+void time_rows(harness& in, const model_shape& m);      ///< operations between products
 void time_ends(harness& in, const model_shape& m);      ///< embedding and loss
-void time_flat(harness& in, std::int64_t n);            ///< of all parameters
+void time_flat(harness& in, std::int64_t n);            ///< operations on all parameters
 
 inline std::string by(std::int64_t a, std::int64_t b) {
   return std::to_string(a) + " x " + std::to_string(b);

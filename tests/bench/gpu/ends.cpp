@@ -95,7 +95,7 @@ void embeddings(harness& in, const model_shape& m) {
   });
 }
 
-/// The rows of a step of generation for 256 sequences, each to another row of the cache.
+/// A generation step of 256 sequences: writes each row to another row of the cache.
 void cache(harness& in, const model_shape& m) {
   const std::int64_t rows = std::min<std::int64_t>(m.rows, 256);
   const auto width = 2 * m.D();

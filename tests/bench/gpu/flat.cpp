@@ -6,7 +6,7 @@ namespace {
 
 using kernels::bf16;
 
-/// As many arrays as a model of 24 layers has.
+/// Number of arrays of a model with 24 layers.
 std::int64_t pieces_of(const harness& in) {
   return in.chosen().smoke ? 12 : 288;
 }
@@ -68,8 +68,8 @@ void casts(harness& in, std::int64_t n) {
   });
 }
 
-/// Second moments are no squares here, but a constant: the square root of a negative number would
-/// fill the parameters with what is no number.
+/// Second moments are a positive constant here: the square root of a random negative number would
+/// fill the parameters with NaN.
 void optimizer(harness& in, std::int64_t n) {
   const auto pieces = pieces_of(in);
   in.line(bound::memory, std::to_string(n) + ", rounded too", [&](arena& a) {
@@ -120,7 +120,7 @@ void optimizer(harness& in, std::int64_t n) {
             });
 }
 
-/// What other optimizers are made of.
+/// Operations of other optimizers.
 void updates(harness& in, std::int64_t n) {
   in.line(bound::memory, std::to_string(n) + " lion, rounded too", [&](arena& a) {
     return kernels::momentum_step<float>{.x = a.drawn<float>(n),

@@ -17,12 +17,12 @@ namespace {
 using kernels::backend;
 using kernels::bf16;
 
-// Four times the last cache of an H200: a turn through the sets finds nothing of the one before.
+// Four times the last cache of an H200, so that no set of inputs is still in the cache.
 constexpr std::size_t beyond_caches = std::size_t{256} << 20;
-// So long that the clock of events (half a microsecond) and the marks themselves do not count.
+// Long compared with the resolution of events (0.5 us) and with the marks themselves.
 constexpr double group_us = 1000;
 constexpr int most_runs = 50;
-// A program that is stopped has lost at most the lines of so long.
+// A killed program loses at most the lines of this time.
 constexpr std::chrono::seconds between_writes{2};
 
 const char* text_of(bound x) {
@@ -120,8 +120,8 @@ std::size_t harness::sets_for(std::size_t bytes) const {
   return std::clamp<std::size_t>(beyond_caches / std::max<std::size_t>(bytes, 1), 1, most_sets);
 }
 
-// Marks of the queue itself, and the time between two neighbours: what is counted from the
-// beginning of the process loses its last digits in single precision.
+// Uses the time between neighbouring marks: times since the start of the process would lose digits
+// in single precision.
 timing harness::time(const std::function<void(std::size_t)>& run) {
   std::size_t turn = 0;
   const auto group = [&](int runs) {
@@ -136,7 +136,7 @@ timing harness::time(const std::function<void(std::size_t)>& run) {
   group(options_.smoke ? 1 : 3);  // loads code, chooses algorithms
   const double once = std::max(group(options_.smoke ? 1 : 3), 0.5);
   out.runs = options_.smoke ? 1 : std::clamp(int(std::ceil(group_us / once)), 1, most_runs);
-  // A group a millisecond or more, all of them some tens: many where they are short.
+  // A group takes at least a millisecond, all groups some tens; short operations get more groups.
   out.groups = options_.smoke ? 3 : std::clamp(int(4e4 / (once * out.runs)), 5, 21);
   std::vector<double> us;
   for (int i = 0; i < out.groups; ++i)

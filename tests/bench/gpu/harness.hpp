@@ -1,4 +1,4 @@
-// Times operations on a device beside what the device can do: measured first, in the same process.
+// Times operations on a device, relative to its rates, which are measured first.
 
 #pragma once
 
@@ -16,15 +16,15 @@
 namespace troupe::bench {
 
 struct options {
-  bool smoke = false;     ///< tiny shapes, few runs: whether all of it works
-  bool ceilings = false;  ///< nothing but them
+  bool smoke = false;     ///< tiny shapes and few runs, to test the program
+  bool ceilings = false;  ///< measures only the device's rates
   int device = 0;
   std::string only;            ///< operations whose name contains it; empty: all
   std::string model;           ///< "gpt2", "1.3b", "llama", "flat"; empty: all
-  std::filesystem::path json;  ///< empty: none; written as lines come
+  std::filesystem::path json;  ///< empty: none; updated after each line
 };
 
-/// What a time is compared with.
+/// The rate that a time is compared with.
 enum class bound : std::uint8_t {
   memory,   ///< bytes over the copy bandwidth
   matrix,   ///< operations over the matrix rate
@@ -36,10 +36,10 @@ struct work {
 };
 
 struct timing {
-  double us = 0;               ///< the median of the groups
-  double least = 0, most = 0;  ///< of the groups
-  int groups = 0, runs = 0;    ///< runs in a group
-  std::size_t sets = 1;        ///< of inputs, taken in turn
+  double us = 0;               ///< median of the groups
+  double least = 0, most = 0;  ///< shortest and longest group
+  int groups = 0, runs = 0;    ///< runs: per group
+  std::size_t sets = 1;        ///< sets of inputs, used in turn
 };
 
 struct line_of_table {
@@ -47,10 +47,10 @@ struct line_of_table {
   bound by = bound::memory;
   work done;
   timing took;
-  std::string failure;  ///< empty: none
+  std::string failure;  ///< empty: success
 };
 
-/// Every operation of a device.
+/// Names of all operations of the device backend.
 std::set<std::string> every_name();
 
 class harness {
@@ -60,11 +60,11 @@ class harness {
   const options& chosen() const { return options_; }
   runtime::stream& stream() { return stream_; }
 
-  /// Lines from now on belong to it. False: it is not asked for.
+  /// Following lines belong to this model. Returns false if it is not selected.
   bool begin(const std::string& model);
 
-  /// `make` builds the operation in an arena, and may run others that its inputs come from. What it
-  /// does is counted from the operation unless it is given.
+  /// `make` builds the operation in an arena, and may run others to compute its inputs. `done` is
+  /// its work; by default it is computed from the operation.
   template <class Make>
   void line(bound by, const std::string& shape, Make make, std::optional<work> done = {}) {
     using op = decltype(make(std::declval<arena&>()));
@@ -93,7 +93,7 @@ class harness {
     add(std::move(out));
   }
 
-  /// Prints what the whole came to; writes JSON if it is wanted. The exit code.
+  /// Prints a summary and writes the JSON file. Returns the exit code.
   int finish();
 
  private:
@@ -105,14 +105,14 @@ class harness {
   timing time(const std::function<void(std::size_t)>& run);
   void add(line_of_table line);
   double share(const line_of_table& x) const;
-  /// Of what there is so far, unless no JSON is wanted.
+  /// Writes the lines so far to the JSON file, if one is given.
   void write_json(bool complete);
 
   options options_;
   runtime::stream stream_;
   numbers numbers_;
-  double copy_ = 0;    ///< bytes a second, read and written
-  double matrix_ = 0;  ///< operations a second
+  double copy_ = 0;    ///< bytes per second, read plus written
+  double matrix_ = 0;  ///< operations per second
   std::string model_;
   std::vector<line_of_table> lines_;
   std::set<std::string> seen_;

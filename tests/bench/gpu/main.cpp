@@ -1,16 +1,15 @@
-// How fast the operations of the cuda backend are, beside what the device can do.
+// Rates of the operations of the cuda backend, relative to the device's own rates.
 //
 //   bench_gpu [--smoke] [--ceilings] [--model gpt2|1.3b|llama|flat] [--only TEXT] [--json FILE]
 //   [--device N]
 //
-// The ceilings are measured first: the bandwidth of a copy within the device (bytes read plus bytes
-// written) and the rate of a bf16 product of 8192. An operation that memory bounds is given the
-// share of the first, a product or attention of the second. Inputs are random and taken in turn
-// from sets beyond the last cache; a time is the median of groups between two marks in the queue.
-// --ceilings measures nothing else. TROUPE_ATTENTION says whose attention it is (own, scalar,
-// cudnn, or cudnn,own).
+// Measures the ceilings first: the bandwidth of a copy within the device (bytes read plus written)
+// and the rate of a bf16 product of 8192. --ceilings stops there. Operations bound by memory are
+// relative to the first, products and attention to the second. Inputs are random, from several sets
+// that exceed the last cache. A time is the median of groups between two marks in the queue.
+// TROUPE_ATTENTION selects the attention: own, scalar, cudnn, or cudnn,own.
 //
-// Exit code 1: an operation failed or is not measured at all; 2: there is no device to measure.
+// Exit code 1: an operation failed or has no measurement. 2: no device.
 
 #include "tests/bench/gpu/cases.hpp"
 
@@ -48,7 +47,7 @@ options read(int argc, char** argv) {
     } else if (word == "--model") {
       out.model = value();
       if (out.model != "gpt2" && out.model != "1.3b" && out.model != "llama" && out.model != "flat")
-        refuse("--model '" + out.model + "' is none of gpt2, 1.3b, llama, flat");
+        refuse("--model '" + out.model + "' is not one of gpt2, 1.3b, llama, flat");
     } else if (word == "--only") {
       out.only = value();
     } else if (word == "--json") {
@@ -57,9 +56,9 @@ options read(int argc, char** argv) {
       const auto text = value();
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.device);
       if (error != std::errc{} || end != text.data() + text.size())
-        refuse("--device '" + text + "' is no number");
+        refuse("--device '" + text + "' is not a number");
     } else {
-      refuse("'" + std::string(word) + "' is no option");
+      refuse("unknown option '" + std::string(word) + "'");
     }
   }
   return out;

@@ -9,7 +9,7 @@ namespace {
 using kernels::bf16;
 using kernels::epilogue;
 
-/// `made_x`: the activation that its gradient goes back through.
+/// `made_x`: the activation that produced x, for the gradient.
 void product(harness& in,
              std::int64_t R,
              std::int64_t N,
@@ -51,7 +51,7 @@ void product(harness& in,
   });
 }
 
-/// Behind a shape: as with --allow-nondeterministic.
+/// Suffix of a shape that is computed as with --allow-nondeterministic.
 constexpr const char* any_order = ", any order";
 
 kernels::attention_shape shape_of(arena& a, const model_shape& m) {

@@ -60,7 +60,7 @@ void norms(harness& in, const model_shape& m) {
   });
 }
 
-/// Queries and their key of a fused product, as QK norm takes them.
+/// QK norm of the queries and keys of a fused product.
 kernels::head_norm_forward<bf16> head_norm_of(arena& a, const model_shape& m) {
   const auto heads = m.heads / m.groups;
   return {.y = a.empty<bf16>(m.rows * m.fused()),
