@@ -41,17 +41,17 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, failure);
 }
 
-/// Why the user has gone back to an older checkpoint on purpose; empty: not the case.
+/// The reason if the user went back to an older checkpoint on purpose; else empty.
 std::string obstacle_in(const fs::path& save, std::uint64_t saved, std::uint64_t start) {
   const auto folder = save / runtime::iteration_folder(std::int64_t(saved));
-  const auto back = fmt::format("this run was sent back to iteration {}", start);
+  const auto back = fmt::format("this run starts from iteration {}", start);
   if (!is_there(folder))
-    return fmt::format("'{}', which it had saved, is gone: {}", folder.string(), back);
+    return fmt::format("its checkpoint '{}' is gone: {}", folder.string(), back);
   const auto named
       = runtime::iteration_of_folder(runtime::named_checkpoint(save).filename().string());
   return named && std::uint64_t(*named) < saved ? fmt::format(
-             "the newest checkpoint of '{}' is said to be that of iteration {}, and "
-             "it had saved iteration {}: {}",
+             "'{}' names iteration {} as its newest checkpoint, but the run had saved "
+             "iteration {}: {}",
              save.string(),
              *named,
              saved,
@@ -64,20 +64,20 @@ std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to)
   const auto& told = to.description;
   const auto& layout = to.opened().job.layout;
   if (!left.of)
-    return "its ledger does not say which job it is of";
+    return "its ledger does not name its job";
   if (left.of->identity != told.identity)
-    return "this is another job, with other bits."
+    return "this is another job."
            + differences(left.of->identity, told.identity, "the run before", "this run");
   if (left.of->processes != layout.processes)
     return fmt::format(
-        "they are stored by process: it had {} of them, and `layout.processes` is {}",
+        "they are stored by process: it had {} processes, but `layout.processes` is {}",
         left.of->processes,
         layout.processes);
   const auto origin = runtime::origin_of(to.opened().job.checkpoints, told.start, told.save);
   const auto in_words = [](const std::string& x) { return x.empty() ? "initial values" : x; };
   // The saved checkpoints record where the run before began.
   if (told.start.empty() && left.of->origin != origin)
-    return fmt::format("it began with {}, and this run begins with {}",
+    return fmt::format("it began with {}, but this run begins with {}",
                        in_words(left.of->origin),
                        in_words(origin));
   if (left.saved)
@@ -86,13 +86,13 @@ std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to)
   return left.complaint;
 }
 
-/// Nothing when the ledger cannot be read; logs that.
+/// Reads the ledger of the dead run. Logs a warning and returns empty if it is unreadable.
 std::optional<runtime::ledger_beyond> read_ledger_left(const fs::path& file,
                                                        const runtime::training_position& start) {
   try {
     return runtime::beyond(runtime::read_ledger(file), start);
   } catch (const runtime::error& failure) {
-    runtime::log_warning("the local states of the run before, if any, are not taken: {}",
+    runtime::log_warning("the local states of the run before, if any, are not used: {}",
                          failure.what());
     return std::nullopt;
   }
@@ -107,7 +107,7 @@ bool has_replaced(const fs::path& file, const std::vector<runtime::ledger_record
     runtime::write_text(file, text);
     return true;
   } catch (const runtime::error& failure) {
-    runtime::log_warning("the local states of the run before are not taken: {}", failure.what());
+    runtime::log_warning("the local states of the run before are not used: {}", failure.what());
     return false;
   }
 }
@@ -128,7 +128,7 @@ void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledge
       to.opened().job.checkpoints.local_folder, to.description.identity, to.description.save);
   if (is_there(states))
     runtime::log_warning(
-        "the local states in '{}' are not taken: '{}', which describes them, does not exist; start "
+        "the local states in '{}' are not used: '{}', which describes them, does not exist; start "
         "the run in the folder of the run that wrote them",
         states.string(),
         ledger.string());
@@ -141,7 +141,7 @@ std::string unwanted_by(const runtime::checkpoint_settings& where) {
   if (where.no_load_optim)
     return "`checkpoints.no_load_optim` begins with moments from zero";
   if (where.load.empty())
-    return fmt::format("`checkpoints.load` is not given, and would be {}", where.save.string());
+    return fmt::format("`checkpoints.load` is not given, but must be {}", where.save.string());
   return fmt::format("`checkpoints.load` is {}, not the whole of `checkpoints.save`, which is {}",
                      where.load.string(),
                      where.save.string());
@@ -151,7 +151,7 @@ std::string unwanted_by(const runtime::checkpoint_settings& where) {
 void tell_of_unwanted(const runtime::ledger_beyond& left, const prepared_job& to) {
   const auto& where = to.opened().job.checkpoints;
   if (left.of && left.of->identity == to.description.identity && !where.save.empty())
-    runtime::log_info(" the local states of the run before, of iteration {}, are not taken: {}",
+    runtime::log_info(" the local states of the run before, of iteration {}, are not used: {}",
                       left.stored.back(),
                       unwanted_by(where));
 }
@@ -178,7 +178,7 @@ bool take_up_dead_run(prepared_job& to, const runtime::held_run_folder& folder) 
     return false;
   }
   if (const auto why = obstacle(*left, to); !why.empty()) {
-    runtime::log_warning("the local states of the run before, of iteration {}, are not taken: {}",
+    runtime::log_warning("the local states of the run before, of iteration {}, are not used: {}",
                          left->stored.back(),
                          why);
     return false;

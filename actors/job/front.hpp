@@ -72,9 +72,9 @@ class front_state {
   caf::error cause_;                    ///< the first death among those being replaced
 };
 
-/// Calls `ended` when node and supervisor have ended for good or were left behind. When nothing in
-/// the process can go on, another thread calls it. `before`: the lost process that left the ledger;
-/// nothing: none.
+/// Calls `ended` when node and supervisor have ended for good or were left behind. If no actor of
+/// the process can continue, another thread calls it. `before`: the lost process that left the
+/// ledger, if any.
 messages::front_actor::behavior_type front(
     messages::front_actor::stateful_pointer<front_state> self,
     messages::job_description told,

@@ -24,7 +24,7 @@ std::uint64_t iteration_of(const runtime::watched& x) {
   return std::visit([](const auto& fact) { return std::uint64_t(fact.iteration); }, x);
 }
 
-/// The last iteration in a log of a run that began after `start`; nothing: there is no log.
+/// The last iteration in a log of a run that began after `start`; empty if there is no log.
 template <class IterationOf>
 std::optional<std::uint64_t> last_in(const fs::path& log,
                                      std::uint64_t start,

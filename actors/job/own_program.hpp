@@ -35,7 +35,7 @@ class own_program {
   own_program(int argc, char** argv, runtime::registered_functions functions = {});
 
   /// When a run has started this process as its host agent or as a node: runs that part to its end
-  /// and returns the exit code. Nothing: the user started this process. Errors of a part are in the
+  /// and returns the exit code. Empty if the user started this process. Errors of a part are in the
   /// run's folder, logs/agent-HOST.log and logs/node-N.log. In each process, sets the environment
   /// for UCX, SIGCHLD to its default, and SIGXFSZ to be ignored; in a node also the environment for
   /// OpenMP.

@@ -100,7 +100,7 @@ void find_parts(const runtime::training_job& job, messages::job_description& out
   out.validates = runtime::has_documents(job, runtime::data_split::valid);
   if (!out.validates)
     runtime::log_warning(
-        "`data.split` {} leaves {} for validation, so none will be done; give validation a larger "
+        "`data.split` {} leaves {} for validation, so no validation runs; give validation a larger "
         "share or set `watch.eval_batches` 0",
         job.data.split,
         job.data.sft ? "no conversation with an answer within `model.sequence`" : "no document");
@@ -224,9 +224,8 @@ void find_matrix_rate(const runtime::training_job& job, messages::job_descriptio
   const bool widened = job.training.precision == runtime::dtype::f16
                        && job.backend != kernels::backend::cuda;  // products are computed in f32
   runtime::log_info(
-      " peak matmul rate: {:.3f} TFLOP/s, measured with products in {} on {}; `watch.matrix_rate` "
-      "gives it "
-      "instead",
+      " peak matmul rate: {:.3f} TFLOP/s, measured with products in {} on {}; set it with "
+      "`watch.matrix_rate`",
       out.matrix_rate / 1e12,
       widened ? "f32" : to_string(job.training.precision),
       job.backend == kernels::backend::cuda

@@ -57,7 +57,7 @@ class later_drain {
 
 using standing_nodes = std::vector<messages::standing_node_actor>;
 
-/// Connects with the standing nodes. Nothing: an early end was requested meanwhile. At the start of
+/// Connects with the standing nodes. Empty if an early end was requested meanwhile. At the start of
 /// a run, throws input_error when a node cannot be used; a continued run ignores missing nodes.
 /// After an error or an early end, a thread still uses the actor system.
 std::optional<standing_nodes> connect_unless_asked(caf::actor_system& system,

@@ -24,7 +24,7 @@ fs::path resolved(const fs::path& folder) {
   return out.has_filename() ? out : out.parent_path();
 }
 
-/// The newest iteration in a folder; nothing when it has none or cannot be listed.
+/// The newest iteration in a folder; empty if it has none or cannot be listed.
 std::optional<std::int64_t> newest_in(const fs::path& folder) {
   std::optional<std::int64_t> out;
   std::error_code failure;
@@ -54,15 +54,13 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
   if (where.finetune)
     throw runtime::input_error(
         "cannot save into '{0}': it holds iteration {1}, and `checkpoints.finetune` begins again "
-        "at 0; to go "
-        "on from there give `checkpoints.load` {0} without `checkpoints.finetune`, or choose "
-        "another folder",
+        "at 0; to continue from there give `checkpoints.load` {0} without "
+        "`checkpoints.finetune`, or choose another folder",
         where.save.string(),
         *newest);
   throw runtime::input_error(
       "cannot save into '{0}': it holds iteration {1} of another run; add `checkpoints.load` {0} "
-      "to go on "
-      "with it, or choose another folder",
+      "to continue it, or choose another folder",
       where.save.string(),
       *newest);
 }
@@ -181,9 +179,9 @@ std::vector<std::string> compare_identities(const runtime::checkpoint_reader& fr
   const auto others = differences(runtime::json_text(there), runtime::json_text(here));
   if (job.checkpoints.strict_identity && !(layout + others).empty())
     throw runtime::input_error(
-        "cannot resume from '{}' to the bit, as `checkpoints.strict_identity` asks: this run has "
-        "another "
-        "identity.{}{}\nGive what it was trained with, or leave `checkpoints.strict_identity` out",
+        "cannot resume from '{}' with the same bits (`checkpoints.strict_identity`): this run has "
+        "another identity.{}{}\nGive the settings it was trained with, or leave "
+        "`checkpoints.strict_identity` out",
         from.folder().string(),
         layout,
         others);
@@ -191,7 +189,7 @@ std::vector<std::string> compare_identities(const runtime::checkpoint_reader& fr
   if (!layout.empty())
     out.push_back(fmt::format(
         "the layout has changed since '{}': results agree with those of the other layout "
-        "numerically; to the bit only where nothing but the pipeline differs.{}",
+        "numerically; bits are equal only if no other axis than the pipeline differs.{}",
         from.folder().string(),
         layout));
   if (!others.empty())
@@ -233,18 +231,18 @@ void require_state(const runtime::checkpoint_reader& from, const runtime::traini
   });
   const char* const instead
       = "`checkpoints.finetune` to begin a new training with them, or `checkpoints.no_load_optim` "
-        "to go on from its iteration with moments from zero";
+        "to continue from its iteration with moments from zero";
   if (!has_state)
     throw runtime::input_error(
-        "cannot resume from '{}': it has parameters only, no moments of an optimizer. Give {}",
+        "cannot resume from '{}': it has parameters but no optimizer state. Give {}",
         from.folder().string(),
         instead);
   const auto there = state_kind_of(from.manifest());
   const auto here = state_kind(job.training.optimizer);
   if (there != here)
     throw runtime::input_error(
-        "cannot resume from '{}': the state of its optimizer is that of {}, and this run's "
-        "`optimizer.kind` is {}. Give what it was trained with; or, of its parameters alone, {}",
+        "cannot resume from '{}': it has optimizer state of {}, but this run's `optimizer.kind` is "
+        "{}. Give the optimizer it was trained with; or, for its parameters only, {}",
         from.folder().string(),
         there,
         here,
@@ -285,7 +283,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   else
     out.text = fmt::format(
         fmt::runtime(
-            ended ? "nothing to do: iteration {} of {} is already there ('{}'); to go on, give "
+            ended ? "nothing to do: iteration {} of {} already exists ('{}'); to continue, give "
                     "more `train_iterations` (or `train_samples`), and "
                     "`checkpoints.override_scheduler` unless the decay keeps its length"
                   : "from iteration {} of {} ('{}')"),

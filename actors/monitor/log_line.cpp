@@ -152,7 +152,7 @@ std::string short_line(const runtime::step_report& x,
 
 std::string evaluation_line(const runtime::validation_report& x, bool is_short) {
   if (std::isnan(x.loss))
-    return fmt::format(" {} at iteration {}: no loss, as no token of its samples counts",
+    return fmt::format(" {} at iteration {}: no loss: no token of its samples counts",
                        x.test ? "test" : "validation",
                        x.iteration);
   const double perplexity = std::exp(std::min(20.0, x.loss));
@@ -180,10 +180,10 @@ std::string event_line(const runtime::run_event& x) {
     return fmt::format("not finite on {}: {} ({})", x.who, x.verdict, why);
   const auto* const is = x.who.find(',') == std::string::npos ? "is" : "are";
   if (x.kind == "straggler")
-    return x.verdict == "over" ? fmt::format("{} {} not slow any more ({})", x.who, is, why)
+    return x.verdict == "over" ? fmt::format("{} {} no longer slow ({})", x.who, is, why)
                                : fmt::format("{} {} slow: {} ({})", x.who, is, x.verdict, why);
   if (x.kind == "given up")
-    return fmt::format("{} died ({}) and is not replaced any more", x.who, why);
+    return fmt::format("{} died ({}) and is no longer replaced", x.who, why);
   if (x.kind != "restart" && x.kind != "move" && x.kind != "rerun")
     return fmt::format("{} died ({}) and was replaced; no step was lost", x.who, why);
   const auto source = x.from == "estate"       ? "as its ranks had it"

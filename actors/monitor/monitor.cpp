@@ -135,8 +135,8 @@ void monitor_book::add(const messages::committed& x) {
   record(report);
   if (report.has_no_loss() && !std::exchange(told_of_no_loss_, true))
     runtime::log_warning(
-        "iteration {}: no token of its samples counts for the loss, so it has none and teaches "
-        "nothing; such steps are left out of the mean loss, and no later one is reported",
+        "iteration {}: no token of its samples counts for the loss, so it has no loss and no "
+        "update; the mean loss excludes such steps, and later ones are not reported",
         report.iteration);
   since_.add(report);
   last_ = report;
@@ -229,8 +229,7 @@ void monitor_book::conclude() {
     const auto missing
         = to.recorder->dropped() + (whole ? 0 : std::max<std::uint64_t>(to.recorder->waiting(), 1));
     if (!whole)
-      runtime::log_warning(
-          "{} is not written to its end: {} records are missing", to.name, missing);
+      runtime::log_warning("{} is incomplete: the last {} records are missing", to.name, missing);
     else if (missing > 0)
       runtime::log_warning("{} has gaps: {} records are missing", to.name, missing);
   }

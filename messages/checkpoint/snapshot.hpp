@@ -4,7 +4,7 @@
 //   supervisor -> checkpointer       save            the number of parts to expect
 //   stage -> checkpointer            snapshot        a copy of its shards, as tickets
 //   checkpointer -> supervisor       saved           durable and visible
-//                                    save_failed     the disk refused; nothing is left of it
+//                                    save_failed     the disk refused; its files are removed
 //   supervisor -> replica -> stage   drop_snapshot   after a failure in multi-process runs: unused
 //                                                    tickets are not fetched anymore
 //

@@ -135,8 +135,8 @@ struct checked_pass {
   runtime::digest output = {}, output_again = {};
   runtime::digest input_gradient = {}, input_gradient_again = {};
   runtime::digest weight_gradient = {}, weight_gradient_again = {};
-  /// It continued from gradients of an earlier pass whose result differed, so comparing its weight
-  /// gradients means nothing.
+  /// The pass continued from gradients that already differed, so its weight gradients cannot be
+  /// compared.
   bool follows_other = false;
 
   friend bool operator==(const checked_pass&, const checked_pass&) = default;

@@ -66,7 +66,7 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
     return size;
   }
   if (size > x.most - x.to->body.size()) {
-    x.to->failure = "the answer is longer than what was asked for";
+    x.to->failure = "the answer is longer than requested";
     return 0;
   }
   x.to->body.append(data, size);

@@ -64,7 +64,7 @@ void require_printable(const char* what, std::string_view value) {
           value.begin(), value.end(), [](unsigned char c) { return c <= 0x20 || c >= 0x7f; }))
     throw input_error(
         "cannot read objects: the {} has a blank, a control character or one beyond ASCII, which "
-        "no request may carry; set it again",
+        "requests cannot contain; set it again",
         what);
 }
 
@@ -79,7 +79,7 @@ std::optional<object_credentials> credentials_from(const environment& variables,
            profile["aws_secret_access_key"],
            profile["aws_session_token"]};
   if (out.id.empty() != out.secret.empty())
-    throw input_error("cannot read objects: {} has {} and not {}; give both, or neither",
+    throw input_error("cannot read objects: {} has {} but not {}; give both, or neither",
                       by_variables ? "the environment" : "the AWS profile",
                       out.id.empty() ? "the secret access key" : "the access key id",
                       out.id.empty() ? "the access key id" : "the secret access key");
@@ -87,8 +87,8 @@ std::optional<object_credentials> credentials_from(const environment& variables,
     for (const auto* way : {"role_arn", "sso_session", "sso_start_url", "credential_process"})
       if (profile.contains(way))
         throw input_error(
-            "cannot read objects: the AWS profile says by {} how to get keys, which Troupe does "
-            "not; put the keys into the environment, as `aws configure "
+            "cannot read objects: the AWS profile only says by {} how to get keys, which Troupe "
+            "does not support; put the keys into the environment, as `aws configure "
             "export-credentials` prints them",
             way);
     return std::nullopt;
@@ -104,7 +104,7 @@ void require_endpoint(const std::string& x) {
   const auto rest = std::string_view(x).substr(std::size_t(begin));
   if (begin == 0 || rest.empty() || rest.find_first_of("@?#") != std::string_view::npos)
     throw input_error(
-        "cannot read objects: the endpoint of AWS_ENDPOINT_URL is no address; write "
+        "cannot read objects: the endpoint of AWS_ENDPOINT_URL is not an address; write "
         "https://HOST:PORT, without a user, a query or a fragment");
   require_printable("endpoint", x);
 }
@@ -137,7 +137,7 @@ profile_sections parse_profiles(std::string_view text, std::string_view name) {
     if (equal == std::string_view::npos || equal == 0)
       refuse("it is neither a [section] nor KEY = VALUE");
     if (section == nullptr)
-      refuse("it stands before the first [section]");
+      refuse("it is before the first [section]");
     std::string key(trimmed(line.substr(0, equal)));
     std::transform(key.begin(), key.end(), key.begin(), [](char c) {
       return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
@@ -158,7 +158,7 @@ object_service service_from(const environment& variables) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
       }))
     throw input_error(
-        "cannot read objects: a region has small letters, digits and hyphens, as us-east-1, and "
+        "cannot read objects: a region has small letters, digits and hyphens, such as us-east-1; "
         "AWS_REGION or the AWS profile has another character");
   out.endpoint = first_of(variables, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
   if (out.endpoint.empty())

@@ -21,11 +21,11 @@ struct object_credentials {
 struct object_service {
   std::string endpoint;  ///< "http://host:port" without a trailing "/"; empty: AWS
   std::string region = "us-east-1";
-  std::optional<object_credentials> credentials = {};  ///< nothing: anonymous requests
+  std::optional<object_credentials> credentials = {};  ///< empty: anonymous requests
   std::string certificates;  ///< file of certificate authorities; empty: the system's
 };
 
-/// Returns the value of an environment variable; nothing if it is not set.
+/// Returns the value of an environment variable; empty if it is not set.
 using environment = std::function<std::optional<std::string>(const char*)>;
 
 /// Reads AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION,

@@ -100,8 +100,8 @@ struct object_store::state {
   [[noreturn]] void refuse(const object_request& request, const object_answer& x) {
     if (x.status == 412)
       throw input_error(
-          "'{}' is no longer the object that this run began with (HTTP 412: its ETag was {}): it "
-          "was written again meanwhile; begin again, and leave data of a run unchanged",
+          "'{}' changed during the run (HTTP 412: its ETag was {}); start the run again, and do "
+          "not change its data",
           to_string(request.object),
           request.etag);
     const auto why = fmt::format("cannot read {}; {}",
@@ -133,7 +133,7 @@ struct object_store::state {
       refuse(request, found);
     const auto wrong = [&](const std::string& what) {
       throw io_error(
-          "cannot use what the service answered of '{}': {}; check what stands at "
+          "cannot use the service's answer for '{}': {}; check "
           "AWS_ENDPOINT_URL, and proxies on the way",
           to_string(request.object),
           what);
@@ -141,13 +141,13 @@ struct object_store::state {
     const auto last = request.offset + request.size - 1;
     const auto range = parse_content_range(found.content_range);
     if (found.status != 206 || !range)
-      wrong(fmt::format("bytes {} to {} were asked for, and it has HTTP {} and the range '{}'",
+      wrong(fmt::format("bytes {} to {} were requested, but it has HTTP {} and the range '{}'",
                         request.offset,
                         last,
                         found.status,
                         found.content_range));
     if (range->first != request.offset || range->last != std::min(last, range->whole - 1))
-      wrong(fmt::format("bytes {} to {} were asked for, and it has bytes {} to {} of {}",
+      wrong(fmt::format("bytes {} to {} were requested, but it has bytes {} to {} of {}",
                         request.offset,
                         last,
                         range->first,
@@ -155,14 +155,14 @@ struct object_store::state {
                         range->whole));
     if (found.body.size() != range->last - range->first + 1)
       wrong(fmt::format(
-          "it announces {} bytes and has {}", range->last - range->first + 1, found.body.size()));
+          "it announces {} bytes but has {}", range->last - range->first + 1, found.body.size()));
     if (found.etag.empty() || found.etag.starts_with("W/"))
       wrong("it has no strong ETag, so a change of the object could not be detected");
     const object_facts facts{range->whole, found.etag};
     if (pinned != nullptr && facts != *pinned)
       throw input_error(
-          "'{}' is no longer the object that this run began with: it had {} bytes and ETag {}, now "
-          "{} and {}; begin again, and leave data of a run unchanged",
+          "'{}' changed during the run: it had {} bytes and ETag {}, now {} and {}; start the run "
+          "again, and do not change its data",
           to_string(request.object),
           pinned->size,
           pinned->etag,
@@ -363,8 +363,8 @@ mapped_file object_store::kept(const object_url& object,
   mapped_file file(path);
   if (read_text(note) != said(file.text()))
     throw io_error(
-        "'{}' of the object cache is not what was written a moment ago: another run may have "
-        "written another state of '{}'; start again",
+        "'{}' of the object cache changed right after it was written: another run may have written "
+        "another state of '{}'; start again",
         path.string(),
         to_string(object));
   return file;

@@ -61,7 +61,7 @@ class object_store {
   /// Size and ETag; the first call pins them.
   object_facts facts(const object_url& object) const;
 
-  /// As facts(), but nothing if the object does not exist. Also nothing for 403: a service sends it
+  /// Like facts(), but empty if the object does not exist. Also empty for 403: a service sends it
   /// instead of 404 if the keys may not list the bucket.
   std::optional<object_facts> find(const object_url& object) const;
 

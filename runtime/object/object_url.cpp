@@ -37,7 +37,7 @@ object_url parse_object_url(std::string_view text) {
       || !letter_or_digit(bucket.front()) || !letter_or_digit(bucket.back()))
     refuse("a bucket has 3 to 63 letters, digits, dots and hyphens");
   if (key.empty())
-    refuse("there is no key behind the bucket");
+    refuse("there is no key after the bucket");
   if (key.size() > longest_key)
     refuse("its key has more than 1024 bytes");
   if (std::any_of(key.begin(), key.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))

@@ -45,13 +45,13 @@ class agent_client {
   /// then on a thread of this object sends heartbeats. The agent answers with succession_agreed or
   /// request_refused. Throws io_error.
   void succeed(std::uint64_t request, const succession& by);
-  /// The next answer; nothing after a timeout. Throws io_error when the agent is gone, input_error
+  /// The next answer; empty after a timeout. Throws io_error when the agent is gone, input_error
   /// when its message is not understood.
   std::optional<agent_answer> next(std::chrono::milliseconds at_most);
   /// Descriptor to poll: readable when an answer may be there.
   int connection() const;
 
-  /// How the agent ended; nothing when it still runs after `at_most`. The exit code is that of its
+  /// How the agent ended; empty if it still runs after `at_most`. The exit code is that of its
   /// guard; it is known only for an agent that this object started.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);
   /// Kills only the agent; `next` throws afterwards. Its guard then kills the processes that the
@@ -60,9 +60,9 @@ class agent_client {
   bool kill(std::chrono::milliseconds at_most = std::chrono::milliseconds(0)) const;
   /// Kills the agent and all processes that it started or adopted. Any thread.
   void kill_everybody() const;
-  /// The agent's guard; nothing when this object only connected.
+  /// The agent's guard; empty if this object only connected.
   std::optional<process_id> guard() const;
-  /// The running agent; nothing when it has ended or its pid is not known yet.
+  /// The running agent; empty if it has ended or its pid is not known yet.
   std::optional<process_id> agent() const;
 
  private:

@@ -140,7 +140,7 @@ struct reading {
     const auto version = whole_field(of, "version", what, 0);
     if (version != agent_protocol)
       throw input_error(
-          "{}: it is of version {} and this program speaks version {}; run one program everywhere",
+          "{}: it has version {}, but this program speaks version {}; run one program everywhere",
           what,
           version,
           agent_protocol);

@@ -129,7 +129,7 @@ class agent_state {
   /// No child, orphan or adopted process is left, except `spared`.
   agent_actions nobody_runs();
 
-  /// When time_is must be called next; nothing: no timer is set.
+  /// When time_is must be called next; empty if no timer is set.
   std::optional<time> deadline() const;
   bool is_ending() const { return why_ending_.has_value(); }
   /// Name of the process that is not killed at the end; empty: none.
@@ -178,7 +178,7 @@ class agent_state {
   agent_settings settings_;
   std::map<std::string, known_process> known_;  ///< the newest incarnation of each name
   std::set<peer_id> strangers_, owners_;
-  std::optional<time> alone_since_;  ///< nothing: an owner is connected
+  std::optional<time> alone_since_;  ///< empty while an owner is connected
   succession_state succession_;
   std::optional<std::string> why_ending_;
   std::string spared_;

@@ -53,11 +53,12 @@ class arbiter {
   /// Returns true when contender `who` has won that round, now or before. Links a complete file by
   /// link(2), which is atomic on NFS as well. Throws io_error when the result is unknown.
   bool claim(std::uint32_t round, const contender& who) const;
-  /// Nothing: no winner yet. Throws io_error when unknown, for example when the folder is gone.
+  /// Empty if there is no winner yet. Throws io_error when unknown, for example when the folder is
+  /// gone.
   std::optional<contender> winner(std::uint32_t round) const;
   /// Like `winner`, past this host's cache of the shared folder.
   std::optional<contender> winner_now(std::uint32_t round) const;
-  /// The winner of the newest round; nothing: it has resigned. Past the cache as well.
+  /// The winner of the newest round; empty if it has resigned. Past the cache as well.
   std::optional<contender> leader() const;
   /// Called by the winner when it does not lead and will not. Throws io_error.
   void resign(std::uint32_t round, const contender& who) const;

@@ -38,7 +38,7 @@ void ignore_requests_to_end();
 /// Name of this host's agent among the run's processes, and of its socket.
 std::string agent_name();
 
-/// The running agent of a run on this host, by its entry; nothing: none runs.
+/// The running agent of a run on this host, by its entry; empty if none runs.
 std::optional<process_id> running_agent(const run_folder& of);
 
 /// Runs the agent under its guard until it ends; returns the exit code. It listens as

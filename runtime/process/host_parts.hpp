@@ -23,10 +23,11 @@ struct part_line {
   std::uint64_t incarnation = 0;  ///< of a node; else 0
   bool operator==(const part_line&) const = default;
 };
-/// Nothing: the command line is of another kind.
+/// Empty if the command line is of another kind.
 std::optional<part_line> read_part_line(const std::vector<std::string>& words);
 
-/// The folder that a standing node got by `flag`; nothing: not a standing node, or no such flag.
+/// The folder that a standing node got by `flag`; empty if it is not a standing node or has no such
+/// flag.
 std::optional<std::string> folder_of_standing_node(const std::vector<std::string>& words,
                                                    const std::string& flag);
 
@@ -41,7 +42,7 @@ std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
 /// All running processes of that folder.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);
 
-/// The standing node that got that folder by `flag`; nothing: none runs here.
+/// The standing node that got that folder by `flag`; empty if none runs here.
 std::optional<process_id> standing_node_of(const std::filesystem::path& folder,
                                            const std::string& flag);
 

@@ -11,7 +11,7 @@
 namespace troupe::runtime {
 
 struct process_end {
-  std::optional<int> exit_code;  ///< nothing: ended by a signal, or unknown
+  std::optional<int> exit_code;  ///< empty if ended by a signal, or unknown
   int signal = 0;
   bool core = false;  ///< a core dump was written
   /// Killed while the kernel's out-of-memory killer was active in its control group. Very likely it

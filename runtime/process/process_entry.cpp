@@ -75,7 +75,7 @@ training_progress training_progress_of(std::span<const step_report> reports,
 
 namespace {
 
-/// Nothing: the process tells nothing about the training, or is of an older build.
+/// Empty if the process does not report training, or is of an older build.
 std::optional<training_progress> training_in(const nlohmann::json& x, const std::string& what) {
   if (!x.contains("steps"))
     return std::nullopt;

@@ -66,7 +66,7 @@ process_entry entry_of_this_process(const std::string& name, const std::string& 
 void write_entry(const run_folder& to, const process_entry& x);
 void remove_entry(const run_folder& of, const std::string& name);
 
-/// An entry and whether its process runs; nothing for a process of another host.
+/// An entry and whether its process runs; empty for a process of another host.
 struct seen_process {
   process_entry entry;
   std::optional<bool> runs;

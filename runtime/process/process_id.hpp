@@ -29,10 +29,10 @@ struct process_facts {
   pid_t parent = 0, group = 0;
 };
 
-/// Nothing: there is no such process.
+/// Empty if there is no such process.
 std::optional<process_facts> look_at_process(pid_t pid);
 
-/// Parses /proc/PID/stat; nothing when the text is malformed. The name in it may contain any byte.
+/// Parses /proc/PID/stat; empty if the text is malformed. The name in it may contain any byte.
 std::optional<process_facts> read_process_facts(const std::string& stat);
 
 process_id this_process();
@@ -56,10 +56,10 @@ std::string host_name();
 /// same pid. One thread.
 class running_process {
  public:
-  /// Nothing: it does not run. Throws io_error.
+  /// Empty if it does not run. Throws io_error.
   static std::optional<running_process> find(const process_id& x);
   /// Like `find`, also for a zombie: its first thread has ended, other threads may still run.
-  /// `wait` waits for all of them. Nothing: the process is gone.
+  /// `wait` waits for all of them. Empty if the process is gone.
   static std::optional<running_process> find_also_ended(const process_id& x);
 
   /// Returns false when the process has ended. Throws io_error.

@@ -200,9 +200,9 @@ std::optional<run_end> wait_for_end(const run_folder& folder,
       std::error_code unseen;
       if (!fs::exists(folder.path(), unseen) && !unseen)
         throw input_error(
-            "the run in '{}' cannot be observed any more: its folder is gone, as temporary folders "
-            "are after their run, and how it ended was not seen; give a run a folder of its own to "
-            "keep its result",
+            "cannot observe the run in '{}': its folder is gone before its end was seen; temporary "
+            "folders are removed after their run, so give the run its own folder to keep its "
+            "result",
             folder.path().string());
       if (++failed == most_failed_looks)
         throw;

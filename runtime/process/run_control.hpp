@@ -29,7 +29,7 @@ struct run_status {
   run_condition condition = run_condition::died;
   std::vector<seen_process> processes;
 
-  /// The running supervisor process or standing node; nothing: none.
+  /// The running supervisor process or standing node, if any.
   const seen_process* supervisor() const;
 };
 
@@ -78,7 +78,7 @@ class log_follower {
 };
 
 /// Waits until a run has ended; calls `meanwhile` several times a second. Returns the recorded end;
-/// nothing: the run died. Throws `cancelled`, as run_folder, and input_error when the folder is
+/// empty if the run died. Throws `cancelled`, as run_folder, and input_error when the folder is
 /// removed before the end was seen.
 std::optional<run_end> wait_for_end(const run_folder& folder,
                                     const cancel_token& stop,

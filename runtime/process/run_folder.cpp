@@ -95,7 +95,7 @@ descriptor hold(const fs::path& folder) {
   }
   if (out && (errno == EAGAIN || errno == EACCES))
     throw input_error(
-        "cannot use '{}' as the folder of a run: another run lives there ({}); end "
+        "cannot use '{}' as the folder of a run: another run uses it ({}); end "
         "it, or choose another folder",
         folder.string(),
         holder_of(out.number()));
@@ -213,10 +213,8 @@ run_record read_run_record(std::string_view text, const std::string& what) {
   const auto x = read_object(text, what);
   const auto version = whole_field(x, "version", what, 0);
   if (version != record_version)
-    throw input_error("{}: it is of version {}, and this program reads version {}",
-                      what,
-                      version,
-                      record_version);
+    throw input_error(
+        "{}: it has version {}, but this program reads version {}", what, version, record_version);
   run_record out{.id = text_field(x, "id", what),
                  .program = text_field(x, "program", what),
                  .command = texts_field(x, "command", what),
@@ -225,7 +223,7 @@ run_record read_run_record(std::string_view text, const std::string& what) {
   if (out.id.size() != digits_of_token
       || out.id.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw input_error(
-        "{}: `id` is '{}', and it is {} hexadecimal digits", what, out.id, digits_of_token);
+        "{}: `id` is '{}', but must be {} hexadecimal digits", what, out.id, digits_of_token);
   if (x.contains("ended")) {
     constexpr int most = 255;
     const auto& end = object_field(x, "ended", what);

@@ -68,7 +68,7 @@ class run_folder {
   /// Lets an action happen once per run, across its processes: returns false when it was claimed
   /// before. `what` is a part of a file name. Throws io_error.
   bool claim(const std::string& run_id, const std::string& what) const;
-  /// Time of the claim in nanoseconds of the claiming machine's steady clock; nothing: not claimed.
+  /// Time of the claim in nanoseconds of the claiming machine's steady clock; empty if not claimed.
   std::optional<std::uint64_t> claimed_at(const std::string& run_id, const std::string& what) const;
 
   /// Throws input_error when `run.json` is missing or damaged.
@@ -93,14 +93,14 @@ class held_run_folder : public run_folder {
   held_run_folder(const std::filesystem::path& path,
                   const std::string& program,
                   const std::vector<std::string>& command);
-  /// The same, for a folder that the destructor removes.
+  /// Same, for a folder that the destructor removes.
   static held_run_folder temporary(const std::filesystem::path& path,
                                    const std::string& program,
                                    const std::vector<std::string>& command);
-  /// The same, in new_temporary_folder.
+  /// Same, in new_temporary_folder.
   static held_run_folder temporary(const std::string& program,
                                    const std::vector<std::string>& command);
-  /// The folder of a run that died, unchanged, to record its end. Nothing: a process holds it, or
+  /// The folder of a run that died, unchanged, to record its end. Empty if a process holds it or
   /// the end is recorded. Throws input_error as `open`, and io_error.
   static std::optional<held_run_folder> of_died(const std::filesystem::path& path);
   /// Like of_died, to continue the run in place of the process that held the folder. Waits up to

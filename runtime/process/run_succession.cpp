@@ -72,7 +72,7 @@ std::optional<rendezvous_place> find_rendezvous(const run_folder& in) {
   const auto x = read_object(read_text(file), what);
   if (const auto version = whole_field(x, "version", what, 0); version != place_version)
     throw input_error(
-        "{}: it is of version {}, and this program reads version {}", what, version, place_version);
+        "{}: it has version {}, but this program reads version {}", what, version, place_version);
   constexpr auto most_incarnations = std::numeric_limits<std::uint32_t>::max();
   rendezvous_place out{
       .incarnation = std::uint32_t(whole_field(x, "incarnation", what, 1, most_incarnations)),

@@ -28,7 +28,7 @@ struct rendezvous_place {
 
 /// Throws io_error.
 void write_rendezvous(const run_folder& to, const rendezvous_place& x);
-/// Nothing: there is none, for example when the run has no succession. Throws input_error when the
+/// Empty if there is none, for example when the run has no succession. Throws input_error when the
 /// file is damaged.
 std::optional<rendezvous_place> find_rendezvous(const run_folder& in);
 

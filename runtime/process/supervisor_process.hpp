@@ -44,10 +44,11 @@ class supervisor_process {
   supervisor_process(const supervisor_process&) = delete;
   supervisor_process& operator=(const supervisor_process&) = delete;
 
-  /// `order` is any text. Again once `next` gave nothing: another child. Throws io_error.
+  /// `order` is any text. May be called again after `next` returned nothing: starts another child.
+  /// Throws io_error.
   void start(const std::vector<std::string>& command, const std::string& order);
 
-  /// The next message, without heartbeats. Nothing: the child has ended, and `end` says how. Kills
+  /// The next message, without heartbeats. Empty: the child has ended, and `end` says how. Kills
   /// the child first when it sent no heartbeat for `suspicion`, or had not ended ten times
   /// `suspicion` after it announced its end.
   std::optional<supervisor_told> next();

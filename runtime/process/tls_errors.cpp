@@ -37,7 +37,7 @@ tls_callers& callers() {
 
 std::atomic<int> silence_ms = 0;  ///< 0: no connection is ended for it
 
-// The options are a hint: where the system does not know one the others still hold.
+// Sets several options: one that the system does not support is skipped.
 void end_when_silent(const SSL* on) {
   constexpr int looks = 3;  // at an idle connection, within the time
   const int after = silence_ms;
@@ -54,7 +54,7 @@ void end_when_silent(const SSL* on) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, after);
 }
 
-/// Calls of this process whose handshake is not over. Any thread.
+/// Outgoing calls of this process during their handshake. Any thread.
 class own_calls {
  public:
   void begin(const SSL* on) {
@@ -76,7 +76,7 @@ class own_calls {
   std::map<const SSL*, int> all_;
 };
 
-/// As callers().
+/// Same lifetime as callers().
 own_calls& calls() {
   static auto& all = *new own_calls;
   return all;

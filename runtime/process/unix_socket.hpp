@@ -17,7 +17,7 @@ descriptor listen_in(const std::filesystem::path& folder, const std::string& nam
 /// Throws io_error when no process listens.
 descriptor connect_in(const std::filesystem::path& folder, const std::string& name);
 
-/// The next connection of a process of this user; nothing: none waits. A connection of another user
+/// The next connection of a process of this user; empty if none waits. A connection of another user
 /// is closed and described in `refused`. Non-blocking.
 descriptor accept_own_user(const descriptor& listening, std::string& refused);
 

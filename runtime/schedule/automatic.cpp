@@ -43,8 +43,8 @@ void check_request(const schedule_request& request) {
   if (double(request.ranks) * std::max(1, request.chunks_per_rank) * request.microbatches
       > most_searched_forwards)
     throw input_error(
-        "auto for {} ranks and {} micro-batches: that is more than {} forwards, which no plan "
-        "holds: give fewer",
+        "auto for {} ranks and {} micro-batches: a plan holds at most {} forwards: "
+        "give fewer",
         request.ranks,
         request.microbatches,
         most_searched_forwards);

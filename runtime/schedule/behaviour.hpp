@@ -41,8 +41,8 @@ struct stage_view {
 class behaviour {
  public:
   virtual ~behaviour() = default;
-  /// Returns one of `now.ready`, which is not empty, or nothing to wait for the next arrival. An
-  /// exception ends the run.
+  /// Returns one of `now.ready`, which has at least one action, or nothing to wait for the next
+  /// arrival. An exception ends the run.
   virtual std::optional<action> next(const stage_view& now) = 0;
 };
 
@@ -87,7 +87,7 @@ class stage_book {
     bool after_own = false, before_own = false;  ///< its neighbour is on this rank
     stage_view::done done;
     std::vector<char> activations, gradients;  ///< by micro-batch: has arrived
-    /// Credits left for activations, gradients; nothing: unlimited.
+    /// Credits left for activations, gradients; empty: unlimited.
     std::optional<int> room[2] = {};
   };
   hosted& at(chunk_id c);

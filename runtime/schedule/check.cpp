@@ -80,7 +80,7 @@ bool check::stands_well(const action& x, std::size_t rank) {
   if (k >= std::uint32_t(plan_.copies) || c >= std::uint32_t(plan_.chunks)
       || value(x.microbatch) >= std::uint32_t(plan_.microbatches_each())) {
     complain(
-        "PLAN-1: {} on rank {} is not of a stage or micro-batch of this step ({} stages, {} "
+        "PLAN-1: {} on rank {} names a stage or micro-batch outside this step ({} stages, {} "
         "micro-batches{})",
         name(x),
         rank,
@@ -95,11 +95,11 @@ bool check::stands_well(const action& x, std::size_t rank) {
       complain(
           "PLAN-1: {} on rank {}: stage {} has {} blocks", name(x), rank, c, graph_.blocks_of(c));
     else
-      complain("PLAN-1: {} on rank {}: only R, B, I and W are of a block", name(x), rank);
+      complain("PLAN-1: {} on rank {}: only R, B, I and W have a block", name(x), rank);
     return false;
   }
   if (const int home = graph_.rank_of(k, c); home != int(rank))
-    complain("PLAN-1: {} stands on rank {}, but its stage is on rank {}", name(x), rank, home);
+    complain("PLAN-1: {} is on rank {}, but its stage is on rank {}", name(x), rank, home);
   if (is_transfer(x.kind) && links_.of(x) == plan_links::none) {
     complain("PLAN-5: {} on rank {} goes to or comes from no other rank", name(x), rank);
     return false;
@@ -175,7 +175,7 @@ void check::check_transfers(const action& of) {
       return;
     const int wanted = training && !plan_.training ? 0 : 1, seen = count(kind, of);
     if (seen != wanted)
-      complain("PLAN-5: {} stands in the plan {} times, not {}", name(x), seen, wanted);
+      complain("PLAN-5: {} is in the plan {} times, not {}", name(x), seen, wanted);
   };
   expect(action_kind::send_activation, false);
   expect(action_kind::receive_activation, false);

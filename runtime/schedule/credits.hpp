@@ -45,10 +45,9 @@ std::vector<handoff> handoffs_of(const plan& x, const handoff_credits& credits);
 inline constexpr int credits_in_transit = 2;
 
 /// For each hand-off: the maximum number of results between the start of their maker and the end of
-/// their taker when the plan runs with these costs, plus `credits_in_transit`. So a rank waits for
-/// a credit only if its receiver is later than planned by more than these hide; then the receiver
-/// determines the end of the step. `told` > 0: this number everywhere. Needs a sound plan without
-/// sends.
+/// their taker when the plan runs with these costs, plus `credits_in_transit`. A rank then waits
+/// for a credit only if its receiver is later than planned by more than these hide. `told` > 0:
+/// this number everywhere. Needs a sound plan without sends.
 handoff_credits credits_of(const plan& x, const cost_model& by = {}, int told = 0);
 
 }  // namespace troupe::runtime

@@ -45,7 +45,7 @@ class plan_reader {
 
   void add_row(std::string_view line) {
     if (out_.ranks.size() == most_ranks)
-      throw input_error("{}: more than {} lines, and each is a rank", out_.name, most_ranks);
+      throw input_error("{}: more than {} lines; each line is a rank", out_.name, most_ranks);
     row_ = &out_.ranks.emplace_back();
     for (cell_ = 1; !line.empty(); ++cell_)
       if (const auto text = printable(trimmed(cut(line, ','))); !text.empty())
@@ -63,8 +63,8 @@ class plan_reader {
 
   plan finish() {
     if (actions_ == 0)
-      throw input_error("{} has no action: a plan has a line for each rank, as 0F0,0F1,0B0,0B1",
-                        out_.name);
+      throw input_error(
+          "{} has no action: a plan has a line for each rank, such as 0F0,0F1,0B0,0B1", out_.name);
     out_.copies = has_copies_ ? 2 : 1;
     out_.microbatches *= out_.copies;
     check_proportion();
@@ -99,10 +99,11 @@ class plan_reader {
   void add(std::string_view text, bool in_pair) {
     const auto [what, names_copy] = action_from_text(text);
     if (in_pair && what.kind > action_kind::recompute)
-      throw input_error("a pair is of actions that compute; {} does not", to_string(what));
+      throw input_error("only computing actions can form a pair; {} does not compute",
+                        to_string(what));
     if (actions_++ > 0 && names_copy != has_copies_)
       throw input_error(
-          "in a plan of two copies each action names its copy, as {}; here some do "
+          "in a plan of two copies each action names its copy, such as {}; here some do "
           "and some do not",
           to_string(what, 2));
     has_copies_ = names_copy;
@@ -137,8 +138,8 @@ class plan_reader {
         auto& rank = out_.placement[value(a.copy) * chunks + value(a.chunk)];
         if (rank >= 0 && rank != int(r))
           throw input_error(
-              "{}, line {}: {} is of stage {}, which line {} has: all actions of a "
-              "stage are of one rank",
+              "{}, line {}: {} belongs to stage {}, which is on line {}: all "
+              "actions of a stage are on one rank",
               out_.name,
               r + 1,
               to_string(a, out_.copies),

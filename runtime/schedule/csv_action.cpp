@@ -43,7 +43,7 @@ class reader {
   std::uint32_t number(const char* what, std::uint32_t largest) {
     if (rest_.empty() || !is_digit(rest_.front()))
       throw input_error(
-          "the number of its {} is missing: an action is stage, action, micro-batch, "
+          "the number of its {} is missing: an action is stage, action, micro-batch, such "
           "as 0F3",
           what);
     std::uint64_t out = 0;
@@ -63,8 +63,8 @@ class reader {
         return kind;
     if (name == "UNSHARD" || name == "RESHARD")
       throw input_error(
-          "{} is of torch's FSDP, which gathers and frees parameters by the plan; "
-          "here the parameter store does: leave it out",
+          "{} belongs to torch's FSDP, whose plan gathers and frees parameters; "
+          "here the parameter store does: remove it",
           name);
     throw input_error(
         "there is no action '{}'; there are F, B, I, W, R and, in lowered plans, "

@@ -22,7 +22,7 @@ struct traced {
   double begin, end;  ///< ms
 };
 
-/// Nothing for spans that are not actions of a plan: "reduce", "update", "eval 0F3".
+/// Empty for spans that are not actions of a plan: "reduce", "update", "eval 0F3".
 std::optional<action> action_of(const std::string& name) {
   if (name.find_first_of("FBIWR") == std::string::npos
       || !std::isdigit(static_cast<unsigned char>(name.back())))
@@ -42,7 +42,7 @@ struct step_reader {
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max(), last = 0;
   bool is_trace = false;
 
-  static constexpr const char* other_events = "its events are not as that writes them";
+  static constexpr const char* other_events = "its events have another format";
 
   std::uint64_t whole_number(const nlohmann::json& x) const {
     if (!x.is_number_unsigned())
@@ -83,7 +83,7 @@ struct step_reader {
     } catch (const nlohmann::json::parse_error& e) {
       refuse(e.byte > json.size()
                  ? fmt::format("its JSON ends too early, after {} bytes", json.size())
-                 : fmt::format("it is no JSON from byte {} on", e.byte));
+                 : fmt::format("invalid JSON at byte {}", e.byte));
     } catch (const nlohmann::json::exception&) {
       refuse(other_events);
     }
@@ -99,7 +99,7 @@ struct step_reader {
 
   [[noreturn]] void refuse(const std::string& why) const {
     throw input_error(
-        "'{}' is no trace of a run: {}; give the file that `troupe train` wrote by "
+        "'{}' is not a trace of a run: {}; give the file that `troupe train` wrote by "
         "`watch.trace_file`",
         file,
         why);

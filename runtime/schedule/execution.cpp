@@ -87,7 +87,7 @@ gaps usual_gaps(const plan& of, const rows& executed) {
 }  // namespace
 
 execution compare(const plan& frame, const rows& executed) {
-  ensure(executed.size() == frame.ranks.size(), "EXECUTION-1: each rank says what it did");
+  ensure(executed.size() == frame.ranks.size(), "EXECUTION-1: each rank reports its actions");
   const auto done = plan_of(frame, executed);
   execution out;
   double first = std::numeric_limits<double>::infinity(), last = -first, busy = 0;

@@ -89,15 +89,15 @@ void check_request(const entry& of, const schedule_request& request) {
   const int v = of.told.chunks_per_rank;
   if (request.chunks_per_rank < 0
       || (!of.told.other_chunks && request.chunks_per_rank > 0 && request.chunks_per_rank != v))
-    throw input_error("{} has {} {} per rank; {} were asked for: leave it out",
+    throw input_error("{} has {} {} per rank, not {}; leave it out",
                       name,
                       v,
                       v == 1 ? "chunk" : "chunks",
                       request.chunks_per_rank);
   if (request.group != 0 && !of.in_groups)
     throw input_error(
-        "{} does not take micro-batches in groups, but a group of {} was asked for: "
-        "leave it out, or take interleaved or izb",
+        "{} does not group micro-batches, but a group of {} was requested: "
+        "leave it out, or use interleaved or izb",
         name,
         request.group);
   for (const double x : {request.memory_limit,
@@ -111,8 +111,8 @@ void check_request(const entry& of, const schedule_request& request) {
   const int chunks = std::max({1, v, request.chunks_per_rank});
   if (std::int64_t(request.ranks) * chunks > most_forwards / request.microbatches)
     throw input_error(
-        "{} for {} ranks with {} chunks each and {} micro-batches: that is more than "
-        "{} forwards, which no plan holds: give fewer",
+        "{} for {} ranks with {} chunks each and {} micro-batches: a plan holds at "
+        "most {} forwards: give fewer",
         name,
         request.ranks,
         chunks,
@@ -173,7 +173,7 @@ plan generate(std::string_view name, const schedule_request& request) {
     if (const auto [peak, rank] = peak_of(out, asked.chunks_per_rank); peak > request.memory_limit)
       throw input_error(
           "{} for {} ranks and {} micro-batches holds {} activations at its peak, on "
-          "rank {}, but the limit is {}: give {} or more, or take zb-h2 or auto, "
+          "rank {}, but the limit is {}: give {} or more, or use zb-h2 or auto, "
           "which keep a limit",
           name,
           request.ranks,

@@ -112,7 +112,7 @@ class lowering {
       return;
     const auto link = links_.of(*wanted);
     const auto at = place(*wanted);
-    ensure(at != SIZE_MAX, "LOWER-1: only a sound plan is lowered: what an action needs is sent");
+    ensure(at != SIZE_MAX, "LOWER-1: only a sound plan is lowered: inputs of actions are sent");
     for (auto& next = received[link]; next <= at; ++next)
       out.push_back(order_[link][next]);
   }
@@ -145,7 +145,7 @@ plan lowered(const plan& x) {
   const plan_graph graph(x);
   for (const auto& row : x.ranks)
     ensure(std::all_of(row.begin(), row.end(), [&](const action& a) { return graph.is_within(a); }),
-           "LOWER-1: only a sound plan is lowered: its actions are of its chunks");
+           "LOWER-1: only a sound plan is lowered: its actions belong to its chunks");
   lowering with_transfers(x);
   auto out = x;
   for (std::size_t r = 0; r < x.ranks.size(); ++r)

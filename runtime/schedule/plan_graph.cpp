@@ -30,12 +30,12 @@ std::string misfit(const plan& x) {
                        x.placement.size());
   for (std::size_t i = 0; i < x.placement.size(); ++i)
     if (x.placement[i] < 0 || std::size_t(x.placement[i]) >= x.ranks.size())
-      return fmt::format("stage {} is on rank {}, and there are {} ranks",
+      return fmt::format("stage {} is on rank {}, but there are {} ranks",
                          i % std::size_t(x.chunks),
                          x.placement[i],
                          x.ranks.size());
   if (!x.blocks.empty() && x.blocks.size() != std::size_t(x.chunks))
-    return fmt::format("{} stages, and blocks of {}", x.chunks, x.blocks.size());
+    return fmt::format("{} stages, but blocks of {}", x.chunks, x.blocks.size());
   if (std::any_of(x.blocks.begin(), x.blocks.end(), [](const auto& of) { return of.empty(); }))
     return "every stage has a block";
   std::size_t actions = 0, needed = 0;
@@ -47,7 +47,7 @@ std::string misfit(const plan& x) {
   // Only guards against absurd sizes; the checker counts and names missing actions.
   if (needed > 16 * actions + 100'000)
     return fmt::format(
-        "{} stages and {} micro-batches are {} forwards, and the plan has {} actions",
+        "{} stages and {} micro-batches are {} forwards, but the plan has {} actions",
         x.chunks,
         x.microbatches,
         std::size_t(x.chunks) * std::size_t(x.microbatches),

@@ -61,7 +61,7 @@ class rehearsal {
             int credits)
       : plan_(frame_of(factory, ranks, microbatches)), costs_(by), bounded_(credits > 0) {
     ensure(by.costs.size() == 1 || int(by.costs.size()) == plan_.chunks,
-           "REHEARSE-1: costs are of each chunk, or one for all");
+           "REHEARSE-1: costs are given per chunk, or once for all");
     const std::vector<int> everywhere(plan_.placement.size(), credits);
     for (int r = 0; r < ranks; ++r) {
       auto& one = ranks_.emplace_back(plan_, r);
@@ -218,7 +218,7 @@ class rehearsal {
   }
 
   /// Follows from each rank the actions that it awaits, until a rank occurs twice. A rank that
-  /// awaits nothing is itself the cause.
+  /// awaits no action is itself the cause.
   std::string cycle() {
     std::vector<char> seen(ranks_.size());
     for (std::size_t start = 0; start < ranks_.size(); ++start) {

@@ -31,7 +31,7 @@ struct search_problem {
 using search_rows = std::vector<std::vector<std::uint32_t>>;
 
 plan to_plan(const search_problem& of, const search_rows& rows);
-/// Nothing if the plan does not match the problem, or has pairs, R, or micro-batches out of order.
+/// Empty if the plan does not match the problem, or has pairs, R, or micro-batches out of order.
 std::optional<search_rows> to_rows(const search_problem& of, const plan& x);
 
 /// How a rank chooses among ready actions: Qi et al., "Zero Bubble Pipeline Parallelism", 2024,

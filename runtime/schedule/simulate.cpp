@@ -146,10 +146,10 @@ double timeline::bubble() const {
 }
 
 timeline simulate(const plan& x, const cost_model& by) {
-  ensure(misfit(x).empty(), "SIMULATE-1: only a plan that was checked is simulated: its sizes fit");
+  ensure(misfit(x).empty(), "SIMULATE-1: only a checked plan is simulated: its sizes fit");
   const auto fits = [&](std::size_t n) { return n == 1 || n == std::size_t(x.chunks); };
   ensure(fits(by.costs.size()) && fits(by.held.size()),
-         "SIMULATE-2: costs and what is held are of each chunk, or one for all");
+         "SIMULATE-2: costs and held memory are given per chunk, or once for all");
   const plan_graph graph(x);
   const durations takes(graph, by);
   timeline out;

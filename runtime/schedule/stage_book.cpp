@@ -34,7 +34,7 @@ stage_book::hosted& stage_book::at(chunk_id c) {
   for (auto& one : chunks_)
     if (one.id == c)
       return one;
-  throw broken_promise("a stage keeps book of the chunks that it hosts");
+  throw broken_promise("a stage tracks the chunks that it hosts");
 }
 
 void stage_book::arrive_activation(chunk_id c, microbatch_id m) {
@@ -75,7 +75,7 @@ std::string stage_book::missing(const hosted& of, const action& x) const {
   };
   const auto has_no_room
       = [&](bool gradient) { return of.room[gradient] && *of.room[gradient] <= 0; };
-  constexpr const char* no_room = "the next rank has not taken enough of the results before";
+  constexpr const char* no_room = "the next rank has not taken enough earlier results";
   switch (x.kind) {
     case action_kind::forward:
       if (auto why = in_turn(done.forward); !why.empty())
@@ -129,7 +129,7 @@ std::string stage_book::objection(const action& x) const {
       if (x.block != 0 || value(x.copy) != 0 || x.with_next)
         return "a behaviour chooses whole chunks of one copy, one action at a time";
       if (!training_ && x.kind != action_kind::forward)
-        return "this is no training";
+        return "this is not a training step";
       return missing(one, x);
     }
   return fmt::format("stage {} is not on this rank", value(x.chunk));
@@ -140,7 +140,7 @@ void stage_book::choose(const action& x, const std::string& by) {
     std::vector<std::string> ready;
     for (const auto& one : view().ready)
       ready.push_back(to_string(one));
-    throw input_error("{}: rank {} of {} chose {}, which cannot be carried out now: {}; ready: {}",
+    throw input_error("{}: rank {} of {} chose {}, which cannot run now: {}; ready: {}",
                       by,
                       view_.rank,
                       view_.ranks,

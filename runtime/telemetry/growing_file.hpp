@@ -26,7 +26,7 @@ class growing_file {
   /// may belong to another run.
   void append(std::string_view record, std::string_view first = {});
 
-  /// As `append`, for a file that is useless without its beginning. Returns the state of the file
+  /// Like `append`, for a file that is useless without its beginning. Returns the state of the file
   /// before the record.
   enum class past {
     whole,

@@ -68,7 +68,7 @@ TEST_CASE("steps in which no token counts are left out of the mean loss", "[acto
 
 TEST_CASE("a validation in which no token counts has no loss and no perplexity", "[actors]") {
   CHECK(actors::evaluation_line({7, NAN, false}, GENERATE(false, true))
-        == " validation at iteration 7: no loss, as no token of its samples counts");
+        == " validation at iteration 7: no loss: no token of its samples counts");
 }
 
 TEST_CASE("a test is distinguished from a validation", "[actors]") {

@@ -172,11 +172,11 @@ def check_cold_refused(folder):
     one, local = cold(folder, "other", saved=20)
     twice = subprocess.run(with_flags(one.command, "--save", folder / "twice", "--load", folder / "twice", "--log-file",
                                       folder / "twice.jsonl"), capture_output=True, text=True, timeout=PATIENCE)
-    if twice.returncode != 2 or "another run lives there" not in twice.stderr:
+    if twice.returncode != 2 or "another run uses it" not in twice.stderr:
         raise one.fails(f"in the folder of a live run: exit code {twice.returncode}: {twice.stderr}")
     one.dies()
     one.start("--processes", 4)
-    one.until("the reason is logged", lambda: re.search("are not taken: .* it had 2 of them, and .* is 4", one.out.read_text()))
+    one.until("the reason is logged", lambda: re.search("are not used: .* it had 2 processes, but .* is 4", one.out.read_text()))
     one.goes_on(wanted, "another layout")
     if COLD.search(one.out.read_text()):
         raise one.fails("the run resumed from states of another layout")
@@ -186,7 +186,7 @@ def check_cold_refused(folder):
     before = one.steps()[0]
     ledger = (one.run / "ledger.jsonl").read_bytes()
     one.start("--seed", 7)
-    one.until("the reason is logged", lambda: "are not taken: this is another job" in one.out.read_text())
+    one.until("the reason is logged", lambda: "are not used: this is another job" in one.out.read_text())
     one.until("the run starts anew", lambda: [x for x in one.steps()[:1] if x["iteration"] == 1
                                          and x["state_digest"] != before["state_digest"]])
     if (one.run / "ledger.before.jsonl").read_bytes() != ledger:

@@ -74,7 +74,7 @@ def check_supervisor_killed(folder):
         raise one.fails(f"other processes were replaced: {before}, then {survivors(one)}")
     one.goes_on(wanted, "two deaths of the supervisor's process")
     require_whole(one)
-    if one.out.read_text().count("was killed by SIGKILL; another one takes over") != 1:
+    if one.out.read_text().count("was killed by SIGKILL; a successor takes over") != 1:
         raise one.fails("the front does not report one death")
     if len(supervisors_deaths(one)) != 2:
         raise one.fails(f"the log has the restarts {one.restarts()}")
@@ -151,7 +151,7 @@ def check_supervisor_and_stopped_agent_killed(folder):
     agent, = one.processes("agent")
     os.kill(agent["pid"], signal.SIGSTOP)
     os.kill(old["pid"], signal.SIGKILL)
-    one.until("the front waits for the agent", lambda: "another one takes over" in one.out.read_text())
+    one.until("the front waits for the agent", lambda: "a successor takes over" in one.out.read_text())
     os.kill(agent["pid"], signal.SIGKILL)
     succeeded(one, old)
     one.goes_on(wanted, "the death of the supervisor's process and then of the stopped agent")
@@ -211,7 +211,7 @@ def check_supervisor_killed_early(folder):
     one = job(folder, *LONG)
     one.until("the supervisor has an entry", lambda: (one.run / "processes/supervisor.json").exists())
     os.kill(one.deciding()["pid"], signal.SIGKILL)
-    one.until("the front reports it", lambda: "before the first commit: the run begins anew" in one.out.read_text())
+    one.until("the front reports it", lambda: "before the first commit: the run starts again" in one.out.read_text())
     one.reaches(5)
     one.goes_on(wanted, "a supervisor's process that was killed at the start")
     for left in ("credentials", "order", "description.json", "rendezvous.json"):

@@ -227,5 +227,5 @@ TEST_CASE("a behaviour that throws ends the run, and is named", "[scenario]") {
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("mine"));
   CHECK_THAT(end.reason, ContainsSubstring("in step 1"));
-  CHECK_THAT(end.reason, ContainsSubstring(throws ? "I have no idea" : "cannot be carried out"));
+  CHECK_THAT(end.reason, ContainsSubstring(throws ? "I have no idea" : "cannot run now"));
 }

@@ -93,7 +93,7 @@ TEST_CASE("the state of another optimizer is refused, with a remedy", "[scenario
   CHECK_THROWS_WITH(
       actors::plan_start(job),
       Catch::Matchers::ContainsSubstring(
-          "is that of adam, and this run's `optimizer.kind` is muon, others by adam"));
+          "has optimizer state of adam, but this run's `optimizer.kind` is muon, others by adam"));
   job.checkpoints.no_load_optim = true;
   CHECK(actors::plan_start(job).iteration == 2);
 }

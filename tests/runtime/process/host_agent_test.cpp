@@ -279,7 +279,7 @@ TEST_CASE("AGENT-2: garbage is refused and logged once, and the agent goes on", 
   REQUIRE(listed.size() == 1);
   CHECK_FALSE(listed[0].ended);
   const auto log = read_text(x.run.log_of(agent_name()));
-  const std::string version = "of version 99";
+  const std::string version = "it has version 99";
   const auto said = log.find(version);
   REQUIRE(said != log.npos);
   CHECK(log.find(version, said + 1) == log.npos);

@@ -137,7 +137,7 @@ TEST_CASE("waiting returns the end of a run with a removed folder if it was seen
   const auto remove = [&](const run_status&) { std::filesystem::remove_all(unseen.above / "run"); };
   CHECK_THROWS_MATCHES(wait_for_end(unseen.folder(), {}, remove),
                        input_error,
-                       MessageMatches(ContainsSubstring("how it ended was not seen")));
+                       MessageMatches(ContainsSubstring("before its end was seen")));
 
   with_supervisor half;
   std::thread removal;
@@ -150,7 +150,7 @@ TEST_CASE("waiting returns the end of a run with a removed folder if it was seen
   };
   CHECK_THROWS_MATCHES(wait_for_end(half.folder(), {}, remove_slowly),
                        input_error,
-                       MessageMatches(ContainsSubstring("how it ended was not seen")));
+                       MessageMatches(ContainsSubstring("before its end was seen")));
   removal.join();
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("RUN-1: a folder belongs to one living run of one user", "[process]") 
   const auto path = above / "run";
   {
     const auto here = held(path);
-    refused(path, "another run lives there (process " + std::to_string(::getpid()) + ")");
+    refused(path, "another run uses it (process " + std::to_string(::getpid()) + ")");
   }
   held(path);
   {

@@ -120,8 +120,8 @@ TEST_CASE("a book offers actions with available inputs, micro-batches ascending"
   CHECK_THROWS_MATCHES(
       book.choose(i0, "mine"),
       input_error,
-      MessageMatches(ContainsSubstring("mine: rank 1 of 3 chose 1I0, which cannot be carried out "
-                                       "now: it was chosen before; ready: 1F1 1W0")));
+      MessageMatches(ContainsSubstring("mine: rank 1 of 3 chose 1I0, which cannot run now: "
+                                       "it was chosen before; ready: 1F1 1W0")));
 }
 
 TEST_CASE("chunks at the ends of the model, and neighbours on one rank, wait for no transfer",
@@ -244,8 +244,8 @@ TEST_CASE("an error of a choice that is not ready lists the ready actions", "[sc
   CHECK_THROWS_MATCHES(
       rehearse(wrong, 2, 2),
       input_error,
-      MessageMatches(ContainsSubstring("wrong: rank 1 of 2 chose 1I0, which cannot be carried out "
-                                       "now: 1F0 comes first; ready: 1F0")));
+      MessageMatches(ContainsSubstring("wrong: rank 1 of 2 chose 1I0, which cannot run now: "
+                                       "1F0 comes first; ready: 1F0")));
   const auto elsewhere = factory("elsewhere", [](const stage_view&) -> answer {
     return action{action_kind::forward, chunk_id(0), microbatch_id(0)};
   });

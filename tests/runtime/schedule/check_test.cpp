@@ -157,14 +157,14 @@ TEST_CASE("PLAN-1: missing, duplicate and misplaced actions are named", "[schedu
   x = sound;
   x.ranks[0].push_back(of(F, 0, 7));
   CHECK(said(x)
-        == "PLAN-1: 0F7 on rank 0 is not of a stage or micro-batch of this step (2 stages, 3 "
+        == "PLAN-1: 0F7 on rank 0 names a stage or micro-batch outside this step (2 stages, 3 "
            "micro-batches)\n");
   x = sound;
   std::swap(x.ranks[0], x.ranks[1]);
-  CHECK_THAT(said(x), StartsWith("PLAN-1: 1F0 stands on rank 0, but its stage is on rank 1\n"));
+  CHECK_THAT(said(x), StartsWith("PLAN-1: 1F0 is on rank 0, but its stage is on rank 1\n"));
   x = sound;
   x.ranks[0][0].block = 1;
-  CHECK_THAT(said(x), StartsWith("PLAN-1: 0F0.1 on rank 0: only R, B, I and W are of a block\n"));
+  CHECK_THAT(said(x), StartsWith("PLAN-1: 0F0.1 on rank 0: only R, B, I and W have a block\n"));
 }
 
 TEST_CASE("PLAN-1: a pair is an F beside a B or I", "[schedule][invariant]") {
@@ -190,7 +190,7 @@ TEST_CASE("PLAN-1: inconsistent sizes are reported before anything else", "[sche
   CHECK(said(x) == "PLAN-1: every stage has a rank: 2 stages, 1 placed\n");
   x = one_forward_one_backward(2, 3);
   x.placement[1] = 2;
-  CHECK(said(x) == "PLAN-1: stage 1 is on rank 2, and there are 2 ranks\n");
+  CHECK(said(x) == "PLAN-1: stage 1 is on rank 2, but there are 2 ranks\n");
   x = one_forward_one_backward(2, 3);
   x.copies = 2;
   CHECK_THAT(said(x), StartsWith("PLAN-1: 3 micro-batches cannot be shared equally by 2 copies"));
@@ -200,7 +200,7 @@ TEST_CASE("PLAN-1: inconsistent sizes are reported before anything else", "[sche
 TEST_CASE("huge numbers cost no time and no memory", "[schedule]") {
   plan x{"sparse", 1'000'000, 1'000'000, true, std::vector<int>(1'000'000, 0), {{of(F, 0, 0)}}};
   CHECK(said(x)
-        == "PLAN-1: 1000000 stages and 1000000 micro-batches are 1000000000000 forwards, and the "
+        == "PLAN-1: 1000000 stages and 1000000 micro-batches are 1000000000000 forwards, but the "
            "plan has 1 actions\n");
 }
 
@@ -362,10 +362,8 @@ TEST_CASE("PLAN-4: two copies of the model are noted", "[schedule][invariant]") 
 TEST_CASE("PLAN-5: each send meets its receive", "[schedule][invariant]") {
   const auto sound = lowered(one_forward_one_backward(2, 2));
   CHECK(said(sound).empty());
-  CHECK(said(without(sound, 0, "0SEND_F1"))
-        == "PLAN-5: 0SEND_F1 stands in the plan 0 times, not 1\n");
-  CHECK(said(without(sound, 0, "0RECV_B0"))
-        == "PLAN-5: 0RECV_B0 stands in the plan 0 times, not 1\n");
+  CHECK(said(without(sound, 0, "0SEND_F1")) == "PLAN-5: 0SEND_F1 is in the plan 0 times, not 1\n");
+  CHECK(said(without(sound, 0, "0RECV_B0")) == "PLAN-5: 0RECV_B0 is in the plan 0 times, not 1\n");
   auto x = sound;
   x.ranks[0].push_back(of(action_kind::send_gradient, 0, 0));
   CHECK(said(x) == "PLAN-5: 0SEND_B0 on rank 0 goes to or comes from no other rank\n");

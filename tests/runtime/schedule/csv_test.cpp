@@ -136,8 +136,8 @@ TEST_CASE("an error in a CSV file is reported with line and cell", "[schedule]")
   check_refused("\"0F0\"", "the number of its stage is missing");
   check_refused("0F0,1000001F0", "line 1, cell 2, '1000001F0': the number of its stage is above");
   check_refused("0F99999999999999999999999", "micro-batch is above 1000000");
-  check_refused("0UNSHARD,0F0", "UNSHARD is of torch's FSDP");
-  check_refused("0F0,0RESHARD", "RESHARD is of torch's FSDP");
+  check_refused("0UNSHARD,0F0", "UNSHARD belongs to torch's FSDP");
+  check_refused("0F0,0RESHARD", "RESHARD belongs to torch's FSDP");
   check_refused("0F0,(0F1;1B0,0F2", "line 1, cell 2, '(0F1;1B0': a pair is not closed");
   check_refused("(0F1;1B0;0F2)", "a pair has two actions");
   check_refused("(0F1)", "a pair has two actions");
@@ -146,8 +146,8 @@ TEST_CASE("an error in a CSV file is reported with line and cell", "[schedule]")
   check_refused("(0F1;0SEND_F0)", "0SEND_F0 does not");
   check_refused("a0F0,0F1", "line 1, cell 2, '0F1': in a plan of two copies each action names");
   check_refused("0F0\nb1F1", "line 2, cell 1, 'b1F1': in a plan of two copies each action names");
-  check_refused("0F0,0B0\n1F0\n0F1", "line 3: 0F1 is of stage 0, which line 1 has");
-  check_refused("a0F0\nb0F0\na0F1", "line 3: a0F1 is of stage 0, which line 1 has");
+  check_refused("0F0,0B0\n1F0\n0F1", "line 3: 0F1 belongs to stage 0, which is on line 1");
+  check_refused("a0F0\nb0F0\na0F1", "line 3: a0F1 belongs to stage 0, which is on line 1");
   check_refused("0F0\n2F0\n", "no action of stage 1, but stages up to 2");
   check_refused("b0F0\n", "no action of stage 0 of copy a");
   check_refused("", "mine.csv has no action");

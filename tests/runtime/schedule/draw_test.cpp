@@ -237,23 +237,24 @@ TEST_CASE("a file that is not a trace, or belongs to another plan, is refused wi
     CHECK_THROWS_WITH(executed_from_trace(text, "t.json", x, step), ContainsSubstring(why));
     CHECK_THROWS_AS(executed_from_trace(text, "t.json", x, step), input_error);
   };
-  refused("", 5, "'t.json' is no trace of a run: its JSON ends too early, after 0 b");
+  refused("", 5, "'t.json' is not a trace of a run: its JSON ends too early, after 0 b");
   refused(good.substr(0, good.size() / 2), 5, "its JSON ends too early");
-  refused("not JSON", 5, "it is no JSON from byte 2 on; give the file");
+  refused("not JSON", 5, "invalid JSON at byte 2; give the file");
   refused("{}", 5, "no traceEvents");
   refused("[1, 2]", 5, "no traceEvents");
   refused("{\"traceEvents\": []}", 5, "no actions of any step");
-  refused(
-      "{\"traceEvents\": [{\"ph\": \"X\", \"args\": {\"step\": \"a\"}}]}", 5, "its events are not");
+  refused("{\"traceEvents\": [{\"ph\": \"X\", \"args\": {\"step\": \"a\"}}]}",
+          5,
+          "its events have another format");
   for (const auto* number : {"1e300", "118446744073709551615", "-1", "2.5"}) {
     refused(fmt::format(R"({{"traceEvents": [{{"ph": "X", "args": {{"step": {}}}}}]}})", number),
             5,
-            "its events are not");
+            "its events have another format");
     refused(fmt::format(R"({{"traceEvents": [{{"ph": "X", "args": {{"step": 5}}, "name": "0F0",
                              "ts": 1, "dur": 1, "pid": {}}}]}})",
                         number),
             5,
-            "its events are not");
+            "its events have another format");
   }
   refused("{\"traceEvents\": 1}", 5, "no actions of any step");
   refused(good, 7, "no step 7; it has 5 to 6");

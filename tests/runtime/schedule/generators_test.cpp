@@ -289,9 +289,9 @@ TEST_CASE("unsupported sizes are refused with the supported ones", "[schedule]")
   refused("foo", {4, 0, 8}, "there are gpipe, 1f1b, interleaved");
   refused("1f1b", {0, 0, 8}, "give at least 1 of each");
   refused("1f1b", {4, 0, 0}, "give at least 1 of each");
-  refused("1f1b", {4, 2, 8}, "1f1b has 1 chunk per rank; 2 were asked for");
-  refused("izb", {4, -1, 8}, "-1 were asked for");
-  refused("1f1b", {4, 0, 8, 4}, "take interleaved or izb");
+  refused("1f1b", {4, 2, 8}, "1f1b has 1 chunk per rank, not 2");
+  refused("izb", {4, -1, 8}, ", not -1");
+  refused("1f1b", {4, 0, 8, 4}, "use interleaved or izb");
   refused("interleaved", {4, 2, 9, 4}, "give 8 or 12 micro-batches");
   refused("interleaved", {4, 2, 8, 3}, "give between 4 and 8");
   refused("izb", {4, 2, 8, 9}, "give between 4 and 8");
@@ -306,7 +306,7 @@ TEST_CASE("unsupported sizes are refused with the supported ones", "[schedule]")
   refused("dualpipe", {4, 0, 9}, "9 is odd: give 8 or 10");
   refused("dualpipe", {4, 0, 5}, "at least 8; 5 is fewer: give 8");
   refused("dualpipev", {4, 0, 7}, "at least 8 micro-batches; 7 is fewer: give 8");
-  refused("zb-v", {4, 1, 7}, "zb-v has 2 chunks per rank; 1 were asked for");
+  refused("zb-v", {4, 1, 7}, "zb-v has 2 chunks per rank, not 1");
   refused("gpipe", {1 << 20, 0, 1 << 20}, "give fewer");
   refused("gpipe", {2147483647, 0, 2147483647}, "give fewer");
   refused("auto", {2147483647, 0, 2147483647}, "give fewer");

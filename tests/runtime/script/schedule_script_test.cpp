@@ -215,7 +215,7 @@ TEST_CASE("the error of an invalid answer lists the ready actions", "[script]") 
   CHECK_THAT(answer("''"), ContainsSubstring("answered \"\""));
   CHECK_THAT(answer("state.ready"), ContainsSubstring("answered a table"));
   CHECK(answer("'0I0'")
-        == "mine.lua: rank 0 of 2 chose 0I0, which cannot be carried out now: 0F0 comes first; "
+        == "mine.lua: rank 0 of 2 chose 0I0, which cannot run now: 0F0 comes first; "
            "ready: 0F0");
   CHECK_THAT(answer("state.ready[1].x.y"), StartsWith("mine.lua:1: attempt to index a nil value"));
   CHECK_THAT(answer("nil"), ContainsSubstring("mine.lua: all ranks wait, after 0 of 12 actions"));
