@@ -69,7 +69,7 @@ def refuses_others_runs(folder, nodes, job):
     (folder / "troupe:agent").write_text("kill -STOP $$\n")  # its command line looks like that of an agent
     other = subprocess.Popen(["/bin/sh", "troupe:agent", "run", second], cwd=folder)
     try:
-        refuses(f"the node with the folder '{second}' serves a run", "chaos", "--kills", 1, *folders(nodes), *job)
+        refuses(f"the node with the folder '{second}' serves another run", "chaos", "--kills", 1, *folders(nodes), *job)
         if other.poll() is not None:
             raise wrong(f"chaos ended a process of another run: {other.returncode}")
     finally:

@@ -242,7 +242,7 @@ def check_never_came(folder):
     """A run that ends before its fault is not a success."""
     report, text = chaos(folder, "--kills", 1, "--every-steps", 600, "--roles", "node", "--kinds", "SIGKILL",
                          "--undisturbed", made_up_log(folder, 2000), more=[*PIPELINE, "--train-iters", 40], code=1)
-    if "never came" not in text or report["holds"]:
+    if "did not reach iteration" not in text or report["holds"]:
         raise wrong(f"chaos does not report the fault as missing: {text}")
 
 
@@ -268,21 +268,21 @@ def check_words(folder):
     refuses("with --recovery off", *base, "--", *JOB, "--recovery", "off")
     refuses("--num-lyers", *base, "--", *JOB, "--num-lyers", 2)
     over = ["--nodes", "127.0.0.1:1,127.0.0.1:2", "--insecure"]
-    refuses("names 0 folders and the job 2 nodes", *base, "--", *JOB, *over)
-    refuses("names 0 folders and the job 3 nodes", *base, "--", *JOB, *over, "--spare-nodes", "127.0.0.1:3")
+    refuses("names 0 folders, but the job has 2 nodes", *base, "--", *JOB, *over)
+    refuses("names 0 folders, but the job has 3 nodes", *base, "--", *JOB, *over, "--spare-nodes", "127.0.0.1:3")
     refuses(f"no `troupe node --run` with the folder '{folder}'", *base, "--node-folders", folder, "--", *JOB, *over)
     given = [*base, "--undisturbed", made_up_log(folder, 400)]
-    refuses("there are SIGKILL, SIGSTOP", *given, "--kinds", "kill", "--", *JOB)
-    refuses("there are node, front", *given, "--roles", "nodes", "--", *JOB)
-    refuses("needs hosts whose link can be cut", *given, "--kinds", "link-down", "--", *JOB)
+    refuses("give some of SIGKILL, SIGSTOP", *given, "--kinds", "kill", "--", *JOB)
+    refuses("give some of node, front", *given, "--roles", "nodes", "--", *JOB)
+    refuses("needs hosts with a link that can be cut", *given, "--kinds", "link-down", "--", *JOB)
     refuses("too few for a fault every", *given, "--every-steps", 1000, "--", *JOB)
     refuses("too few for a fault every", *given, "--every-steps", 1000, "--", *JOB, "--save-interval", 5)
-    refuses("leave nothing to do", *given, "--roles", "lane", "--moments", "validate", "--", *JOB)
-    refuses("give the job --verify-fraction 1", *given, "--roles", "lane", "--kinds", "flipped-bits", "--moments", "forward",
+    refuses("leave no possible fault", *given, "--roles", "lane", "--moments", "validate", "--", *JOB)
+    refuses("give it --verify-fraction 1", *given, "--roles", "lane", "--kinds", "flipped-bits", "--moments", "forward",
             "--", *JOB)
     refuses("--only 3: the plan has runs 1 to 1", *given, "--every-steps", 70, "--only", 3, "--", *JOB)
     page = works("chaos", "--faults")
-    for x in ("flipped-bits", "flipped-moment", "--verify-fraction 1", "shard_writer", "supervisor", "a successor takes its place"):
+    for x in ("flipped-bits", "flipped-moment", "--verify-fraction 1", "shard_writer", "supervisor", "is replaced by a successor"):
         if x not in page:
             raise wrong(f"--faults lacks '{x}'")
 

@@ -20,7 +20,8 @@ using std::chrono::milliseconds;
 constexpr int times_slower = 10;
 constexpr std::uint64_t steps_with_room = 5;  ///< at the end of the run
 
-/// No step comes any more: it has needed memory. It gets that back, or nobody could mend it.
+/// True if steps have stopped, so the process has needed memory. It then gets its memory back:
+/// otherwise the run could not recover.
 bool stands_still(const started_run& run, double step_seconds) {
   constexpr double shortest = 0.5, steps = 20;
   return double(now_ns() - run.ledger().newest_ns()) / 1e9
@@ -32,8 +33,8 @@ std::string by_shell(const std::string& command) {
   return how == 0 ? "" : fmt::format("'{}' ended with {}", command, how);
 }
 
-/// Cut for twice the suspicion, so that it is noticed; then healed, whatever came of it: also where
-/// `wait` throws, as this program is to end.
+/// Cuts a link for `time`, then heals it, also after an error and after an exception from `wait`
+/// (this program is asked to end).
 std::string cut_and_heal(const std::string& cut,
                          const std::string& heal,
                          double time,
@@ -45,7 +46,7 @@ std::string cut_and_heal(const std::string& cut,
       std::this_thread::sleep_for(milliseconds(10));
   } catch (...) {
     if (const auto then = by_shell(heal); !then.empty())
-      runtime::log_error("the link that was cut is not healed: {}", then);
+      runtime::log_error("cannot restore the link that was cut: {}", then);
     throw;
   }
   const auto then = by_shell(heal);
@@ -77,7 +78,7 @@ std::string carry_out(const disturbance& what,
     return true;
   };
   const auto signalled = [&](int number) -> std::string {
-    return runtime::strike(whom, number) ? "" : "it had ended before it was struck";
+    return runtime::strike(whom, number) ? "" : "the process ended before it was struck";
   };
   const double lasts = seconds_of(what.kind, job.suspicion, step_seconds);
   const auto time = std::chrono::duration_cast<milliseconds>(seconds(lasts));
@@ -102,8 +103,8 @@ std::string carry_out(const disturbance& what,
       });
     case fault_kind::disk_full:
     case fault_kind::short_write: {
-      // There is room again once it was missed, and while steps follow: a run that ends without
-      // room cannot write its last ones.
+      // Ends the fault once a write has failed, or shortly before the end of the run, whose last
+      // steps need the space.
       const auto told = run.times_told(trace::refused_write);
       return runtime::make_scarce(
           whom,
@@ -127,7 +128,7 @@ std::string carry_out(const disturbance& what,
     case fault_kind::flipped_second_moment:
       break;
   }
-  return "it is planted, not carried out from outside";
+  return "this fault is planted, not carried out from outside";
 }
 
 }  // namespace troupe::command::chaos

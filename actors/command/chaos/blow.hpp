@@ -1,4 +1,4 @@
-// One fault, carried out on one process from outside.
+// Carries out one fault on one process from outside.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace troupe::command::chaos {
 
-/// Which process the fault strikes, by its name; nothing: none of that role stands.
+/// Name of the process that the fault strikes; nothing: no process of that role runs.
 std::optional<std::string> victim_of(const disturbance& what, const standing_processes& all);
 
-/// Strikes, and returns when the fault is over, having looked at the run meanwhile. `began_ns` is
-/// when it began. Returns why it could not be; empty: it was.
+/// Carries out the fault on process `whom`, and watches the run until the fault is over. Sets
+/// `began_ns` to the time of the strike. Returns the reason of a failure, or an empty string.
 std::string carry_out(const disturbance& what,
                       const runtime::process_id& whom,
                       const chaos_job& job,

@@ -14,40 +14,40 @@ constexpr std::array kind_table = {
     kind_row{fault_kind::sigkill, "SIGKILL", "kill -9", true, "kill"},
     kind_row{fault_kind::sigstop,
              "SIGSTOP",
-             "it is stopped, and goes on after twice the suspicion, if it is still there"},
+             "SIGSTOP; SIGCONT after twice --suspicion, if the process still exists"},
     kind_row{fault_kind::pause,
              "pause",
-             "it is stopped for a third of the suspicion: nobody may be replaced"},
-    kind_row{fault_kind::sigsegv, "SIGSEGV", "as by a wrong pointer", true, "segv"},
+             "SIGSTOP for a third of --suspicion: no process may be replaced"},
+    kind_row{fault_kind::sigsegv, "SIGSEGV", "as after a wrong pointer", true, "segv"},
     kind_row{fault_kind::abort, "abort", "SIGABRT", true, "abort"},
-    kind_row{fault_kind::exit, "exit", "somebody in it calls exit, planted", true, "exit"},
-    kind_row{fault_kind::raise, "throw", "an actor fails, planted", false, "throw"},
-    kind_row{fault_kind::hang, "hang", "an actor does nothing more, planted", false, "hang"},
+    kind_row{fault_kind::exit, "exit", "the process calls exit, planted", true, "exit"},
+    kind_row{fault_kind::raise, "throw", "an actor throws, planted", false, "throw"},
+    kind_row{fault_kind::hang, "hang", "an actor hangs, planted", false, "hang"},
     kind_row{fault_kind::out_of_memory,
              "out-of-memory",
-             "it gets no more memory, until it has needed some"},
-    kind_row{fault_kind::slow, "slow", "it runs a tenth of the time for a while"},
-    kind_row{fault_kind::disk_full, "disk-full", "none of its files grows for a second"},
+             "the process gets no more memory until it has needed some"},
+    kind_row{fault_kind::slow, "slow", "the process runs a tenth of the time for a while"},
+    kind_row{fault_kind::disk_full, "disk-full", "no file of the process can grow for a second"},
     kind_row{fault_kind::short_write,
              "short-write",
-             "of its log the next record is written by a part, and nothing more for a second"},
+             "the next record of its log is written only in part; no more writes for a second"},
     kind_row{fault_kind::flipped_bits,
              "flipped-bits",
-             "a bit of a reduced gradient (reduce), a weight (updated), a state on its way to a "
-             "keeper (redeem), or, with --verify-fraction 1 in the job, of an activation (forward) "
-             "or a gradient of a pass (input-gradient, weight-gradient), planted",
+             "a flipped bit, planted: in a reduced gradient (reduce), a weight (updated) or a "
+             "state sent to a keeper (redeem); with --verify-fraction 1 in the job, also in an "
+             "activation (forward) or a gradient (input-gradient, weight-gradient)",
              false,
              "wrong-bits"},
     kind_row{fault_kind::flipped_moment,
              "flipped-moment",
-             "a bit of a first moment that was updated, planted where two replicas hold the same",
+             "a flipped bit in an updated first moment, planted if two replicas hold the same",
              false,
              "wrong-moment"},
     kind_row{
         fault_kind::flipped_second_moment,
         "flipped-second-moment",
-        "a bit of a second moment that was updated, planted where two replicas hold the same, of "
-        "optimizers that keep one",
+        "a flipped bit in an updated second moment, planted if two replicas hold the same; for "
+        "optimizers with second moments",
         false,
         "wrong-second-moment"},
     kind_row{fault_kind::link_down, "link-down", "--cut-link, then --heal-link"},
@@ -55,40 +55,39 @@ constexpr std::array kind_table = {
 };
 
 constexpr std::string_view built_again
-    = "all ranks are built again; where its process dies of it, as when a node dies";
+    = "all ranks restart; if its process dies with it, as after the death of a node";
 constexpr std::string_view in_supervisor
-    = "another one takes its place; where its process dies of it, as when the supervisor's dies";
+    = "is replaced; if its process dies with it, as after the death of the supervisor";
 
 constexpr std::array role_table = {
     role_row{role::node,
              "node",
-             "another process takes its place; all others live on",
+             "is replaced by another process; all others survive",
              true,
              true,
              replaced::victim},
     role_row{role::front,
              "front",
-             "the command that was typed: nobody takes its place, and the run goes on",
+             "the command in the terminal: is not replaced, and the run continues",
              true,
              false,
              replaced::victim,
              false},
     role_row{role::supervisor,
              "supervisor",
-             "a successor takes its place; all others live on",
+             "is replaced by a successor; all others survive",
              true,
              false,
              replaced::supervisor},
-    role_row{
-        role::agent,
-        "agent",
-        "another one takes its place, with a guard; all others live on, and no step runs again",
-        true,
-        false,
-        replaced::agent_and_guard},
+    role_row{role::agent,
+             "agent",
+             "is replaced, with its guard; all others survive, and no step runs again",
+             true,
+             false,
+             replaced::agent_and_guard},
     role_row{role::guard,
              "guard",
-             "the parent of the agent: nobody takes its place, and the agent goes on",
+             "the parent of the agent: is not replaced, and the agent continues",
              true,
              false,
              replaced::agent_and_guard,
@@ -100,8 +99,8 @@ constexpr std::array role_table = {
     role_row{
         role::loader,
         "loader",
-        "another one takes its place, and no step is disturbed; where its process dies of it, as "
-        "when a node dies",
+        "is replaced, and no step runs again; if its process dies with it, as after the death of "
+        "a node",
         false,
         true,
         replaced::one_node},
@@ -110,22 +109,22 @@ constexpr std::array role_table = {
     role_row{
         role::keeper,
         "keeper",
-        "another one takes its place, to which ranks give their states again; where its process "
-        "dies of it, as when a node dies",
+        "is replaced, and ranks send their states again; if its process dies with it, as after "
+        "the death of a node",
         false,
         true,
         replaced::one_node},
     role_row{
         role::shard_writer,
         "shard_writer",
-        "another one takes its place, and the checkpoint that it wrote for is tried again; where "
-        "its process dies of it, as when a node dies",
+        "is replaced, and its checkpoint is tried again; if its process dies with it, as after "
+        "the death of a node",
         false,
         true,
         replaced::one_node},
 };
 
-/// Who comes by in that actor's process at that moment, so that it may be struck there.
+/// Whether the process of an actor of this role reaches that moment.
 bool comes_by(role who, runtime::moment_of_step at) {
   using enum runtime::moment_of_step;
   if (who == role::wire)
@@ -172,15 +171,15 @@ replaced allowed_after(fault_kind kind, role who) {
   if (row_of(kind).ends_process)
     return of.by_death;
   switch (kind) {
-    case fault_kind::sigstop:  // of the command that was typed nobody waits for anything
+    case fault_kind::sigstop:  // no process waits for the front
       return who == role::front ? replaced::nobody : of.by_death;
     case fault_kind::flipped_bits:
       if (who == role::keeper)
         return replaced::nobody;
       [[fallthrough]];
     case fault_kind::flipped_moment:
-    case fault_kind::flipped_second_moment:  // who had wrong bits again is exchanged
-    case fault_kind::hang:                   // a process in which too many hang ends itself
+    case fault_kind::flipped_second_moment:  // a process with wrong bits twice is replaced
+    case fault_kind::hang:                   // a process with too many hanging threads ends itself
       return of.in_node ? replaced::one_node : replaced::nobody;
     case fault_kind::out_of_memory:
     case fault_kind::disk_full:
@@ -196,7 +195,7 @@ replaced allowed_after(fault_kind kind, role who) {
 bool is_replaced_after(fault_kind kind, role who) {
   if (!row_of(who).succeeded)
     return false;
-  // Of an agent that stands still nobody takes notice.
+  // A stopped agent is not noticed.
   return row_of(kind).ends_process
          || (kind == fault_kind::sigstop && (who == role::node || who == role::supervisor));
 }
@@ -222,14 +221,13 @@ restart_is restart_after(fault_kind kind, role who) {
       return possible;
     case fault_kind::raise:
     case fault_kind::hang:
-      return is_service(who) ? possible : due;  // one at restore strikes beside another death
+      return is_service(who) ? possible : due;  // at restore another planted death causes one
     default:
       break;
   }
   if (who == role::front || who == role::agent || who == role::guard)
     return wrong;
-  // Bits that are found wrong in a lane are a restart, too.
-  return due;
+  return due;  // also for wrong bits found in a lane
 }
 
 trace trace_of(fault_kind kind, role who) {
@@ -252,7 +250,7 @@ trace trace_of(fault_kind kind, role who) {
 }
 
 std::span<const std::string_view> words_of(trace x) {
-  // A node that may not write cannot write to its log either: it tells of local states afterwards.
+  // A node on a full disk cannot write to its log either. It reports on local snapshots afterwards.
   static constexpr std::string_view write[] = {"the run goes on, and it is tried again",
                                                "is not saved: ",
                                                "states are written to the local disk again"};
@@ -265,8 +263,8 @@ std::span<const std::string_view> words_of(trace x) {
 }
 
 double seconds_of(fault_kind kind, double suspicion, double step_seconds) {
-  constexpr double part_of_suspicion = 0.3;  // in which nobody is suspected yet
-  constexpr double beyond_suspicion = 2;     // after which somebody was
+  constexpr double part_of_suspicion = 0.3;  // too short for the failure detector
+  constexpr double beyond_suspicion = 2;     // long enough for the failure detector
   switch (kind) {
     case fault_kind::sigstop:
     case fault_kind::link_down:
@@ -277,7 +275,7 @@ double seconds_of(fault_kind kind, double suspicion, double step_seconds) {
     case fault_kind::slow:
       return std::clamp(10 * step_seconds, 1.0, 30.0);
     case fault_kind::out_of_memory:
-      return 5;  // who needs none in that time notices nothing
+      return 5;  // without effect if the process needs no memory in that time
     case fault_kind::disk_full:
     case fault_kind::short_write:
       return 1;
@@ -291,33 +289,33 @@ std::string why_not(fault_kind kind, role who, bool link_commands, bool over_hos
   const auto& what = row_of(kind);
   if (is_link(kind) && !link_commands)
     return fmt::format(
-        "{} needs hosts whose link can be cut, as network namespaces have: say by "
-        "which commands that is done and undone",
+        "{} needs hosts with a link that can be cut, such as network namespaces: give the commands "
+        "that cut and restore it",
         what.name);
   if (is_link(kind))
     return who == role::node ? "" : "a link is cut between nodes";
   if (over_hosts && what.ends_process
       && (who == role::keeper || who == role::shard_writer || who == role::loader))
     return fmt::format(
-        "each host has a {} that dies where {} is planted: over several hosts nodes of all would "
-        "end at once",
+        "each host has a {}, and a planted {} strikes all of them: nodes of all hosts would end at "
+        "once",
         of.name,
         what.name);
   if (!of.is_process)
     return what.planted.empty() ? fmt::format("{} strikes whole processes", what.name)
            : flips(kind) && who != role::lane
                    && !(kind == fault_kind::flipped_bits && who == role::keeper)
-               ? "bits are flipped in what a lane computes, or in a state that a keeper gets"
+               ? "bits are flipped in results of a lane, or in a state sent to a keeper"
                : "";
   if (!what.ends_process && !what.planted.empty())
-    return fmt::format("{} is planted in an actor: a lane, a stage", what.name);
+    return fmt::format("{} is planted in an actor, such as a lane or a stage", what.name);
   if (kind == fault_kind::exit)
-    return "exit is planted in an actor: a lane, a stage";
+    return "exit is planted in an actor, such as a lane or a stage";
   const bool of_files = kind == fault_kind::disk_full || kind == fault_kind::short_write;
   if (of_files && who != role::supervisor && !(who == role::node && kind == fault_kind::disk_full))
-    return fmt::format("a {} writes nothing that others need", of.name);
+    return fmt::format("a {} writes no files that the run needs", of.name);
   if (kind == fault_kind::out_of_memory && who != role::node)
-    return "out-of-memory strikes who computes: a node";
+    return "out-of-memory strikes nodes only";
   return {};
 }
 
@@ -358,8 +356,8 @@ std::vector<std::string> plants_of(fault_kind kind,
                                    const runtime::training_job& job) {
   std::vector<std::string> out{
       fmt::format("{}@{}:{}:{}", actor, step, moment, row_of(kind).planted)};
-  // Somebody is restored when another one has died: where all have voted, and so had the step
-  // before (STEP-4), or that one would be what is restored.
+  // A restore needs another death. It comes after all have voted (STEP-4): before that, the restore
+  // would return to the previous step.
   if (moment == "restore")
     out.push_back(fmt::format("lane:0.{}@{}:decided", cut_of(job).stages - 1, step));
   return out;

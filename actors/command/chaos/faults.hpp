@@ -1,5 +1,5 @@
-// What chaos does to whom: the kinds of faults and the roles that they strike, one table each, and
-// which go together.
+// Tables of the faults of chaos: kinds, roles that they strike, allowed pairs, and expected
+// effects.
 
 #pragma once
 
@@ -16,13 +16,13 @@ namespace troupe::command::chaos {
 
 enum class fault_kind : std::uint8_t {
   sigkill,
-  sigstop,  ///< and SIGCONT after longer than the suspicion
-  pause,    ///< the same, for a part of the suspicion
+  sigstop,  ///< SIGSTOP, then SIGCONT after more than the timeout of the failure detector
+  pause,    ///< SIGSTOP, then SIGCONT within the timeout
   sigsegv,
   abort,
   exit,
-  raise,  ///< an actor throws; its process lives on
-  hang,   ///< an actor or lane does nothing more
+  raise,  ///< an actor throws; its process survives
+  hang,   ///< an actor or lane hangs
   out_of_memory,
   slow,
   disk_full,
@@ -38,21 +38,21 @@ struct kind_row {
   fault_kind kind;
   std::string_view name;  ///< "SIGKILL"
   std::string_view about;
-  bool ends_process = false;  ///< at once
-  /// HOW of a planted death; empty: it is not planted.
+  bool ends_process = false;  ///< immediately
+  /// HOW of --plant-death; empty: cannot be planted.
   std::string_view planted = {};
 };
 std::span<const kind_row> kinds();
 const kind_row& row_of(fault_kind x);
 
-/// Which processes may be others after a fault that its victim does not outlive.
+/// Processes that may be replaced after a fault.
 enum class replaced : std::uint8_t {
   nobody,
   victim,
-  one_node,         ///< the one that the planted actor is in
-  supervisor,       ///< the process that the planted actor is in
-  agent_and_guard,  ///< of a host
-  agents_and_nodes  ///< of hosts that lose each other
+  one_node,         ///< the node of the planted actor
+  supervisor,       ///< the supervisor's process
+  agent_and_guard,  ///< of one host
+  agents_and_nodes  ///< of hosts that lose their connection
 };
 
 enum class role : std::uint8_t {
@@ -61,7 +61,7 @@ enum class role : std::uint8_t {
   supervisor,
   agent,
   guard,
-  // Actors and lanes, struck by planted deaths at a moment of the step:
+  // Actors and lanes, struck by planted deaths at a moment of a step:
   lane,
   stage,
   replica,
@@ -76,72 +76,73 @@ enum class role : std::uint8_t {
 struct role_row {
   role who;
   std::string_view name;
-  std::string_view about;  ///< what is expected of its death
+  std::string_view about;  ///< expected effect of its death
   bool is_process = false;
-  bool in_node = false;  ///< an actor that lives in a node; else in the supervisor's process
+  bool in_node = false;  ///< for an actor: in a node; else in the supervisor's process
   replaced by_death = replaced::nobody;
-  bool succeeded = true;  ///< another one takes its place
+  bool succeeded = true;  ///< is replaced after its death
 };
 std::span<const role_row> roles();
 const role_row& row_of(role x);
 
 bool is_link(fault_kind x);
-/// What ranks are served by: another one takes its place, and they live on.
+/// True for actors that serve ranks: they are replaced while the ranks continue.
 bool is_service(role x);
-/// Nobody dies of it: a bit is another.
+/// True for kinds that flip a bit.
 bool flips(fault_kind x);
 
-/// Who may be another process after that.
+/// The processes that may be replaced after the fault.
 replaced allowed_after(fault_kind kind, role who);
-/// Whether one of these must be: the fault ends a process whose place another one takes.
+/// True if the fault ends a process that must be replaced.
 bool is_replaced_after(fault_kind kind, role who);
-/// Whether the fault ends a process whose place nobody takes.
+/// True if the fault ends a process that is not replaced.
 bool leaves_nobody(fault_kind kind, role who);
 
-/// Whether all ranks are built anew after that, as the run's log then says.
+/// Whether a restart of all ranks must, must not or may follow the fault, according to the log.
 enum class restart_is : std::uint8_t { due, wrong, possible };
 restart_is restart_after(fault_kind kind, role who);
 
-/// By what it is seen that a fault had an effect.
+/// Evidence that a fault had an effect.
 enum class trace : std::uint8_t {
-  certain,        ///< whoever it strikes has it
-  restart,        ///< all ranks are built anew, or somebody is another process
-  successor,      ///< the same, or the run tells who was replaced
-  refused_write,  ///< the same, or the run tells what could not be written
-  refused_state   ///< a keeper tells that what came is not what was sealed
+  certain,        ///< not needed: the fault always has an effect
+  restart,        ///< a restart of all ranks, or a replaced process
+  successor,      ///< as `restart`, or a logged replacement
+  refused_write,  ///< as `restart`, or a logged failure to write
+  refused_state   ///< a keeper's log line: the received state is not the sealed one
 };
 trace trace_of(fault_kind kind, role who);
-/// What the logs of a run have where there is that trace; none: no log has it.
+/// Phrases in the logs of a run that show this trace; none: the logs do not show it.
 std::span<const std::string_view> words_of(trace x);
 
-/// For how long it lasts, at most, where it is carried out from outside: 0 of what is over at once.
+/// Longest duration of a fault from outside; 0: it ends at once.
 double seconds_of(fault_kind kind, double suspicion, double step_seconds);
 
-/// Why this kind cannot strike that role; empty: it can. `link_commands`: how a link is cut was
-/// said. `over_hosts`: standing nodes start the processes that compute.
+/// The reason why this kind cannot strike that role; empty: it can. `link_commands`: commands that
+/// cut a link are given. `over_hosts`: standing nodes start the nodes of the job.
 std::string why_not(fault_kind kind, role who, bool link_commands, bool over_hosts);
 
-/// The names of all moments at which that role can be struck so in this job; of a process none.
+/// Names of all moments at which the fault can strike that role in this job; none for a process.
 std::vector<std::string> moments_for(fault_kind kind, role who, const runtime::training_job& job);
 
-/// Of an actor of that role to whom that moment comes, drawn by `draw`, which gives a number below
-/// its argument: "lane:0.1".
+/// Name of an actor of that role that reaches the moment: "lane:0.1". `draw` returns a random
+/// number below its argument.
 template <class Draw>
 std::string actor_of(role who,
                      const std::string& moment,
                      const runtime::training_job& job,
                      Draw draw);
 
-/// How many replicas, stages and tensor ranks there are.
+/// Numbers of replicas, stages and tensor ranks.
 struct cut {
   int replicas = 1, stages = 1, tensor = 1;
 };
 cut cut_of(const runtime::training_job& job);
-/// The same of those to whom that moment comes: of replicas that have the same state the first
-/// alone gives it to a checkpoint.
+/// Numbers of those that reach the moment. Of replicas with equal state only the first takes a
+/// snapshot.
 cut cut_at(const std::string& moment, const runtime::training_job& job);
 
-/// `--plant-death` takes them together, if the moment needs another death to come: one at restore.
+/// The values for --plant-death. A fault at restore needs a second planted death, which causes the
+/// restore.
 std::vector<std::string> plants_of(fault_kind kind,
                                    const std::string& actor,
                                    std::uint64_t step,

@@ -31,7 +31,6 @@ std::string names_of(std::span<const Row> rows) {
   return out;
 }
 
-/// The rows that a list names.
 template <class Row>
 std::vector<Row> chosen_rows(const char* flag, const std::string& list, std::span<const Row> rows) {
   std::vector<Row> out;
@@ -39,13 +38,14 @@ std::vector<Row> chosen_rows(const char* flag, const std::string& list, std::spa
     const auto found
         = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
     if (found == rows.end())
-      throw usage_error("{} '{}': there are {}", flag, shown(name), names_of(rows));
+      throw usage_error("{} '{}': give some of {}", flag, shown(name), names_of(rows));
     out.push_back(*found);
   }
   return out;
 }
 
-/// Bits of a pass that are wrong are seen by who computes it again.
+/// Throws usage_error for flipped bits of a pass if the job does not compute all passes twice,
+/// since they would not be detected.
 void require_verified(const plan_wish& wish, const runtime::training_job& job) {
   if (job.recovery.verify_fraction >= 1)
     return;
@@ -54,8 +54,8 @@ void require_verified(const plan_wish& wish, const runtime::training_job& job) {
       if (kind == fault_kind::flipped_bits
           && (moment == "forward" || moment == "input-gradient" || moment == "weight-gradient"))
         throw usage_error(
-            "--kinds flipped-bits at --moments {}: nobody would notice what a pass computes wrong; "
-            "give the job --verify-fraction 1, by which another worker computes each pass again",
+            "--kinds flipped-bits at --moments {}: the job would not detect them; give it "
+            "--verify-fraction 1, so that another worker computes each pass again",
             moment);
 }
 
@@ -109,28 +109,26 @@ std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, s
     const auto folder = std::filesystem::absolute(name).lexically_normal();
     if (!runtime::standing_node_of(folder, "--run"))
       throw usage_error(
-          "--node-folders: no `troupe node --run` with the folder '{}' is seen on this machine: "
-          "chaos sees hosts that are network namespaces or addresses of this machine, and is to "
-          "run "
-          "where their processes are seen",
+          "--node-folders: no `troupe node --run` with the folder '{}' runs on this machine; the "
+          "hosts must be network namespaces or addresses of this machine, and their processes "
+          "visible to chaos",
           shown(name));
     std::error_code none;
     for (const auto& other : out)
       if (std::filesystem::equivalent(other, folder, none))
-        throw usage_error("--node-folders names the folder '{}' twice: give that of each node once",
+        throw usage_error("--node-folders names the folder '{}' twice: name each folder once",
                           shown(name));
     if (!runtime::processes_of_host(folder).empty())
       throw usage_error(
-          "--node-folders: the node with the folder '{}' serves a run: chaos kills whatever its "
-          "nodes have started, so that run, too; wait until the node is free, or start others",
+          "--node-folders: the node with the folder '{}' serves another run, which chaos would "
+          "kill; wait until the node is idle, or start other nodes",
           shown(name));
     out.push_back(folder);
   }
   if (out.size() != count)
     throw usage_error(
-        "--node-folders names {} folders and the job {} nodes (--nodes, --spare-nodes): their "
-        "processes are seen by the folders alone; give that of each, as `troupe node --run` was "
-        "given it",
+        "--node-folders names {} folders, but the job has {} nodes (--nodes, --spare-nodes): chaos "
+        "finds their processes by the folders; give the `troupe node --run` folder of each node",
         out.size(),
         count);
   return out;
@@ -168,94 +166,96 @@ std::string replay_of(const chaos_flags& flags,
 }
 
 void declare_faults(command_line& to, chaos_flags& flags) {
-  to.group("What strikes");
-  to.value({.name = "--kills", .type = "N", .help = "How many faults, one after the other."},
+  to.group("Faults");
+  to.value({.name = "--kills", .type = "N", .help = "Number of faults, one after the other."},
            whole(flags.kills, 1, most_faults));
   to.value(
       {.name = "--every",
        .type = "S",
        .unit = "seconds",
-       .help = "Between two, about: it is counted in steps of the undisturbed run. Each run of "
-               "the job suffers as many as it is long enough for."},
+       .help = "Approximate time between two faults, converted to steps of the undisturbed run. "
+               "Faults that do not fit into one run of the job go to the next."},
       real(flags.every, 0, 1e6));
   to.value(
       {.name = "--every-steps",
        .type = "N",
        .unit = "steps",
        .help
-       = "The same in steps, whatever one takes: kinds, victims and moments are then the seed's "
-         "alone."},
+       = "Steps between two faults, in place of --every: kinds, victims and moments then depend "
+         "only on the seed, and not on the speed of the machine."},
       whole(flags.every_steps, 1, most_faults));
-  to.value({.name = "--seed", .type = "K", .help = "Chooses kinds, victims and moments."},
+  to.value({.name = "--seed", .type = "K", .help = "Seed of kinds, victims and moments."},
            whole(flags.seed, 0, largest_count));
   to.value({.name = "--kinds",
             .type = "LIST",
             .default_value = "all but link-down and one-way",
-            .help = fmt::format("With commas: {}. --faults says what each is.", names_of(kinds()))},
+            .help = fmt::format("Kinds of faults, with commas: {}. --faults explains them.",
+                                names_of(kinds()))},
            text(flags.kinds));
   to.value({.name = "--roles",
             .type = "LIST",
             .help = fmt::format(
-                "Whom, with commas: {}; or all. Processes are struck from outside, actors by a "
-                "planted death at an exact moment.",
+                "Roles to strike, with commas: {}; or all. Processes are struck from outside, "
+                "actors by a planted death at an exact moment.",
                 names_of(roles()))},
            text(flags.roles));
   to.value({.name = "--moments",
             .type = "LIST",
             .default_value = "all",
-            .help = "Of planted deaths: the moments of --plant-death, with commas."},
+            .help = "Moments of planted deaths, as in --plant-death, with commas."},
            text(flags.moments));
   to.toggle("--all",
-            "Every kind with every role, and every moment, once each, in a run of its own; instead "
+            "Tries every kind with every role at every moment once, each in its own run; in place "
             "of --kills.",
             [&flags] { flags.all = true; });
-  to.value({.name = "--only", .type = "N", .help = "Run N of the plan alone."},
+  to.value({.name = "--only", .type = "N", .help = "Executes only run N of the plan."},
            whole(flags.only, 1, most_faults));
-  to.toggle("--faults",
-            "Lists kinds and roles, with what is expected of each, and exits.",
-            [&flags] { flags.list = true; });
+  to.toggle("--faults", "Lists kinds and roles with their effects, and exits.", [&flags] {
+    flags.list = true;
+  });
   const auto command = [&to](const char* name, std::string help, std::string& line) {
     to.value({.name = name, .type = "COMMAND", .help = std::move(help)}, text(line));
   };
   const auto restores = [](const char* what) {
-    return fmt::format("restores what {} has cut, after twice the suspicion.", what);
+    return fmt::format("restores what {} has cut, after twice --suspicion.", what);
   };
-  command(
-      "--cut-link", "For link-down: cuts a link between two hosts; a shell runs it.", flags.cut);
+  command("--cut-link", "For link-down: shell command that cuts a link between hosts.", flags.cut);
   command("--heal-link", "For link-down: " + restores("--cut-link"), flags.heal);
   command("--cut-one-way",
-          "For one-way: cuts one direction of a link between two hosts; a shell runs it.",
+          "For one-way: shell command that cuts one direction of a link between hosts.",
           flags.cut_one_way);
   command("--heal-one-way", "For one-way: " + restores("--cut-one-way"), flags.heal_one_way);
   to.value(
       {.name = "--node-folders",
        .type = "DIR,DIR",
        .help
-       = "Of a job with --nodes: the folder of each, as `troupe node --run` was given it, "
-         "and of each of --spare-nodes. All stand on this machine, and serve nobody else; after "
-         "each run whatever they have started is killed."},
+       = "For a job with --nodes: the `troupe node --run` folder of each node and of each of "
+         "--spare-nodes. All must be on this machine and serve no other run. After each run all "
+         "processes that they started are killed."},
       text(flags.node_folders));
 }
 
 void declare_telling(command_line& to, chaos_flags& flags) {
-  to.group("What is told");
+  to.group("Reports");
   to.value({.name = "--report",
             .type = "FILE",
-            .help = "JSON: of each fault how long it took to detect, release, respawn, transfer, "
-                    "rebuild and replay, and what each oracle says."},
+            .help = "Writes JSON: for each fault the times to detect, release, respawn, transfer, "
+                    "rebuild and replay, and the result of each check."},
            text(flags.report));
-  to.value({.name = "--table", .type = "FILE", .help = "Markdown: which cells hold."},
+  to.value({.name = "--table",
+            .type = "FILE",
+            .help = "Writes Markdown: tables of kinds, roles and moments with their results."},
            text(flags.table));
   to.value({.name = "--undisturbed",
             .type = "FILE",
-            .help = "The JSON log of an undisturbed run of this job, instead of running it; its "
+            .help = "JSON log of an undisturbed run of this job, in place of a new one. Its "
                     "checkpoints are compared if they are in save/ beside it."},
            text(flags.undisturbed));
   to.value({.name = "--folder",
             .type = "DIR",
             .default_value = "a temporary one",
-            .help = "Where the runs have their folders, which all stay there. Of a temporary one "
-                    "what is needed to look into what is wrong stays, and nothing otherwise."},
+            .help = "Folder for the runs, which are all kept. A temporary folder is removed, but "
+                    "keeps runs with failed checks."},
            text(flags.folder));
 }
 

@@ -1,4 +1,4 @@
-// The flags of `troupe chaos`, and what they wish for.
+// The flags of `troupe chaos`, and how they become a plan_wish.
 
 #pragma once
 
@@ -30,17 +30,17 @@ struct chaos_flags {
 void declare_faults(command_line& to, chaos_flags& flags);
 void declare_telling(command_line& to, chaos_flags& flags);
 
-/// Throws usage_error for names that are none, and links of which nobody said how they are cut.
+/// Throws usage_error for unknown names, and for link faults without commands that cut the link.
 plan_wish wish_of(const chaos_flags& flags,
                   const runtime::training_job& job,
                   const reference_run& reference);
 
-/// Absolute, of --node-folders. `count`: how many nodes the job names. Throws usage_error: there
-/// are not as many, one is named twice, or a folder is none of a standing node of this machine that
-/// is free.
+/// Absolute paths of --node-folders. `count`: number of nodes that the job names. Throws
+/// usage_error for another number of folders, for repeated ones, and for a folder that is not of an
+/// idle standing node on this machine.
 std::vector<std::filesystem::path> find_node_folders(const chaos_flags& flags, std::size_t count);
 
-/// The command that brings the same about, of the same undisturbed run.
+/// The command that repeats the same faults with the same undisturbed run.
 std::string replay_of(const chaos_flags& flags,
                       const plan_wish& wish,
                       const std::filesystem::path& undisturbed);

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t most_told = 5;
 
-/// The first few, and how many more there are.
+/// Keeps the first few sentences and counts the rest.
 void shorten(sentences& all) {
   if (all.size() <= most_told)
     return;
@@ -63,13 +63,13 @@ sentences digests_differ(const std::vector<logged_step>& here,
     if (found == wanted.end())
       out.push_back(fmt::format("the undisturbed run has no iteration {}", x.iteration));
     else if (found->second != x.digest)
-      out.push_back(fmt::format("after iteration {} the state is {}, and undisturbed it was {}",
+      out.push_back(fmt::format("the state after iteration {} is {}; the undisturbed run has {}",
                                 x.iteration,
                                 x.digest,
                                 found->second));
   }
   if (here.empty() || here.back().iteration != undisturbed.back().iteration)
-    out.push_back(fmt::format("the last iteration is {}, and undisturbed it was {}",
+    out.push_back(fmt::format("the last iteration is {}; the undisturbed run has {}",
                               here.empty() ? 0 : here.back().iteration,
                               undisturbed.back().iteration));
   shorten(out);
@@ -85,8 +85,8 @@ sentences checkpoints_differ(const fs::path& save, const fs::path& undisturbed) 
     if (found["equal"] == true && found["state"].empty())
       return {};
     return {
-        fmt::format("the checkpoint '{}' is not that of the undisturbed run, '{}': `troupe "
-                    "checkpoint diff` says how",
+        fmt::format("the checkpoint '{}' differs from the undisturbed run's, '{}': see `troupe "
+                    "checkpoint diff`",
                     here.folder().string(),
                     there.folder().string())};
   } catch (const runtime::error& failure) {
@@ -103,8 +103,8 @@ sentences ledger_is_wrong(const fs::path& ledger, std::uint64_t last) {
       if (const auto* const step = std::get_if<runtime::ledger::committed>(&one))
         newest = step->at.iteration;
     if (newest != last)
-      out.push_back(fmt::format(
-          "the newest iteration of the ledger is {}, and the run has {}", newest, last));
+      out.push_back(
+          fmt::format("the newest iteration of the ledger is {}; the run has {}", newest, last));
     shorten(out);
     return out;
   } catch (const runtime::error& failure) {
@@ -119,13 +119,11 @@ sentences log_is_wrong(const std::vector<logged_step>& log,
   auto next = first;
   for (const auto& x : log) {
     if (x.iteration != next)
-      out.push_back(
-          fmt::format("iteration {} stands in the log where {} is to be", x.iteration, next));
+      out.push_back(fmt::format("the log has iteration {} in place of {}", x.iteration, next));
     next = x.iteration + 1;
   }
   if (next != last + 1)
-    out.push_back(
-        fmt::format("the log ends with iteration {}, and the run with {}", next - 1, last));
+    out.push_back(fmt::format("the log ends with iteration {}; the run with {}", next - 1, last));
   shorten(out);
   return out;
 }
@@ -145,8 +143,8 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
   const auto is_node = [](const std::string& x) { return x.starts_with("node-"); };
   const auto is_agent
       = [](const std::string& x) { return x.starts_with("agent-") || x.starts_with("guard"); };
-  // Of "agent-host-2" only "guard-host-2" goes, too; an agent of a host called host-2 has a
-  // "guard".
+  // "agent-host-2" takes only "guard-host-2" with it. The agent of a host that is called host-2 has
+  // the plain "guard".
   const bool of_host = victim.starts_with("agent-host-") || victim.starts_with("guard-host-");
   const auto may = [&](const std::string& x) {
     switch (allowed) {
@@ -175,7 +173,7 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
     lost = replaced_ones;
   if (lost.empty())
     return {};
-  return {fmt::format("{} had another process afterwards, or none, and {} was struck",
+  return {fmt::format("replaced or lost: {}; but the fault struck {}",
                       fmt::join(lost, ", "),
                       victim.empty() ? "an actor" : victim)};
 }
@@ -190,7 +188,7 @@ sentences victim_kept(const std::vector<std::string>& replaced_ones,
   });
   if (other)
     return {};
-  return {fmt::format("no other process took the place of {}, which was to end",
+  return {fmt::format("{} was not replaced, although the fault ends it",
                       allowed == replaced::one_node     ? "the node of " + victim
                       : allowed == replaced::supervisor ? std::string("the supervisor's process")
                                                         : victim)};

@@ -12,23 +12,23 @@
 namespace troupe::command::chaos {
 namespace {
 
-/// After the newest fault the run commits some steps more: else nobody sees that it goes on.
+/// Steps after the last fault, which show that the run continues.
 constexpr std::uint64_t steps_after = 10;
-constexpr std::size_t most_plants = 16;  // that --plant-death takes
+constexpr std::size_t most_plants = 16;  // limit of --plant-death
 
-/// A kind, a role and, where it is planted, the moments at which it can be.
+/// A kind, a role and, for planted faults, the possible moments.
 struct pairing {
   fault_kind kind;
   role who;
   std::vector<std::string> moments;
 };
 
-/// The newest step that leaves some behind it.
+/// The last step with `steps_after` steps after it.
 std::uint64_t last_step(const plan_wish& wish) {
   return wish.last - std::min(wish.last, steps_after);
 }
 
-/// Steps at which that moment comes: every so many. Nothing: at none that leaves steps behind it.
+/// Period of the steps that have that moment. Nothing: none of them is early enough.
 std::optional<std::uint64_t> period_of(const std::string& moment, const plan_wish& wish) {
   const std::uint64_t period = moment == "save" || moment == "snapshot" ? wish.save_every
                                : moment == "validate"                   ? wish.validate_every
@@ -60,7 +60,7 @@ std::vector<pairing> pairings_of(const plan_wish& wish, const runtime::training_
 [[noreturn]] void refuse_short(const plan_wish& wish) {
   throw usage_error(
       "the job has iterations {} to {}: too few for a fault every {} steps and {} steps after it; "
-      "give it more by --train-iters, or less to --every",
+      "raise --train-iters, or lower --every",
       wish.first + 1,
       wish.last,
       wish.every,
@@ -76,16 +76,15 @@ std::vector<pairing> some_pairings_of(const plan_wish& wish, const runtime::trai
   for (const auto kind : wish.kinds)
     for (const auto who : wish.roles)
       if (const auto why = why_not(kind, who, wish.link_commands, wish.over_hosts); !why.empty())
-        throw usage_error("--kinds and --roles leave nothing to do: {}", why);
+        throw usage_error("--kinds and --roles leave no possible fault: {}", why);
   throw usage_error(
-      "--kinds, --roles and --moments leave nothing to do: none of these moments comes in this "
-      "job, or none that leaves {} steps behind it, or it does not notice such a fault (snapshot "
-      "and "
-      "save need --save-interval, validate --eval-interval)",
+      "--kinds, --roles and --moments leave no possible fault: the job does not reach these "
+      "moments with {} steps left, or cannot detect such a fault (snapshot and save need "
+      "--save-interval, validate --eval-interval)",
       steps_after);
 }
 
-/// Draws for one fault: independent of those of all others, so that it can be had alone.
+/// Random numbers for one fault, independent of other faults, so that it can be repeated alone.
 class drawing {
  public:
   drawing(std::uint64_t seed, std::uint64_t number)
@@ -99,7 +98,8 @@ class drawing {
   std::uint64_t key_, drawn_ = 0;
 };
 
-/// Fills in what is drawn, `step` being about where it is to be. False: no step is left for it.
+/// Draws the fault's properties; `step` is its approximate step. Returns false if it does not fit
+/// into the run.
 bool place(disturbance& x,
            const pairing& of,
            std::uint64_t step,
@@ -124,19 +124,19 @@ bool place(disturbance& x,
   return x.step > wish.first && x.step <= last_step(wish);
 }
 
-/// How many steps may come while it lasts, and some more. Nothing: whoever serves others and hangs
-/// is noticed late, after any number of them.
+/// Number of steps to leave free after the fault. Nothing: unlimited, since a service that hangs
+/// may be detected late.
 std::optional<std::uint64_t> steps_of(const disturbance& x, const plan_wish& wish) {
   if (x.kind == fault_kind::hang && is_service(x.who))
     return std::nullopt;
   const auto by = trace_of(x.kind, x.who);
   const bool is_refused = by == trace::refused_write || by == trace::refused_state;
   const auto lasts = seconds_of(x.kind, wish.suspicion, wish.step_seconds);
-  return (is_refused ? 3 * steps_after : steps_after)  // what was refused is told later
+  return (is_refused ? 3 * steps_after : steps_after)  // refusals are logged later
          + (wish.step_seconds > 0 ? std::uint64_t(std::ceil(lasts / wish.step_seconds)) : 0);
 }
 
-/// Whether one run can suffer this one, too.
+/// Whether the fault fits into its run beside the earlier ones.
 bool fits(const disturbance& x, const std::vector<disturbance>& before, const plan_wish& wish) {
   std::size_t plants = x.plants.size();
   for (const auto& other : before) {
@@ -147,7 +147,7 @@ bool fits(const disturbance& x, const std::vector<disturbance>& before, const pl
     if (x.who == other.who && leaves_nobody(other.kind, other.who))
       return false;
     plants += other.plants.size();
-    // A second one that is planted alike would be the same one.
+    // A plant strikes only once, so it cannot be repeated in a run.
     for (const auto& text : x.plants)
       if (std::find(other.plants.begin(), other.plants.end(), text) != other.plants.end())
         return false;

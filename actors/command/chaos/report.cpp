@@ -102,7 +102,7 @@ std::string verdict_of(const struck_fault& x) {
   if (!x.wrong.empty())
     return "WRONG: " + fmt::format("{}", fmt::join(x.wrong, "; "));
   const auto kept = fmt::format("{} kept ({})", x.survivors.size(), fmt::join(x.survivors, ", "));
-  const auto seen = x.processes_seen ? "" : "; struck before one had looked who stands";
+  const auto seen = x.processes_seen ? "" : "; struck before the processes were listed";
   return (!x.had_effect ? "no effect, " + kept
           : x.replaced_ones.empty()
               ? kept
@@ -110,7 +110,6 @@ std::string verdict_of(const struck_fault& x) {
          + seen;
 }
 
-/// Rows of names, columns of names; what stands in each cell.
 std::string markdown_table(const std::string& corner,
                            const std::vector<std::string>& rows,
                            const std::vector<std::string>& columns,

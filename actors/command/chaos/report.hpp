@@ -1,4 +1,4 @@
-// What chaos has found: as JSON, as a table on the terminal, as Markdown for docs/benchmarks.
+// The results of chaos: as JSON, as a table for the terminal, and as Markdown for docs/benchmarks.
 
 #pragma once
 
@@ -16,35 +16,35 @@ struct chaos_report {
   std::vector<std::string> command;  ///< "train", "gpt", ...
   std::string program;               ///< version_text
   std::uint64_t seed = 1;
-  std::string replay;  ///< the command that brings all of it about again
+  std::string replay;  ///< the command that repeats all of it
   run_result undisturbed;
-  double step_seconds = 0;  ///< of the undisturbed run, in the middle
+  double step_seconds = 0;  ///< median of the undisturbed run
   std::vector<run_result> runs;
 
   bool holds() const;
-  /// All that is wrong, in words that name run, fault and how to have it again.
+  /// All violations, with their run and fault.
   sentences all_wrong() const;
   std::vector<const struck_fault*> faults() const;
-  /// How many of them had no effect (struck_fault::had_effect).
+  /// Number of faults without effect (struck_fault::had_effect).
   std::size_t without_effect() const;
 };
 
-/// The smallest of them that so many hundredths are not above; nothing of none.
+/// Nearest-rank percentile; nothing for an empty list.
 std::optional<double> percentile(std::vector<double> all, double hundredths);
 
-/// The share of its time that a run spends on steps that count, if a fault such as these strikes
-/// once in so many seconds; nothing: none cost time.
+/// Share of its time that a run spends on new steps, if such a fault strikes once in
+/// `every_seconds`. Nothing: no fault cost time.
 std::optional<double> effective_share(const chaos_report& x, double every_seconds);
 
 nlohmann::ordered_json json_of(const chaos_report& x);
 
-/// The lines of the table: its head, a fault, and what comes below.
+/// Parts of the table: its head, the row of a fault, and the summary below.
 std::string table_head();
 std::string table_row(const struck_fault& x);
 std::string summary_of(const chaos_report& x);
 
-/// A table of kinds and roles, and one of moments, with "ok", "**FAIL**", "no effect" or nothing in
-/// each cell.
+/// A table of kinds and roles, and one of moments. Cells are "ok", "**FAIL**", "no effect" or
+/// empty.
 std::string markdown_of(const chaos_report& x);
 
 }  // namespace troupe::command::chaos

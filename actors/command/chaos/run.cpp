@@ -17,18 +17,19 @@ namespace {
 namespace fs = std::filesystem;
 using seconds = std::chrono::duration<double>;
 
-// What a run may take beyond what it needs: a machine may be slow, and a run that hangs is told.
+// Extra time for a run on a slow machine, in seconds, timeouts and steps. After that it counts as
+// hanging.
 constexpr double shortest_patience = 60;
 constexpr double patience_suspicions = 15, patience_steps = 50;
 constexpr double patience_with_leftovers = 20;
-// Steps in which the run tells what it could not write, or keep.
+// Within so many steps the run logs a failed write, or a refused state.
 constexpr std::uint64_t steps_until_told = 8;
 
 double between(std::uint64_t from_ns, std::uint64_t to_ns) {
   return (double(to_ns) - double(from_ns)) / 1e9;
 }
 
-/// The faults of one run, struck one after the other.
+/// One run, with its faults one after the other.
 class disturbed_run {
  public:
   disturbed_run(const chaos_job& job,
@@ -74,7 +75,7 @@ class disturbed_run {
     return run_.wait(seconds(patience(step > newest ? step - newest : 0)),
                      [&] { return run_.ledger().newest() >= step; });
   }
-  /// The run cannot be disturbed any more.
+  /// Reports a violation after which no more faults can strike.
   void give_up(struck_fault& x, const std::string& why) {
     x.wrong.push_back(why);
     given_up_ = true;
@@ -87,12 +88,12 @@ class disturbed_run {
 
   struck_fault suffer(const disturbance& what) {
     struck_fault x{.what = what, .victim = what.actor};
-    // What is planted strikes by itself, however late this program comes to look: who stood when
-    // the fault before was over is compared.
+    // A planted fault strikes by itself, perhaps before this program looks again. So the processes
+    // are compared with those after the previous fault.
     auto before = stood_.all;
     const auto looked = stood_.ns;
     if (!reaches(what.is_planted() && what.step > 1 ? what.step - 2 : what.step)) {
-      give_up(x, fmt::format("iteration {} never came: {}", what.step, how_it_stands()));
+      give_up(x, fmt::format("the run did not reach iteration {}: {}", what.step, how_it_stands()));
       return x;
     }
     if (!what.is_planted()) {
@@ -104,7 +105,7 @@ class disturbed_run {
     if (!(what.is_planted() ? await(x, began) : strike(x, before, began)))
       return x;
     if (!goes_on(what, began)) {
-      give_up(x, "no step was committed after it: " + how_it_stands());
+      give_up(x, "no step was committed after the fault: " + how_it_stands());
       return x;
     }
     if (const auto* const its = recovery_from(what, began))
@@ -112,9 +113,9 @@ class disturbed_run {
     x.processes_seen = !what.is_planted() || looked < began;
     look_at_survivors(x, before);
     x.had_effect = !x.replaced_ones.empty() || leaves_trace(what, began);
-    // An actor that fails is missed at once; one that hangs may do so until the run has ended.
+    // An actor that throws is missed at once; one that hangs perhaps never.
     if (!x.had_effect && what.kind == fault_kind::raise)
-      x.wrong.push_back("nobody was told to have taken the place of " + x.victim);
+      x.wrong.push_back("the ledger has no replacement of " + x.victim);
     if (trace_of(what) == trace::refused_state)
       refused_states_ = run_.times_told(trace::refused_state);
     return x;
@@ -122,21 +123,21 @@ class disturbed_run {
 
   static trace trace_of(const disturbance& what) { return chaos::trace_of(what.kind, what.who); }
 
-  /// The restart that came of it, once a step that is new has followed; nothing: none.
+  /// The restart that the fault caused, once a new step has followed; null: none yet.
   const seen_recovery* recovery_from(const disturbance& what, std::uint64_t began) const {
     const auto& all = run_.ledger().recoveries();
     const bool at_end = run_.ledger().newest() >= reference_.last();
     const auto found = std::find_if(all.begin(), all.end(), [&](const seen_recovery& one) {
       if (!one.first_new && !(at_end && &one == &all.back()))
         return false;
-      // What strikes while another death is being mended has no news of its own.
+      // A fault during the recovery from another death is not reported separately.
       return one.event.parts.news_ns >= began
              || (one.seen_ns >= began && one.first_new.value_or(what.step) >= what.step);
     });
     return found == all.end() ? nullptr : &*found;
   }
 
-  /// Whether it can be seen by now that something came of it, besides other processes.
+  /// Whether the ledger and the logs show an effect of the fault by now.
   bool leaves_trace(const disturbance& what, std::uint64_t began) const {
     const auto by = trace_of(what);
     const auto& all = run_.ledger().successors();
@@ -164,7 +165,7 @@ class disturbed_run {
     if (is_link(x.what.kind)) {
       x.victim = "link";
       if (run_.exit_code()) {
-        give_up(x, "nobody was left to lose the link: " + how_it_stands());
+        give_up(x, "the run was over before the link was cut: " + how_it_stands());
         return false;
       }
     } else if (const auto victim = victim_of(x.what, before)) {
@@ -172,7 +173,7 @@ class disturbed_run {
       whom = before.at(*victim);
       x.pid = whom.pid;
     } else {
-      give_up(x, fmt::format("no {} stands", row_of(x.what.who).name));
+      give_up(x, fmt::format("no {} is running", row_of(x.what.who).name));
       return false;
     }
     std::this_thread::sleep_for(seconds(x.what.delay * reference_.step_seconds));
@@ -189,13 +190,13 @@ class disturbed_run {
     return true;
   }
 
-  /// Until what was planted has struck.
+  /// Waits until the planted fault has struck.
   bool await(struck_fault& x, std::uint64_t& began) {
     const auto struck = [&] {
       began = run_.struck_at(x.what.plants.front()).value_or(0);
       return began > 0;
     };
-    // Some steps more: who saves does so beside the training.
+    // Allows some steps more, since checkpoints are written beside training.
     constexpr std::uint64_t steps_late = 20;
     const auto over = [&] { return struck() || run_.ledger().newest() > x.what.step + steps_late; };
     run_.wait(seconds(patience(4)), over);
@@ -204,7 +205,7 @@ class disturbed_run {
       give_up(
           x,
           fmt::format(
-              "the death planted for {} never came: {}", x.what.plants.front(), how_it_stands()));
+              "the planted death {} did not strike: {}", x.what.plants.front(), how_it_stands()));
       return false;
     }
     x.at = between(*run_.ledger().first_ns(), began);
@@ -215,7 +216,7 @@ class disturbed_run {
     const auto& ledger = run_.ledger();
     if (restart_after(what.kind, what.who) == restart_is::due)
       return run_.wait(seconds(patience(4)), [&] { return recovery_from(what, began) != nullptr; });
-    // The step that was running when it struck may be committed before anybody has noticed.
+    // The running step may be committed before the fault is detected.
     const auto target = std::min(ledger.newest() + 2, reference_.last());
     const auto settled = [&] {
       const auto& all = ledger.recoveries();
@@ -236,8 +237,8 @@ class disturbed_run {
     const auto& event = seen.event;
     x.why = event.who + ": " + event.why;
     if (restart_after(x.what.kind, x.what.who) == restart_is::wrong)
-      x.wrong.push_back("all ranks were built anew, and nobody had died: " + x.why);
-    // Another death may have been noticed before this one, which was planted in what followed.
+      x.wrong.push_back("all ranks restarted without a death: " + x.why);
+    // The restart may belong to an earlier death, with this fault planted in its recovery.
     if (event.parts.news_ns >= began)
       x.detect = between(began, event.parts.news_ns);
     x.release = event.parts.release;
@@ -265,7 +266,7 @@ class disturbed_run {
       return std::all_of(
           before.begin(), before.end(), [&](const auto& one) { return after.contains(one.first); });
     });
-    if (!all_stand && run_.exit_code()) {  // it ended meanwhile: what has no entry is not known
+    if (!all_stand && run_.exit_code()) {  // the run ended: processes without entry are unknown
       after = last_seen(run_.folder());
       std::erase_if(before, [&](const auto& one) {
         return one.first == "front" || one.first.starts_with("guard")
@@ -293,7 +294,7 @@ class disturbed_run {
                          *code,
                          run_.reason().empty() ? "" : ": ",
                          run_.reason());
-    return fmt::format("it runs, and has come to iteration {}", run_.ledger().newest());
+    return fmt::format("it still runs, at iteration {}", run_.ledger().newest());
   }
 
   void conclude() {
@@ -304,7 +305,7 @@ class disturbed_run {
     const auto code = run_.exit_code();
     result_.exit_code = code.value_or(-1);
     if (!code)
-      result_.ended.push_back("it was killed, as it did not go on: " + how_it_stands());
+      result_.ended.push_back("killed, because it made no progress: " + how_it_stands());
     else if (*code != 0)
       result_.ended.push_back(how_it_stands());
     if (run_.ledger().first_ns()) {
@@ -356,11 +357,11 @@ class disturbed_run {
   run_result result_;
   struct {
     standing_processes all;
-    std::uint64_t ns = 0;  ///< when one had looked
-  } stood_;
-  std::size_t told_before_ = 0;     ///< of the trace of the fault that is suffered
-  std::size_t refused_states_ = 0;  ///< told for faults before, and for runs before
-  bool given_up_ = false;           ///< what the plan has next could not be done
+    std::uint64_t ns = 0;           ///< time of the snapshot
+  } stood_;                         ///< processes after the previous fault
+  std::size_t told_before_ = 0;     ///< log lines with the fault's trace before it
+  std::size_t refused_states_ = 0;  ///< such lines of earlier faults and runs
+  bool given_up_ = false;           ///< no more faults can strike
 };
 
 }  // namespace

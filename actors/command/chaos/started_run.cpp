@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto glance = std::chrono::milliseconds(2);
-constexpr const char* most_restarts = "1000000";  // the chaos is meant
+constexpr const char* most_restarts = "1000000";  // unlimited: chaos causes them
 
 std::string new_mark() {
   return fmt::format("TROUPE_CHAOS={}.{}", ::getpid(), now_ns());
@@ -51,8 +51,8 @@ runtime::child_program program_of(const chaos_job& job,
   return out;
 }
 
-/// Of the run and of what standing nodes start for it, all of which is killed in the end: nodes
-/// that serve another run are refused.
+/// Resources of the run and of processes that standing nodes start for it. All of these are killed
+/// at the end, so nodes that serve another run are refused.
 runtime::footprint footprint_of(const chaos_job& job) {
   runtime::footprint out(new_mark());
   for (const auto& host : job.node_folders) {
@@ -63,7 +63,8 @@ runtime::footprint footprint_of(const chaos_job& job) {
           host.string());
     if (!runtime::processes_of_host(host).empty())
       throw runtime::input_error(
-          "the standing node with the folder '{}' serves another run: give chaos nodes of its own",
+          "the standing node with the folder '{}' serves another run: start separate nodes for "
+          "chaos",
           host.string());
     out.add_host(host, *node);
   }
@@ -89,7 +90,7 @@ started_run::~started_run() {
 std::optional<std::uint64_t> started_run::struck_at(const std::string& plant) const {
   const auto id = opened_->record().id;
   std::optional<std::uint64_t> out = opened_->claimed_at(id, plant);
-  for (const auto& host : job_.node_folders)  // each claims for what it has started
+  for (const auto& host : job_.node_folders)  // each node has the claims of its own processes
     if (const auto there = runtime::run_folder::open(host).claimed_at(id, plant);
         there.value_or(0) > 0)
       out = std::min(out.value_or(*there), *there);
@@ -152,7 +153,7 @@ std::string started_run::reason() const {
     const auto record = runtime::run_folder::open(run()).record();
     return record.ended ? record.ended->reason : "";
   } catch (const runtime::error&) {
-    return {};  // it ended before it had a folder, and told why in out.txt
+    return {};  // it ended before it had a folder; the reason is in out.txt
   }
 }
 

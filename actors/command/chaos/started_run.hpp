@@ -1,5 +1,4 @@
-// A run as a child of this process: its folders, its ledger as it grows, what it has of the
-// machine.
+// A run as a child process: its folders, its growing ledger, and its resources on this machine.
 
 #pragma once
 
@@ -18,11 +17,11 @@
 
 namespace troupe::command::chaos {
 
-/// One thread. When this object ends, however, no process of the run is left.
+/// Not thread-safe. The destructor kills all processes of the run.
 class started_run {
  public:
-  /// `plants`: as --plant-death takes them. Throws io_error; and input_error, before anything is
-  /// started: a standing node of the job has ended, or serves another run.
+  /// Starts the run. `plants`: values for --plant-death. Throws io_error. Throws input_error before
+  /// the start if a standing node of the job has ended or serves another run.
   started_run(const chaos_job& job,
               const std::filesystem::path& folder,
               const std::vector<std::string>& plants);
@@ -38,29 +37,29 @@ class started_run {
 
   const ledger_watch& ledger() const { return ledger_; }
   const runtime::process_id& front() const { return front_; }
-  /// Once a step was committed.
+  /// Requires a committed step.
   const runtime::run_folder& folder() const { return *opened_; }
   const runtime::footprint& footprint() const { return footprint_; }
   standing_processes standing_now() const { return standing(*opened_, front_, job_.node_folders); }
-  /// When that planted death struck first, in nanoseconds of the steady clock; nothing: it did not,
-  /// or is about to say when.
+  /// Time at which that planted death first struck, in nanoseconds of the steady clock; nothing:
+  /// not known yet.
   std::optional<std::uint64_t> struck_at(const std::string& plant) const;
 
-  /// How often that trace is in what the run has told until now: the command that was typed, and
-  /// the logs of all processes. A standing node's logs have those of runs before, too.
+  /// Number of log lines with that trace so far, in the output of the front and in the logs of all
+  /// processes. The logs of a standing node include earlier runs.
   std::size_t times_told(trace x) const;
 
-  /// Takes down what its processes have of the machine now.
+  /// Records the resources that its processes hold now.
   void take_down() { footprint_.look(); }
-  /// Looks at the ledger. Throws `cancelled` when this program is to end.
+  /// Reads the ledger. Throws `cancelled` when this program is asked to end.
   void look();
-  /// Until that holds: true; false: not within that time, or the run is over without it.
+  /// Waits until `holds` returns true. Returns false after `at_most`, or at the end of the run.
   bool wait(std::chrono::duration<double> at_most, const std::function<bool()>& holds);
-  /// Its exit code, once it is over; of one whose front was killed as its folder says it.
+  /// Exit code of the run once it is over. After the death of its front it comes from the folder.
   std::optional<int> exit_code();
-  /// From now on its end is what the folder says.
+  /// From now on the folder tells the end of the run, because the front is killed.
   void without_front() { without_front_ = true; }
-  /// Why it ended, as it told; empty: it did not.
+  /// Reason of the end, from the run's record; may be empty.
   std::string reason() const;
 
  private:

@@ -24,7 +24,7 @@ void ledger_watch::look() {
   if (none || size == size_)
     return;
   size_ = size;
-  if (size < at_) {  // it was written anew: whoever checks it says what is missing
+  if (size < at_) {  // the file was rewritten; checks of the ledger find missing records
     at_ = newest_ = commits_ = 0;
     recoveries_.clear();
     moves_.clear();
@@ -35,7 +35,7 @@ void ledger_watch::look() {
   std::string more(std::size_t(size - at_), '\0');
   in.read(more.data(), std::streamsize(more.size()));
   more.resize(std::size_t(in.gcount()));
-  // A line that is not finished is read again: a successor of the supervisor's process removes it.
+  // An incomplete line is read again later: a successor of the supervisor's process may remove it.
   std::size_t at = 0;
   for (std::size_t end; (end = more.find('\n', at)) != std::string::npos; at = end + 1)
     take(std::string_view(more).substr(at, end - at));
@@ -86,7 +86,8 @@ standing_processes standing(const runtime::run_folder& folder,
     out.emplace(one.entry.name, one.entry.process);
     if (one.entry.role != "agent")
       continue;
-    // It was forked for the agent, by its words; who has lost its guard has another parent.
+    // The guard forked the agent and has the same command line. Without a guard the agent has
+    // another parent.
     const auto words = runtime::command_of(one.entry.process.pid);
     if (const auto agent = runtime::look_at_process(one.entry.process.pid))
       if (const auto guard = runtime::look_at_process(agent->parent);
@@ -95,7 +96,7 @@ standing_processes standing(const runtime::run_folder& folder,
   }
   if (runtime::is_running(front))
     out.emplace("front", front);
-  std::map<std::string, std::uint64_t> newest;  // a place that has moved may end late where it was
+  std::map<std::string, std::uint64_t> newest;  // after a move the old process may end late
   for (std::size_t i = 0; i < hosts.size(); ++i)
     for (const auto& part : runtime::parts_of_host(hosts[i])) {
       const bool is_place = part.name.starts_with("node-");

@@ -1,4 +1,4 @@
-// A run seen from outside while it goes on: what its ledger says, and when it was there.
+// Watches a run from outside: reads its ledger as it grows, with times, and lists its processes.
 
 #pragma once
 
@@ -17,41 +17,40 @@
 
 namespace troupe::command::chaos {
 
-/// Nanoseconds by the steady clock of this machine, which its processes have in common.
+/// Nanoseconds of the steady clock, which all processes of this machine share.
 std::uint64_t now_ns();
 
-/// A restart, as the ledger tells of it, and how the run went on.
+/// A restart in the ledger, and the steps after it.
 struct seen_recovery {
   runtime::run_event event;
-  std::uint64_t seen_ns = 0;   ///< when it was seen that work went on
+  std::uint64_t seen_ns = 0;   ///< time at which the event was read
   std::uint64_t replayed = 0;  ///< committed steps that ran again
-  /// The first that was committed anew, and when that was seen; nothing: none yet.
+  /// The first new step, and the time at which it was read; nothing: none yet.
   std::optional<std::uint64_t> first_new, first_new_ns;
 };
 
-/// Somebody who serves the ranks has died: another one has its place, or nobody any more.
+/// The death of a service actor: it was replaced or given up.
 struct seen_successor {
   runtime::run_event event;
   std::uint64_t seen_ns = 0;
 };
 
-/// Follows a ledger as it grows. One thread.
+/// Follows a ledger as it grows. Not thread-safe.
 class ledger_watch {
  public:
   explicit ledger_watch(std::filesystem::path file) : file_(std::move(file)) {}
   ledger_watch(const ledger_watch&) = delete;
   ledger_watch& operator=(const ledger_watch&) = delete;
 
-  /// Takes what is there and was not taken; a line that is no record is left to those who check the
-  /// ledger.
+  /// Reads new lines. Ignores lines that are not records: checks of the ledger find them.
   void look();
 
-  std::uint64_t newest() const { return newest_; }    ///< committed iteration; 0: none
-  std::uint64_t commits() const { return commits_; }  ///< how many
+  std::uint64_t newest() const { return newest_; }    ///< newest committed iteration; 0: none
+  std::uint64_t commits() const { return commits_; }  ///< number of commits
   std::optional<std::uint64_t> first_ns() const { return first_ns_; }
-  std::uint64_t newest_ns() const { return newest_ns_; }  ///< when it was seen
+  std::uint64_t newest_ns() const { return newest_ns_; }  ///< time at which it was read
   const std::vector<seen_recovery>& recoveries() const { return recoveries_; }
-  /// Places that went to another host which is there again: nobody died of it.
+  /// Moves of processes to a host that returned, without a death.
   const std::vector<seen_recovery>& moves() const { return moves_; }
   const std::vector<seen_successor>& successors() const { return successors_; }
 
@@ -59,29 +58,28 @@ class ledger_watch {
   void take(std::string_view line);
 
   std::filesystem::path file_;
-  std::uintmax_t at_ = 0, size_ = 0;  ///< behind the last whole line; when it was looked at
+  std::uintmax_t at_ = 0, size_ = 0;  ///< end of the last complete line; size of the file
   std::uint64_t newest_ = 0, newest_ns_ = 0, commits_ = 0;
   std::optional<std::uint64_t> first_ns_;
   std::vector<seen_recovery> recoveries_, moves_;
   std::vector<seen_successor> successors_;
-  std::vector<seen_recovery>* newest_of_ = &recoveries_;  ///< whose last one steps belong to
+  std::vector<seen_recovery>* newest_of_ = &recoveries_;  ///< list with the newest event
 };
 
-/// The processes of a run that stand, by name: "node-1", "supervisor", "agent-HOST", and "front"
-/// and "guard", which have no entries; "agent-host-1" and "guard-host-1" of a standing node, by its
-/// number.
+/// Running processes by name: "node-1", "supervisor", "agent-HOST", and "front" and "guard", which
+/// have no entries. Standing nodes have "agent-host-1" and "guard-host-1", with the node's number.
 using standing_processes = std::map<std::string, runtime::process_id>;
 
-/// `front`: of the command; it is left out when it has ended. `hosts`: folders of the standing
-/// nodes.
+/// The running processes of a run. `front`: process of the front, left out if it has ended.
+/// `hosts`: folders of the standing nodes.
 standing_processes standing(const runtime::run_folder& folder,
                             const runtime::process_id& front,
                             const std::vector<std::filesystem::path>& hosts);
-/// How often these files have any of those words; files that are not there have none.
+/// Number of lines of these files with each of the phrases; missing files count as empty.
 std::size_t times_said(const std::vector<std::filesystem::path>& files,
                        std::span<const std::string_view> words);
 
-/// Those that have an entry, whether they run or not: of a run that has ended, who was there last.
+/// All processes with an entry, running or not: the last ones of a run that has ended.
 standing_processes last_seen(const runtime::run_folder& folder);
 
 }  // namespace troupe::command::chaos
