@@ -140,7 +140,7 @@ TEST_CASE("over several hosts no fault kills the nodes of all hosts at once", "[
   wish.kinds = {fault_kind::sigkill};
   wish.roles = {role::keeper};
   CHECK_THROWS_WITH(plan_of(wish, small_job()),
-                    Catch::Matchers::ContainsSubstring("nodes of all would end at once"));
+                    Catch::Matchers::ContainsSubstring("nodes of all hosts would end at once"));
 }
 
 TEST_CASE("a fault during restore is planned with another death before it", "[chaos]") {

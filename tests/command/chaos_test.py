@@ -263,7 +263,7 @@ def check_interrupted(folder):
 def check_words(folder):
     base = ["chaos", "--kills", 1]
     refuses("after -- give the job", *base)
-    refuses("leave --save to troupe chaos", *base, "--", *JOB, "--save", folder)
+    refuses("leave out --save: troupe chaos", *base, "--", *JOB, "--save", folder)
     refuses("the job has one process", *base, "--", *JOB, "--processes", 1)
     refuses("with --recovery off", *base, "--", *JOB, "--recovery", "off")
     refuses("--num-lyers", *base, "--", *JOB, "--num-lyers", 2)
