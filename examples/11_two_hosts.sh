@@ -12,7 +12,7 @@
 #   undisturbed: 600 iterations
 #   two hosts, host 2 disappears: 600 iterations
 #   process:1 moves to the node at 10.213.8.3:7000
-#   the run goes on as another process kept it
+#   the run continues with a peer's copy of the state
 #   the weights have the same bits
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -111,6 +111,6 @@ kill -9 "${host[2]}" # the first process of the namespaces: the kernel then ends
 wait $run || failed moved.txt node-*.txt
 echo "two hosts, host 2 disappears: $(iterations moved.jsonl) iterations"
 grep -o 'process:1 moves to the node at [0-9.:]*[0-9]' moved.txt
-grep -o 'the run goes on from iteration [0-9]* as another process kept it' moved.txt | sed 's/from iteration [0-9]* //'
+grep -o "the run continues from iteration [0-9]* with a peer's copy of the state" moved.txt | sed 's/from iteration [0-9]* //'
 "$troupe" checkpoint diff undisturbed moved >diff.txt || failed diff.txt
 echo "the weights have the same bits"

@@ -12,7 +12,7 @@
 #   before: agent, node-0, node-1 and supervisor are running
 #   kill -9 of node-1, with stage 1 in it
 #   process:1 died
-#   the run goes on as another process kept it
+#   the run continues with a peer's copy of the state
 #   after: node-1 is a new process, incarnation 2
 #   after: agent, node-0 and supervisor are the same processes
 #   with a death: 600 iterations
@@ -87,13 +87,13 @@ echo "before: agent, node-0, node-1 and supervisor are running"
 
 echo "kill -9 of node-1, with stage 1 in it"
 kill -9 "$(cell 3 node-1 before)"
-until grep -q 'the run goes on from iteration' killed.txt; do
+until grep -q 'the run continues from iteration' killed.txt; do
   kill -0 $run 2>/dev/null || failed killed.txt
   sleep 0.05
 done
 grep -o 'process:1 died.*' killed.txt >&2
 grep -o 'process:1 died' killed.txt # the cause varies: the host agent or a broken connection may report it first
-grep -o 'the run goes on from iteration [0-9]* as another process kept it' killed.txt | sed 's/from iteration [0-9]* //'
+grep -o "the run continues from iteration [0-9]* with a peer's copy of the state" killed.txt | sed 's/from iteration [0-9]* //'
 
 # A pid identifies a process only until it is reused; `troupe status --json` also has the start time.
 until

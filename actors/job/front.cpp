@@ -36,7 +36,7 @@ void front_state::start(messages::job_description told,
     self_->monitor(context_->agent);
   after_.epoch = context_->ledger->epoch();
   if (after_.epoch > 0 && !before)
-    after_ = {after_.epoch, "none of its processes is left", true};
+    after_ = {after_.epoch, "all its processes are lost", true};
   if (before) {
     after_.noticed_ns = before->noticed_ns;
     replace(
@@ -178,7 +178,7 @@ void front_state::replace(const std::string& who, const caf::error& reason) {
     return;
   }
   runtime::log_warning(
-      "the {} died ({}); another one takes over after iteration {}", who, why, ledger.newest());
+      "the {} died ({}); a successor takes over after iteration {}", who, why, ledger.newest());
   ++after_.epoch;
   after_.why = why;
   after_.is_cold = false;

@@ -223,7 +223,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
       runtime::log_warning("the death planted for {} never came", death);
   runtime::keep_product_choices(job->opened().job);  // also the choices made after the last update
   if (context->messages->count() > 0)
-    runtime::log_info(" {} messages went through bytes and came back equal",
+    runtime::log_info(" {} messages were serialized and decoded without a difference",
                       context->messages->count());
   return result;
 }

@@ -186,8 +186,8 @@ std::string event_line(const runtime::run_event& x) {
     return fmt::format("{} died ({}) and is no longer replaced", x.who, why);
   if (x.kind != "restart" && x.kind != "move" && x.kind != "rerun")
     return fmt::format("{} died ({}) and was replaced; no step was lost", x.who, why);
-  const auto source = x.from == "estate"       ? "as its ranks had it"
-                      : x.from == "keeper"     ? "as another process kept it"
+  const auto source = x.from == "estate"       ? "with its ranks' own state"
+                      : x.from == "keeper"     ? "with a peer's copy of the state"
                       : x.from == "local disk" ? "from the local disk"
                       : x.from == "disk"       ? "from the checkpoint"
                                                : "from the start of the run";
@@ -201,7 +201,7 @@ std::string event_line(const runtime::run_event& x) {
                            : x.who == "the run before" ? "is gone"  // it may have ended in order
                                                        : "died";
   return fmt::format(
-      "{} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
+      "{} {} ({}); after {:.3f} s the run continues from iteration {} {}{}",
       x.who,
       verb,
       why,

@@ -47,8 +47,8 @@ std::string short_line(const runtime::step_report& x,
 /// The line of a validation or a test.
 std::string evaluation_line(const runtime::validation_report& x, bool is_short);
 
-/// Example: " stage:0.1 died (...); after 0.012 s the run goes on from iteration 6 as its ranks had
-/// it".
+/// Example: " stage:0.1 died (...); after 0.012 s the run continues from iteration 6 with its
+/// ranks' own state".
 std::string event_line(const runtime::run_event& x);
 
 }  // namespace troupe::actors

@@ -202,7 +202,7 @@ void monitor_book::write_record() const {
     runtime::log_info(
         " iteration {} as it was executed: {}", executed_.report.iteration, file.string());
   } catch (const runtime::error& failure) {
-    runtime::log_warning("the schedule is not recorded: {}", failure.what());
+    runtime::log_warning("cannot record the schedule: {}", failure.what());
   }
 }
 

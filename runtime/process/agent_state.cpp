@@ -182,7 +182,7 @@ agent_actions agent_state::carry_out(peer_id who, const end_agent&) {
 
 agent_actions agent_state::died(const std::string& name, const process_end& how, time now) {
   const auto found = known_.find(name);
-  ensure(found != known_.end() && !found->second.ended, "AGENT-1: a death is told once");
+  ensure(found != known_.end() && !found->second.ended, "AGENT-1: a death is reported once");
   auto& known = found->second;
   known.ended = how;
   auto out = told_to_all(

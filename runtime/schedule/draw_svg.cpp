@@ -124,7 +124,7 @@ legend legend_of(const std::vector<svg_panel>& panels,
                 3,
                 "<path fill=\"{}\" d=\"M0 8h16v5h-16z\"/>"
                 "<path fill=\"{}\" d=\"M0 3h16v5h-16z\"/>"),
-            "too short to be told apart: what share of the time each takes");
+            "too short to draw one by one: share of the time per kind");
   return out;
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("a process that is replaced for wrong bits is not reported as dead", "
                        .verdict = "wrong bits"};
   CHECK(actors::event_line(x)
         == std::string("process:1 is replaced (") + why
-               + "); after 0.500 s the run goes on from iteration 7 as another process kept it");
+               + "); after 0.500 s the run continues from iteration 7 with a peer's copy of the state");
   x.verdict.clear();
   CHECK_THAT(actors::event_line(x), ContainsSubstring("process:1 died ("));
 }
@@ -104,11 +104,11 @@ TEST_CASE("a restarted run reports the loss of the previous one", "[actors]") {
   CHECK(actors::event_line({.iteration = 8,
                             .kind = "restart",
                             .who = "the run before",
-                            .why = "none of its processes is left",
+                            .why = "all its processes are lost",
                             .from = "local disk",
                             .resumed = 8,
                             .seconds = 0.5})
-        == "the run before is gone (none of its processes is left); after 0.500 s the run goes on "
+        == "the run before is gone (all its processes are lost); after 0.500 s the run continues "
            "from iteration 8 from the local disk");
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a repeated step and values that are not finite are reported as such",
                             .resumed = 3,
                             .seconds = 0.5})
         == "step 4 runs again (the loss of replica 1 is nan: not finite); after 0.500 s the run "
-           "goes on from iteration 3 as its ranks had it");
+           "continues from iteration 3 with its ranks' own state");
   CHECK(actors::event_line({.iteration = 3,
                             .kind = "not finite",
                             .who = "stage:1.0",
@@ -138,6 +138,6 @@ TEST_CASE("a move is reported as a move, not as a death", "[actors]") {
                             .from = "keeper",
                             .resumed = 7,
                             .seconds = 0.5})
-        == "process:1 moves (the node at b:7000 has room for it); after 0.500 s the run goes on "
-           "from iteration 7 as another process kept it, 1 iteration run again");
+        == "process:1 moves (the node at b:7000 has room for it); after 0.500 s the run continues "
+           "from iteration 7 with a peer's copy of the state, 1 iteration run again");
 }

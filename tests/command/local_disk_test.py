@@ -47,7 +47,7 @@ def check_local_disk(folder):
             os.kill(at["pid"], signal.SIGKILL)
         one.ends()
         require_same(one, wanted, f"the death of processes that keep each other's states, damaged {damaged}")
-        told = re.findall(r"the run goes on from iteration (\d+) (?:from )?(.*)", one.out.read_text())
+        told = re.findall(r"the run continues from iteration (\d+) (?:from )?(.*)", one.out.read_text())
         if not told or (not damaged and (told[0][1].split(",")[0] != "the local disk" or int(told[0][0]) % 10)):
             raise one.fails(f"the run resumed from {told}")
         if damaged and "is damaged" not in one.text():
@@ -93,7 +93,7 @@ def cold(folder, name, saved=0, base=LONG):
     return one, local
 
 
-COLD = re.compile(r"the run before is gone .*goes on from iteration (\d+) (.*?)(?:, \d+ iterations? run again)?\n")
+COLD = re.compile(r"the run before is gone .*continues from iteration (\d+) (.*?)(?:, \d+ iterations? run again)?\n")
 
 
 def resumed(one, source):
@@ -148,7 +148,7 @@ def check_cold_damaged(folder):
     one.until("both have written two steps", lambda: len(stored_by_both(local)) == 2)
     one.dies(damage)
     one.start()
-    one.until("the run resumes", lambda: "the run goes on from iteration" in one.out.read_text())
+    one.until("the run resumes", lambda: "the run continues from iteration" in one.out.read_text())
     one.goes_on(wanted, "local states that are damaged")
     require_sound_ledger(one)
     if "is damaged" not in one.text():

@@ -45,7 +45,7 @@ def require_newest_kept(folder, one, survivors, what):
     restarts = one.restarts()
     if not restarts or any(x["state_from"] != "keeper" or x["iteration"] - x["resumed_from"] > 2 for x in restarts):
         raise one.fails(f"{what}: more than two repeated steps, or a state not from a keeper: {restarts}")
-    if "as another process kept it" not in one.out.read_text():
+    if "with a peer's copy of the state" not in one.out.read_text():
         raise one.fails(f"{what}: the source of the state is not reported")
 
 

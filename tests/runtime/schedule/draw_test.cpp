@@ -116,7 +116,7 @@ TEST_CASE("drawings of large plans stay small", "[schedule]") {
   const auto x = drawn("izb", 64, 512);
   const auto svg = to_svg({x, x}, {1200, true});
   CHECK(svg.size() < 4'000'000);
-  CHECK_THAT(svg, ContainsSubstring("too short to be told apart"));
+  CHECK_THAT(svg, ContainsSubstring("too short to draw one by one"));
   CHECK(to_text({x}).size() < 100 * 66);
 }
 
