@@ -137,7 +137,7 @@ def self_test(tmp):
         path.write_text(f'#include "{include}"\n')
     (tmp / "runtime/core/b.hpp").open("a").write("auto x = nlohmann::json::parse(y);\n")
     (tmp / "runtime/core/json_text.cpp").write_text("auto x = nlohmann::json::parse(y);\n")
-    # Of the last four files only the first is wrong: it sees an operation.
+    # Only the first of the last four files is wrong: it sees an operation.
     return len(list(complaints(tmp))) == len(planted) - 3 + 1
 
 

@@ -22,7 +22,7 @@ TRANSACTION = "actors/supervisor/transaction.cpp"
 
 
 def complete(what, message):
-    """Where the supervisor counts its replicas, and the same with one replica less."""
+    """The supervisor's count of its replicas, and the same count with one replica less."""
     text = f"complete({what}, x, &messages::{message}::replica, replicas_.size(), one_of_each_replica)"
     fewer = "std::max<std::size_t>(1, replicas_.size() - 1)"
     return TRANSACTION, text, text.replace("replicas_.size()", fewer)

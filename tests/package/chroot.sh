@@ -50,12 +50,12 @@ make_chroot() {
   step "a bare Debian 12"
   if ! timeout 900 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$log" 2>&1; then
     tail -n 5 "$log" >&2
-    not_run "debootstrap got no Debian from $mirror; its last lines stand above"
+    not_run "debootstrap got no Debian from $mirror; its last lines are above"
   fi
   rm -f "$log"
   mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
   mounted+=("$root/proc")
-  # As this machine reaches its mirror.
+  # Uses this machine's network configuration to reach its mirror.
   cp /etc/resolv.conf "$root/etc/"
   cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 }

@@ -27,7 +27,7 @@ def run(*command):
 
 
 def leaks(prefix, folders):
-    """What an installed package must not know: folders of the build, headers of our sources."""
+    """Text that an installed package must not contain: folders of the build, and headers of the sources."""
     files = [*prefix.rglob("*.hpp"), *prefix.rglob("*.cmake")]
     if len(files) < 50:
         yield f"only {len(files)} headers and package files were installed"
@@ -37,14 +37,14 @@ def leaks(prefix, folders):
             if str(folder) in text:
                 yield f"{path} names the folder {folder}"
         if path.suffix == ".hpp" and (found := PRIVATE.search(text)):
-            yield f"{path} needs '{found[0]}', which only sources should"
+            yield f"{path} includes '{found[0]}', which is private"
     for name in ("include/troupe/actors/command", "include/troupe/kernels/cpu"):
         if (prefix / name).exists():
-            yield f"{name} is installed, which is nobody else's affair"
+            yield f"the private folder {name} is installed"
 
 
 def dead_links(documents):
-    """Links of installed pages to what is not there."""
+    """Links of installed pages to missing files."""
     links = [(page, link) for page in documents.rglob("*.md")
              for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
              if not re.match(r"[a-z]+:", link)]

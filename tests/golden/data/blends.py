@@ -1,13 +1,13 @@
-"""Makes blends.json, which judges runtime/data/blend.hpp: what megatron-core says of blends, by its
-own builder, its helpers in C++ and its order of adding weights up.
+"""Makes blends.json, the reference for runtime/data/blend.hpp: blends by megatron-core, with its own
+builder, its C++ helpers and its order of summing weights.
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install numpy==2.4.6 torch==2.6.0 packaging
     /tmp/golden/bin/pip install --no-deps megatron-core==0.16.1
     /tmp/golden/bin/python tests/golden/data/blends.py
 
-The file is the same on each run but for its date. The tests need none of these packages. Short
-orders stand in it, of long ones their SHA-256.
+Each run writes the same file except for its date. The tests need none of these packages. It
+has short orders, and the SHA-256 of long ones.
 """
 
 import datetime
@@ -64,12 +64,12 @@ def exhaustive(sizes):
 
 
 def rows(dataset):
-    """The tokens of all samples of a blend."""
+    """Tokens of all samples of a blend."""
     return [dataset[i]["tokens"].tolist() for i in range(len(dataset))]
 
 
 def built(lengths, weights, split, requested, per_split):
-    """The builder itself, on data sets of documents of one sequence each."""
+    """Runs the builder on data sets with one sequence per document."""
     with tempfile.TemporaryDirectory() as folder:
         prefixes = [f"{folder}/{name}" for name in range(len(lengths))]
         for prefix, of_one in zip(prefixes, lengths):

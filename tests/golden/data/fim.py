@@ -1,12 +1,12 @@
-"""Makes fim.json, which judges runtime/data/fill_in_middle.hpp: an implementation of its own of what
-Megatron-LM's GPTFIMDataset says a sample becomes, over characters and numpy's RandomState.
+"""Makes fim.json, the reference for runtime/data/fill_in_middle.hpp: an independent implementation of
+Megatron-LM's GPTFIMDataset, over characters and with numpy's RandomState.
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install numpy==2.4.6
     /tmp/golden/bin/python tests/golden/data/fim.py
 
-The tokenizer is that of tests/support/byte_tokenizer.hpp: bytes, the pair "th" as 257, and special tokens
-from 258 on. The file is the same on each run but for its date. The tests need no numpy.
+Uses the tokenizer of tests/support/byte_tokenizer.hpp: bytes, the pair "th" as 257, and special tokens
+from 258 on. Each run writes the same file except for its date. The tests need no numpy.
 """
 
 import codecs
@@ -48,7 +48,7 @@ def tokens(text):
 
 
 def split(ids, at, keep):
-    """The pieces between separators, and whether a separator follows. Without `keep` empty pieces go, but the last."""
+    """Pieces between separators, each with whether a separator follows. Without `keep` drops empty ones except the last."""
     begin = 0
     for end, last in [(i, False) for i, x in enumerate(ids) if x == at] + [(len(ids), True)]:
         if last or keep or end > begin:

@@ -1,12 +1,12 @@
-"""Makes golden.json, which judges runtime/data: the random numbers by numpy; the files, the order of
-samples, the samples and the mock data by megatron-core itself.
+"""Makes golden.json, the reference for runtime/data: random numbers by numpy; files, sample order,
+samples and mock data by megatron-core.
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install numpy==2.4.6 torch==2.6.0 packaging
     /tmp/golden/bin/pip install --no-deps megatron-core==0.16.1
     /tmp/golden/bin/python tests/golden/data/make.py
 
-The file is the same on each run but for its date. The tests need none of these packages.
+Each run writes the same file except for its date. The tests need none of these packages.
 """
 
 import datetime
@@ -37,7 +37,7 @@ SPLITS = ["train", "valid", "test"]
 
 
 class Tokenizer:
-    """What GPTDataset asks of a tokenizer; it has no pad token."""
+    """The part of a tokenizer that GPTDataset needs, without a pad token."""
 
     def __init__(self, vocab_size, eod):
         self.vocab_size = vocab_size
@@ -50,7 +50,7 @@ def sha256(data):
 
 
 def token(sequence, position, vocabulary):
-    """Differs from its neighbours, and from those in other sequences."""
+    """A token that differs from its neighbours and from those at the same place in other sequences."""
     return (sequence * 31 + position * 7 + 1) % (vocabulary - 1) + 1
 
 

@@ -1,12 +1,12 @@
-"""Makes merge.json, which judges runtime/data/merge_datasets.hpp and what runtime/data/indexed_dataset.hpp
-reads: data sets of every type of token, with and without modes, and merged, by megatron-core itself.
+"""Makes merge.json, the reference for runtime/data/merge_datasets.hpp and the reader in indexed_dataset.hpp:
+data sets by megatron-core with each token type, with and without modes, and merged.
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install numpy==2.4.6 torch==2.15.0 packaging
     /tmp/golden/bin/pip install --no-deps megatron-core==0.16.1
     /tmp/golden/bin/python tests/golden/data/merge.py
 
-The file is the same on each run but for its date. The tests need none of these packages.
+Each run writes the same file except for its date. The tests need none of these packages.
 """
 
 import datetime
@@ -53,7 +53,7 @@ def type_case(folder, dtype):
 
 
 def merged_case(folder, dtype, parts):
-    """As tools/merge_datasets.py does."""
+    """Merges like tools/merge_datasets.py."""
     inputs = []
     for i, documents in enumerate(parts):
         inputs.append(f"{folder}/part{i}")

@@ -1,12 +1,11 @@
-"""Makes sampler.json, which judges runtime/data/sampler.hpp: permutations by PyTorch itself, and the
-micro-batches by the rule of Megatron-LM's random sampler, which is no part of megatron-core and so is
-written down here once more.
+"""Makes sampler.json, the reference for runtime/data/sampler.hpp: permutations by PyTorch, and micro-batches
+by the rule of Megatron-LM's random sampler. The rule is written here again, because megatron-core lacks it.
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install torch==2.6.0
     /tmp/golden/bin/python tests/golden/data/sampler.py
 
-The file is the same on each run but for its date. The tests need none of these packages.
+Each run writes the same file except for its date. The tests need none of these packages.
 """
 
 import datetime
@@ -22,7 +21,7 @@ def permutation(n, seed):
 
 
 def epochs(total, consumed, micro, replicas, sharded, steps):
-    """The micro-batches of each replica, one list a step."""
+    """Micro-batches of each replica, one list per step."""
     at_once = micro * replicas
     epoch_size = total - total % at_once
     out = []

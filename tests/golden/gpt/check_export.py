@@ -1,13 +1,13 @@
 """Compares a folder written by `troupe checkpoint export` with transformers. Needs torch and
-transformers; the versions that were used stand in README.md.
+transformers; README.md has the versions used.
 
     troupe checkpoint export RUN --hf DIR
     troupe eval --load RUN --input TEXT --logits FILE.safetensors
     python3 check_export.py DIR FILE.safetensors [--save BACK]
 
-Prints the largest difference of the logits, and fails when it is above 1e-4 or when transformers
-misses a tensor or leaves one unread. With --save, transformers writes the model again, for
-`troupe checkpoint import --hf BACK`. Where the folder has a tokenizer, a text must come back.
+Prints the largest difference of the logits. Fails if it is above 1e-4, or if transformers misses a
+tensor or does not read one. With --save, transformers writes the model again, for `troupe checkpoint
+import --hf BACK`. If the folder has a tokenizer, it must encode and decode a text without a change.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-TOLERANCE = 1e-4  # of the promise; two fp32 implementations differ by about 1e-5 here
+TOLERANCE = 1e-4  # the promised tolerance; two fp32 implementations differ by about 1e-5 here
 
 
 def main():

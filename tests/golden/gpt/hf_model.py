@@ -44,7 +44,7 @@ WORD = (1 << 64) - 1
 
 
 def training(**changes):
-    """The hyper-parameters of a run: the common ones and what a case changes."""
+    """The hyper-parameters of a run: the common ones with the changes of a case."""
     common = dict(steps=STEPS, sequence_length=24, micro_batch_size=2, global_batch_size=4,
                   masked=False, max_lr=2e-3, min_lr=1e-4, init_lr=0.0, lr_decay_style="cosine",
                   lr_warmup_iterations=3, lr_decay_iterations=STEPS, clip_grad=1.0,
@@ -77,7 +77,7 @@ def llama(vocabulary, hidden, layers, heads, kv_heads, ffn, tied, rope_theta=100
 
 
 def llama_like(kind, name, **changes):
-    """config.json of a model whose parts are those of a Llama but for `changes`."""
+    """config.json of a model like a Llama, with `changes`."""
     shape = dict(vocabulary=128, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, tied=False)
     shape.update((key, changes.pop(key)) for key in list(changes)
                  if key in (*shape, "rope_theta", "eps"))
@@ -85,13 +85,13 @@ def llama_like(kind, name, **changes):
 
 
 def qwen3(**changes):
-    """config.json of a Qwen 3: a Llama with a norm of each head, whose size is its own."""
+    """config.json of a Qwen 3: a Llama with a norm for each head and an explicit head size."""
     return llama_like("qwen3", "Qwen3ForCausalLM",
                       **{**dict(head_dim=32, tied=True, use_sliding_window=False), **changes})
 
 
 def nemotron():
-    """config.json of a Nemotron: LayerNorm 1p, squared ReLU, half of each head turns, no biases."""
+    """config.json of a Nemotron: LayerNorm 1p, squared ReLU, rotation of half of each head, no biases."""
     return dict(architectures=["NemotronForCausalLM"], model_type="nemotron", vocab_size=128,
                 hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4,
                 num_key_value_heads=2, head_dim=16, hidden_act="relu2", max_position_embeddings=64,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains the models of hf_model.py with PyTorch and Hugging Face transformers: the golden losses.
+"""Makes the golden losses: trains the models of hf_model.py with PyTorch and Hugging Face transformers.
 
   make_golden.py [CASE ...]    writes CASE.json beside this script (default: every case)
 
 Needs torch, transformers and safetensors (README.md names the versions); the tests need none of it.
 
-One step, as Megatron-LM does it, with M micro-batches of the global batch:
+A step of Megatron-LM with M micro-batches of the global batch:
 
   loss_m   = sum(mask * CE) / sum(mask)                    over micro-batch m; with a loss per token
              M * sum(mask * CE) / S                        S: sum(mask) over the whole global batch
@@ -26,19 +26,18 @@ fills the moments of AdamW. With n samples, W = warm-up and D = decay, both in s
           min + (max - min) * (1 - r)                          style linear, r = (n - W) / (D - W)
           min + (max - min) * (cos(pi r) + 1) / 2              style cosine
 
-A case of precision bf16 or f16 has weights and activations in bfloat16 or float16. The gradient of each micro-batch,
-as autograd gives it in that type, is added to a float32 sum; norm, clip and AdamW see these sums and
-float32 master weights, which begin as the stored float32 values; after each update the weights are
-the masters rounded to nearest even. Norms, rotation, attention and SwiGLU compute in float32 and
-round what they give, once, as fused kernels do (class Inside); logits are of that type, their
-cross entropy is computed in float32. In float16 products and embeddings do so too, and the gradient
-of a weight is not rounded at all, as where it is accumulated in float32: it does not overflow.
+Cases of precision bf16 or f16 have weights and activations in bfloat16 or float16. Autograd's gradient of
+each micro-batch, in that type, is added to a float32 sum. Norm, clipping and AdamW use these sums and
+float32 master weights, which start as the stored float32 values. After each update the weights are the
+masters rounded to nearest even. Norms, rotation, attention and SwiGLU compute in float32 and round their
+results once, like fused kernels (class Inside). Logits have the narrow type; their cross entropy is
+computed in float32. In float16 products and embeddings also compute in float32, and gradients of weights
+are not rounded, like accumulation in float32, so they do not overflow.
 
-In float16 every loss_m is multiplied by a scale S before its backward pass, and the sums of
-gradients are divided by it. A step with a gradient that is not finite then is left out: neither
-weights nor moments nor the number of the update nor the schedule's samples change, the next step
-has the next data. S changes after each step as in class Scale, which is Megatron-LM's
-DynamicGradScaler.
+In float16 each loss_m is multiplied by a scale S before its backward pass, and the sums of gradients are
+divided by it. A step with a non-finite gradient is skipped: weights, moments, the number of updates and the
+schedule's samples stay, and the next step uses the next data. S changes after each step as in class Scale,
+which is Megatron-LM's DynamicGradScaler.
 """
 import argparse
 import datetime
@@ -83,7 +82,7 @@ PARTS = [*((module, name + part, "forward", mine)
 
 
 def learning_rate(run, updates):
-    """The learning rate that an update uses after so many others."""
+    """The learning rate of an update, by the number of earlier updates."""
     n = updates * run["global_batch_size"]
     warmup = run["lr_warmup_iterations"] * run["global_batch_size"]
     decay = run["lr_decay_iterations"] * run["global_batch_size"]
@@ -100,18 +99,18 @@ def learning_rate(run, updates):
 
 
 def weight_of(module):
-    """A module's weight; of one with a master the rounded value, and all of its gradient."""
+    """A module's weight. With a master: the rounded value, with the unrounded gradient."""
     if not hasattr(module, "master"):
         return module.weight
     return module.master + (module.weight.float() - module.master).detach()
 
 
 class Inside:
-    """While it is entered, each part of transformers' models (a norm, rotation, attention, SwiGLU)
-    computes in `dtype` inside, and only what leaves it is rounded to the dtype of the weights.
+    """A context in which parts of transformers' models (norm, rotation, attention, SwiGLU) compute in `dtype` and
+    round only their results to the dtype of the weights.
 
-    Left alone they compute some steps in float32 even when the weights are float64, and round
-    several times within a part when the weights are bfloat16, which fused kernels do not.
+    By default some parts compute in float32 even with float64 weights. With bfloat16 weights they round several
+    times within a part, unlike fused kernels.
     """
 
     def __init__(self, dtype):
@@ -188,7 +187,7 @@ class Inside:
 
 
 def load(case, folder, dtype):
-    """The model of a case, and a proof that every stored tensor became a weight and none is new."""
+    """Loads the model of a case; checks that each stored tensor became a weight and that none is new."""
     config = hf_model.CASES[case]["config"]
     model, report = MODELS[config["model_type"]].from_pretrained(
         folder, dtype=dtype, attn_implementation="eager", output_loading_info=True)
@@ -236,7 +235,7 @@ NARROW = dict(bf16=torch.bfloat16, f16=torch.float16)
 
 
 class Weights:
-    """What is trained: the weights of a model themselves or, in a narrow type, their masters."""
+    """The trained tensors: the weights of a model or, in a narrow type, their masters."""
 
     def __init__(self, case, folder, dtype):
         self.model = load(case, folder, dtype)
@@ -247,7 +246,7 @@ class Weights:
             assert torch.equal(p, self.named[name].to(dtype))
 
     def keep_gradients_wide(self):
-        """Products, norms and embeddings give the gradients of their weights to the masters."""
+        """Products, norms and embeddings pass the gradients of their weights to the masters."""
         masters = {id(p): self.named[name] for name, p in self.model.named_parameters()}
         modules = [m for m in self.model.modules() if id(getattr(m, "weight", None)) in masters]
         for module in modules:
@@ -259,7 +258,7 @@ class Weights:
             p.grad = torch.zeros_like(p) if self.mixed else None
 
     def collect(self):
-        """After the backward pass of a micro-batch; float32 gradients are summed by autograd."""
+        """Called after the backward pass of a micro-batch; autograd sums float32 gradients."""
         for name, p in self.model.named_parameters() if self.mixed else ():
             if p.grad is not None:
                 self.named[name].grad += p.grad.float()
@@ -267,13 +266,13 @@ class Weights:
 
     @torch.no_grad()
     def publish(self):
-        """After an update."""
+        """Called after an update."""
         for name, p in self.model.named_parameters() if self.mixed else ():
             p.copy_(self.named[name])
 
 
 class Scale:
-    """The factor of the loss; 1 in types that need none, and small where others are followed."""
+    """The loss scale: 1 in types that need none, and a small constant in a run that follows a float16 run."""
 
     def __init__(self, how, follows):
         self.how = None if follows else how
@@ -296,7 +295,7 @@ class Scale:
 
 
 class Largest:
-    """The largest gradient of what a part of a model takes or gives, scaled as the loss."""
+    """The largest gradient of inputs and outputs of a part of the model, scaled like the loss."""
 
     def __init__(self, model):
         self.value = 0.0
@@ -358,8 +357,8 @@ def train_step(weights, optimizer, run, data, iteration, at):
 
 
 class Place:
-    """Where a training is: its updates, its scale, how near to the end of float16 it came. One of
-    another precision leaves out what the training that it follows did."""
+    """State of a training: number of updates, loss scale, largest gradients. A training of another precision
+    skips the same steps as the training that it follows."""
 
     def __init__(self, run, model, follows):
         self.updates = 0
@@ -370,8 +369,8 @@ class Place:
 
 
 def margins(steps, largest):
-    """Of float16's largest number: the most in steps that were finite, the least in the others, as
-    a run in float32 has it."""
+    """Largest scaled gradients of a float32 run, relative to float16's largest number: the maximum over finite
+    steps and the minimum over skipped ones."""
     shares = [(s["skipped"], s["loss_scale"] * x / torch.finfo(torch.float16).max)
               for s, x in zip(steps, largest)]
     return dict(finite=rounded(max(x for skipped, x in shares if not skipped), 3),
@@ -412,7 +411,7 @@ def logit_lines(case, logits):
 
 
 def noise(steps, exact):
-    """How far two runs are apart, the largest over the steps."""
+    """Differences of two runs; each is the largest over the steps."""
     norms = [abs(a["grad_norm"] / b["grad_norm"] - 1) for a, b in zip(steps, exact) if a["grad_norm"]]
     out = dict(lm_loss=rounded(max(abs(a["lm_loss"] - b["lm_loss"]) for a, b in zip(steps, exact)), 3))
     return {**out, "grad_norm_relative": rounded(max(norms), 3)} if norms else out
@@ -426,7 +425,7 @@ def listed(values):
 
 
 def golden_text(case, digest, result, distances):
-    """The golden file: one fact, one step or one batch a line."""
+    """Writes the golden file: one fact, step or batch per line."""
     steps, norms, logits, _ = result
     precision = hf_model.CASES[case].get("precision")
     certificate = dict(

@@ -1,13 +1,13 @@
-"""What updates the weights of a golden run: torch.optim.AdamW and SGD, and the formulas of the papers
-of Lion and Muon.
+"""Optimizers of the golden runs: torch.optim.AdamW and SGD, and Lion and Muon by the formulas of their
+papers.
 
   lion : w -= lr * (weight_decay * w + sign(beta1 m + (1 - beta1) g));  m = beta2 m + (1 - beta2) g
   muon : m = momentum m + (1 - momentum) g;  u = m, with Nesterov's momentum momentum m + (1 - momentum) g
          w -= lr * (weight_decay * w + factor * extra * NS(u))
 
-Muon takes matrices but the word embedding and the output layer. What Megatron-LM keeps as one matrix
-is orthogonalized as one here too (a Llama's gate and up projection, one below the other), but
-queries, keys and values apart. R and C of the factor are (outputs, inputs), also where a GPT-2 keeps
+Muon updates matrices, except the word embedding and the output layer. A matrix of Megatron-LM is
+orthogonalized as one (a Llama's gate and up projection, one below the other), but queries, keys and
+values separately. R and C of the factor are (outputs, inputs), also for a GPT-2, which stores
 (inputs, outputs). Weight decay is for weights with two dimensions or more.
 """
 import torch
@@ -52,7 +52,7 @@ class Lion(torch.optim.Optimizer):
 
 
 class Muon(torch.optim.Optimizer):
-    """Each group is one or several weights, by name, that are orthogonalized as one."""
+    """Each group has the names of weights that are orthogonalized as one matrix."""
 
     def __init__(self, groups, how):
         super().__init__(groups, dict(lr=0.0))
@@ -81,7 +81,7 @@ class Muon(torch.optim.Optimizer):
 
 
 class Several:
-    """Optimizers as one."""
+    """Several optimizers with the interface of one."""
 
     def __init__(self, all_of_them):
         self.all = all_of_them
@@ -122,7 +122,7 @@ def by_elements(kind, groups, run):
 
 
 def make_optimizer(weights, run):
-    """Its groups say by `words` whether their rate is that of the word embedding and output layer."""
+    """`words` of a group: whether it has the learning rate of the word embedding and output layer."""
     how = run.get("optimizer", dict(kind="adam"))
     decay, named = run["weight_decay"], weights.named
     muon, taken = matrices(named, decay) if how["kind"] == "muon" else ([], set())

@@ -1,12 +1,12 @@
-"""Makes golden.json, which judges runtime/layout and the pipeline stages of runtime/model, by
-megatron-core itself: rank groups of several layouts and orders, and layout strings.
+"""Makes golden.json, the reference for runtime/layout and the pipeline stages of runtime/model: rank
+groups of several layouts and orders, and layout strings, by megatron-core.
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install numpy==2.4.6 torch==2.15.0 packaging
     /tmp/golden/bin/pip install --no-deps megatron-core==0.16.1
     /tmp/golden/bin/python tests/golden/layout/make.py
 
-The file is the same on each run but for its date. The tests need none of these packages.
+Each run writes the same file except for its date. The tests need none of these packages.
 """
 
 import datetime

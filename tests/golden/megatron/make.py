@@ -1,9 +1,9 @@
-"""Lists the flags of Megatron-LM's pretrain_gpt, asking its own parser: names only.
+"""Lists the names of the flags of Megatron-LM's pretrain_gpt, taken from its parser.
 
     git clone https://github.com/NVIDIA/Megatron-LM && python make.py Megatron-LM > flags.txt
 
-Needs PyTorch and what else Megatron-LM imports. flags.txt was made with Python 3.11, PyTorch 2.6 and
-no GPU; what that lacks, and Megatron-LM's modules look for while they are imported, stands in.
+Needs PyTorch and the other imports of Megatron-LM. flags.txt was made with Python 3.11 and PyTorch 2.6,
+without a GPU. Parts that Megatron-LM needs only during its imports are replaced by stubs.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def stand_in_for_what_is_missing():
 
 def names(checkout):
     sys.path.insert(0, checkout)
-    from megatron.post_training.arguments import add_modelopt_args  # as pretrain_gpt.py adds them
+    from megatron.post_training.arguments import add_modelopt_args  # pretrain_gpt.py adds these
     from megatron.training.arguments import add_megatron_arguments
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add_megatron_arguments(parser)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Learning rates and weight decays by Megatron-LM's own scheduler: writes rates.json beside itself.
+"""Writes rates.json beside itself: learning rates and weight decays by Megatron-LM's scheduler.
 
 Run it with megatron-core and PyTorch installed: python3 tests/golden/optim/make_rates.py"""
 
@@ -18,7 +18,7 @@ DECAY = dict(start_wd=0.1, end_wd=0.1, wd_incr_steps=160, wd_incr_style="constan
 
 
 def case(name, group=None, **settings):
-    """What the scheduler says after so many samples, for a group of parameters of its own or not."""
+    """Rates of the scheduler after that many samples, for a default or a decoupled parameter group."""
     given = {**RATE, "lr_decay_style": "constant", **DECAY, **settings}
 
     class Nothing:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Updates of small parameters by each optimizer: writes updates.json beside itself.
+"""Writes updates.json beside itself: updates of small parameters by each optimizer.
 
 sgd is torch.optim.SGD and adam torch.optim.AdamW. lion and muon are computed here, in float64, by
 the formulas of their papers; muon is compared with torch.optim.Muon, whose products are in bfloat16.
@@ -31,7 +31,7 @@ def numbers(generator, shape):
 
 
 def orthogonal(update, steps, which):
-    """Newton-Schulz steps of the fifth degree on the smaller side."""
+    """Newton-Schulz iterations of fifth degree, on the smaller side."""
     flat = update.shape[0] <= update.shape[1]
     x = update if flat else update.T
     x = x / x.norm().clamp(min=1e-7)
@@ -109,7 +109,7 @@ def rule(kind, name, p, settings):
 
 
 def case(kind, **settings):
-    """Values after the steps, with the word embedding at a rate of its own."""
+    """Values after the steps; the word embedding has its own learning rate."""
     generator = torch.Generator().manual_seed(7)
     start = {name: numbers(generator, shape) for name, shape in SHAPES.items()}
     rules = {name: rule(kind, name, p.clone(), settings) for name, p in start.items()}
@@ -123,7 +123,7 @@ def case(kind, **settings):
 
 
 def compare_with_torch():
-    """torch.optim.Muon rounds to 8 bits: so near as that is."""
+    """The tolerance is that of torch.optim.Muon, which rounds to 8 bits."""
     generator = torch.Generator().manual_seed(9)
     for shape in ([11, 4], [5, 13]):
         p = numbers(generator, shape)

@@ -1,12 +1,12 @@
-"""Makes golden.json, which judges runtime/model/layers/rotary: radians a position and the factor of cosine
-and sine, by megatron-core and by transformers.
+"""Makes golden.json, the reference for runtime/model/layers/rotary: radians per position and the factor of
+cosine and sine, by megatron-core and by transformers.
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install numpy==2.4.6 torch==2.15.0 einops packaging transformers==5.23.0
     /tmp/golden/bin/pip install --no-deps megatron-core==0.16.1
     /tmp/golden/bin/python tests/golden/rotary/make.py
 
-The file is the same on each run but for its date. The tests need none of these packages. Both
+Each run writes the same file except for its date. The tests need none of these packages. Both
 compute in single precision; the tests allow for that.
 """
 
@@ -18,14 +18,14 @@ import platform
 
 import torch
 
-torch.cuda.current_device = lambda: "cpu"  # megatron-core puts its tables on a GPU, whatever it is told
+torch.cuda.current_device = lambda: "cpu"  # megatron-core always puts its tables on a GPU
 
 from megatron.core.models.common.embeddings.rotary_pos_embedding import RotaryEmbedding
 from megatron.core.models.common.embeddings.yarn_rotary_pos_embedding import YarnRotaryEmbedding
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-# Every case in our own names; what is missing is as gpt_config has it.
+# All cases, with troupe's names; missing fields have the defaults of gpt_config.
 PLAIN = [
     {"head_size": 64, "base": 10000},
     {"head_size": 64, "base": 10000, "percent": 0.25},

@@ -1,5 +1,5 @@
 """Compares fine-tuning with transformers and PyTorch: ids and answers of conversations, and loss and
-gradient norm of a first step. By hand; needs torch, transformers and numpy.
+gradient norm of a first step. Run it by hand; it needs torch, transformers and numpy.
 
     compare.py PROGRAM
 """
@@ -70,7 +70,7 @@ def differing(expected, prefix):
 
 
 def first_step(model, expected):
-    """Every conversation in a row of its own: what packing must not change."""
+    """Computes each conversation in its own row; packing must give the same result."""
     order = numpy.arange(len(expected))
     numpy.random.RandomState(SEED).shuffle(order)
     samples, filled = [[]], 0

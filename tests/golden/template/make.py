@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes golden.json: what transformers' apply_chat_template gives for templates of our own that use
-what the templates of model families use, and for expressions one by one.
+"""Makes golden.json: results of transformers' apply_chat_template for single expressions, and for
+templates written here that use the features of model families' templates.
 
     pip install transformers jinja2 tokenizers && python tests/golden/template/make.py
 
-Its dates are those of 2023-11-14 22:13:20 UTC."""
+Templates see the date 2023-11-14 22:13:20 UTC."""
 
 import datetime
 import json

@@ -1,10 +1,10 @@
-"""Makes golden.json, which judges runtime/tokenizer: words, merges and encodings by HuggingFace
-`tokenizers`, words by the `regex` package, for which GPT-2's expression was written.
+"""Makes golden.json, the reference for runtime/tokenizer: words, merges and encodings by Hugging Face's
+`tokenizers`, and words by the `regex` package, for which GPT-2's expression was written.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install tokenizers==0.23.3 regex
     /tmp/golden/bin/python tests/golden/tokenizer/make.py
 
-The file is the same on each run but for its date. The tests need neither package.
+Each run writes the same file except for its date. The tests need neither package.
 """
 
 import datetime

@@ -1,11 +1,11 @@
-"""Makes tokenizer_json.json, which judges runtime/tokenizer/json_tokenizer: parts of tokenizer.json files as the
-models named have them, around one small byte-level BPE, and the ids that Hugging Face's `tokenizers` gives.
+"""Makes tokenizer_json.json, the reference for runtime/tokenizer/json_tokenizer: parts of tokenizer.json files of
+the named models around a small byte-level BPE, with ids by Hugging Face's `tokenizers`.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install tokenizers==0.23.3 regex
     /tmp/golden/bin/python tests/golden/tokenizer/make_json.py
 
-The file is the same on each run but for its date. Texts are of characters that Unicode 3.2 had: later ones are
-cut and composed by the tables of their library's Unicode version (docs/formats/tokenizer.md).
+Each run writes the same file except for its date. Texts use only characters of Unicode 3.2:
+libraries treat later ones by the tables of their own Unicode version (docs/formats/tokenizer.md).
 """
 
 import datetime
@@ -17,7 +17,7 @@ import unicodedata
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from make import TEXTS, TRAINING  # needs the package regex, too
+from make import TEXTS, TRAINING  # also needs the package regex
 
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 REST = r"|\s*[\r\n]+|\s+(?!\S)|\s+"

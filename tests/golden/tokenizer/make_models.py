@@ -1,10 +1,10 @@
-"""Makes tokenizer_models.json, which judges runtime/tokenizer/pipeline_tokenizer and its neighbours: small tokenizers of
-each kind of model, and the ids and texts that Hugging Face's `tokenizers`, `sentencepiece` and `tiktoken` give.
+"""Makes tokenizer_models.json, the reference for runtime/tokenizer/pipeline_tokenizer and related tokenizers: a small
+tokenizer of each kind, with ids and texts by Hugging Face's `tokenizers`, `sentencepiece` and `tiktoken`.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0 regex protobuf
     /tmp/golden/bin/python tests/golden/tokenizer/make_models.py
 
-Texts are of characters that Unicode 3.2 had, as in make_json.py.
+Texts use only characters of Unicode 3.2, as in make_json.py.
 """
 
 import base64
@@ -75,7 +75,7 @@ def unigram(with_bytes):
 
 
 def characters_mapped():
-    """T5's parts, with a table of characters of our own."""
+    """T5's parts, with a custom table of characters."""
     rules = {"\ufb01": "fi", "\u00a0": " ", "\u200b": "", "A": "a", "\u212b": "\u00e5", "e\u0301": "\u00e9", "\u2460": "1"}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
