@@ -23,7 +23,7 @@ bool comes_to(const runtime::planted_death& x) {
   using enum runtime::moment_of_step;
   const auto kind = x.kind();
   const auto at = x.at;
-  // Of equal replicas the first one writes the checkpoint.
+  // The first of equal replicas writes the checkpoint.
   const bool of_first = x.who.size() > kind.size() + 1 && x.who[kind.size() + 1] == '0';
   if (at == snapshot && (kind == "lane" || kind == "stage" || kind == "replica"))
     return of_first;

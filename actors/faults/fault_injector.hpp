@@ -64,8 +64,8 @@ class fault_injector {
   /// of ending. True: it continues afterwards.
   bool hang_instead(const std::string& who) const;
 
-  /// From now on `kill` kills `who`; it replaces an earlier actor of that name. For a node or a
-  /// supervisor it also begins a hang (hang_instead).
+  /// Registers `kill` as the way to kill `who`, in place of an earlier actor of that name. For a
+  /// node or a supervisor it also begins a hang (hang_instead).
   void enlist(const std::string& who, std::function<void(const std::string& why)> kill) const;
 
   /// `claims` is called before a planted death strikes, by any thread. False: the death has struck

@@ -10,8 +10,7 @@
 //   supervisor    restore: before it sends all_restored. forward, validate: before it sends
 //                 run_step. vote, updated: before the last replica's vote or applied. decided:
 //                 after decision was sent to all. acknowledged, save: after the last applied, or
-//                 saved, before it sends anything else but to watchers. snapshot: before it sends
-//                 save.
+//                 saved, before it sends to a non-watcher. snapshot: before it sends save.
 //   checkpointer  snapshot: before save. save: before the message that completes the parts.
 //   keeper        redeem: with the state's tickets (faulty_transport.hpp). acknowledged: after kept
 //                 was sent.

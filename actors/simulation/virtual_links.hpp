@@ -35,7 +35,7 @@ struct virtual_connection {
 
 enum class data_plane : std::uint8_t { tickets, groups };
 
-/// What breaks between two processes, and the delay until each end detects it.
+/// Planes that break between two processes, and the delay until each end detects it.
 struct broken_planes {
   bool tickets = true, groups = true;
   std::array<std::uint64_t, 2> heard_ns = {};

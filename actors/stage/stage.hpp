@@ -250,7 +250,7 @@ class stage_state {
   void join_groups();
   /// Registers the stage and its lanes on the process's lane board (waiting.cpp).
   void take_places();
-  /// What the stage waits for, for the failure detector.
+  /// The stage's current wait, for the failure detector.
   runtime::lane_board::place::waiting waits_for() const;
   std::string name_of(int replica, int pipeline_rank, int tensor_rank) const;  ///< "0.1"
   std::string name_of_rank(int pipeline_rank) const;  ///< of its replica: "0.1"

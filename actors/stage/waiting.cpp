@@ -1,4 +1,4 @@
-// What a stage waits for, for the failure detector.
+// Reports the current wait of a stage to the failure detector.
 
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
