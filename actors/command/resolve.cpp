@@ -46,8 +46,8 @@ void resolve_model(const training_flags& flags,
       model.vocabulary = tokens->vocabulary_size();
     else if (!unknown.shape && tokens->vocabulary_size() > model.vocabulary)
       throw usage_error(
-          "the tokenizer has {} tokens, but the model of --load-hf knows {}: use the tokenizer "
-          "that it was trained with",
+          "the tokenizer has {} tokens, but the model of --load-hf has {}: use the tokenizer that "
+          "it was trained with",
           tokens->vocabulary_size(),
           model.vocabulary);
     model.padded_vocabulary = runtime::padded_vocabulary_size(
@@ -55,8 +55,8 @@ void resolve_model(const training_flags& flags,
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
     if (model.padded_vocabulary > most)
       throw usage_error(
-          "the vocabulary of {} tokens has {} rows when it is padded to a multiple of {}, and at "
-          "most are {}: give a smaller --vocab-size or --make-vocab-size-divisible-by",
+          "the vocabulary of {} tokens has {} rows after padding to a multiple of {}, but at most "
+          "{} are possible: give a smaller --vocab-size or --make-vocab-size-divisible-by",
           model.vocabulary,
           model.padded_vocabulary,
           flags.model.vocabulary_divisor * flags.layout.tensor,
@@ -65,7 +65,7 @@ void resolve_model(const training_flags& flags,
   });
 }
 
-/// The words of a flag as a blend, or of the file that another flag names.
+/// Reads the words of a flag as a blend. Throws usage_error that names the flag.
 runtime::data_blend blend_of(const char* flag, const std::vector<std::string>& words) try {
   return runtime::blend_from_words(words);
 } catch (const runtime::input_error& failure) {
@@ -91,17 +91,18 @@ void resolve_blends(const training_flags& flags, runtime::training_job& job, sen
   if (!from.arguments_file.empty())
     read("--data-args-path", from.arguments_file, [&](const std::string& text) {
       if (!from.path.empty())
-        throw runtime::input_error("--data-path says it, too: give one of them");
+        throw runtime::input_error("--data-path is given, too: give one of them");
       to.path = runtime::blend_from_text(text);
       if (to.path.empty())
-        throw runtime::input_error("it names no data set; write the words of --data-path there");
+        throw runtime::input_error(
+            "the file names no data set; write the words of --data-path there");
     });
   if (!from.part_arguments_file.empty())
     read("--per-split-data-args-path", from.part_arguments_file, [&](const std::string& text) {
       if (by_part)
         throw runtime::input_error(
-            "--train-data-path, --valid-data-path and --test-data-path say it, too: leave them or "
-            "the file out");
+            "--train-data-path, --valid-data-path or --test-data-path is given, too: leave out "
+            "these flags or the file");
       const auto parts = runtime::blends_from_json(text);
       to.train_path = parts[0];
       to.valid_path = parts[1];
@@ -127,7 +128,7 @@ void resolve_data(const training_flags& flags,
   job.data.sft = d.sft;
   job.data.fim = d.fim;
   if (!d.fim.enabled && d.fim != runtime::fim_settings())
-    wrong.emplace_back("--fim-* say how samples are cut for --fim-data: add it, or leave them out");
+    wrong.emplace_back("--fim-* flags need --fim-data: add it, or leave them out");
   const auto before = wrong.size();
   resolve_blends(flags, job, wrong);
   unknown.data = wrong.size() > before;
@@ -135,18 +136,18 @@ void resolve_data(const training_flags& flags,
                             || !d.part_arguments_file.empty();
   if (d.split && deals_itself)
     wrong.emplace_back(
-        "--split deals out the documents of --data-path, and here each part has its own data: "
-        "leave it out");
+        "--split divides the documents of --data-path, but here each part has its own data: leave "
+        "it out");
   if (d.unsharded && d.order != "cyclic")
     wrong.emplace_back(
-        "--no-data-sharding says how --dataloader-type cyclic deals out samples: add it, or leave "
-        "it out");
+        "--no-data-sharding needs --dataloader-type cyclic: add that, or leave --no-data-sharding "
+        "out");
   job.data.order = d.order == "single" ? runtime::sampling::single
                    : d.unsharded       ? runtime::sampling::cyclic_unsharded
                                        : runtime::sampling::cyclic;
 }
 
-/// Without documents for it there is no validation, as in Megatron-LM: --split 100,0,0 says so.
+/// Without validation documents (--split 100,0,0) there is no validation, as in Megatron-LM.
 void resolve_watching(const training_flags& flags,
                       runtime::training_job& job,
                       const unknown_parts& unknown,
@@ -172,7 +173,8 @@ void resolve_nonfinite(const training_flags& flags, runtime::training_job& job, 
   const auto& x = flags.nonfinite;
   const bool skips = x.policy == "skip";
   if (x.most_in_a_row && !skips)
-    wrong.emplace_back("--max-skipped-in-a-row needs --on-nonfinite skip: else none is skipped");
+    wrong.emplace_back(
+        "--max-skipped-in-a-row needs --on-nonfinite skip: otherwise no step is skipped");
   job.training.skippable_in_a_row = skips ? std::uint64_t(x.most_in_a_row.value_or(usual)) : 0;
 }
 
@@ -183,13 +185,12 @@ void resolve_scaling(const training_flags& flags, runtime::training_job& job, se
   if ((x.constant || dynamic) && !flags.layout.fp16)
     wrong.emplace_back(
         "--loss-scale, --initial-loss-scale, --min-loss-scale, --loss-scale-window and "
-        "--hysteresis "
-        "belong to --fp16: gradients need no scaling in fp32 and bf16, which have the same range; "
-        "leave them out");
+        "--hysteresis need --fp16: gradients need no scaling in fp32 and bf16, which have the same "
+        "range; leave them out");
   if (x.constant && dynamic)
     wrong.emplace_back(
-        "--loss-scale is constant, and --initial-loss-scale, --min-loss-scale, --loss-scale-window "
-        "and --hysteresis say how it changes: leave it or them out");
+        "--loss-scale sets a constant scale, but --initial-loss-scale, --min-loss-scale, "
+        "--loss-scale-window and --hysteresis set a dynamic one: leave it or them out");
   out.constant = x.constant.value_or(0);
   out.initial = x.initial.value_or(out.initial);
   out.minimum = x.minimum.value_or(std::min(out.minimum, out.initial));
@@ -201,8 +202,7 @@ void resolve_scaling(const training_flags& flags, runtime::training_job& job, se
                                 out.initial));
 }
 
-/// Fills in `job`; what the flags of one part contradict, and what cannot be read, becomes a
-/// sentence.
+/// Fills in `job`. Adds a sentence for each contradiction within a part and each unreadable input.
 void resolve_parts(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
@@ -217,7 +217,7 @@ void resolve_parts(const training_flags& flags,
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
   job.checkpoints = flags.checkpoints;
-  if (flags.steps.skip_train) {  // nothing is saved, and no rule about saving holds
+  if (flags.steps.skip_train) {  // nothing is saved, so rules about saving do not apply
     auto& to = job.checkpoints;
     to.save.clear();
     to.local_folder.clear();
@@ -234,14 +234,14 @@ void resolve_parts(const training_flags& flags,
   job.skip_train = flags.steps.skip_train;
 }
 
-/// To what is told, in the words of flags; nothing twice.
+/// Appends sentences in the words of flags, without duplicates.
 void add(sentences& told, const sentences& more) {
   for (const auto& sentence : more)
     if (auto text = with_flags(sentence); std::find(told.begin(), told.end(), text) == told.end())
       told.push_back(std::move(text));
 }
 
-/// What a user may not have meant, though it can be done.
+/// Warns of flags that have no effect.
 void warn_of_idle_flags(const training_flags& flags) {
   if (flags.layout.sequence_parallel && flags.layout.tensor == 1)
     runtime::log_warning(
@@ -282,14 +282,15 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
   collect(wrong, [&] { choice_of(flags.tokenizer); });
   const auto& s = flags.steps;
   require(s.micro.has_value(),
-          "--micro-batch-size is missing: how many samples pass a stage at once");
-  require(s.iterations || s.samples, "how long? give --train-iters or --train-samples");
+          "--micro-batch-size is missing: the samples that pass a stage at once");
+  require(s.iterations || s.samples,
+          "the length of the run is missing: give --train-iters or --train-samples");
   require(flags.rate.maximum.has_value(), "--lr is missing: the peak learning rate");
   const auto& d = flags.data;
   require(d.mock || !d.path.empty() || !d.train_path.empty() || !d.valid_path.empty()
               || !d.test_path.empty() || !d.arguments_file.empty()
               || !d.part_arguments_file.empty(),
-          "what to train on? give --data-path PREFIX, or --mock-data");
+          "the training data is missing: give --data-path PREFIX, or --mock-data");
   sentences out;
   add(out, wrong);
   return out;

@@ -21,9 +21,8 @@ void read_times(const std::string& text, runtime::schedule_settings& to) {
   }
   if (all.size() != 3 && all.size() != 4)
     throw usage_error(
-        "{} {}: there are {} numbers; give what forward, input gradients and weight gradients "
-        "take, "
-        "and maybe a transfer, e.g. 1,1.1,0.7,0.05",
+        "{} {} has {} numbers: give the costs of forward, input gradients and weight gradients, "
+        "and optionally of a transfer, e.g. 1,1.1,0.7,0.05",
         flag,
         text,
         all.size());
@@ -31,21 +30,20 @@ void read_times(const std::string& text, runtime::schedule_settings& to) {
   to.transfer = all.size() == 4 ? all[3] : 0;
 }
 
-/// How many stages of the model each rank is told to have; 0: nobody says.
+/// Virtual stages per rank, as given by flags; 0: not given.
 int told_virtual_stages(const training_flags& flags, std::int64_t layers, int ranks) {
   const auto& s = flags.schedule;
   if (!s.layers_per_virtual_stage)
     return int(s.virtual_stages.value_or(0));
   if (s.virtual_stages)
     throw usage_error(
-        "--num-virtual-stages-per-pipeline-rank and --num-layers-per-virtual-pipeline-stage say "
-        "the "
-        "same in two ways: give one");
+        "--num-virtual-stages-per-pipeline-rank and --num-layers-per-virtual-pipeline-stage set "
+        "the same number: give one");
   const auto each = *s.layers_per_virtual_stage * ranks;
   if (layers % each != 0)
     throw usage_error(
-        "--num-layers-per-virtual-pipeline-stage {} on --pipeline-model-parallel-size {} takes a "
-        "multiple of {} layers, and --num-layers is {}",
+        "--num-layers-per-virtual-pipeline-stage {} with --pipeline-model-parallel-size {} needs a "
+        "multiple of {} layers, but --num-layers is {}",
         *s.layers_per_virtual_stage,
         ranks,
         each,
@@ -53,7 +51,7 @@ int told_virtual_stages(const training_flags& flags, std::int64_t layers, int ra
   return int(layers / each);
 }
 
-/// Stages that cannot be even are left to be told with the other rules of the layout.
+/// Reports no stages that cannot be even: the rules of the layout do.
 void resolve_stages(const training_flags& flags,
                     runtime::training_job& job,
                     unknown_parts& unknown,
@@ -78,7 +76,7 @@ void resolve_stages(const training_flags& flags,
   unknown.stages = true;  // until they are made
   if (s.text && told) {
     wrong.emplace_back(
-        "--pipeline-model-parallel-layout says what every stage holds: leave out "
+        "--pipeline-model-parallel-layout sets the contents of every stage: leave out "
         "--decoder-first-pipeline-num-layers, -last- and --account-for-...");
     return;
   }
@@ -86,7 +84,8 @@ void resolve_stages(const training_flags& flags,
     schedule.chunks_per_rank = told_virtual_stages(flags, layers, ranks);
     if (s.text) {
       // On one rank several stages are more likely a forgotten --pipeline-model-parallel-size.
-      const bool of_file = schedule.source.ends_with(".csv");  // which may have any number
+      const bool of_file
+          = schedule.source.ends_with(".csv");  // a file may have any number of stages
       const int each = of_file                                       ? -1
                        : ranks == 1 && schedule.chunks_per_rank == 0 ? 1
                                                                      : schedule.chunks_per_rank;
@@ -99,16 +98,15 @@ void resolve_stages(const training_flags& flags,
       check(job.training.batch);
     } catch (const runtime::error&) {
       unknown.stages = told;
-      return;  // told with the steps
+      return;  // reported with the steps
     }
     const int stages
         = runtime::pipeline_schedule(schedule, ranks, runtime::planned_microbatches(job)).chunks();
     if (told && stages != ranks)
       throw runtime::input_error(
-          "--decoder-first-pipeline-num-layers, -last- and --account-for-... say what pipeline "
-          "ranks "
-          "hold, and this schedule gives each {} stages: write what every stage holds by "
-          "--pipeline-model-parallel-layout",
+          "--decoder-first-pipeline-num-layers, -last- and --account-for-... set the layers of "
+          "pipeline ranks, but this schedule gives each rank {} stages: set the contents of every "
+          "stage by --pipeline-model-parallel-layout",
           stages / ranks);
     if (told)
       chunks = runtime::split_layers(layers, stages, ends);
@@ -118,7 +116,7 @@ void resolve_stages(const training_flags& flags,
   });
 }
 
-/// "0,2": whole numbers; the devices themselves are looked for when the run begins.
+/// Reads "0,2". The start of the run checks that the devices exist.
 std::vector<int> device_numbers(const std::string& text, sentences& wrong) {
   std::vector<int> out;
   std::istringstream in(text);
@@ -127,7 +125,7 @@ std::vector<int> device_numbers(const std::string& text, sentences& wrong) {
       out.push_back(std::stoi(part));
     else
       wrong.push_back(fmt::format(
-          "--devices '{}': '{}' is no number of a device; give e.g. 0 or 0,1,2", text, part));
+          "--devices '{}': '{}' is not the number of a device; give e.g. 0 or 0,1,2", text, part));
   return out;
 }
 
@@ -151,11 +149,11 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
                                     std::pair(d.collectives != "local", "--collectives"),
                                     std::pair(!d.product_choices.empty(), "--product-choices")})
     if (given)
-      wrong.push_back(fmt::format(
-          "{} is about GPUs, and this run computes on the backend {}: leave it out, or give "
-          "--backend cuda",
-          flag,
-          runtime::to_string(job.backend)));
+      wrong.push_back(
+          fmt::format("{} needs GPUs, but this run computes on the backend {}: leave it out, or "
+                      "give --backend cuda",
+                      flag,
+                      runtime::to_string(job.backend)));
 }
 
 }  // namespace
@@ -180,7 +178,7 @@ void resolve_layout(const training_flags& flags,
     out.order = "tp-cp-ep-pp-dp";
   job.reduction = flags.reduction;
   if (l.bf16 && l.fp16)
-    wrong.emplace_back("--bf16 and --fp16 are two types for the same numbers: give one");
+    wrong.emplace_back("--bf16 and --fp16 exclude each other: give one");
   job.training.precision = l.fp16   ? runtime::dtype::f16
                            : l.bf16 ? runtime::dtype::bf16
                                     : runtime::dtype::f32;
@@ -198,7 +196,7 @@ void resolve_recompute(const training_flags& flags, runtime::training_job& job, 
   auto& out = job.recompute;
   if (r.activations && r.granularity == "full")
     wrong.emplace_back(
-        "--recompute-activations means --recompute-granularity selective, and that says full: give "
+        "--recompute-activations means --recompute-granularity selective, but that is full: give "
         "one");
   const bool selective = r.activations || r.granularity == "selective";
   if (selective) {
@@ -217,12 +215,11 @@ void resolve_recompute(const training_flags& flags, runtime::training_job& job, 
   }
   if ((r.method || r.layers) && (selective || !r.granularity))
     wrong.emplace_back(
-        "--recompute-method and --recompute-num-layers belong to --recompute-granularity full: "
-        "give that, or leave them out");
+        "--recompute-method and --recompute-num-layers need --recompute-granularity full: give "
+        "that, or leave them out");
   if (r.modules_given && !selective)
     wrong.emplace_back(
-        "--recompute-modules belongs to --recompute-granularity selective: give that, or leave it "
-        "out");
+        "--recompute-modules needs --recompute-granularity selective: give that, or leave it out");
 }
 
 }  // namespace troupe::command

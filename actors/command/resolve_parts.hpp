@@ -1,5 +1,4 @@
-// The parts of `resolve`: each fills in its part of the job and adds a sentence for whatever is
-// wrong.
+// The parts of `resolve`. Each fills in its part of the job and adds a sentence for each error.
 
 #pragma once
 
@@ -16,30 +15,30 @@ using sentences = std::vector<std::string>;
 
 using runtime::unknown_parts;
 
-/// The shape of a model that is made new, or of one that is there already; all sizes are 0 where
-/// one is missing. resolve_shape.cpp
+/// The shape of a new model, and that of an existing Hugging Face model. All sizes are 0 if one is
+/// missing. In resolve_shape.cpp.
 runtime::gpt_config shape_from_flags(const training_flags& flags, sentences& wrong);
 runtime::gpt_config shape_from_hub(const training_flags& flags, sentences& wrong);
 
-/// Layout, stages, reduction, precision, threads and batch; the model's layers are known, or else
-/// its shape is not. resolve_layout.cpp
+/// Layout, stages, reduction, precision, threads and batch. Requires the model's layers, unless its
+/// whole shape is unknown. In resolve_layout.cpp.
 void resolve_layout(const training_flags& flags,
                     runtime::training_job& job,
                     unknown_parts& unknown,
                     sentences& wrong);
-/// Of the batch, whose replicas are known. resolve_steps.cpp
+/// The batch. Requires the number of replicas. In resolve_steps.cpp.
 void resolve_batch(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
                    sentences& wrong);
-/// Optimizer and seed; then the length of the run, the rates and what grows with them.
+/// Optimizer and seed; then the length of the run, learning rates and weight decay.
 void resolve_optimizer(const training_flags& flags, runtime::training_job& job);
 void resolve_steps(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
                    sentences& wrong);
 
-/// resolve_layout.cpp
+/// In resolve_layout.cpp.
 void resolve_recompute(const training_flags& flags, runtime::training_job& job, sentences& wrong);
 
 }  // namespace troupe::command

@@ -34,7 +34,7 @@ activation_kind activation_of(const training_flags& flags) {
     return activation_kind::swiglu;
   if (flags.model.squared_relu)
     return activation_kind::squared_relu;
-  // Megatron-LM's fused kernel, which has the tanh formula, adds a bias: without biases it is off.
+  // Megatron-LM's fused kernel has the tanh formula and adds a bias, so it is off without biases.
   return flags.model.exact_gelu || flags.model.no_linear_bias ? activation_kind::gelu_erf
                                                               : activation_kind::gelu_tanh;
 }
@@ -44,14 +44,13 @@ normalization_kind normalization_of(const training_flags& flags) {
                                                 : normalization_kind::layer;
 }
 
-/// Megatron-LM keeps the parameters of a gated layer those of an ungated one of 4 C.
+/// Megatron-LM gives a gated layer as many parameters as an ungated one of width 4 C.
 std::int64_t usual_ffn(const gpt_config& x) {
   if (x.activation != activation_kind::swiglu)
     return 4 * x.hidden;
   return std::int64_t(double(4 * x.hidden) * 2 / 3) / 64 * 64;
 }
 
-/// Rotary positions, and how they are stretched.
 void resolve_rotary(const training_flags& flags, gpt_config& out, sentences& wrong) {
   const auto& m = flags.model;
   const auto& y = m.yarn;
@@ -105,9 +104,8 @@ gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
   out.groups = m.grouped_queries ? m.query_groups.value_or(1) : out.heads;
   if (m.hidden && m.heads && !m.head_size && out.hidden % out.heads != 0)
     wrong.push_back(fmt::format(
-        "--hidden-size {} is not a multiple of --num-attention-heads {}; the nearest that would "
-        "do: "
-        "--hidden-size {}; or give the size of a head by --kv-channels",
+        "--hidden-size {} is not a multiple of --num-attention-heads {}: give the nearest "
+        "multiple, --hidden-size {}, or the size of a head by --kv-channels",
         out.hidden,
         out.heads,
         std::max<std::int64_t>(1, (out.hidden + out.heads / 2) / out.heads) * out.heads));
@@ -133,7 +131,7 @@ gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
   return m.layers && m.hidden && m.heads && m.sequence ? out : gpt_config{};
 }
 
-/// Before the memory of a model is forecast that nobody has.
+/// Throws if the files are too small for the model, before its memory is forecast.
 void require_weights_of(const gpt_config& model, const std::filesystem::path& folder) {
   std::error_code failure;
   std::uint64_t bytes = 0;
@@ -144,7 +142,7 @@ void require_weights_of(const gpt_config& model, const std::filesystem::path& fo
   if (bytes > 0 && std::uint64_t(runtime::parameter_count(model)) > bytes)
     throw runtime::input_error(
         "--load-hf '{}': config.json describes {} parameters, but the files have only {} bytes; "
-        "the folder is incomplete or of another model",
+        "the folder is incomplete or belongs to another model",
         folder.string(),
         runtime::parameter_count(model),
         bytes);
@@ -156,8 +154,8 @@ std::string text_of_hub(const std::filesystem::path& file, const std::filesystem
   throw runtime::input_error("--load-hf '{}': {}", hub.string(), failure.what());
 }
 
-/// The shape of a model that is there already. Flags may repeat it; dropout, and a --seq-length
-/// that its positions reach, are not part of it.
+/// The shape of a Hugging Face model. Flags may repeat it; they may change dropout and, within the
+/// model's positions, --seq-length.
 gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   const auto& m = flags.model;
   const auto file = m.hub / "config.json";

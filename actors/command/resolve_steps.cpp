@@ -5,7 +5,7 @@
 namespace troupe::command {
 namespace {
 
-/// Steps of a run that is counted in samples: a partial last batch is left out, as in Megatron-LM.
+/// Steps of a run that is counted in samples. A partial last batch is dropped, as in Megatron-LM.
 std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t samples) {
   std::int64_t steps = 0, consumed = 0;
   for (; !runtime::is_settled(batch, consumed); ++steps) {
@@ -17,14 +17,14 @@ std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t
   return steps + std::max<std::int64_t>(samples - consumed, 0) / batch.global;
 }
 
-/// Those that it breaks are told elsewhere.
+/// True if the batch breaks no rule. Broken rules are reported elsewhere.
 bool keeps_its_rules(const runtime::batch_schedule& batch) {
   std::vector<std::string> broken;
   collect(broken, [&] { check(batch); });
   return broken.empty();
 }
 
-/// What is counted in one unit does not go with a run that is counted in the other.
+/// Refuses flags in steps for a run that is counted in samples, and the reverse.
 void refuse_units(const training_flags& flags, sentences& wrong) {
   const auto& r = flags.rate;
   const bool in_samples = flags.steps.samples.has_value();
@@ -44,24 +44,23 @@ void refuse_units(const training_flags& flags, sentences& wrong) {
   foreign("--lr-wsd-decay-samples", r.wsd_samples.has_value(), true);
   if (r.warmup_fraction && (r.warmup_iterations || r.warmup_samples))
     wrong.emplace_back(
-        "--lr-warmup-fraction says again what --lr-warmup-iters or "
-        "--lr-warmup-samples says: give one");
+        "--lr-warmup-fraction sets the same as --lr-warmup-iters or --lr-warmup-samples: give one");
 }
 
-/// What of the flags means nothing without others.
+/// Refuses flags that have no effect without others.
 void refuse_idle(const training_flags& flags, sentences& wrong) {
   const auto& r = flags.rate;
   const bool wsd = r.style == "WSD", ends = r.wsd_iterations || r.wsd_samples;
   if (wsd && !ends)
     wrong.emplace_back(
-        "--lr-decay-style WSD needs --lr-wsd-decay-iters or --lr-wsd-decay-samples: for how long "
-        "the rate falls at the end");
+        "--lr-decay-style WSD needs --lr-wsd-decay-iters or --lr-wsd-decay-samples: the length of "
+        "the decay at the end");
   if (!wsd && (ends || r.wsd_style != "exponential"))
     wrong.emplace_back(
         "--lr-wsd-decay-style, --lr-wsd-decay-iters and --lr-wsd-decay-samples need "
         "--lr-decay-style WSD");
   if (r.decoupled_minimum && !r.decoupled_maximum)
-    wrong.emplace_back("--decoupled-min-lr needs --decoupled-lr, whose minimum it is");
+    wrong.emplace_back("--decoupled-min-lr needs --decoupled-lr");
   const auto& o = flags.optimizer;
   const bool grows = o.weight_decay_style != "constant";
   if (grows != (o.start_weight_decay && o.end_weight_decay)
@@ -138,8 +137,8 @@ void resolve_batch(const training_flags& flags,
     return;
   if (!s.samples)
     wrong.emplace_back(
-        "--step-batch-size-schedule needs --train-samples in place of --train-iters: steps are of "
-        "several sizes");
+        "--step-batch-size-schedule needs --train-samples instead of --train-iters, because steps "
+        "have several sizes");
   const auto sequence = job.training.model.sequence;
   unknown.batch = true;  // until they are read
   if (sequence < 1)
@@ -158,7 +157,7 @@ void resolve_batch(const training_flags& flags,
   });
 }
 
-/// Megatron-LM counts rates in samples; steps are taken to be of the full batch size.
+/// Megatron-LM counts learning rates in samples. Steps are converted with the full batch size.
 void resolve_steps(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
@@ -167,7 +166,8 @@ void resolve_steps(const training_flags& flags,
   const auto& batch = job.training.batch;
   const bool in_samples = s.samples.has_value();
   if (in_samples && s.iterations)
-    wrong.emplace_back("--train-iters and --train-samples both say how long: give one");
+    wrong.emplace_back(
+        "--train-iters and --train-samples both set the length of the run: give one");
   refuse_units(flags, wrong);
   refuse_idle(flags, wrong);
   unknown.length

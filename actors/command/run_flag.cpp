@@ -6,19 +6,18 @@ namespace troupe::command {
 
 std::shared_ptr<named_run_folder> declare_run(command_line& line) {
   auto out = std::make_shared<named_run_folder>();
-  line.words("DIR",
-             "The run's folder: that of --run when it was started, or its --save folder.",
-             out->words);
-  line.value({.name = "--run", .type = "DIR", .help = "The same as a flag."}, text(out->flag));
+  line.words(
+      "DIR", "Folder of the run: the one of --run at its start, or its --save folder.", out->words);
+  line.value({.name = "--run", .type = "DIR", .help = "DIR as a flag."}, text(out->flag));
   return out;
 }
 
 runtime::run_folder open_run(const named_run_folder& given) {
   const auto named = given.words.size() + (given.flag.empty() ? 0 : 1);
   if (named == 0)
-    throw usage_error("the run is missing: name its folder, or its --save folder");
+    throw usage_error("the run is missing: give its folder or its --save folder");
   if (named > 1)
-    throw usage_error("name one run; there are {}", named);
+    throw usage_error("give one run, not {}", named);
   const auto folder = given.flag.empty() ? std::filesystem::path(given.words.front()) : given.flag;
   std::error_code failure;
   const auto below = folder / ".run";

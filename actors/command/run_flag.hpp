@@ -1,4 +1,4 @@
-// The run's folder, in the commands that look at a run from outside: as a word or as --run DIR.
+// The argument of commands that inspect a run from outside: its folder, as a word or as --run DIR.
 
 #pragma once
 
@@ -19,8 +19,8 @@ struct named_run_folder {
 
 std::shared_ptr<named_run_folder> declare_run(command_line& line);
 
-/// Takes a --save folder for the run's folder below it. Throws usage_error unless exactly one
-/// folder is named, and as run_folder::open.
+/// Opens the run. A --save folder stands for the run's folder in it. Throws usage_error unless
+/// exactly one folder is given, and as run_folder::open.
 runtime::run_folder open_run(const named_run_folder& given);
 
 }  // namespace troupe::command

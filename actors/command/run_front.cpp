@@ -38,17 +38,17 @@ namespace fs = std::filesystem;
 
 constexpr int we_failed = 3;  // exit code
 constexpr auto between_looks = std::chrono::milliseconds(20);
-/// Of a run whose supervisor's process is killed before the first commit.
+/// Attempts to start a run whose supervisor process is killed before the first commit.
 constexpr int most_beginnings = 3;
 
-/// By the run's arbiter, if it has one: another host goes on with it, or may. Else it has ended
-/// with this, for whoever has just lost this host. Blocks for a file system.
+/// True if, by the run's arbiter, another host leads the run or may lead it. Otherwise this also
+/// ends the run at the arbiter, so that no host takes it over later. Blocks on the file system.
 bool leads_elsewhere(const fs::path& save, const fs::path& run) {
   std::optional<runtime::run_folder> folder;
   try {
     folder = runtime::run_folder::open(run);
   } catch (const runtime::error&) {
-    return false;  // it has not begun
+    return false;  // the run has not begun
   }
   try {
     const runtime::arbiter by(save, folder->record().id);
@@ -57,12 +57,12 @@ bool leads_elsewhere(const fs::path& save, const fs::path& run) {
     const auto leader = by.leader();
     return !leader || (!leader->is_end() && !by.end(runtime::contender_of(run)));
   } catch (const std::exception& failure) {
-    runtime::log_warning("nodes are not told that the run has ended: {}", failure.what());
+    runtime::log_warning("cannot tell the nodes that the run has ended: {}", failure.what());
     return true;
   }
 }
 
-/// Of the run; a temporary one is gone with this object.
+/// The folder of the run. A temporary one is removed with this object.
 class front_folder {
  public:
   front_folder(const runtime::training_job& job, const run_request& request)
@@ -83,8 +83,8 @@ class front_folder {
 
   const fs::path& path() const { return path_; }
   bool is_temporary() const { return is_temporary_; }
-  /// Nobody here goes on with the run: they need not wait for anybody who would. Unless another
-  /// host does, as nodes that it has not come to yet would believe this one.
+  /// Releases the nodes, because no process of this host continues the run. Keeps them if another
+  /// host leads the run: a node that it has not reached yet would believe this message.
   void free_hosts() {
     auto nodes = hosts_.nodes;
     nodes.insert(nodes.end(), hosts_.spares.begin(), hosts_.spares.end());
@@ -97,7 +97,8 @@ class front_folder {
   std::vector<std::string> command() const { return supervisor_command(path_, is_temporary_); }
 
  private:
-  /// Or may: a file system that does not answer in time is not waited for.
+  /// True if another host leads the run or may lead it. A file system that does not answer within
+  /// the suspicion timeout counts as true.
   bool another_host_leads() {
     if (save_.empty())
       return false;
@@ -124,7 +125,7 @@ class front_folder {
   bool leaves_threads_ = false;
 };
 
-/// The name of a signal that has come: of the first, or of the second, which ends the run at once.
+/// The name of a received signal: the first one, or the second one, which ends the run at once.
 class signal_name {
  public:
   void set(const std::string& name) {
@@ -154,7 +155,7 @@ void show(const runtime::status_line_told& x) {
 void show(const runtime::still_there&) {}
 void show(const runtime::end_told&) {}
 
-/// What it told of its end, if it did.
+/// Shows all output of the supervisor process. Returns its end, if it reported one.
 std::optional<runtime::end_told> show_all(runtime::supervisor_process& supervisor) {
   std::optional<runtime::end_told> out;
   while (const auto told = supervisor.next()) {
@@ -170,9 +171,10 @@ std::string how_to_go_on(const runtime::training_job& job) {
   if (job.checkpoints.save.empty())
     return "nothing was saved";
   try {
-    return fmt::format("the newest checkpoint is '{}': give `checkpoints.load` {} to go on from it",
-                       runtime::named_checkpoint(job.checkpoints.save).string(),
-                       job.checkpoints.save.string());
+    return fmt::format(
+        "the newest checkpoint is '{}': give `checkpoints.load` {} to resume from it",
+        runtime::named_checkpoint(job.checkpoints.save).string(),
+        job.checkpoints.save.string());
   } catch (const runtime::error&) {
     return fmt::format("no checkpoint was saved in '{}' yet", job.checkpoints.save.string());
   }
@@ -186,18 +188,18 @@ std::string how_it_was_lost(const runtime::supervisor_process& x) {
   return fmt::format("the supervisor's process {} {}", x.id().pid, how);
 }
 
-/// Others see how the run ended. `of`: that was its supervisor's process.
+/// Records the end of the run for other processes. `of`: its supervisor process.
 void leave_end(const fs::path& folder,
                const runtime::process_id& of,
                int code,
                const std::string& why) {
   try {
     runtime::say_end_of_died(folder, of, code, with_flags(why));
-  } catch (const runtime::error&) {  // it was lost before it had the folder
+  } catch (const runtime::error&) {  // the process was lost before it took the folder
   }
 }
 
-/// False: the run has not published itself, or has written no step into its ledger.
+/// False if the run has not published its rendezvous, or its ledger has no step.
 bool has_committed(const fs::path& run) {
   try {
     const auto folder = runtime::run_folder::open(run);
@@ -243,21 +245,22 @@ int lost(const runtime::training_job& job,
   return we_failed;
 }
 
-/// Who takes the place of a supervisor's process that was lost: whom the agent starts, or, where
-/// that has died, too, before it had, or after, whom this object starts.
+/// The successor of a lost supervisor process. The host agent starts it. If the agent or that
+/// successor has died, too, this object starts one.
 class succession {
  public:
   /// `folder` outlives it.
   explicit succession(const front_folder& folder) : folder_(folder) {}
 
-  /// Somebody does, or is about to. False: nobody can go on with this run, or the system refuses.
+  /// True if a successor leads the run or is starting. False: no process can continue this run, or
+  /// the system refuses.
   bool goes_on() {
     if (is_starting())
       return true;
     try {
       const auto run = runtime::run_folder::open(folder_.path());
       return runtime::has_succession(run) || start(run);
-    } catch (const runtime::error&) {  // it was lost before it had the folder
+    } catch (const runtime::error&) {  // the process was lost before it took the folder
       return false;
     }
   }
@@ -266,7 +269,7 @@ class succession {
  private:
   bool is_starting() { return started_ && !started_->wait(between_looks); }
 
-  /// One of each incarnation: what has kept it from leading the run would keep the next one, too.
+  /// Starts one successor per incarnation: what stopped it would stop another one, too.
   bool start(const runtime::run_folder& run) {
     const auto before = runtime::find_rendezvous(run);
     const bool has_given_up = runtime::running_agent(run).has_value();
@@ -282,17 +285,17 @@ class succession {
 
   const front_folder& folder_;
   std::unique_ptr<runtime::child_process> started_;
-  std::uint32_t followed_ = 0;  ///< whose successor was started here last
+  std::uint32_t followed_ = 0;  ///< the last incarnation whose successor was started here
 };
 
-/// By its folder: the connection was that of the process before.
+/// Follows the run by its folder, because the connection ended with the lost process.
 int shown_with_successor(const runtime::training_job& job,
                          runtime::supervisor_process& supervisor,
                          front_folder& folder,
                          succession& successors,
                          const signal_name& first,
                          const signal_name& second) {
-  runtime::log_warning("{}; another one takes over", how_it_was_lost(supervisor));
+  runtime::log_warning("{}; a successor takes over", how_it_was_lost(supervisor));
   const auto followed = follow_run(folder.path(),
                                    supervisor.id(),
                                    {[&first] { return first.has_come(); },
@@ -307,14 +310,15 @@ int shown_with_successor(const runtime::training_job& job,
                 supervisor,
                 folder,
                 followed.last,
-                "nobody took the place of its supervisor's process any more");
+                "no successor took over from its supervisor's process");
   supervisor.end_what_is_left(folder.path());
   if (followed.end->exit_code != 0)
     folder.free_hosts();
   return followed.end->exit_code;
 }
 
-/// Nothing: its process was killed before the first commit, and nothing of it is left.
+/// The exit code. Empty if the process was killed before the first commit; no part of the run is
+/// left then.
 std::optional<int> shown_to_its_end(const runtime::training_job& job,
                                     runtime::supervisor_process& supervisor,
                                     front_folder& of_run,
@@ -322,10 +326,9 @@ std::optional<int> shown_to_its_end(const runtime::training_job& job,
                                     const signal_name& second) {
   const auto& folder = of_run.path();
   const auto told = show_all(supervisor);
-  if (told) {  // whatever the end of its process was then
+  if (told) {  // even if the process was killed afterwards
     if (!supervisor.silence().empty() && !second.has_come())
-      runtime::log_warning("{}: what it had to write at its end may be missing",
-                           how_it_was_lost(supervisor));
+      runtime::log_warning("{}: its last output may be missing", how_it_was_lost(supervisor));
     supervisor.end_what_is_left(folder, second.has_come());
     if (told->exit_code != 0)
       of_run.free_hosts();
@@ -337,7 +340,7 @@ std::optional<int> shown_to_its_end(const runtime::training_job& job,
     return ended_at_once(of_run, supervisor, supervisor.id(), second.name());
   if (succession successors(of_run); successors.goes_on())
     return shown_with_successor(job, supervisor, of_run, successors, first, second);
-  // What crashes, or finds no memory, would do so again.
+  // A crash or a lack of memory would happen again.
   const bool was_killed = (supervisor.end().signal == SIGKILL && !supervisor.end().out_of_memory)
                           || !supervisor.silence().empty();
   if (job.recovery.on && was_killed && !first.has_come() && !has_committed(folder)) {
@@ -402,7 +405,7 @@ supervisor_order read_supervisor_order(const std::string& text) {
     const auto begin = std::min(text.find('\n', at), text.size() - 1) + 1;
     const auto size = std::strtoull(text.c_str() + at, nullptr, 10);
     if (size > text.size() - begin)
-      throw runtime::input_error("the order of a supervisor's process ends amid a text");
+      throw runtime::input_error("the order of a supervisor's process ends within a text");
     texts.push_back(text.substr(begin, size));
     at = begin + size;
   }
@@ -438,7 +441,8 @@ supervisor_order read_supervisor_order(const std::string& text) {
 }
 
 int show_run(const runtime::training_job& job, const run_request& request) {
-  runtime::set_log_level(runtime::severity::debug);  // what is not wanted is not told
+  runtime::set_log_level(
+      runtime::severity::debug);  // the supervisor process sends only wanted lines
   runtime::supervisor_process supervisor(job.recovery.suspicion);
   signal_name first, second;
   const signal_watch signals(
@@ -470,7 +474,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
       if (!end && begun == most_beginnings)
         end = lost(job, supervisor, folder, supervisor.id(), how_it_was_lost(supervisor));
       else if (!end)
-        runtime::log_warning("{} before the first commit: the run begins anew",
+        runtime::log_warning("{} before the first commit: the run starts again",
                              how_it_was_lost(supervisor));
     }
     code = *end;
@@ -481,7 +485,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
     throw;
   }
   if (!runtime::finish_log(reader_patience) || leaves_threads)
-    std::_Exit(code);  // an ordinary end would wait for who hangs: a reader of our output, a node
+    std::_Exit(code);  // a normal exit would wait for a hanging reader of our output, or a node
   return code;
 }
 

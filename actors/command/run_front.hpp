@@ -1,5 +1,5 @@
 // The front of a run of several processes: the command that was typed. It starts the process that
-// hosts the supervisor, shows what that tells, and passes signals on; the run needs nothing of it
+// hosts the supervisor, shows its output and passes signals on. The run does not need it
 // (docs/protocol/front.md).
 
 #pragma once
@@ -14,24 +14,25 @@
 
 namespace troupe::command {
 
-/// What run_training does, in a process of its own. Ends when that has ended, as it ended: by its
-/// exit code, or throwing what it complained of. The first signal asks the run to end in order, the
-/// second ends it at once. When the process is lost the run is ended with exit code 3.
+/// Runs run_training in a process of its own and ends as that process ends: returns its exit code,
+/// or throws the error that it reported. The first signal asks the run to end in order, the second
+/// ends it at once. If the process is lost and has no successor, the run ends with exit code 3.
 int show_run(const runtime::training_job& job, const run_request& request);
 
-/// What that process is to do, as text.
+/// The order for that process, sent as text.
 struct supervisor_order {
   std::string job;  ///< runtime/trainer/job_json.hpp
   std::string configuration;
   std::vector<std::string> command;
   runtime::front_terminal terminal;
-  runtime::process_id front = {};  ///< who shows the run; gone: nobody
+  runtime::process_id front = {};  ///< the process that shows the run; it may be gone
   run_hosts hosts = {};
-  bool moved = false;  ///< the run was begun on another host, which is gone
+  bool moved = false;  ///< the run began on another host, which is lost
 };
 std::string text_of(const supervisor_order& x);
 
-/// What starts that process, as which one of the run; a later one finds its order in the folder.
+/// The commands that start that process: the first one of a run, and its successors, which find
+/// their order in the folder.
 std::vector<std::string> supervisor_command(const std::filesystem::path& run, bool temporary);
 std::vector<std::string> successor_command(const std::filesystem::path& run,
                                            bool temporary,

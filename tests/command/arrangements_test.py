@@ -58,7 +58,7 @@ IMPOSSIBLE = [
     (["--recompute-granularity", "full"], "needs --recompute-method", [*FULL, 1]),
     ([*FULL, 5], "a pipeline stage has 4 layers", [*FULL, 4]),
     ([*FULL, 3, PP, 2], "a pipeline stage has 2 layers", [*FULL, 2]),
-    (["--recompute-modules", "mlp"], "belongs to --recompute-granularity selective",
+    (["--recompute-modules", "mlp"], "needs --recompute-granularity selective",
      ["--recompute-granularity", "selective"]),
     (["--context-parallel-size", 2], "does not cut samples", ["--context-parallel-size", 1]),
     (["--expert-model-parallel-size", 2], "has no mixture-of-experts", ["--expert-model-parallel-size", 1]),

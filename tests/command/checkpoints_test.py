@@ -240,7 +240,7 @@ def check_vocabulary(folder):
     out = works(*begin, "--tokenizer", tok)
     if f"starting from iteration 0, with the weights of '{hub}' (--load-hf)" not in out:
         raise wrong(f"a run does not say that weights were loaded:\n{out}")
-    refuses(f"the tokenizer has {others} tokens, but the model of --load-hf knows {size}", *begin, "--tokenizer",
+    refuses(f"the tokenizer has {others} tokens, but the model of --load-hf has {size}", *begin, "--tokenizer",
             other)
     config = json.loads((hub / "config.json").read_text())
     for wrong_size in [size - 1, size + 1]:

@@ -234,7 +234,7 @@ TEST_CASE("impossible layouts are refused before a worker starts", "[command]") 
        "give 1 to 4"},
       {"--recompute-granularity selective --recompute-method uniform", "belong to"},
       {"--recompute-activations --recompute-granularity full", "give one"},
-      {"--recompute-modules mlp", "belongs to --recompute-granularity selective"},
+      {"--recompute-modules mlp", "needs --recompute-granularity selective"},
       {"--tensor-model-parallel-size 65536 --pipeline-model-parallel-size 65536", "65536"},
   };
   for (const auto& [flags, says] : cases) {
@@ -378,9 +378,10 @@ TEST_CASE("only fp16 has a loss scale", "[command]") {
   const auto refused
       = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
   CHECK_THAT(refused("--fp16 --bf16"), ContainsSubstring("give one"));
-  CHECK_THAT(refused("--loss-scale 128"), ContainsSubstring("belong to --fp16"));
-  CHECK_THAT(refused("--bf16 --hysteresis 2"), ContainsSubstring("belong to --fp16"));
-  CHECK_THAT(refused("--fp16 --loss-scale 128 --hysteresis 2"), ContainsSubstring("is constant"));
+  CHECK_THAT(refused("--loss-scale 128"), ContainsSubstring("need --fp16"));
+  CHECK_THAT(refused("--bf16 --hysteresis 2"), ContainsSubstring("need --fp16"));
+  CHECK_THAT(refused("--fp16 --loss-scale 128 --hysteresis 2"),
+             ContainsSubstring("a constant scale"));
   CHECK_THAT(refused("--fp16 --initial-loss-scale 2 --min-loss-scale 4"),
              ContainsSubstring("lower it"));
 }
