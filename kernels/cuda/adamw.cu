@@ -134,8 +134,8 @@ __device__ __forceinline__ void update_pair(const adamw_piece& piece,
   take_pair(of, low, 0, high, 0, i / 2);
 }
 
-// As adamw_kernel, with fingerprints of the written values. A tile lies in one grain. A block
-// handles consecutive tiles, so it adds once per grain.
+// Does the work of adamw_kernel and computes fingerprints of the written values. A tile lies in one
+// grain. A block handles consecutive tiles, so it adds once per grain.
 __global__ void __launch_bounds__(adamw_threads)
     adamw_fingerprints_kernel(const __grid_constant__ piece_table<adamw_piece> table,
                               std::int64_t tiles,

@@ -31,7 +31,7 @@ struct device_code {
 /// The newest code that the device can run, otherwise the newest PTX.
 device_code code_for(std::string_view architectures, int major, int minor);
 
-/// The same for this build's architectures.
+/// Calls code_for with this build's architectures.
 device_code code_of_build_for(int major, int minor);
 
 /// Why this build cannot compute on a device of this capability, as a predicate: "is of compute

@@ -21,7 +21,7 @@ struct norm_rows_backward {
   Place place;
 };
 
-/// As in the forward pass: a group handles Batch rows at a time, with up to Packs packs per lane.
+/// A group handles Batch rows at a time, with up to Packs packs per lane, like in the forward pass.
 template <class T, int W, int Lanes, int Packs, int Batch, class Place>
 __global__ void __launch_bounds__(norm_threads, 2)
     norm_backward_kernel(const norm_rows_backward<T, Place> op) {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(norm_threads, 2)
   }
 }
 
-/// For rows that are too long for registers: reads them twice.
+/// Reads rows twice that are too long for registers.
 template <class T, int W, int Lanes, class Place>
 __global__ void __launch_bounds__(norm_threads, 2)
     norm_backward_long_kernel(const norm_rows_backward<T, Place> op) {

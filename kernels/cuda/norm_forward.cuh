@@ -167,7 +167,7 @@ __device__ __forceinline__ moments group_moments(moments x) {
   return x;
 }
 
-/// For rows that are too long for registers: reads them twice.
+/// Reads rows twice that are too long for registers.
 template <class T, int W, int Lanes, class Place, bool Sums>
 __global__ void __launch_bounds__(norm_threads, 2)
     norm_forward_long_kernel(const norm_rows_forward<T, Place, Sums> op) {

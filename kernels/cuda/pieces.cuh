@@ -10,7 +10,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// As many pieces as fit into 4 KiB of kernel parameters with a few others.
+/// A table of pieces for the 4 KiB of kernel parameters, with room for a few other parameters.
 template <class Piece>
 struct piece_table {
   static constexpr int most = int(3840 / sizeof(Piece));

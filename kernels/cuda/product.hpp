@@ -109,7 +109,7 @@ void note_alignments(product_key& key, const product_operands& at);
 class product_description {
  public:
   product_description(const product_key& key, const product_operands& at);
-  /// For a backward_weight: only the first N rows of the result.
+  /// Describes a backward_weight of only the first N rows of the result.
   product_description(const product_key& key, const product_operands& at, std::int64_t N);
   product_description(const product_description&) = delete;
   product_description& operator=(const product_description&) = delete;

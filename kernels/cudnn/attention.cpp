@@ -25,7 +25,7 @@ struct device {
   handles all_handles;
 };
 
-/// By number; never destroyed.
+/// Devices by number; never destroyed.
 std::atomic<device*> made[most_devices];
 
 /// The current device of the thread, which must be its queue's. Null if we have no plans for its
@@ -47,8 +47,7 @@ device* current_device() {
     int major = 0;
     cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number),
                 "asking for the architecture of a device");
-    // For later devices it is not known which engines have a deterministic backward pass: decision
-    // 35.
+    // Decision 35: which engines have a deterministic backward pass is unknown for later devices.
     refused[number] = major < 8 || major > 9;
     if (!refused[number])
       made[number] = new device(number, major);  // never destroyed: lanes may outlive main

@@ -23,7 +23,7 @@ struct service {
 
 inline constexpr std::size_t workspace_alignment = 256;  ///< in bytes
 
-/// For one device. Any thread.
+/// Attention of one device. Any thread.
 class attention_service {
  public:
   /// Tests replace `make`.

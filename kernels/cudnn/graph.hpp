@@ -79,7 +79,7 @@ class graph {
   tensor compare(cudnnPointwiseMode_t mode, tensor a, tensor b);
   /// `where` ? x : other.
   tensor select(tensor x, tensor other, tensor where);
-  /// The same elements with another layout.
+  /// Gives the elements of x another layout.
   tensor reshape(tensor x, const layout& out);
 
   const layout& of(tensor x) const { return layouts_[x]; }

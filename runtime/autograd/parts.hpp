@@ -13,7 +13,7 @@ inline std::int64_t channels_of(const tensor& x) {
   return x.extents()[x.extents().rank() - 1];
 }
 
-/// The same extents with another number of channels.
+/// Replaces the last extent by this number of channels.
 inline shape with_channels(const shape& x, std::int64_t channels) {
   shape out;
   for (int i = 0; i + 1 < x.rank(); ++i)

@@ -114,9 +114,9 @@ class tape {
   const T* value(int index) const {
     return static_cast<const T*>(store_.value(unit_, index));
   }
-  /// For operations that add to single rows of the gradient.
+  /// The gradient, for operations that add to single rows of it.
   float* gradient(int index) { return store_.gradient(unit_, index); }
-  /// For operations that add to or write the whole gradient. Null for `no_parameter`.
+  /// The gradient, for operations that add to or write all of it. Null for `no_parameter`.
   gradient_place place_of_gradient(int index) {
     if (index < 0)
       return {};

@@ -29,7 +29,7 @@ bool touches(const box& piece, const box& region) {
   return intersection(piece, region).size() > 0;
 }
 
-/// Where to split a region.
+/// A plane that splits a region.
 struct split_plane {
   int axis = -1;
   std::int64_t at = 0;

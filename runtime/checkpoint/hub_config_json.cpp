@@ -13,7 +13,7 @@ bool is_llama_like(const gpt_config& x) {
   return x.position == position_embedding::rope;
 }
 
-/// What neither family can say.
+/// Properties of the model that neither family can express.
 std::vector<std::string> unsayable(const gpt_config& x) {
   std::vector<std::string> out;
   const auto must = [&](bool holds, const char* rule) {

@@ -61,8 +61,8 @@ void clear_status_line();
 /// run into the bar.
 int status_line_columns();
 
-/// From now on, lines of standard output go to standard error once the reader of a pipe there has
-/// gone. For a run that a signal ends: Ctrl-C also ends the `tee` behind it. Any thread.
+/// Redirects standard output to standard error if the reader of its pipe ends from now on. Called
+/// when a signal ends the run, because Ctrl-C also ends a `tee` behind it. Any thread.
 void outlive_output_reader();
 
 bool output_is_terminal();

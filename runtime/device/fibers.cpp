@@ -182,7 +182,7 @@ class fiber_pool::fiber final : public running_fiber {
   handled_exceptions exceptions_;
   watched_thread* watch_ = nullptr;  ///< of the thread, while this fiber runs on it
 
-  // For the sanitizers: stack addresses, and TSan's fiber handles.
+  // Used by the sanitizers: stack addresses, and TSan's fiber handles.
   void* identity_;
   void* caller_identity_ = nullptr;
   const void* own_stack_ = nullptr;

@@ -102,7 +102,7 @@ class lane_board::place {
     watched_thread* before_;
   };
 
-  /// What an actor waits for between two messages. `tell` runs on the observer's thread while the
+  /// A wait of an actor between two messages. `tell` runs on the observer's thread while the
   /// actor handles no message. It reads the actor's state; it must not send messages or take locks.
   struct waiting {
     std::uint64_t step = 0;

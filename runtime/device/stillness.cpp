@@ -9,9 +9,9 @@ namespace {
 
 /// Factor on the timeout: a message may still be on its way.
 constexpr std::uint64_t patience_with_messages = 2;
-/// The same while a tensor of another process is waited for.
+/// Factor while a member waits for a tensor of another process.
 constexpr std::uint64_t patience_with_tensors = 4;
-/// As lane_board names a wait for a process.
+/// Prefix of lane_board's names of processes.
 constexpr std::string_view process_prefix = "process ";
 
 bool waits_for_process(const board_entry& x) {

@@ -38,7 +38,7 @@ class loaded_model {
   explicit loaded_model(loading wanted);
 
   const gpt_config& config() const { return manifest_.model; }
-  /// Of a model folder of Hugging Face: iteration 0, without shards.
+  /// A model folder of Hugging Face gives iteration 0, without shards.
   const checkpoint_manifest& manifest() const { return manifest_; }
   const tokenizer& text() const { return *tokenizer_; }
 

@@ -29,7 +29,7 @@ void add_to(square_norms& sum, const square_norms& part);
 
 /// Facts about the gradients of a store that are known before the step.
 struct gradient_prospects {
-  /// By entry: nonzero if gradients are added after the all-reduce. Empty: none.
+  /// One flag per entry: nonzero if gradients are added after the all-reduce. Empty: none.
   std::vector<char> added_to_later = {};
   /// Other replicas have the same gradients to compare with, so fingerprints are computed.
   bool compared = false;
@@ -64,7 +64,7 @@ class gradient_norms {
   void read(reads& by, square_norms* norms, std::vector<digest>* digests) const;
 
  private:
-  /// What take() has computed for a piece.
+  /// Results that take() has computed for a piece.
   enum class taken : char { nothing, norms, fingerprints_too };
   struct piece {
     range of;

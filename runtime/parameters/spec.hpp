@@ -23,15 +23,15 @@ struct parameter_placement {
   friend bool operator==(const parameter_placement&, const parameter_placement&) = default;
 };
 
-/// For products with sharded output features, for vocabularies and for experts.
+/// Placement of products with sharded output features, of vocabularies and of experts.
 constexpr parameter_placement row_sharded(int sections = 1) {
   return {.dimension = 0, .sections = sections};
 }
-/// For products with sharded input features.
+/// Placement of products with sharded input features.
 constexpr parameter_placement column_sharded() {
   return {.dimension = 1};
 }
-/// For ranks that see different rows, heads or samples.
+/// Placement of parameters whose ranks see different rows, heads or samples.
 constexpr parameter_placement partial_gradient() {
   return {.partial_gradient = true};
 }
@@ -61,7 +61,7 @@ class parameter_placements {
   axis_view view_;
 };
 
-/// For expert parameters: they are neither sharded nor summed along the axes of dense layers.
+/// Placements of expert parameters, which the axes of dense layers do not shard or sum.
 parameter_placements of_experts(std::initializer_list<std::pair<axis, parameter_placement>> some);
 
 struct parameter_spec {

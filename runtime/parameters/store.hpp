@@ -59,7 +59,7 @@ class parameter_store {
   /// the same bits.
   virtual int replicas() const = 0;
 
-  // For layers.
+  // Called by layers.
 
   /// Makes the unit's values readable until `release`. Calls may nest. May wait for the values to
   /// arrive, and then throws `cancelled`.
@@ -81,7 +81,7 @@ class parameter_store {
   /// Declares the unit's weight gradients of this micro-batch complete.
   virtual void emit(int unit) = 0;
 
-  // For buckets, optimizer and worker, which reduce, update and gather between passes.
+  // Called by buckets, optimizer and worker, which reduce, update and gather between passes.
 
   /// Beginning of an entry's values, of type(), or of a logical replica's gradients. An entry that
   /// follows another begins `room` elements after it.

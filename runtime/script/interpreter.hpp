@@ -18,7 +18,7 @@ struct lua_State;
 
 namespace troupe::runtime {
 
-/// For one thread at a time.
+/// A Lua interpreter, for one thread at a time.
 class interpreter {
  public:
   /// Runs `text` once. Throws input_error with the name `file`. `prints`: false ignores print().

@@ -16,11 +16,11 @@ namespace troupe::runtime {
 /// empty: success.
 std::string read_actions(std::string_view text, std::vector<action>& out);
 
-/// The same for the Lua value at `index`: a string, {"F", stage, microbatch}, or a table with the
-/// fields kind, stage and microbatch.
+/// Appends the actions of the Lua value at `index`: a string, {"F", stage, microbatch}, or a table
+/// with the fields kind, stage and microbatch.
 std::string read_actions(lua_State* lua, int index, std::vector<action>& out);
 
-/// The same for a row: a string, or a list of such values.
+/// Appends the actions of a row: a string, or a list of such values.
 std::string read_row(lua_State* lua, int index, std::vector<action>& out);
 
 /// Pushes the argument of next(): a table like stage_view. Raises Lua errors.

@@ -39,7 +39,7 @@ class schedule_script {
 
   /// All rows of a script with plan(), not yet checked.
   plan make_plan(int ranks, int microbatches) const;
-  /// For a script with next().
+  /// Behaviours of a script with next().
   behaviour_factory behaviours() const;
 
  private:

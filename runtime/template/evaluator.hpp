@@ -19,7 +19,7 @@ struct text_range {
   std::size_t begin, end;
 };
 
-/// For one rendering; single-threaded.
+/// Evaluates one rendering; single-threaded.
 class evaluator {
  public:
   using variables = std::map<std::string, value, std::less<>>;

@@ -21,7 +21,8 @@ struct limits {
 /// Maximum depth of syntax trees and values; maximum depth of recursion during evaluation.
 inline constexpr int maximum_depth = 200, maximum_calls = 500;
 
-/// For one rendering; single-threaded. Call the functions before the work that they count.
+/// Enforces the limits of one rendering; single-threaded. Call the functions before the work that
+/// they count.
 class meter {
  public:
   meter(const std::string& name, const limits& may) : name_(name), may_(may) {}

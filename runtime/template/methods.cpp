@@ -70,7 +70,7 @@ value split_at(evaluator& with,
                bool from_right) {
   if (mark.empty())
     with.use.fail("split() by an empty text");
-  // From the right: splits the reversed text.
+  // Splits the reversed text to split from the right.
   const auto turned = [from_right](std::string_view x) {
     return from_right ? std::string(x.rbegin(), x.rend()) : std::string(x);
   };

@@ -180,7 +180,7 @@ class dictionary_builder {
 /// A text that is equal for keys that are equal in Python. Throws input_error for unhashable
 /// values.
 std::string key_text(meter& use, const value& key);
-/// The same for a key that is a text.
+/// The key text of a string key.
 std::string key_text(std::string_view key);
 
 /// Python's name of the type, for messages: 'str', 'dict'.

@@ -45,7 +45,7 @@ tokenizer_parts load_bert_vocabulary(const std::filesystem::path& file, bert_cas
   out.model = word_piece_settings{.unknown = id_of("[UNK]")};
   for (const auto* token : {"[PAD]", "[UNK]", "[CLS]", bert_end_of_document, "[MASK]"})
     out.added.push_back({.id = id_of(token), .content = token, .special = true});
-  // The same steps as in the tokenizer.json that transformers makes from this file.
+  // Uses the steps of the tokenizer.json that transformers makes from this file.
   const nlohmann::json normal{{"type", "BertNormalizer"},
                               {"lowercase", letters == bert_case::lowered}};
   const nlohmann::json words{{"type", "BertPreTokenizer"}};

@@ -12,7 +12,7 @@ namespace troupe::runtime {
 /// builds compare equal.
 std::map<std::string, std::string> build_identity();
 
-/// The same facts on one line, with the instruction set and the math libraries of this machine:
+/// These facts on one line, with the instruction set and the math libraries of this machine:
 /// "troupe 0.1.0 (commit ..., GCC 12.2.0, -O2 -g1; AVX3 by Highway 1.0.3, oneDNN 2.6.3 ...)".
 std::string version_text();
 

@@ -484,7 +484,7 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
         options_for(job, samples, nullptr, stop));
   const auto& blend = blend_for(job.data, part);
   const auto fim = fim_of(job);
-  // As in Megatron-LM, a single data set of a part is not a blend, whatever its weight.
+  // A single data set of a part is not a blend, whatever its weight, like in Megatron-LM.
   if (is_single(blend) || (by_part(job.data) && blend.prefixes.size() == 1))
     return open_set(job, part, blend.prefixes.front(), samples, fim, stop);
   const auto out = std::make_shared<blended_dataset>(

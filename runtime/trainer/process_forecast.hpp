@@ -28,8 +28,8 @@ struct process_forecast {
   friend bool operator==(const process_forecast&, const process_forecast&) = default;
 };
 
-/// By process number; empty for a single process. `needs`: one entry per rank. `hosts`: one entry
-/// per process, equal for processes on one host; empty: all are on one host.
+/// Forecasts by process number; empty for a single process. `needs`: one entry per rank. `hosts`:
+/// one entry per process, equal for processes on one host; empty: all are on one host.
 std::vector<process_forecast> forecast_processes(const training_job& job,
                                                  const std::vector<memory_forecast>& needs,
                                                  std::vector<std::string> hosts = {});

@@ -19,7 +19,7 @@ tensor zeros(stream& stream, const shape& extents) {
   return out;
 }
 
-/// For weights, which other ranks may gather.
+/// Makes zeros in memory that other ranks can read, for weights that they gather.
 tensor shared_zeros(stream& stream, std::int64_t n) {
   auto pool = stream.pool();
   tensor out(pool.allocate_shared(std::size_t(n) * sizeof(float)), dtype::f32, {n});

@@ -12,7 +12,7 @@ namespace troupe::runtime {
 struct scheduler_values {
   rate_schedule rate;
   weight_decay_schedule weight_decay;
-  /// For messages, which also count in steps of this size; 0: unknown.
+  /// Samples per step, for messages that also count in steps; 0: unknown.
   std::int64_t global_batch = 0;
 
   /// True if both give the same learning rates and weight decays.

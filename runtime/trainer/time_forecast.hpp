@@ -20,15 +20,15 @@ struct time_forecast {
   friend bool operator==(const time_forecast&, const time_forecast&) = default;
 };
 
-/// By a rate of matrix products. `bubble`: share of the time in which workers wait for their turn
-/// in the pipeline, where each has cores of its own.
+/// Forecast from a rate of matrix products. `bubble`: share of the time in which workers wait for
+/// their turn in the pipeline, if each has its own cores.
 time_forecast forecast_time(const training_job& job,
                             std::uint64_t from,
                             double matrix_rate,
                             double bubble);
 
-/// The same by products that are measured now on this machine, for a fifth of a second. Nothing for
-/// a job that does not compute on processors.
+/// Forecast from products that are measured on this machine, which takes 0.2 s. Empty for a job
+/// that does not compute on CPUs.
 std::optional<time_forecast> measured_forecast(const training_job& job, std::uint64_t from);
 
 }  // namespace troupe::runtime

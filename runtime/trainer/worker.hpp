@@ -147,7 +147,7 @@ class worker {
 
   // Verification (verification.hpp). Changes no state of the worker.
 
-  /// As weight_gradients, and records what the pass adds to and the result. Breaks WORKER-12 unless
+  /// Runs weight_gradients and records the gradients before and after it. Breaks WORKER-12 unless
   /// the settings allow verification.
   virtual void weight_gradients(const pass_key& key, int block, added_gradients& to);
   /// Digest of the output of a pass; on the head also of its loss.

@@ -8,7 +8,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// The same arrays for a stream, which waits for the writes of others.
+/// Lends the arrays to a stream, which waits for writes of other streams.
 rank_estate::chunks lent(const rank_estate::chunks& all, const stream& to) {
   auto out = all;
   for (auto& [id, part] : out)

@@ -267,7 +267,7 @@ TEST_CASE("a failed connection names the address", "[actors]") {
                     ContainsSubstring(std::string(here) + " port " + std::to_string(nobodys)));
 }
 
-// As after a network cut: the system drops calls to a port with a full backlog.
+// Imitates a network cut: the system drops calls to a port with a full backlog.
 TEST_CASE("a connection to a silent host does not block other connections of the process",
           "[actors]") {
   const tests::scratch_folder folder;

@@ -315,7 +315,7 @@ TEST_CASE(
   it.end();
   it.formed(it.x.stands(1, 2, false, it.now));
   it.keeps(9);
-  // That time the process died, so the break does not count for the pair.
+  // The process died, so the break does not count for the pair.
   it.breaks(0, 1);
   it.formed(it.end());
 }

@@ -102,7 +102,7 @@ TEST_CASE("STRAGGLER-1: without others of its stage a worker is named after 10 s
   CHECK(slow_seconds < 11);
 }
 
-TEST_CASE("a hiccup of a few seconds names nobody where a stage has no others", "[actors]") {
+TEST_CASE("a delay of a few seconds names no worker of a stage without peers", "[actors]") {
   stragglers x({});
   for (int i = 0; i < 100; ++i) {
     auto step = usual_step(1);

@@ -30,7 +30,7 @@ struct block_task {
   std::uint64_t seed;
 };
 
-/// What one CUDA thread waits for.
+/// The wait of one CUDA thread.
 struct waiting {
   source_location where = {};
   // at a barrier

@@ -31,7 +31,7 @@ class fiber {
   boost::context::fiber own_;
   boost::context::fiber owner_;
 
-  // For the sanitizers: addresses of the stacks, and TSan's handles for them.
+  // Used by the sanitizers: addresses of the stacks, and TSan's handles for them.
   const void* own_stack_ = nullptr;
   std::size_t own_bytes_ = 0;
   void* own_fake_ = nullptr;

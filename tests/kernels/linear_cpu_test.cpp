@@ -89,7 +89,7 @@ TEST_CASE("a product preserves every bit of large and small factors", "[kernels]
     INFO("x " << x[i]);
     CHECK(y[i] == (i % K % 2 == 0 ? x[i] : -x[i]));
   }
-  // The same values as the other factor.
+  // Uses the same values as the other factor.
   std::vector<float> turned(R * K), eye(R * R);
   for (std::int64_t i = 0; i < R; ++i)
     eye[i * R + i] = 1;

@@ -100,8 +100,8 @@ struct gradient_case {
   double step = 1e-5;
 };
 
-/// For results that are float even in the double reference: a rounding error of 2.4e-7 for values
-/// below 8, divided by steps of 1/4. The error of differences of order eight is negligible.
+/// Tolerance of results that are float even in the double reference: a rounding error of 2.4e-7 for
+/// values below 8, divided by steps of 1/4. The error of differences of order eight is negligible.
 inline constexpr double step_of_floats = 0.25, tolerance_of_floats = 3e-6;
 
 struct op_family {
@@ -136,7 +136,7 @@ op_family family_of_name(const std::string& name);
 inline double roundings_of_sum(std::int64_t n) {
   return 8 + 4 * std::sqrt(double(n));
 }
-/// The same bound if every backend adds in at least eight lanes.
+/// This bound if every backend adds in at least eight lanes.
 inline double roundings_in_lanes(std::int64_t n) {
   return roundings_of_sum((n + 7) / 8);
 }

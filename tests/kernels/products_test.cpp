@@ -82,7 +82,7 @@ void multiply(linear_memory<double>& m) {
   kernels::reference::run(m.backward_weight());
 }
 
-/// The same products of absolute values: the magnitude of the summed terms.
+/// Products of the absolute values: the magnitude of the summed terms.
 linear_memory<double> sizes(linear_memory<double> m) {
   for (auto* x : {&m.x, &m.weight, &m.bias, &m.dz, &m.dweight, &m.dbias})
     for (double& value : *x)
@@ -116,7 +116,7 @@ linear_memory<double> multiplied(linear_memory<double> m) {
   return m;
 }
 
-/// The same without activations and their slopes.
+/// A copy without activations and their gradients.
 linear_memory<double> without_epilogues(linear_memory<double> m) {
   m.y = m.z;
   if (m.made_x != epilogue::none) {

@@ -17,7 +17,7 @@ inline constexpr const char* h200 = R"({
   "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "memoryBusWidth": 6144,
   "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1})";
 
-/// The same for an A100.
+/// Device properties of an A100.
 inline constexpr const char* a100 = R"({
   "deviceName": "NVIDIA A100-SXM4-80GB", "deviceVer": 800, "driverVer": 13000, "cudaDeviceId": 0,
   "multiProcessorCount": 108, "warpSize": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,

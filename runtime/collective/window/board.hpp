@@ -45,7 +45,7 @@ class window_board {
   std::uint64_t nonce() const;
   const void* probe() const;  ///< address of the nonce
 
-  // For the owner; any thread.
+  // Called by the owner, on any thread.
 
   /// Reserves a channel. Throws io_error if all are in use. Prefers the channel that has been free
   /// longest, so that late ranks can still read the progress of its last membership.
@@ -54,7 +54,7 @@ class window_board {
   /// Publishes progress, and the offer of round `rounds`; null: no offer.
   void post(int channel, std::uint64_t rounds, bool left, const window_offer* offer);
 
-  // For all processes.
+  // Called by all processes.
 
   /// The rank's current channel, and the serial number of its membership.
   std::optional<std::pair<int, std::uint64_t>> find(const std::string& group, int rank) const;

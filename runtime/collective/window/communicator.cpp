@@ -64,7 +64,7 @@ void window_communicator::barrier() {
   carry_out(collective_call::barrier(), [&] { meet(collective_call::barrier(), {}); });
 }
 
-// As in local_group: each rank sums one slice, then copies the other slices. If `to` is a part,
+// Each rank sums one slice, then copies the other slices, like in local_group. If `to` is a part,
 // only its own rank reads its slice until the second meeting.
 void window_communicator::all_reduce_sum(
     stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {

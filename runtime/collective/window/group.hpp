@@ -83,7 +83,7 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
   /// arrays of other processes, because a mapping would keep the memory of a dead process.
   void part(int rank);
 
-  // For a rank's own thread:
+  // Called on a rank's own thread:
 
   /// Starts a call; `call` appears in reports of its waits.
   void begin(int rank, const collective_call& call);
@@ -121,7 +121,7 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
     window_group& of_;
   };
 
-  // For any thread:
+  // Called on any thread:
 
   /// Copies bytes of a local rank's array for another process. False if the rank has left or offers
   /// no such bytes.

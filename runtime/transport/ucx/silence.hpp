@@ -21,7 +21,8 @@ namespace troupe::runtime::ucx {
 /// Ends the connection when the other system has not answered, or has not accepted pending data,
 /// for `after`. 0: never.
 void end_when_silent(int socket, std::chrono::milliseconds after);
-/// The same for the sockets that UCX opened between a worker and the peer with that address.
+/// Sets this timeout on the sockets that UCX opened between a worker and the peer with that
+/// address.
 void end_when_silent(const door& own,
                      std::span<const char> address_of_peer,
                      std::chrono::milliseconds after);

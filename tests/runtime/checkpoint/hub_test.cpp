@@ -41,7 +41,7 @@ float golden(const std::string& name, double offset, int shift, std::uint64_t in
   return float(offset + std::ldexp(double(z >> 44) - double(1 << 19), -19 - shift));
 }
 
-// From hf_model.py: SHIFTS, and the shifts of the cases used here.
+// Values of hf_model.py: SHIFTS, and the shifts of the cases used here.
 constexpr int tied_embedding = 4, padded_embedding = 2, gqa_head = 5, input = 2, output = 3,
               gain = 4, bias = 4;
 

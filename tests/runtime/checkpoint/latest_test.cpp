@@ -178,7 +178,7 @@ TEST_CASE("leftovers of dead writers are removed at the next start, and nothing 
   }
   std::ofstream(dir / (tracker + ".partial-123")) << "3";
   std::ofstream(dir / (tracker + ".partial-mine")) << "3";
-  // As after a death between two renames.
+  // Imitates a death between two renames.
   fs::rename(dir / "iter_0000001", dir / ".iter_0000001.replaced");
   const directory_lock lock(dir.path());
   CHECK(names_in(dir.path())

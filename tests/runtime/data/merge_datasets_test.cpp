@@ -139,7 +139,7 @@ TEST_CASE("merged data sets have the bytes of megatron-core's merge", "[data][go
     std::vector<std::filesystem::path> inputs;
     for (const auto& one : c["inputs"])
       inputs.push_back(put_files(folder / "in" / fmt::format("part{}", inputs.size()), one));
-    // By name, and as a folder.
+    // Names the inputs, then their folder.
     for (const auto& given : {inputs, {folder / "in"}}) {
       const auto made = merge_datasets({.inputs = given, .output_prefix = folder / "out" / "all"});
       CHECK(made.datasets == std::int64_t(inputs.size()));

@@ -40,7 +40,7 @@ TEST_CASE("a cyclic sampler has the micro-batches of Megatron-LM's", "[data][gol
         c["sharded"] ? sampling::cyclic : sampling::cyclic_unsharded, layout, c["total"]);
     const std::uint64_t consumed = c["consumed"];
     INFO(c["total"] << " samples, after " << consumed << ", sharded " << c["sharded"]);
-    // As micro-batches of one step, and as steps of one micro-batch.
+    // Asks for the samples as micro-batches of one step, and as steps of one micro-batch.
     for (std::uint64_t m = 0; m < c["steps"].size(); ++m)
       for (std::uint64_t r = 0; r < layout.data_parallel; ++r)
         for (std::uint64_t b = 0; b < layout.micro_batch_size; ++b) {

@@ -1,4 +1,4 @@
-// From the reported waits of lanes and actors to the one that hangs.
+// Finds the hanging member from the reported waits of lanes and actors.
 
 #include "runtime/device/wait_graph.hpp"
 

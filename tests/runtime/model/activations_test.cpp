@@ -69,7 +69,7 @@ TEST_CASE("a layer keeps what its gradients need, and frees it with its weight g
     pass.forward(in);
     const auto recorded = std::int64_t(pool.bytes_in_use());
     pass.backward(0);
-    // From the head to the embedding: each layer frees all its activations.
+    // Each layer frees all its activations, from the head to the embedding.
     REQUIRE(live.size() == layers + 2);
     if (i == 0)
       continue;

@@ -76,7 +76,7 @@ TEST_CASE("decoding token by token with a cache gives the logits of a full pass"
         return std::vector<float>(cut.begin(), cut.end());
       };
       CAPTURE(first, b);
-      // The same sums over the same rows. Empty cache rows add zeros, and a library can order the
+      // Both sum over the same rows. Empty cache rows add zeros, and a library can order the
       // products of fewer rows in another way: a few roundings, 1e-5.
       CHECK(relative_error(rows(seen, b * n), rows(expected, b * T + first)) < 1e-5);
     }

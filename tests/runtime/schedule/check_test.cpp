@@ -59,7 +59,7 @@ std::size_t find(const plan& x, std::size_t rank, const std::string& action) {
   return 0;
 }
 
-/// The same plan with two actions of a rank swapped.
+/// Swaps two actions of a rank.
 plan swapped(plan x, std::size_t rank, const std::string& a, const std::string& b) {
   std::swap(x.ranks[rank][find(x, rank, a)], x.ranks[rank][find(x, rank, b)]);
   return x;

@@ -100,7 +100,7 @@ seen one_step(bool distributed) {
         rank.reduce();
         const auto norms = rank.norms();
         const std::lock_guard lock(mutex);
-        // Of equal replicas only the first counts.
+        // Only the first of equal replicas counts.
         const auto counts = [&](const std::string& name) {
           const bool of_expert = name.ends_with(".experts");
           return distributed || (of_expert ? folded.at(r)[axis::expert_data] : r) == 0;

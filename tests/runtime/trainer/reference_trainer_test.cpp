@@ -84,8 +84,8 @@ TEST_CASE("2 and 4 logical replicas use the samples of one and reproduce its los
   const std::int64_t replicas = GENERATE(2, 4);
   trained one(tiny_recipe(1)), several(tiny_recipe(replicas));
   const auto expected = one.steps(10), seen = several.steps(10);
-  // The same samples in the same micro-batches; only the order of sums differs. That is a rounding
-  // error in the first step (float32 losses near 3), and grows over ten updates.
+  // Samples and micro-batches are equal; only the order of sums differs. The difference is a
+  // rounding error in the first step (float32 losses near 3), and grows over ten updates.
   CHECK(std::abs(seen[0].lm_loss - expected[0].lm_loss) < 1e-6);
   CHECK(std::abs(seen[0].grad_norm - expected[0].grad_norm) < 1e-6 * expected[0].grad_norm);
   for (std::size_t i = 0; i < seen.size(); ++i)
