@@ -21,7 +21,7 @@ void show(const std::string& text) {
 runtime::sampling_settings sampling_of(const generate_flags& flags) {
   if (flags.greedy && (flags.top_k > 1 || flags.top_p > 0))
     throw usage_error(
-        "--greedy always takes the most probable token: leave out --top-k and --top-p");
+        "--greedy always chooses the most probable token: leave out --top-k and --top-p");
   if (flags.top_k > 0 && flags.top_p > 0)
     throw usage_error("--top-k and --top-p exclude each other: give one");
   if (flags.greedy)
@@ -68,7 +68,7 @@ shown_text stream_text(runtime::loaded_model& model,
   };
   if (text.kind() == runtime::null_tokenizer::type_name && !prompt.empty()
       && !std::isspace(static_cast<unsigned char>(prompt.back())))
-    give(" ");  // ids are words
+    give(" ");  // ids are words, separated by spaces
   const auto visit = [&](std::size_t, std::int32_t token) {
     if (std::find(flags.end_tokens.begin(), flags.end_tokens.end(), token)
         != flags.end_tokens.end())
@@ -92,7 +92,7 @@ std::string end_note(runtime::generation_end end, const runtime::gpt_config& con
         "[stopped after {} tokens, prompt included: the model has no more learned positions{}]\n",
         config.positions,
         config.positions > config.sequence
-            ? fmt::format("; samples of its training had {}", config.sequence)
+            ? fmt::format("; its training samples had {} tokens", config.sequence)
             : "");
   return "";
 }
@@ -105,7 +105,7 @@ constexpr double lowest_temperature = 1e-6, highest_temperature = 1e6;
 
 double parse_temperature(const std::string& flag, const std::string& word) {
   if (number_in(real_range{.least = 0, .most = lowest_temperature, .below = true}, word))
-    throw usage_error("{} {}: give {} or more; --greedy always takes the most probable token",
+    throw usage_error("{} {}: give {} or more, or --greedy for the most probable token",
                       flag,
                       word,
                       lowest_temperature);
@@ -120,8 +120,8 @@ int generate_text(const generate_flags& flags) {
       > 1)
     throw usage_error("--prompt, --prompts, --interactive and --chat exclude each other: give one");
   if (!flags.chat && !(flags.messages.empty() && flags.chat_template.empty() && flags.set.empty()))
-    throw usage_error("--messages, --template and --set belong to a conversation: add --chat");
-  sampling_of(flags);  // before the model is read
+    throw usage_error("--messages, --template and --set need --chat: add it");
+  sampling_of(flags);  // reports errors before the model is read
   if (flags.interactive)
     return generate_interactively(flags);
   if (flags.chat)
@@ -141,58 +141,58 @@ int generate_text(const generate_flags& flags) {
 void declare_chat(command_line& line, generate_flags& f) {
   line.toggle(
       "--chat",
-      "A conversation by the chat template of --tokenizer, or that which the run kept with its "
-      "tokenizer: each line is a turn that the "
-      "model answers, up to the end of its turn; earlier turns are kept.",
+      "Holds a conversation: each line of input is a turn, which the model answers; earlier turns "
+      "are kept. Uses the chat template of --tokenizer, or else of the run's tokenizer.",
       [&f] { f.chat = true; });
   line.value("--messages",
              "FILE",
-             "With --chat: a JSON list of messages, [{\"role\": \"user\", \"content\": "
-             "\"Hello\"}], to which the answer is printed; - is standard input.",
+             "With --chat: answers this JSON list of messages, [{\"role\": \"user\", \"content\": "
+             "\"Hello\"}]; - is standard input.",
              text(f.messages));
   line.value({.name = "--template",
               .type = "NAME",
               .default_value = "default",
-              .help = "With --chat: which template of a folder with several; or a file, by a name "
-                      "with / or .jinja."},
+              .help = "With --chat: the template to use if the folder has several; or a file: its "
+                      "name has a / or ends in .jinja."},
              text(f.chat_template));
   line.values("--set",
               "NAME=VALUE",
               1,
               64,
-              "With --chat: a variable that the template reads, as JSON or else as text: "
-              "enable_thinking=false. Several: NAME=VALUE NAME=VALUE, or the flag again.",
+              "With --chat: a variable for the template, as JSON or else as text: "
+              "enable_thinking=false. Several: NAME=VALUE NAME=VALUE, or repeat the flag.",
               all(f.set));
 }
 
 void declare_sampling(command_line& line, generate_flags& f) {
   line.group("Sampling");
   auto temperature = real(f.temperature, lowest_temperature, highest_temperature);
-  temperature.range = {};  // what is wrong is told with more than the range
+  temperature.range = {};  // parse_temperature has a better message than the range
   temperature.take = [&f](const std::string& flag, const std::string& word) {
     f.temperature = parse_temperature(flag, word);
   };
   line.value(
       {.name = "--temperature",
        .type = "X",
-       .help = "Divides the logits: below 1 more predictable, above 1 more varied. From 1e-06 to "
-               "1000000; for 0 there is --greedy."},
+       .help = "Divides the logits: below 1 more predictable, above 1 more varied. Range: 1e-06 to "
+               "1000000. For 0 use --greedy."},
       temperature);
-  line.value("--top-k", "N", "Only among the N most probable tokens; 0: all.", whole(f.top_k));
+  line.value(
+      "--top-k", "N", "Samples from the N most probable tokens; 0: from all.", whole(f.top_k));
   line.value("--top-p",
              "P",
-             "Only among the most probable tokens that together reach P; 0: all.",
+             "Samples from the most probable tokens with a total probability of P; 0: from all.",
              real(f.top_p, 0, 1));
   line.toggle("--tokenizer-hf-no-include-special-tokens",
-              "Without what the tokenizer's file puts before a text: <|begin_of_text|> of Llama 3, "
-              "say.",
+              "Omits the special tokens that the tokenizer's file puts before a text, such as "
+              "<|begin_of_text|> of Llama 3.",
               [&f] { f.framed = false; });
-  line.toggle("--greedy", "Always the most probable token.", [&f] { f.greedy = true; });
-  line.value({.name = "--seed", .type = "N", .help = "The same seed, the same text."},
+  line.toggle("--greedy", "Always chooses the most probable token.", [&f] { f.greedy = true; });
+  line.value({.name = "--seed", .type = "N", .help = "Seed: equal seeds give equal texts."},
              whole(f.seed, 0, std::numeric_limits<std::int64_t>::max()));
   line.toggle(
       "--no-cache",
-      "Computes every token from the beginning, instead of keeping keys and values: slower, "
+      "Computes every token from the beginning, without a cache of keys and values: slower, with "
       "the same text.",
       [&f] { f.cached = false; });
 }
@@ -208,35 +208,35 @@ void add_generate(command_line& program) {
       {.name = "--prompt",
        .type = "TEXT",
        .default_value = "a new document",
-       .help
-       = "What to continue; <|endoftext|> in it ends a document. The text is shown as it comes."},
+       .help = "Text to continue; <|endoftext|> in it ends a document. Prints each token as it is "
+               "generated."},
       [&f](const std::string&, const std::string& word) { f.prompt = word; });
   line.value(
       "--prompts",
       "FILE",
-      "Many prompts: a line each, or of a .jsonl file the field `prompt` of each object; - "
-      "is standard input, a line each. Prints a JSON object a line, in their order, with the "
-      "other fields of its prompt.",
+      "File of prompts, one per line; in a .jsonl file the field `prompt` of each object; - is "
+      "standard input. Prints one JSON object per prompt, in the same order, with the other fields "
+      "of the prompt's object.",
       text(f.prompts));
-  line.toggle("--interactive", "Asks for prompts, one after another, and answers each.", [&f] {
+  line.toggle("--interactive", "Reads prompts from the terminal and answers each.", [&f] {
     f.interactive = true;
   });
   declare_chat(line, f);
-  line.value(
-      {.name = "--tokens", .type = "N", .unit = "tokens", .help = "How many to add, at most."},
-      whole(f.tokens, 1));
+  line.value({.name = "--tokens", .type = "N", .unit = "tokens", .help = "Largest number to add."},
+             whole(f.tokens, 1));
   line.values(
       "--stop",
       "TEXT",
       1,
       16,
-      "Ends a text before this one, which is not shown. Several: TEXT TEXT, or the flag again.",
+      "Ends a text at this stop word, which is not printed. Several: TEXT TEXT, or repeat the "
+      "flag.",
       all(f.stop));
   line.value({.name = "--batch-size",
               .type = "N",
               .unit = "prompts",
-              .help = "With --prompts: how many are continued together. What runs beside a prompt "
-                      "can change the last bits of its logits."},
+              .help = "With --prompts: number of prompts per batch. It can change the last bits of "
+                      "logits."},
              whole(f.batch, 1, 4096));
   declare_sampling(line, f);
   declare(line, f.model);

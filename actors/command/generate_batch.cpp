@@ -24,7 +24,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   return out;
 }
 
-/// What is to be continued, and the other fields of its object, which its answer repeats.
+/// A prompt, and the fields of its object, which the answer repeats.
 struct asked_text {
   std::string prompt;
   nlohmann::ordered_json fields;
@@ -49,7 +49,7 @@ std::vector<asked_text> read_prompts(const std::filesystem::path& from) {
     for (auto& line : lines_of(from == "-" ? read_standard_input() : runtime::read_text(from)))
       out.push_back({line, {{"prompt", line}}});
   if (out.empty())
-    throw runtime::input_error("--prompts '{}' has no prompts: give one a line", from.string());
+    throw runtime::input_error("--prompts '{}' has no prompts: give one per line", from.string());
   return out;
 }
 
@@ -67,7 +67,7 @@ const char* name_of(generation_end end) {
   return "";
 }
 
-/// One text of several, as it grows.
+/// The growing text of one prompt of a batch.
 struct growing {
   growing(const runtime::tokenizer& with, const std::vector<std::string>& stop)
       : characters(with), words(stop) {}
@@ -88,7 +88,7 @@ struct growing {
   std::int64_t tokens = 0;
 };
 
-/// All of them, so that one that does not fit is told before any is answered.
+/// The requests of all prompts. Throws for a prompt that is too long, before any is answered.
 std::vector<runtime::generation_request> requests_for(const std::vector<asked_text>& prompts,
                                                       const generate_flags& flags,
                                                       const runtime::loaded_model& model) {

@@ -1,4 +1,4 @@
-// `troupe generate --chat`: a conversation, of which the model writes the next answer.
+// `troupe generate --chat`: answers the turns of a conversation.
 
 #include "actors/command/generate.hpp"
 #include "actors/command/tokenizer_chat.hpp"
@@ -10,21 +10,21 @@
 namespace troupe::command {
 namespace {
 
-/// The turns so far, and the model that answers them.
+/// The turns of a conversation, and the model that answers them.
 class chat {
  public:
   explicit chat(generate_flags& flags)
       : flags_(flags),
         prompt_(chat_template_for(folder_of_template(flags), flags.chat_template, false)),
         model_(load(flags.model)) {
-    flags.framed = false;  // the template itself writes what begins a text
+    flags.framed = false;  // the template writes the special tokens before a text
     find_end_of_turn();
   }
 
   runtime::loaded_model& model() { return *model_; }
   void begin(nlohmann::ordered_json messages) { messages_ = std::move(messages); }
 
-  /// Answers what was said last, and keeps the answer as a turn.
+  /// Answers the last turn, and keeps the answer.
   void answer(const std::function<bool()>& wanted) {
     const auto text = render(messages_, true);
     require_fitting(request_for(text, 0, flags_, model_->text()), model_->whole().model());
@@ -35,7 +35,7 @@ class chat {
     messages_.push_back({{"role", "assistant"}, {"content", found.text}});
   }
 
-  /// A turn of the user's and its answer; of a turn that fails nothing is kept.
+  /// Adds a turn of the user and answers it. After an exception neither is kept.
   void say(const std::string& words, const std::function<bool()>& wanted) {
     messages_.push_back({{"role", "user"}, {"content", words}});
     try {
@@ -55,9 +55,8 @@ class chat {
     auto kept = runtime::kept_tokenizer(flags.model.load);
     if (flags.chat_template.empty() && runtime::chat_templates_in(kept).by_name.empty())
       throw runtime::input_error(
-          "'{}' has no chat template: the run was given none with its tokenizer; name a folder "
-          "that "
-          "has one by --tokenizer DIR, or a file by --template",
+          "'{}' has no chat template; name a folder that has one by --tokenizer DIR, or a file by "
+          "--template",
           kept.string());
     return kept;
   }
@@ -71,8 +70,8 @@ class chat {
         .text;
   }
 
-  /// What the template writes after an answer: its first token where that is a special one, else
-  /// the text.
+  /// Finds the end of an answer in the template's output after it: the first token if it is
+  /// special, else the text.
   void find_end_of_turn() {
     const std::string said = "an answer";
     const auto text = render(
@@ -104,8 +103,8 @@ nlohmann::ordered_json messages_in(const std::string& file) {
   }
   if (!out.is_array() || out.empty())
     throw runtime::input_error(
-        "--messages '{}' is no conversation: give a JSON list of messages, [{{\"role\": \"user\", "
-        "\"content\": \"Hello\"}}]",
+        "--messages '{}' is not a conversation: give a JSON list of messages, [{{\"role\": "
+        "\"user\", \"content\": \"Hello\"}}]",
         file);
   return out;
 }
@@ -122,7 +121,7 @@ int generate_chat(generate_flags flags) {
   }
   chat with(flags);
   answer_lines(flags,
-               "Write to the model and press Enter: it answers, and remembers what was said.\n",
+               "Write to the model and press Enter: it answers, and remembers earlier turns.\n",
                [&](const std::string& line, const std::function<bool()>& wanted) {
                  if (!line.empty())
                    with.say(line, wanted);

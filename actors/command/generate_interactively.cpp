@@ -13,20 +13,20 @@ namespace {
 
 constexpr const char* help
     = "Ctrl-C ends an answer; Ctrl-D or :quit ends the conversation.\n"
-      "  :tokens N        how many to add, at most\n"
+      "  :tokens N        largest number of tokens to add\n"
       "  :temperature X   below 1 more predictable, above 1 more varied\n"
-      "  :seed N          the same seed, the same text\n"
-      "  :help            prints this\n";
+      "  :seed N          equal seeds give equal texts\n"
+      "  :help            prints this help\n";
 
 volatile std::sig_atomic_t interrupted = 0;
 
 void interrupt(int) {
   if (interrupted != 0)
-    ::_exit(128 + SIGINT);  // a second one, while the first is not heard
+    ::_exit(128 + SIGINT);  // a second Ctrl-C before the first was handled
   interrupted = 1;
 }
 
-/// While it lives Ctrl-C only sets `interrupted`, and ends a read.
+/// During its lifetime Ctrl-C only sets `interrupted` and interrupts a read.
 class interrupts {
  public:
   interrupts() {
@@ -42,7 +42,7 @@ class interrupts {
   struct sigaction before_ = {};
 };
 
-/// ":seed 3". Throws usage_error for what is not understood.
+/// Executes a command such as ":seed 3". Throws usage_error for unknown commands and wrong values.
 void obey(const std::string& line, generate_flags& flags, const std::string& opening) {
   const auto space = line.find(' ');
   const auto name = line.substr(0, space);
@@ -56,11 +56,11 @@ void obey(const std::string& line, generate_flags& flags, const std::string& ope
   else if (name == ":seed")
     whole(flags.seed)(name, word);
   else
-    throw usage_error("{} is no command here; :help lists them", name);
+    throw usage_error("unknown command {}; :help lists the commands", name);
 }
 
-/// Learned positions end: of a text that leaves no room for half an answer the beginning is left
-/// out.
+/// Shortens a text that fills the learned positions of the model: keeps its last half, to leave
+/// room for an answer.
 std::string fitting(const std::string& context, const runtime::loaded_model& model) {
   const auto& config = model.config();
   const auto ids = model.text().encode(context, runtime::special_tokens::recognised);
@@ -90,7 +90,7 @@ void answer_lines(generate_flags& flags, const std::string& opening, const line_
         obey(line, flags, opening);
       else
         answer(line, [] { return interrupted == 0; });
-    } catch (const runtime::error& failure) {  // the next line may do
+    } catch (const runtime::error& failure) {  // the next line may succeed
       std::fprintf(
           stderr, "troupe: %s\n", runtime::message_text(with_flags(failure.what())).c_str());
     }

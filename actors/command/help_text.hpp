@@ -1,4 +1,4 @@
-// How a help page looks.
+// Formats help pages.
 
 #pragma once
 
@@ -17,17 +17,19 @@ struct help_section {
   std::vector<help_entry> entries;
 };
 
-/// The text, broken at spaces before column `page`, continued in column `indent`, where it begins.
+/// Wraps the text at spaces before column `page`. The text begins in column `indent`, as do the
+/// following lines.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t page = 80);
 
-/// The same of each line of the text.
+/// Wraps each line of the text.
 std::string wrapped_lines(const std::string& text, std::size_t indent, std::size_t page = 80);
 
-/// Lines of at most 80 columns of what is never broken itself, with commas between them; indented.
+/// The entries with commas between them, in indented lines of at most 80 columns; entries are not
+/// broken.
 std::string format_list(const std::vector<std::string>& entries);
 
-/// The page, at most 80 columns wide: name and purpose, how it is called (empty: not said), then
-/// the sections that have entries, then the notes.
+/// A page of at most 80 columns: name and purpose, usage (if not empty), beginnings, the sections
+/// that have entries, and notes.
 std::string format_help(const std::string& name,
                         const std::string& about,
                         const std::vector<help_section>& sections,

@@ -11,7 +11,7 @@
 namespace troupe::command {
 namespace {
 
-/// Of this host, by the routes to all of them.
+/// This host's address on the routes to all nodes. Throws usage_error if they differ.
 std::string address_for(const std::vector<actors::standing_node_address>& nodes) {
   std::string out, first;
   for (const auto& x : nodes) {
@@ -21,8 +21,8 @@ std::string address_for(const std::vector<actors::standing_node_address>& nodes)
       first = x.name;
     } else if (own != out) {
       throw usage_error(
-          "this host is {} for the node at {}, and {} for that at {}: name all nodes in one "
-          "network, or say by --local-addr which address of this host they all reach",
+          "this host has the address {} for the node at {}, but {} for the node at {}: name all "
+          "nodes in one network, or give --local-addr an address that all nodes reach",
           out,
           first,
           own,
@@ -62,7 +62,7 @@ actors::standing_node_address node_named(const char* flag, const std::string& na
   }
 }
 
-/// Null: it is not among them.
+/// The node of `all` with the same address and port, or null.
 const actors::standing_node_address* same_in(const std::vector<actors::standing_node_address>& all,
                                              const actors::standing_node_address& x) {
   const auto at = std::find_if(all.begin(), all.end(), [&](const auto& other) {
@@ -83,36 +83,35 @@ void declare_hosts(command_line& line, host_flags& to) {
                 {.name = "--nodes",
                  .field = "hosts.nodes",
                  .default_value = "all processes on this host",
-                 .help = "The processes stand on these hosts, the first on the first; on each "
-                         "waits `troupe node --listen HOST:PORT`."},
+                 .help = "Hosts of the processes, in order. Each must run `troupe node --listen "
+                         "HOST:PORT`."},
                 to.nodes);
   declare_nodes(line,
                 {.name = "--spare-nodes",
                  .field = "hosts.spare_nodes",
                  .default_value = "none",
-                 .help = "With --nodes: nodes that stand by. When a host is gone its process goes "
-                         "on on the first of them that lives; where none is left, beside another "
-                         "one."},
+                 .help = "With --nodes: spare nodes. When a host is lost, its process continues on "
+                         "the first spare node that is alive, or else beside another process."},
                 to.spare_nodes);
   line.value({.name = "--credentials",
               .field = "hosts.credentials",
               .type = "DIR",
-              .default_value = "the run makes its own",
-              .help = "With --nodes: what nodes and this process know each other by, made by "
-                      "`troupe credentials DIR` and copied to every host."},
+              .default_value = "the run creates its own",
+              .help = "With --nodes: folder of credentials, created by `troupe credentials DIR` "
+                      "and copied to every host."},
              text(to.credentials));
   line.value({.name = "--local-addr",
               .field = "hosts.local_addr",
               .type = "ADDRESS",
-              .default_value = "that from which the nodes are reached",
-              .help = "With --nodes: where the nodes reach this host."},
+              .default_value = "the one on the route to the nodes",
+              .help = "With --nodes: address of this host for the nodes."},
              text(to.local_address));
   line.toggle({.name = "--insecure",
                .field = "hosts.insecure",
-               .help = "Messages between processes go without TLS, the data planes' secret with "
-                       "them: whoever reaches a port can read and change all of the run, and run "
-                       "programs as its user. Only for a network that nobody else is in; nodes "
-                       "need it, too."},
+               .help = "Sends messages between processes without TLS, including the secret of the "
+                       "data plane. Anyone who reaches a port can read and change the run, and run "
+                       "programs as its user. Only for an isolated network; the nodes need this "
+                       "flag, too."},
               [&to] { to.insecure = true; });
 }
 
@@ -125,33 +124,33 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
   const auto names = node_names(flags);
   if (names.empty()) {
     if (!flags.credentials.empty())
-      out.emplace_back("--credentials belongs to --nodes: give that, or leave it out");
+      out.emplace_back("--credentials needs --nodes: give --nodes, or leave it out");
     if (!flags.local_address.empty())
-      out.emplace_back("--local-addr belongs to --nodes: give that, or leave it out");
+      out.emplace_back("--local-addr needs --nodes: give --nodes, or leave it out");
     if (!flags.spare_nodes.empty())
-      out.emplace_back("--spare-nodes belongs to --nodes: give that, or leave it out");
+      out.emplace_back("--spare-nodes needs --nodes: give --nodes, or leave it out");
     if (flags.insecure && processes == 1)
-      out.emplace_back("--insecure is about several processes, and this run has one: leave it out");
+      out.emplace_back("--insecure is for several processes, but this run has one: leave it out");
     return out;
   }
   add_malformed_addresses("--nodes", names, out);
   add_malformed_addresses("--spare-nodes", names_in(flags.spare_nodes), out);
   if (names.size() == 1)
     out.emplace_back(
-        "--nodes names one node, and a run of one process is where its command is: name two or "
-        "more, or leave it out");
+        "--nodes names one node, but a run of one process runs where its command is: name two or "
+        "more nodes, or leave it out");
   else if (names.size() != std::size_t(processes))
     out.push_back(
-        fmt::format("--nodes names {} nodes, and there are {} processes (--processes): each node "
-                    "has one; name as many, or leave --processes out",
+        fmt::format("--nodes names {} nodes, but the run has {} processes (--processes): each node "
+                    "has one process; name as many nodes, or leave out --processes",
                     names.size(),
                     processes));
   if (flags.credentials.empty() && !flags.insecure)
     out.emplace_back(
-        "--nodes needs --credentials DIR, which `troupe credentials DIR` makes and every host has "
-        "a copy of; or --insecure here and on each node, in a network that nobody else is in");
+        "--nodes needs --credentials DIR, created by `troupe credentials DIR` and copied to every "
+        "host; or, in an isolated network, --insecure here and on each node");
   if (!flags.credentials.empty() && flags.insecure)
-    out.emplace_back("--credentials are not used with --insecure: give one of them");
+    out.emplace_back("--credentials and --insecure exclude each other: give one of them");
   return out;
 }
 
@@ -161,8 +160,8 @@ run_hosts find_hosts(const host_flags& flags) {
     auto node = node_named("--nodes", name);
     if (const auto* const other = same_in(out.nodes, node))
       throw usage_error(
-          "--nodes names the node at {} twice{}: each has one place; start another there, with "
-          "another port",
+          "--nodes names the node at {} twice{}: each node has one process; start another node "
+          "there on another port",
           name,
           other->name == name ? "" : ", also as " + other->name);
     out.nodes.push_back(std::move(node));
@@ -173,10 +172,9 @@ run_hosts find_hosts(const host_flags& flags) {
     auto node = node_named("--spare-nodes", name);
     if (same_in(out.nodes, node) != nullptr)
       throw usage_error(
-          "--spare-nodes names the node at {}, which --nodes gives a place: a spare is another one",
-          name);
+          "--spare-nodes names the node at {}, which is also in --nodes: name another one", name);
     if (same_in(out.spares, node) != nullptr)
-      throw usage_error("--spare-nodes names the node at {} twice", name);
+      throw usage_error("--spare-nodes names the node at {} twice: name it once", name);
     out.spares.push_back(std::move(node));
   }
   auto all = out.nodes;
@@ -205,8 +203,8 @@ std::vector<std::string> hosts_of(const run_hosts& hosts) {
 void warn_if_insecure(bool insecure) {
   if (insecure)
     runtime::log_warning(
-        "--insecure: no TLS between processes, and nobody has to show who he is. Whoever reaches "
-        "these ports can read and change this run, and run programs as this user");
+        "--insecure: no TLS and no authentication between processes; anyone who reaches these "
+        "ports can read and change this run, and run programs as this user");
 }
 
 }  // namespace troupe::command

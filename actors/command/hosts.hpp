@@ -1,5 +1,4 @@
-// The hosts of a run that has several: which nodes stand there, and what they and this process know
-// each other by.
+// The hosts of a run over several hosts: flags for their nodes, addresses and credentials.
 
 #pragma once
 
@@ -14,8 +13,8 @@ namespace troupe::command {
 
 /// As written on the command line.
 struct host_flags {
-  std::string nodes;        ///< "HOST:PORT,HOST:PORT"; empty: all is on this host
-  std::string spare_nodes;  ///< the same; empty: none
+  std::string nodes;        ///< "HOST:PORT,HOST:PORT"; empty: this host only
+  std::string spare_nodes;  ///< "HOST:PORT,HOST:PORT"; may be empty
   std::filesystem::path credentials;
   std::string local_address;
   bool insecure = false;
@@ -23,31 +22,31 @@ struct host_flags {
 
 void declare_hosts(command_line& line, host_flags& to);
 
-/// The names of the nodes that have places.
+/// The names in --nodes, without spare nodes.
 std::vector<std::string> node_names(const host_flags& flags);
 
-/// What contradicts itself, in sentences. `processes`: of the job.
+/// Contradictions of the flags, as sentences. `processes`: number of processes of the job.
 std::vector<std::string> complaints_about(const host_flags& flags, int processes);
 
-/// What is no part of a job: where its processes are.
+/// The places of a run's processes, which are not part of the job.
 struct run_hosts {
-  std::vector<actors::standing_node_address> nodes;   ///< none: this host alone
-  std::vector<actors::standing_node_address> spares;  ///< that have no place at first
-  std::filesystem::path credentials;                  ///< empty: the run makes its own
-  std::string address = "127.0.0.1";                  ///< numeric, of this host, for the others
+  std::vector<actors::standing_node_address> nodes;   ///< empty: this host only
+  std::vector<actors::standing_node_address> spares;  ///< spare nodes, without a process at first
+  std::filesystem::path credentials;                  ///< empty: the run creates its own
+  std::string address = "127.0.0.1";                  ///< numeric address of this host for nodes
   bool insecure = false;
 };
 
-/// Looks names up and finds this host's own address. Throws usage_error that names the node which
-/// has none, is there twice, or is not reached from the same address as the others.
+/// Resolves the names and finds this host's own address. Throws usage_error for a node that has no
+/// address, is named twice, or sees this host at another address than the other nodes do.
 run_hosts find_hosts(const host_flags& flags);
 
-/// Of each process the host that was named, equal for those of one; none: all are on this one.
-/// One host by two names counts as two until its processes have told what it is called.
+/// The named host of each process; empty: all are on this host. One host with two names counts as
+/// two until its processes report their host name.
 std::vector<std::string> hosts_of(const host_flags& flags);
 std::vector<std::string> hosts_of(const run_hosts& hosts);
 
-/// Says what --insecure gives up, if it was given.
+/// Warns of the risks of --insecure, if it was given.
 void warn_if_insecure(bool insecure);
 
 }  // namespace troupe::command

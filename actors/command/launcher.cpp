@@ -18,8 +18,8 @@ std::optional<std::string> launcher_warning(
     if (value == nullptr || !number_in(whole_range{.least = 2}, value))
       continue;
     return fmt::format(
-        "{} is {}: where {} starts this command {} times, each copy trains the whole job; start it "
-        "once, with --world-size, and --processes or --nodes for several processes",
+        "{} is {}: if {} starts this command {} times, each copy trains the whole job; start it "
+        "once with --world-size, and with --processes or --nodes for several processes",
         name,
         value,
         launcher,

@@ -1,4 +1,4 @@
-// Launchers that start one process per rank, as torchrun, srun and mpirun do.
+// Detects launchers that start one process per rank: torchrun, srun and mpirun.
 
 #pragma once
 
@@ -8,8 +8,9 @@
 
 namespace troupe::command {
 
-/// A warning where the environment says that a launcher started several copies of this command:
-/// each would train the whole job. `variable`: the value of an environment variable, or null.
+/// Returns a warning if the environment shows that a launcher started several copies of this
+/// command, since each would train the whole job. `variable` returns the value of an environment
+/// variable, or null.
 std::optional<std::string> launcher_warning(
     const std::function<const char*(const char* name)>& variable);
 

@@ -32,7 +32,7 @@ struct two_views {
   mesh dense, experts;
 };
 
-/// The first and the last of each pipeline hold the two uses of the word embedding.
+/// The word embedding is used by the first and the last rank of each pipeline.
 std::vector<group_list> embedding_groups(const mesh& dense) {
   group_list words{"embedding", {}}, positions{"position embedding", {}};
   for (const auto& pipeline : dense.groups(axis::pipeline)) {
@@ -59,7 +59,7 @@ std::vector<group_list> all_groups(const two_views& x) {
   return out;
 }
 
-/// Columns of the table, and keys of the JSON.
+/// The rank's coordinates: columns of the table and keys of the JSON.
 std::vector<std::pair<const char*, int>> places(const two_views& x, int rank) {
   const auto at = x.dense.at(rank), expert = x.experts.at(rank);
   return {{"tp", at[axis::tensor]},
@@ -98,7 +98,7 @@ std::string as_json(const two_views& x) {
   return runtime::json_text(out);
 }
 
-/// "TP      [0,1] [2,3] ...", broken at 100 columns.
+/// "TP      [0,1] [2,3] ...", wrapped at 100 columns.
 std::string as_lines(const group_list& list) {
   constexpr std::size_t widest = 100, margin = 20;
   std::string out, line = fmt::format("{:<{}}", list.name, margin - 1);
@@ -138,9 +138,7 @@ int print_layout(const layout_flags& flags) {
   constexpr std::int64_t most = 1 << 20;
   if (world > most)
     throw usage_error(
-        "{} ranks are more than are drawn here: give sizes whose product is at most {}",
-        world,
-        most);
+        "{} ranks are too many to show: give sizes with a product of at most {}", world, most);
   auto dense = runtime::make_mesh(
       int(world), int(flags.tensor), int(flags.context), int(flags.pipeline), flags.order);
   auto experts = runtime::fold_experts(
@@ -157,8 +155,7 @@ int print_layout(const layout_flags& flags) {
 
 void add_layout(command_line& program) {
   auto& line = program.command(
-      "layout",
-      "prints each rank's place on every axis, and its groups, as Megatron-LM numbers them.");
+      "layout", "prints the coordinates and groups of each rank, numbered as in Megatron-LM.");
   const auto flags = std::make_shared<layout_flags>();
   auto& x = *flags;
   constexpr std::int64_t most = 1 << 16;
@@ -166,14 +163,15 @@ void add_layout(command_line& program) {
   line.value({.name = "--world-size",
               .type = "N",
               .default_value = "one replica",
-              .help = "Ranks. Data parallelism is what the other axes leave."},
+              .help = "Number of ranks. The data-parallel size is this number divided by the other "
+                      "sizes."},
              whole(x.world, 1, most));
   line.value({.name = "--tensor-model-parallel-size",
               .type = "N",
               .help = "Ranks that share each matrix product."},
              whole(x.tensor, 1, most));
   line.value(
-      {.name = "--context-parallel-size", .type = "N", .help = "Ranks that share each sample."},
+      {.name = "--context-parallel-size", .type = "N", .help = "Ranks that share each sequence."},
       whole(x.context, 1, most));
   line.value({.name = "--pipeline-model-parallel-size", .type = "N", .help = "Pipeline stages."},
              whole(x.pipeline, 1, most));
@@ -183,21 +181,23 @@ void add_layout(command_line& program) {
              whole(x.expert, 1, most));
   line.value({.name = "--expert-tensor-parallel-size",
               .type = "N",
-              .default_value = "that of the rest",
-              .help = "Tensor parallelism of experts."},
+              .default_value = "--tensor-model-parallel-size",
+              .help = "Ranks that share each matrix product of an expert."},
              whole(x.expert_tensor, 1, most));
   line.group("Order and form");
   line.value({.name = "--order",
               .type = "ORDER",
-              .help = "Axes by name, the fastest first; one of size 1 may be left out."},
+              .help = "Names of the axes, the fastest-varying first; axes of size 1 may be left "
+                      "out."},
              text(x.order));
-  line.toggle(
-      "--use-tp-pp-dp-mapping", "The order tp-cp-ep-pp-dp.", [&x] { x.order = "tp-cp-ep-pp-dp"; });
-  line.toggle("--json", "As one JSON object.", [&x] { x.json = true; });
+  line.toggle("--use-tp-pp-dp-mapping", "Same as --order tp-cp-ep-pp-dp.", [&x] {
+    x.order = "tp-cp-ep-pp-dp";
+  });
+  line.toggle("--json", "Prints JSON, for programs.", [&x] { x.json = true; });
   line.note(
       "TP tensor, CP context, DP data, PP pipeline, EP expert, ETP and EDP tensor and data of "
-      "experts; TP-PP together hold one copy of the model. Gradients of the rest are summed along "
-      "DP-CP, those of experts along EDP.");
+      "experts. The ranks of a TP-PP group hold one copy of the model. Gradients of experts are "
+      "summed over EDP groups, all others over DP-CP groups.");
   line.note(
       "Example: troupe layout --world-size 8 --tensor-model-parallel-size 2 "
       "--pipeline-model-parallel-size 2");

@@ -1,4 +1,4 @@
-// `troupe ledger`: what a run has committed, by the file in its folder.
+// `troupe ledger`: shows and checks the ledger in a run's folder.
 
 #include "actors/command/commands.hpp"
 #include "actors/command/print.hpp"
@@ -24,12 +24,12 @@ using nlohmann::ordered_json;
 
 constexpr int not_in_order = 1;  // exit code
 
-/// Of all records, in their order.
+/// Summary of the records, which are visited in their order.
 struct summary {
-  /// Iterations: where it began, which a file that was cut does not say, and the last.
+  /// First iteration (unknown for a file that was cut) and newest iteration.
   std::optional<std::uint64_t> first, newest;
-  std::uint64_t consumed = 0;  ///< samples, after the newest
-  runtime::digest state = {};  ///< the same
+  std::uint64_t consumed = 0;  ///< samples, after the newest iteration
+  runtime::digest state = {};  ///< after the newest iteration
   std::uint64_t replays = 0, told = 0;
   std::vector<runtime::restart> restarts;
   std::vector<std::uint64_t> saved, validated;
@@ -70,9 +70,9 @@ std::string page(const std::filesystem::path& file,
   };
   fact("ledger", file.string());
   if (!x.newest)
-    return out + "nothing has been committed, and the run has not begun\n";
+    return out + "no iteration is committed: the run has not begun\n";
   fact("committed",
-       !x.first ? fmt::format("up to iteration {}; what was before is missing", *x.newest)
+       !x.first ? fmt::format("up to iteration {}; earlier records are missing", *x.newest)
        : *x.newest == *x.first ? fmt::format("nothing since iteration {}", *x.first)
                                : fmt::format("iterations {} to {}{}",
                                              *x.first + 1,
@@ -129,7 +129,7 @@ int show_ledger(const ledger_flags& flags) {
   const auto file = open_run(*flags.run).ledger();
   if (!std::filesystem::exists(file))
     throw runtime::input_error(
-        "there is no ledger '{}': the run has not begun, or was of a build that wrote none",
+        "there is no ledger '{}': the run has not begun, or is of a build without ledgers",
         file.string());
   const auto all = runtime::read_ledger(file);
   summary x;
@@ -155,19 +155,18 @@ int show_ledger(const ledger_flags& flags) {
 
 void add_ledger(command_line& program) {
   auto& line = program.command(
-      "ledger", "shows what a run has committed, saved and run again, and checks it.");
+      "ledger", "shows and checks the iterations that a run committed, saved and ran again.");
   const auto flags = std::make_shared<ledger_flags>();
   flags->run = declare_run(line);
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
   line.toggle("--check",
-              "Ends with 1 unless all is in order: it begins where the run did; iterations "
-              "committed once and ascending, each "
-              "with its own samples and told once; those that ran again came out with the same "
-              "state; what was saved had been committed.",
+              "Checks the ledger: it begins at the start of the run; iterations are committed once "
+              "and ascending, each with its own samples and reported once; an iteration that ran "
+              "again has the same state; saved iterations were committed before.",
               [flags] { flags->check = true; });
   line.note(
-      "The ledger is written while the run goes on, so this may be asked at any time. Exit code 0; "
-      "1 with --check where something is wrong; 2 where there is no ledger, or it is damaged.");
+      "The ledger is written during the run, so this command works at any time. Exit code 0: the "
+      "ledger is shown. 1: --check finds an error. 2: the ledger is missing or damaged.");
   line.runs([flags] { return show_ledger(*flags); });
 }
 

@@ -106,8 +106,8 @@ HELP = {
     "checkpoint verify": ["Exit code 0: all are valid"],
     "schedule plan": ["F is forward, B backward, which is I, gradients of the input, and W, gradients of the weights"],
     "schedule check": ["Exit code 0 when all are valid"],
-    "schedule simulate": ["Idle is what a rank does not work until the last rank ends; span-idle only between its own "
-                          "first and last action", "peak chunks counts micro-batches of each chunk"],
+    "schedule simulate": ["Idle is the time in which a rank does not work, until the last rank ends; span-idle counts "
+                          "only between its own first and last action", "peak chunks counts micro-batches of each chunk"],
 }
 
 
@@ -217,7 +217,7 @@ def check_layout(folder):
     refuses("is not an axis", *words, "--order", "tp-pp-xx")
     refuses("leaves out dp", *words, "--order", "tp-pp")
     refuses("put pp last", *words, "--expert-model-parallel-size", 2, "--order", "tp-cp-ep-pp-dp")
-    refuses("more than are drawn", "layout", "--tensor-model-parallel-size", 65536, "--context-parallel-size", 65536)
+    refuses("are too many to show", "layout", "--tensor-model-parallel-size", 65536, "--context-parallel-size", 65536)
 
 
 def check_data(folder):

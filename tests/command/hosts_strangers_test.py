@@ -56,12 +56,12 @@ def check_refused(folder):
     fails_soon(folder, ["the node at 127.0.0.1:", "--suspicion-seconds 10", "has 3"], "--nodes", f"{a},{b}", *given, "--suspicion-seconds", 3)
     fails_soon(folder, ["is 5", "(--world-size)"], "--nodes", ",".join(f"127.0.0.1:{x}" for x in range(1, 6)), *given)
     spare = ["--nodes", f"{a},{b}", *given, "--spare-nodes"]
-    fails_soon(folder, ["--spare-nodes", a, "which --nodes gives a place"], *spare, a)
-    fails_soon(folder, ["--spare-nodes", "which --nodes gives a place"], *spare, b.replace("127.0.0.1", "localhost"))
+    fails_soon(folder, ["--spare-nodes", a, "which is also in --nodes"], *spare, a)
+    fails_soon(folder, ["--spare-nodes", "which is also in --nodes"], *spare, b.replace("127.0.0.1", "localhost"))
     fails_soon(folder, ["--spare-nodes", unused, "twice"], *spare, f"{unused},{unused}")
     fails_soon(folder, [unused, "Connection refused"], *spare, unused)
     fails_soon(folder, ["--spare-nodes", "HOST:PORT", "'nowhere'"], *spare, "nowhere")
-    fails_soon(folder, ["--spare-nodes belongs to --nodes"], "--spare-nodes", a)
+    fails_soon(folder, ["--spare-nodes needs --nodes"], "--spare-nodes", a)
     hasty = node(folder, "--suspicion-seconds", 3, credentials=credentials)
     fails_soon(folder, [f"the node at {hasty.at} does not serve", "--suspicion-seconds 3", "has 10"], *spare, hasty.at)
     # A server that listens and never answers.

@@ -175,7 +175,7 @@ def check_ledger_removed(folder):
     if out.count("was made shorter while the run writes it") != 1 or train.returncode != 0:
         raise wrong(f"not exactly one report of the truncated ledger:\n{out}")
     code, page, err = cli_test.run("ledger", "--run", run, "--check")
-    if code != 1 or "the beginning is missing" not in err or "what was before is missing" not in page:
+    if code != 1 or "the beginning is missing" not in err or "earlier records are missing" not in page:
         raise wrong(f"a ledger without its beginning: {code}\n{page}\n{err}")
 
 

@@ -183,8 +183,8 @@ def check_generate(folder):
         raise wrong("in bf16 the prompt is not continued")
     refuses("exclude each other", "generate", "--bf16", "--fp16", *more)
     refuses("exclude each other", "generate", "--interactive", "--prompt", "a", *more)
-    refuses("--greedy always takes the most probable token", "generate", *more, "--temperature", 0)
-    if "for 0 there is --greedy" not in " ".join(works("generate", "--help").split()):
+    refuses("or --greedy for the most probable token", "generate", *more, "--temperature", 0)
+    if "For 0 use --greedy" not in " ".join(works("generate", "--help").split()):
         raise wrong("the help does not name --greedy for a temperature of 0")
     code, out, err = cli_test.run("generate", "--prompt", "word " * 500, *more)
     if code != 2 or out or "shorten it" not in err:
@@ -192,7 +192,7 @@ def check_generate(folder):
     far = folder / "far"
     works("train", "gpt", *SMALL, *MOCK, "--max-position-embeddings", 40, "--save", far)
     code, out, err = cli_test.run("generate", "--load", far, "--prompt", "1 2 3", "--tokens", 100, "--greedy")
-    if code or "stopped after 40 tokens" not in err or "no more learned positions; samples of its training had 16" not in err:
+    if code or "stopped after 40 tokens" not in err or "no more learned positions; its training samples had 16 tokens" not in err:
         raise wrong(f"generation does not use all learned positions: {code} {out!r}\n{err}")
     if not out.endswith("\n") or len(out.split()) != 41:  # the last token needs no position
         raise wrong(f"a text of 40 positions has {len(out.split())} tokens: {out!r}")
@@ -230,9 +230,9 @@ def check_converse(folder):
     expect(works("generate", "--chat", "--template", folder / "own.jinja", *more, "--messages", folder / "m.json"),
            continued(f"u:The actor{end}a:", end), "with the kept tokenizer")
     refuses("no chat template", "generate", "--chat", "--tokenizer", tok, *more)
-    refuses("add --chat", "generate", "--messages", folder / "m.json", *more)
+    refuses("need --chat: add it", "generate", "--messages", folder / "m.json", *more)
     refuses("exclude each other", *chat, "--interactive")
-    refuses("is no conversation", *chat, "--messages", "-", text=b"3")
+    refuses("is not a conversation", *chat, "--messages", "-", text=b"3")
     refuses("not JSON", *chat, "--messages", "-", text=b"{")
 
 
