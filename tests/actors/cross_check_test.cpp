@@ -65,7 +65,7 @@ TEST_CASE("each case lists the parameters that differed", "[actors]") {
   CHECK(told(4, {1, 1}, "") == "w");
 }
 
-TEST_CASE("VERIFY-1: of three or more replicas the minority is guilty at once and replaced",
+TEST_CASE("VERIFY-1: the minority of three or more replicas is guilty at once and replaced",
           "[actors]") {
   const auto [values, guilty]
       = GENERATE(table<what_they_had, std::vector<int>>({{{1, 1, 2}, {2}},
@@ -110,8 +110,9 @@ TEST_CASE("a replica with another result each time is guilty and replaced", "[ac
   CHECK_FALSE(it.last.alike);
 }
 
-TEST_CASE("of two persistent results one replica after the other is replaced until they agree",
-          "[actors]") {
+TEST_CASE(
+    "replicas with different persistent results are replaced one after the other until they agree",
+    "[actors]") {
   const int guilty = GENERATE(0, 1);
   checked it;
   it.hears({1, 2});
@@ -143,8 +144,7 @@ TEST_CASE("results that all change each time are irreproducible", "[actors]") {
   }
 }
 
-TEST_CASE("of two different replicas the one with an earlier fault is replaced at once",
-          "[actors]") {
+TEST_CASE("a replica with an earlier fault is replaced at once when two differ", "[actors]") {
   checked it;
   it.hears({1, 2}, 4);
   it.hears({1, 1}, 4);

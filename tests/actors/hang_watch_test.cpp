@@ -71,7 +71,7 @@ struct watching {
 
 }  // namespace
 
-TEST_CASE("the front is told of a supervisor that hangs, with its number", "[actors]") {
+TEST_CASE("a hanging supervisor is reported to the front with its number", "[actors]") {
   watching it;
   it.hang({.who = "supervisor", .actor = 12});
   it.pass(3);

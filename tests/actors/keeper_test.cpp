@@ -268,7 +268,7 @@ TEST_CASE("a skipped step is kept without data", "[actors]") {
   CHECK(it.node().kept->find(0, 6) == it.node().kept->find(0, 5));
 }
 
-TEST_CASE("a state of an ended generation is not kept, and the keeper goes on", "[actors]") {
+TEST_CASE("a state of an ended generation is not kept, and the keeper continues", "[actors]") {
   keeping it;
   const auto late = it.given(0, 5, 1);
   it.node().transport->end_generation(first_generation);

@@ -100,7 +100,7 @@ TEST_CASE("PROCESS-2: a silent peer is asked again, and its death counts as an a
   CHECK(of<launch_action::tell_died>(after)[0].how == "killed by SIGKILL");
 }
 
-TEST_CASE("a process that does not answer ten times is killed, and the start goes on", "[actors]") {
+TEST_CASE("a process that misses ten answers is killed, and the start continues", "[actors]") {
   launching it;
   const auto which = it.stand(0);
   it.start(it.machine.wanted(1, in(1)), 201);

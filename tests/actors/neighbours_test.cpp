@@ -24,7 +24,8 @@ TEST_CASE("breaks before the first listener are reported to it", "[actors]") {
   CHECK(heard == std::vector<std::string>{"second", "third"});
 }
 
-TEST_CASE("a listener can name another actor that is told of a broken connection", "[actors]") {
+TEST_CASE("a listener can name another actor to receive reports of broken connections",
+          "[actors]") {
   broken_connections all;
   int heard = 0;
   all.tell_to([&](const broken_connection&) {
@@ -36,7 +37,8 @@ TEST_CASE("a listener can name another actor that is told of a broken connection
   CHECK(heard == 11);
 }
 
-TEST_CASE("LINK-1: a control connection is made again once both ends have been told", "[actors]") {
+TEST_CASE("LINK-1: a control connection is made again once both ends know of the break",
+          "[actors]") {
   const auto told = std::make_shared<broken_connections>();
   std::vector<std::string> heard, called;
   told->tell_to([&](const broken_connection& x) {

@@ -232,7 +232,7 @@ TEST_CASE("a failed write is reported once all writers have stopped, and the nex
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("a shard writer reports the error with process and host, and goes on", "[actors]") {
+TEST_CASE("a shard writer reports the error with process and host, and continues", "[actors]") {
   const tests::scratch_folder folder;
   saving it(folder.path());
   it.use_writers();

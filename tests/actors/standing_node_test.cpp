@@ -371,7 +371,7 @@ TEST_CASE("a launcher that waits for the end of a held run is refused when the r
   CHECK_THAT(why, ContainsSubstring("serves process 0 of another run"));
 }
 
-TEST_CASE("a successor is told of processes that are just starting", "[actors]") {
+TEST_CASE("a successor learns of processes that are just starting", "[actors]") {
   waiting it;
   player one(it), next(it);
   REQUIRE(one.serve(one.order_of(1)).empty());

@@ -208,7 +208,7 @@ TEST_CASE("a ratio of 0 disables reports", "[actors]") {
   }
 }
 
-TEST_CASE("STRAGGLER-1: of sixteen workers on two cores only the slow one is reported",
+TEST_CASE("STRAGGLER-1: only the slow one of sixteen workers on two cores is reported",
           "[actors]") {
   const bool one_is_slow = GENERATE(false, true);
   stragglers x({});

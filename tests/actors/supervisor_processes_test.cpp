@@ -257,7 +257,7 @@ TEST_CASE("LINK-1: a control connection that breaks ends the generation at both 
   CHECK(it.happened.back().why.find("the control connection between process 0") == 0);
 }
 
-TEST_CASE("HANG-5: where nothing moves in any process the generation begins again", "[actors]") {
+TEST_CASE("HANG-5: the generation starts again when no process makes progress", "[actors]") {
   supervised_processes it;
   it.begin();
   const auto all_tell = [&](std::size_t but) {
@@ -299,7 +299,7 @@ TEST_CASE("HANG-5: where nothing moves in any process the generation begins agai
   }
 }
 
-TEST_CASE("of two replicas with persistent differences one process after the other is exchanged",
+TEST_CASE("processes with persistently different replicas are exchanged one after the other",
           "[actors]") {
   supervised_processes it;
   it.come(0);

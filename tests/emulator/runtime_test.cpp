@@ -283,7 +283,7 @@ TEST_CASE("copies outside of allocations or with a wrong direction are refused")
   cudaGetLastError();
 }
 
-TEST_CASE("cudaPointerGetAttributes tells device, pinned and pageable memory apart") {
+TEST_CASE("cudaPointerGetAttributes distinguishes device, pinned and pageable memory") {
   device_array<int> x(16);
   pinned_array<int> pinned(4);
   int pageable = 0;

@@ -83,7 +83,7 @@ TEST_CASE("the lack of an algorithm for a bias is a choice and is kept if given"
   CHECK(choice_of(named.name(""))->algorithm.size() == 128);
 }
 
-TEST_CASE("a product without an epilogue is measured if the given choice is no algorithm",
+TEST_CASE("a product without an epilogue is measured if the given choice is not an algorithm",
           "[cuda][products]") {
   const chosen_product one{.R = 8, .N = 168, .K = 16};
   all_products().give({{one.name(), kernels::no_algorithm, 0, 0}});

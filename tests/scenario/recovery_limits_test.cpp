@@ -131,7 +131,7 @@ TEST_CASE("STEP-5, STEP-6: a wrong bit in an updated state is found, and the ste
   CHECK(x.events[0]["resumed_from"] == 3);
 }
 
-TEST_CASE("VERIFY-1: of three replicas the one with wrong bits is named at once",
+TEST_CASE("VERIFY-1: the one of three replicas with wrong bits is named at once",
           "[scenario][recovery]") {
   const std::string at = GENERATE("lane:2.1@4:reduce", "lane:0.0@4:updated", "lane:1.0@3:reduce");
   CAPTURE(at);
@@ -146,7 +146,7 @@ TEST_CASE("VERIFY-1: of three replicas the one with wrong bits is named at once"
              ContainsSubstring(is_named ? "than the 2 other replicas (" : "than the 2 other"));
 }
 
-TEST_CASE("VERIFY-1: of two replicas the one with wrong bits is named after the repeated step",
+TEST_CASE("VERIFY-1: the one of two replicas with wrong bits is named after the repeated step",
           "[scenario][recovery]") {
   const std::string who = GENERATE("lane:0.1", "lane:1.0");
   const std::string at = GENERATE("reduce", "updated");

@@ -118,7 +118,7 @@ TEST_CASE("single-copy schedules that add in order have the bits of the referenc
   check_trace_equals_plan(*prepared);
 }
 
-TEST_CASE("a schedule with another order of sums says so, and has its own bits",
+TEST_CASE("a schedule with another order of sums reports it, and has its own bits",
           "[scenario][unsanitized]") {
   const auto job = job_of("looped-bfs", 2);
   std::shared_ptr<actors::prepared_job> prepared;

@@ -10,7 +10,7 @@
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("VERIFY-2: of two copies of the model the one with a wrong input gradient is named",
+TEST_CASE("VERIFY-2: the copy of the model with a wrong input gradient is named",
           "[scenario][recovery]") {
   auto job = tests::tiny_job(2, 2);
   job.layout.schedule.source = "dualpipe";

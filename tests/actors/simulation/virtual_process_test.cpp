@@ -282,7 +282,7 @@ TEST_CASE("ranks of several processes meet, and each is released by its own proc
   CHECK(seen.back() == "b released");
 }
 
-TEST_CASE("a redeem over a broken connection fails once its end is told", "[simulation]") {
+TEST_CASE("a redeem over a broken connection fails once its end is notified", "[simulation]") {
   two_hosts at;
   at.take_places();
   const auto ticket = at.deposit(*at.b);
@@ -360,7 +360,7 @@ struct meeting_rank {
 
 }  // namespace
 
-TEST_CASE("a group with a broken connection cannot meet, and each end is told separately",
+TEST_CASE("a group with a broken connection cannot meet, and each end is notified separately",
           "[simulation]") {
   two_hosts at;
   at.take_places();

@@ -174,7 +174,7 @@ TEST_CASE("a model without a hub format is refused with all reasons", "[checkpoi
   CHECK_FALSE(fs::exists(dir / "out"));
 }
 
-TEST_CASE("an export writes back what the imported folder says and Troupe does not use",
+TEST_CASE("an export keeps settings of the imported folder that Troupe does not use",
           "[checkpoint]") {
   const scratch_folder dir;
   auto x = llama();

@@ -299,7 +299,8 @@ TEST_CASE("the rotary base is read in both formats of transformers", "[checkpoin
   CHECK(hub_config(config.dump(), "it").rotary_base == 1e6);
 }
 
-TEST_CASE("rope_scaling beside rope_parameters is what transformers takes", "[checkpoint]") {
+TEST_CASE("rope_scaling takes precedence over rope_parameters, as in transformers",
+          "[checkpoint]") {
   auto config = llama_json();
   config["max_position_embeddings"] = 64;
   config["rope_theta"] = 500000.0;

@@ -35,7 +35,7 @@ TEST_CASE("a file is visible under its name only after commit", "[core]") {
   CHECK(read_text(folder / "a") == "kept");
 }
 
-TEST_CASE("a missing file, a folder and an empty file are told apart", "[core]") {
+TEST_CASE("a missing file and a folder are refused, and an empty file is mapped", "[core]") {
   const troupe::tests::scratch_folder folder;
   CHECK_THROWS_WITH(mapped_file(folder / "none"), ContainsSubstring("No such file"));
   CHECK_THROWS_WITH(mapped_file(folder.path()), ContainsSubstring("folder"));

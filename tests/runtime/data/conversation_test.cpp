@@ -147,7 +147,7 @@ TEST_CASE("a system text beside the list is the first message", "[data]") {
   refuses(twice("prose"), "differs from");
 }
 
-TEST_CASE("fields that nothing reads are told", "[data]") {
+TEST_CASE("unused fields are reported", "[data]") {
   const auto line = R"({"id": 7, "score": NaN, "tools": null, "extra": 1e400, "messages": [
     {"role": "user", "content": "a", "name": "me"},
     {"role": "assistant", "content": "b", "weight": 1, "mood": "bad", "note": ""}]})";

@@ -119,8 +119,7 @@ TEST_CASE("a conversation that is too long for a sample keeps its beginning", "[
   CHECK((row_of(mixed, 0).mask == none) != (row_of(mixed, 1).mask == none));
 }
 
-TEST_CASE("conversations without an answer in a sample are refused where there are no others",
-          "[data]") {
+TEST_CASE("a data set is refused if no conversation has an answer within a sample", "[data]") {
   const scratch_folder folder;
   const auto prefix
       = write_talks(folder, {"abcdefghijK", "abcdefghL"});  // answers from 8 and 10 on

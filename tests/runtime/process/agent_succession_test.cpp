@@ -257,7 +257,7 @@ TEST_CASE("one process at a time can be succeeded", "[process]") {
   CHECK(tells<succession_agreed>(x.says_succeed(successor, first), successor));
 }
 
-TEST_CASE("a process that told the agent to end is not succeeded", "[process]") {
+TEST_CASE("a process that ended the agent has no successor", "[process]") {
   led x;
   x.agent.asked(supervisor, end_agent{7});
   CHECK(all_of<agent_action::fence>(x.agent.left(supervisor, x.now)).empty());

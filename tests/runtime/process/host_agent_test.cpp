@@ -157,7 +157,7 @@ TEST_CASE("a process ends with all its descendants, also those in other groups",
   all_gone(below);
 }
 
-TEST_CASE("an agent that is told to end leaves no processes and files", "[process]") {
+TEST_CASE("an agent leaves no processes and files when it ends on request", "[process]") {
   with_agent x;
   const auto started = x.start("node", {"descendants", x.above / "pids"});
   auto all = descendants_in(x.above / "pids");
@@ -246,7 +246,7 @@ TEST_CASE("SIGTERM, SIGINT and SIGHUP end an agent in order", "[process]") {
   }
 }
 
-TEST_CASE("AGENT-2: garbage is refused and logged once, and the agent goes on", "[process]") {
+TEST_CASE("AGENT-2: garbage is refused and logged once, and the agent continues", "[process]") {
   with_agent x;
   x.start("node", {"sleep"});
   const std::string garbage[] = {
@@ -285,7 +285,7 @@ TEST_CASE("AGENT-2: garbage is refused and logged once, and the agent goes on", 
   CHECK(log.find(version, said + 1) == log.npos);
 }
 
-TEST_CASE("a peer that does not read is disconnected, and the agent goes on", "[process]") {
+TEST_CASE("a peer that does not read is disconnected, and the agent continues", "[process]") {
   with_agent x;
   for (int i = 0; i < 200; ++i) {
     const auto name = std::string(50, 'n') + std::to_string(i);

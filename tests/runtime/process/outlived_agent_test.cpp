@@ -133,7 +133,7 @@ TEST_CASE("a killed agent leaves its processes alive, and the next agent adopts 
   nothing_is_left_of(run);
 }
 
-TEST_CASE("an agent that is told to end waits for adopted processes", "[process]") {
+TEST_CASE("an agent that ends on request waits for adopted processes", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto first = outlived_agent(run);

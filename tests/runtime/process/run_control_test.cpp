@@ -188,7 +188,7 @@ TEST_CASE("logs are followed from their last lines, each line once and complete"
   log_follower(run, 0).give([](const std::string&, std::string_view line) { FAIL(line); });
 }
 
-TEST_CASE("what a process that was killed at the end has left of a run is removed", "[process]") {
+TEST_CASE("leftovers of a process that was killed while ending are removed", "[process]") {
   with_supervisor x;
   const auto at = x.folder();
   const auto leave_files = [&] {

@@ -263,7 +263,7 @@ TEST_CASE("a damaged run.json is refused with the reason", "[process]") {
                        MessageMatches(ContainsSubstring("not the folder of a run")));
 }
 
-TEST_CASE("each process has an entry, which tells whether it still runs", "[process]") {
+TEST_CASE("each process has an entry that shows whether it still runs", "[process]") {
   const scratch_folder above;
   const auto run = held(above / "run");
   auto mine = entry_of_this_process("supervisor", "supervisor");

@@ -167,7 +167,7 @@ TEST_CASE("PLAN-1: missing, duplicate and misplaced actions are named", "[schedu
   CHECK_THAT(said(x), StartsWith("PLAN-1: 0F0.1 on rank 0: only R, B, I and W have a block\n"));
 }
 
-TEST_CASE("PLAN-1: a pair is an F beside a B or I", "[schedule][invariant]") {
+TEST_CASE("PLAN-1: a pair is an F with a B or I", "[schedule][invariant]") {
   const auto with_pair_at = [](std::size_t i) {
     auto x = one_forward_one_backward(2, 3);  // 0F0,0F1,0B0,0F2,0B1,0B2
     x.ranks[0][i].with_next = true;

@@ -136,7 +136,7 @@ TEST_CASE("white space that one token took can start another", "[tokenizer]") {
   CHECK(found == 600000);
 }
 
-TEST_CASE("of several matching added tokens the longest counts", "[tokenizer]") {
+TEST_CASE("the longest of several matching added tokens counts", "[tokenizer]") {
   const added_tokens all(
       {{.id = 1, .content = "<"},
        {.id = 2, .content = "<a>"},

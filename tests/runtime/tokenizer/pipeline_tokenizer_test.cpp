@@ -353,7 +353,7 @@ TEST_CASE("explicit default values do not change the fingerprint", "[tokenizer]"
   CHECK_FALSE(hub_tokenizer(shorter)->fingerprint() == before);
 }
 
-TEST_CASE("of a duplicate merge the last place counts", "[tokenizer]") {
+TEST_CASE("the last place of a duplicate merge counts", "[tokenizer]") {
   auto file = file_of("gpt2");
   auto& merges = file["model"]["merges"];
   const auto first = merges[0];

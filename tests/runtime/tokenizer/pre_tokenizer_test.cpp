@@ -48,7 +48,7 @@ TEST_CASE("English contractions are split off, in small letters only", "[tokeniz
   CHECK(cut("o'clock") == words{"o", "'", "clock"});
 }
 
-TEST_CASE("of several spaces the last belongs to the next word", "[tokenizer]") {
+TEST_CASE("the last of several spaces belongs to the next word", "[tokenizer]") {
   CHECK(cut("a   b") == words{"a", "  ", " b"});
   CHECK(cut("a \n b") == words{"a", " \n", " b"});
   CHECK(cut("a\t\tb") == words{"a", "\t", "\t", "b"});
