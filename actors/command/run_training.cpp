@@ -40,8 +40,8 @@
 namespace troupe::command {
 namespace {
 
-/// A signal may come before there is anybody to tell. The run may be asked to end by one, and by
-/// its front: the first counts.
+/// Passes requests to end to the run: signals, and those of its front. The first request counts. It
+/// may arrive before the run exists.
 class drain_switch {
  public:
   void signalled(const std::string& name) {
@@ -63,7 +63,7 @@ class drain_switch {
       ask_(why_);
   }
 
-  /// Cancelled when there is nobody to tell: the run is still being prepared.
+  /// Cancelled by a request that arrives while the run is still being prepared.
   const runtime::cancel_token& stop() const { return stop_; }
   const runtime::cancel_token& any_signal() const { return signalled_; }
   std::string why() {
@@ -80,7 +80,7 @@ class drain_switch {
 
 constexpr int trace_not_written = 2;  // exit code
 
-/// False when it cannot be written: that is told, and does not hide how the run ended.
+/// False if the trace cannot be written. Logs the error, so that the end of the run is still shown.
 bool write_trace(const actors::prepared_job& prepared) {
   if (!prepared.node->trace)
     return true;
@@ -97,7 +97,7 @@ bool write_trace(const actors::prepared_job& prepared) {
 
 constexpr std::size_t table_lines = 16;
 
-/// The same of the profile.
+/// As write_trace, for the profile.
 bool write_profile(const actors::prepared_job& prepared) {
   if (!prepared.node->profile)
     return true;
@@ -122,9 +122,9 @@ const runtime::forecast_group& neediest(const forecasts& groups) {
   });
 }
 
-/// All workers live on this host, or nobody knows here what theirs have. Else it would read and
-/// deal out data first, and then be killed without a word, or fail when it has taken all that a
-/// device has.
+/// Throws if the workers do not fit into memory. Without this check the run would read its data
+/// first, and then be killed without a message or fail on a full device. Does nothing for workers
+/// on other hosts, whose memory is unknown here.
 void require_memory(const runtime::training_job& job,
                     const run_hosts& hosts,
                     const forecasts& groups) {
@@ -145,28 +145,26 @@ void tell(const runtime::forecast_group& most) {
       runtime::human_bytes(memory.parameters),
       runtime::human_bytes(memory.gradients),
       runtime::human_bytes(memory.optimizer),
-      memory.beside > 0
-          ? fmt::format(", state of the step before {}", runtime::human_bytes(memory.beside))
-          : "",
+      memory.beside > 0 ? fmt::format(", previous state {}", runtime::human_bytes(memory.beside))
+                        : "",
       runtime::human_bytes(memory.activations),
       left_text(memory));
 }
 
-/// Workers that take turns on cores have larger bubbles than their schedule has by itself.
+/// Logs that workers share cores: their bubbles are then larger than those of the schedule.
 void tell_of_shared_cores(const runtime::training_job& job, const run_hosts& hosts) {
   const int threads = job.layout.world * job.threads_per_worker;
   const int cores = runtime::look_at_processor().usable();
   if (job.layout.pipeline > 1 && threads > cores && hosts.nodes.empty()
       && job.backend != runtime::backend_kind::cuda)
     runtime::log_info(
-        " {} of {} share {}: actions wait for a core, so that bubbles are larger than those of the "
-        "schedule",
+        " {} of {} share {}: actions wait for a core, so bubbles are larger than in the schedule",
         runtime::counted(job.layout.world, "worker"),
         runtime::counted(job.threads_per_worker, "thread"),
         runtime::counted(cores, "core"));
 }
 
-/// Which process keeps whose states, where several keep each other's.
+/// Logs what each process keeps of another one, if processes keep each other's states.
 void tell_keepers(const runtime::training_job& job,
                   const forecasts& groups,
                   const run_hosts& hosts) {
@@ -178,7 +176,7 @@ void tell_keepers(const runtime::training_job& job,
                         runtime::human_bytes(all[p].kept));
 }
 
-/// What the forecast was worth.
+/// Logs the measured memory beside the forecast.
 void compare_memory(const actors::prepared_job& prepared,
                     const runtime::memory_forecast& expected) {
   std::size_t most = 0;
@@ -196,8 +194,9 @@ void compare_memory(const actors::prepared_job& prepared,
                         job.backend == runtime::backend_kind::cuda ? " of the host's memory" : ""));
 }
 
-/// The process before stood on another host: it is gone, but a file system may not know that yet,
-/// or it stands still. When it goes on it finds that the arbiter has decided, and ends.
+/// Takes a lock. If the run has moved, its previous process on another host may still hold the
+/// lock: the file system may not know yet that it is dead, or it is suspended. That process will
+/// find the arbiter's decision and end, so this only warns.
 template <class Take>
 void take_from_one_that_is_gone(bool moved, const Take& take) {
   try {
@@ -206,14 +205,13 @@ void take_from_one_that_is_gone(bool moved, const Take& take) {
     if (!moved)
       throw;
     runtime::log_warning(
-        "{}; that is the process in whose place this one goes on, on a host that is gone: it is "
-        "not "
-        "waited for",
+        "{}; that is the previous supervisor process of this run, on a lost host; this process "
+        "does not wait for it",
         held.what());
   }
 }
 
-/// Null: nothing is saved.
+/// Null if nothing is saved.
 std::shared_ptr<runtime::save_lock> locked_save_folder(const runtime::training_job& job,
                                                        bool moved = false) {
   if (job.checkpoints.save.empty())
@@ -223,7 +221,7 @@ std::shared_ptr<runtime::save_lock> locked_save_folder(const runtime::training_j
   return out;
 }
 
-/// Two runs that wrote one log would leave none.
+/// Locks the output files, because two runs with one log would destroy it.
 std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& watch,
                                                bool moved = false) {
   std::vector<runtime::file_lock> out;
@@ -236,7 +234,8 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
   for (const auto& one : all)
     if (!one.second.empty())
       take_from_one_that_is_gone(moved, [&] { out.emplace_back(one.second, one.first); });
-  // Later it would only be warned of: a disk that fails must not end a run that has begun.
+  // Fails now if the folder cannot be made. Later this is only a warning, so that a failing disk
+  // does not end a running job.
   if (!watch.board_dir.empty())
     runtime::make_folder(watch.board_dir);
   return out;
@@ -248,7 +247,8 @@ std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
   job.data.objects.end_by(drain.any_signal(), std::chrono::milliseconds(0));
   try {
     auto out = actors::prepare(job, drain.stop(), folder);
-    job.data.objects.end_by(drain.any_signal());  // a step is finished if the service answers
+    job.data.objects.end_by(
+        drain.any_signal());  // from now on the current step may finish if the service answers
     return out;
   } catch (const runtime::io_error&) {
     drain.stop().throw_if_cancelled();  // it may have waited for an object
@@ -256,7 +256,7 @@ std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
   }
 }
 
-/// Keeps what an export writes back of the folder of the hub with which the training began.
+/// Keeps the files of the Hugging Face folder that training started from, for a later export.
 void keep_origin(const runtime::training_job& job, const std::string& start) {
   const auto& where = job.checkpoints;
   if (!start.empty())
@@ -265,7 +265,7 @@ void keep_origin(const runtime::training_job& job, const std::string& start) {
     runtime::keep_hub_origin(where.load_hub, where.save);
 }
 
-/// Whether the latest checkpoint there is of a run with this tokenizer.
+/// True if the latest checkpoint is from a run with this tokenizer.
 bool was_saved_with(const std::filesystem::path& save, const std::string& tokenizer) {
   try {
     const runtime::checkpoint_reader latest(runtime::named_checkpoint(save));
@@ -278,7 +278,7 @@ bool was_saved_with(const std::filesystem::path& save, const std::string& tokeni
   }
 }
 
-/// The front hears of requests to end as long as there is somebody to tell.
+/// Connects the front's requests to end with `drain`, for the lifetime of this object.
 class asked_by_front {
  public:
   asked_by_front(runtime::front_connection* front, drain_switch& drain) : front_(front) {
@@ -296,7 +296,7 @@ class asked_by_front {
   runtime::front_connection* front_;
 };
 
-/// The lines of a process that nobody shows: the run's log has them.
+/// Drops the console lines of a process without a front; they are in the run's log.
 class unshown_log final : public runtime::log_reader {
  public:
   ~unshown_log() override { runtime::give_log_to(nullptr); }
@@ -306,7 +306,7 @@ class unshown_log final : public runtime::log_reader {
   bool output_is_terminal() const override { return false; }
 };
 
-/// All lines are on their way before it hears of the end.
+/// Finishes the log, then reports the end to the front.
 bool finish(const run_request& request, int exit_code) {
   const bool finished = runtime::finish_log(reader_patience);
   if (request.front != nullptr)
@@ -314,8 +314,7 @@ bool finish(const run_request& request, int exit_code) {
   return finished;
 }
 
-/// A process that an earlier run has left may have staged a checkpoint after this run locked the
-/// folder.
+/// Removes checkpoints that a process of an earlier run staged after this run locked the folder.
 void clear_save_folder(const std::filesystem::path& save) {
   try {
     runtime::clear_remains(save);
@@ -324,7 +323,7 @@ void clear_save_folder(const std::filesystem::path& save) {
   }
 }
 
-/// What was prepared, until its end; the process is to end at once where something was left behind.
+/// Runs the prepared job to its end. Ends the process at once if the run leaves a thread behind.
 actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepared,
                              const run_request& request,
                              shown_run& shown,
@@ -347,14 +346,14 @@ actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepar
   if (prepared->node->save_lock && end.exit_code == 0 && !end.left_behind)
     clear_save_folder(job.checkpoints.save);
   shown.end(end.exit_code, end.reason);
-  if (end.left_behind) {  // its lane may still use what the end of a process takes down
+  if (end.left_behind) {  // its lane may still use what a normal exit destroys
     finish(request, end.exit_code);
     std::_Exit(end.exit_code);
   }
   return end;
 }
 
-/// In the place of the supervisor's process before this one.
+/// Leads the run in place of the previous supervisor process.
 actors::outcome lead(const runtime::training_job& job,
                      const run_request& request,
                      shown_run& shown,
@@ -373,7 +372,7 @@ actors::outcome go_on(const runtime::training_job& job,
   try {
     auto as = request;
     as.incarnation = shown.go_on(request, job);
-    if (as.incarnation == 0) {  // it has ended, or another process goes on with it
+    if (as.incarnation == 0) {  // the run has ended, or another process leads it
       runtime::remove_remains_of_ended(request.run_folder);
       return {};
     }
@@ -384,7 +383,7 @@ actors::outcome go_on(const runtime::training_job& job,
   }
 }
 
-/// How it ended.
+/// Runs the job and returns its end.
 actors::outcome carry_out(const runtime::training_job& job,
                           const run_request& request,
                           shown_run& shown,
@@ -415,18 +414,17 @@ actors::outcome carry_out(const runtime::training_job& job,
     tell_of_shared_cores(job, request.hosts);
     if (request.temporary)
       runtime::log_info(
-          " its processes are shown by `troupe status --run '{0}'`, and the run by `troupe wait "
-          "--run '{0}'`, also where this command is killed: the folder is removed when the run "
-          "ends",
+          " `troupe status --run '{0}'` shows its processes and `troupe wait --run '{0}'` the run, "
+          "even after this command is killed; the folder is removed when the run ends",
           request.run_folder.string());
     if (job.data.reset_position_ids
         && job.training.model.position != runtime::position_embedding::learned_absolute)
       runtime::log_info(
-          " `data.reset_position_ids` changes nothing: only learned positions start again with "
-          "each document");
+          " `data.reset_position_ids` has no effect: only learned positions restart with each "
+          "document");
     if (job.checkpoints.save.empty())
       runtime::log_warning(
-          "nothing will be saved: what is trained is lost when the run ends; to keep it, give "
+          "nothing will be saved: the trained state is lost when the run ends; to keep it, give "
           "`checkpoints.save`");
   }
   return run_prepared(prepared, request, shown, drain, [&] {
@@ -457,7 +455,7 @@ int run_training(const runtime::training_job& job, const run_request& request) {
   unshown_log nobody;
   if (request.front != nullptr)
     runtime::give_log_to(request.front);
-  else if (request.incarnation > 1)  // what libraries write stands in the run's log
+  else if (request.incarnation > 1)  // the run's log has all lines
     runtime::give_log_to(&nobody);
   runtime::write_log_beside();
   shown_run shown;
@@ -469,7 +467,7 @@ int run_training(const runtime::training_job& job, const run_request& request) {
                       drain.why());
     shown.end(code, "stopped before the first iteration");
   } catch (const std::exception& failure) {
-    if (request.incarnation == 1)  // a successor is tried again, by who has started it
+    if (request.incarnation == 1)  // a failed successor is started again, so the run has not ended
       shown.end(failure);
     runtime::finish_log(reader_patience);
     throw;
@@ -478,7 +476,7 @@ int run_training(const runtime::training_job& job, const run_request& request) {
     throw;
   }
   if (!finish(request, code))
-    std::_Exit(code);  // the reader of our output hangs; an ordinary end would wait for it
+    std::_Exit(code);  // a normal exit would wait for the hanging reader of our output
   return code;
 }
 

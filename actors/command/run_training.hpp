@@ -1,4 +1,4 @@
-// From a resolved job to actors at work.
+// Runs a resolved job in this process: prepares it, starts its actors and waits for its end.
 
 #pragma once
 
@@ -14,29 +14,29 @@
 
 namespace troupe::command {
 
-/// What of a run is no part of its job.
+/// What a run needs besides its job.
 struct run_request {
-  std::string configuration;         ///< kept with the checkpoints, if there are any
+  std::string configuration;         ///< saved with the checkpoints
   std::vector<std::string> command;  ///< as it was typed
-  std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
+  std::filesystem::path run_folder;  ///< empty: .run in the save folder, if that is given
   bool temporary = false;            ///< the folder is removed at the end
   run_hosts hosts = {};
   runtime::front_connection* front = nullptr;  ///< shows the run; null: this process does
-  std::string order = {};  ///< by which a process of its own was started for it; empty: none was
-  /// Of the supervisor's process. Above 1: it goes on with what the one before has left in the
-  /// folder, and shows nothing.
+  std::string order = {};  ///< the order that started this process; empty without a front
+  /// Number of this supervisor process. A successor (above 1) continues from the run's folder and
+  /// shows nothing.
   std::uint32_t incarnation = 1;
-  bool moved = false;  ///< the first was on another host, which is gone
+  bool moved = false;  ///< the run began on another host, which is lost
 };
 
-/// Which lines of the log the user wants to see.
+/// The minimum severity of lines on the console.
 runtime::severity level_of(const runtime::watch_settings& watch);
 
-/// How long the end of a process waits for a reader of its output.
+/// Timeout at the end of a process for a reader of its output.
 constexpr auto reader_patience = std::chrono::seconds(5);
 
-/// Trains as `job` says: starts the node and the supervisor, waits until they are done. Returns the
-/// exit code. `job` has no complaints. A front is told the end here, too, unless this throws.
+/// Trains as `job` says: starts the node and the supervisor and waits for their end. Returns the
+/// exit code, and reports it to the front unless this throws. `job` is valid.
 int run_training(const runtime::training_job& job, const run_request& request);
 
 }  // namespace troupe::command

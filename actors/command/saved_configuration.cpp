@@ -21,7 +21,7 @@ meaning meaning_of(const std::string& text) {
   return out;
 }
 
-/// Comments aside. What cannot be read says something else.
+/// True if both have the same entries, whatever their comments. An unreadable file differs.
 bool says_the_same(const fs::path& file, const std::string& text) {
   try {
     return meaning_of(runtime::read_text(file)) == meaning_of(text);
@@ -41,11 +41,11 @@ fs::path free_name(const fs::path& folder) {
 void save_configuration(const fs::path& folder, const std::string& text) {
   const auto file = folder / configuration_file;
   runtime::remove_parts_of(file);
-  if (fs::is_regular_file(file)) {  // of a FIFO or a device there is nothing to keep
+  if (fs::is_regular_file(file)) {  // a FIFO or a device has nothing to keep
     if (says_the_same(file, text))
       return;
     const auto before = free_name(folder);
-    // A link, not a renaming: at every moment there is a config.yaml.
+    // A link instead of a rename, so that config.yaml exists at every moment.
     std::error_code failure;
     fs::create_hard_link(file, before, failure);
     if (failure)

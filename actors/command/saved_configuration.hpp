@@ -9,9 +9,9 @@ namespace troupe::command {
 
 inline constexpr const char* configuration_file = "config.yaml";
 
-/// Writes `text` as FOLDER/config.yaml, at once or not at all. One that is there and says something
-/// else becomes config.1.yaml, or the first number that is free; one that says the same stays as it
-/// is. Logs what it did. The folder is locked by the caller. Throws io_error.
+/// Writes `text` as FOLDER/config.yaml, atomically. An existing file with other entries becomes
+/// config.1.yaml, or the first free number; one with the same entries stays. Logs what it did. The
+/// caller has locked the folder. Throws io_error.
 void save_configuration(const std::filesystem::path& folder, const std::string& text);
 
 }  // namespace troupe::command

@@ -32,7 +32,9 @@ struct check_flags : schedule_flags {
 };
 
 std::string list_of_schedules() {
-  std::string out = "Schedules that can be named (`troupe schedule simulate` compares them):\n\n";
+  std::string out
+      = "Schedules by name (`troupe schedule simulate` compares them):\n"
+        "\n";
   for (const auto& x : runtime::named_schedules()) {
     out += fmt::format("  {:<12} {}\n", x.name, x.what);
     out += fmt::format("               {}\n", x.paper);
@@ -44,8 +46,8 @@ std::string list_of_schedules() {
                                     : "");
   }
   return out
-         + "\nA plan: troupe schedule plan 1f1b --ranks 4 --microbatches 8\n"
-           "Its form is told in docs/formats/schedule.md; how to write your own in "
+         + "\nTo print a plan: troupe schedule plan 1f1b --ranks 4 --microbatches 8\n"
+           "Its format: docs/formats/schedule.md. To write your own: "
            "docs/guides/write_a_schedule.md.\n";
 }
 
@@ -70,23 +72,22 @@ int print_plan(const plan_flags& flags, const command_line& line) {
 
 void add_plan(command_line& group) {
   const auto flags = std::make_shared<plan_flags>();
-  auto& line = group.command("plan",
-                             "prints a schedule's plan as CSV; without a name, which schedules "
-                             "there are.");
+  auto& line = group.command(
+      "plan", "prints a schedule's plan as CSV; without a name, lists the schedules.");
   line.words("NAME|FILE", "A schedule's name, FILE.lua, or a plan, FILE.csv.", flags->names);
   declare_plan(line, *flags);
   line.value({.name = "--output",
               .type = "FILE",
               .default_value = "-",
-              .help = "Where the plan goes; - is standard output."},
+              .help = "File for the plan; - is standard output."},
              text(flags->output));
   declare_costs(line, *flags);
   line.note(
-      "A row is what a rank does in one step, a cell an action: stage, kind, micro-batch. F is "
-      "forward, B backward, which is I, gradients of the input, and W, gradients of the weights. "
-      "Costs matter to schedules that look at them: auto, and scripts that react.");
+      "A row has the actions of a rank in one step, a cell one action: stage, kind, micro-batch. F "
+      "is forward, B backward, which is I, gradients of the input, and W, gradients of the "
+      "weights. Costs matter only to auto and to scripts that react.");
   line.note("Example: troupe schedule plan zb-h1 --ranks 4 --microbatches 8 --output zb.csv");
-  line.note("Next: `troupe schedule simulate` tells how long it takes and what it holds.");
+  line.note("Next: `troupe schedule simulate` shows its time and its memory.");
   line.runs([flags, &line] { return print_plan(*flags, line); });
 }
 
@@ -94,7 +95,7 @@ struct verdict {
   runtime::plan what;
   runtime::check_report report;
   bool is_plan = true;
-  std::vector<runtime::handoff> handoffs = {};  ///< of a sound plan without sends
+  std::vector<runtime::handoff> handoffs = {};  ///< only of a sound plan without sends
 };
 
 std::size_t actions_of(const runtime::plan& x) {
@@ -106,7 +107,7 @@ std::size_t actions_of(const runtime::plan& x) {
 
 verdict judged(const std::string& name, const check_flags& flags) {
   verdict out{plan_of(name, flags).what, {}};
-  const auto costs = costs_of(out.what, flags);  // refuses a --layout of other stages
+  const auto costs = costs_of(out.what, flags);  // throws if --layout has another number of stages
   if (flags.lowered && runtime::validate(out.what).empty())
     out.what = runtime::lowered(out.what);
   auto by = settings_of(out.what, flags);
@@ -122,7 +123,8 @@ verdict judged(const std::string& name, const check_flags& flags) {
   return out;
 }
 
-/// What cannot be read, or is no plan, is a verdict too: it must not hide those of the others.
+/// As `judged`. A file that is unreadable or not a plan gets a verdict too, so that the others are
+/// still judged.
 verdict judged_in_turn(const std::string& name, const check_flags& flags) {
   const auto no_plan = [](const runtime::error& why) {
     return verdict{{}, {{with_flags(why.what())}, {}}, false};
@@ -184,7 +186,10 @@ int check_plans(const check_flags& flags, const command_line& line) {
     if (!seen.report.is_sound())
       wrong += fmt::format("{}{}{}",
                            wrong.empty() ? "" : "\n",
-                           seen.is_plan ? fmt::format("'{}' cannot be carried out:\n  ", name) : "",
+                           seen.is_plan ? fmt::format("'{}' cannot be carried out:\n"
+                                                      "  ",
+                                                      name)
+                                        : "",
                            fmt::join(seen.report.complaints, "\n  "));
     if (flags.json)
       continue;
@@ -208,41 +213,40 @@ int check_plans(const check_flags& flags, const command_line& line) {
 
 void add_check(command_line& group) {
   const auto flags = std::make_shared<check_flags>();
-  auto& line = group.command("check", "tells whether a plan can be carried out, and if not, why.");
+  auto& line = group.command("check", "checks if a plan can be executed, and reports why not.");
   line.words(
       "NAME|FILE", "Plans, FILE.csv; scripts, FILE.lua; or schedules by name.", flags->names);
   declare_plan(line, *flags);
-  line.value({.name = "--credits",
-              .type = "K",
-              .default_value = "as many as the plan needs, and two",
-              .help = "So many results of each hand-off (a stage to the next on another rank, "
-                      "activations or gradients) may be outstanding, as with --pipeline-credits of "
-                      "a run; where a plan has sends, on each link of two ranks before its "
-                      "receives have taken them."},
-             whole(flags->credits, 1));
+  line.value(
+      {.name = "--credits",
+       .type = "K",
+       .default_value = "as the plan needs, plus two",
+       .help = "Results of each hand-off (activations or gradients, from a stage to the next on "
+               "another rank) that may be outstanding, as with --pipeline-credits of a run. If a "
+               "plan has sends: results on each link of two ranks that no receive has taken yet."},
+      whole(flags->credits, 1));
   line.toggle("--handoffs",
-              "Lists the hand-offs, and how many results each may have outstanding; so does "
-              "--credits. Not of a plan with sends.",
+              "Lists the hand-offs and how many results each may have outstanding, as --credits "
+              "does. Not for a plan with sends.",
               [flags] { flags->handoffs = true; });
   line.value(
       {.name = "--result-bytes",
        .type = "N",
-       .help = "Of one result, a micro-batch's activations between two stages: then the list "
-               "says bytes, too. A run's own: `troupe train ... --dry-run`."},
+       .help = "Size in bytes of one result, a micro-batch's activations between two stages; the "
+               "list then shows bytes, too. For a run: `troupe train ... --dry-run`."},
       whole(flags->result_bytes, 1));
-  line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
+  line.toggle("--json", "Prints JSON.", [flags] { flags->json = true; });
   declare_costs(line, *flags);
   line.note(
-      "Every action once, in an order in which nobody waits for ever: else the circle of ranks "
-      "that wait for each other is named. Sends meet their receives in the order of their link. A "
-      "note tells what is no fault, but gives a run other bits.");
+      "A plan is valid if it has every action once, without a deadlock; a cycle of waiting ranks "
+      "is shown. Sends match their receives in the order of their link. A note reports what is "
+      "valid but changes the bits of a run.");
   line.note(
-      "Exit code 0 when all are valid, else 2; a file that is no plan does not hide the verdicts "
-      "of "
-      "the others.");
+      "Exit code 0 when all are valid, else 2. A file that is not a plan does not stop the check "
+      "of the others.");
   line.note("Example: troupe schedule check my.csv --credits 2 --memory-limit 4");
   line.note("Example: troupe schedule check zb-h1 --ranks 4 --microbatches 8 --handoffs");
-  line.note("Which promises are checked: PLAN-1 to PLAN-8 in docs/invariants.md.");
+  line.note("The checked promises are PLAN-1 to PLAN-8 in docs/invariants.md.");
   line.runs([flags, &line] { return check_plans(*flags, line); });
 }
 
@@ -250,17 +254,18 @@ void add_check(command_line& group) {
 
 void add_schedule(command_line& program) {
   auto& group = program.command(
-      "schedule", "prints, checks and simulates pipeline schedules: what each rank does when.");
+      "schedule",
+      "prints, checks, simulates and draws pipeline schedules: what each rank does when.");
   add_plan(group);
   add_check(group);
   add_schedule_simulate(group);
   add_schedule_draw(group);
   group.note(
-      "A schedule says in which order each pipeline rank carries out the forward and backward "
-      "passes of a step's micro-batches. It decides how long ranks wait for each other (the "
+      "A schedule is the order in which each pipeline rank executes the forward and backward "
+      "passes of a step's micro-batches. It determines how long ranks wait for each other (the "
       "bubble) and how many activations they hold.");
   group.note(
-      "First: `troupe schedule plan` lists those that have a name; `troupe schedule simulate 1f1b "
+      "First: `troupe schedule plan` lists the named schedules; `troupe schedule simulate 1f1b "
       "zb-h1 --ranks 4 --microbatches 8` compares two.");
 }
 

@@ -41,13 +41,13 @@ void require_sense(const draw_flags& flags, const command_line& line) {
     only_name(flags, line);
   if (flags.executed.empty() != !flags.step)
     throw usage_error(
-        "--executed and --step belong together: the trace of a run, as `troupe train --trace FILE` "
-        "writes it, and which of its steps");
+        "--executed and --step need each other: the trace of a run, as `troupe train --trace FILE` "
+        "writes it, and one of its steps");
   if (const auto kind = flags.svg.extension();
       kind == ".png" || kind == ".pdf" || kind == ".jpg" || kind == ".jpeg")
     throw usage_error(
-        "--svg '{}': the picture is SVG; name it .svg, and turn it into another form by "
-        "rsvg-convert (Debian's librsvg2-bin)",
+        "--svg '{}': the picture is SVG; name it .svg, and convert it with rsvg-convert (Debian's "
+        "librsvg2-bin)",
         flags.svg.string());
   if (flags.svg == "-" && flags.trace == "-")
     throw usage_error("--svg - and --trace -: only one can go to standard output");
@@ -60,7 +60,7 @@ void require_sense(const draw_flags& flags, const command_line& line) {
   runtime::require_no_input("--trace", flags.trace, read);
 }
 
-/// Of each chunk, in ms.
+/// Mean costs of each chunk's actions, in ms.
 std::vector<runtime::action_costs> mean_costs(const runtime::plan& plan,
                                               const runtime::timeline& executed) {
   std::vector<runtime::action_costs> out(std::size_t(plan.chunks), {0, 0, 0, 0, 0});
@@ -77,7 +77,7 @@ std::vector<runtime::action_costs> mean_costs(const runtime::plan& plan,
   return out;
 }
 
-/// For the caption. What does not fit there goes to standard error: the picture may go to standard
+/// Notes for the caption. Longer ones go to standard error, because the picture may go to standard
 /// output.
 std::vector<std::string> notes_on(const runtime::executed_step& x) {
   std::vector<std::string> out;
@@ -93,8 +93,8 @@ std::vector<std::string> notes_on(const runtime::executed_step& x) {
   return out;
 }
 
-/// What was planned, with the times that the step itself took unless others were given, above what
-/// was executed.
+/// The planned step above the executed one. Without --times, the plan uses the mean times of the
+/// executed step.
 std::vector<drawn_timeline> planned_and_executed(const draw_flags& flags,
                                                  const command_line& line) {
   const auto& name = flags.names.front();
@@ -139,7 +139,7 @@ void write(const fs::path& to, const std::string& text) {
   }
   runtime::write_text(to, text);
   std::error_code failure;
-  if (fs::is_regular_file(to, failure))  // else it may be where we print
+  if (fs::is_regular_file(to, failure))  // otherwise it may be standard output
     print_page("wrote '{}'\n", to.string());
 }
 
@@ -186,33 +186,32 @@ void add_schedule_draw(command_line& group) {
   line.group("What was executed");
   line.value("--executed",
              "FILE",
-             "The trace of a run by this plan, as `troupe train --trace FILE` writes it: drawn "
-             "below what was planned. Unless --times are given the plan takes the times that its "
-             "actions took there.",
+             "Trace of a run by this plan, from `troupe train --trace FILE`; drawn below the plan. "
+             "Without --times, the plan uses the times of the trace.",
              text(flags->executed));
   line.value("--step",
              "N",
-             "Which step of it.",
+             "Step of that trace.",
              whole(flags->step, 1, std::numeric_limits<std::int64_t>::max()));
   line.group("Form");
-  line.value("--svg", "FILE", "A picture, as SVG; - is standard output.", text(flags->svg));
+  line.value("--svg", "FILE", "Writes a picture in SVG; - is standard output.", text(flags->svg));
   line.value("--trace",
              "FILE",
-             "A trace for Chrome or https://ui.perfetto.dev; - is standard output.",
+             "Writes a trace for Chrome or https://ui.perfetto.dev; - is standard output.",
              text(flags->trace));
-  line.toggle("--memory", "In the picture: what each rank holds, below its row.", [flags] {
+  line.toggle("--memory", "Draws the memory of each rank below its row of the picture.", [flags] {
     flags->memory = true;
   });
   line.value({.name = "--width",
               .type = "N",
-              .default_value = "1200 pixels; columns as the terminal's, or 80",
-              .help = "Of the picture, in pixels, or of the text, in columns."},
+              .default_value = "1200 pixels; the terminal's columns, or 80",
+              .help = "Width of the picture in pixels, or of the text in columns."},
              whole(flags->width, 20, 20000));
   line.note(
-      "On the terminal a line is a rank, and an action its letter (F forward, B backward, I "
-      "gradients of the input, W gradients of the weights, R forward again, P an overlapped pair), "
-      "its micro-batch where there is room, and dashes to its end. Small letters: a later chunk of "
-      "the rank, or the second copy of the model. Dots: idle.");
+      "On the terminal a line is a rank. An action is its letter (F forward, B backward, I "
+      "gradients of the input, W gradients of the weights, R recompute, P an overlapped pair), its "
+      "micro-batch if there is room, and dashes to its end. Small letters: a later chunk of the "
+      "rank, or the second copy of the model. Dots: idle.");
   line.note("Example: troupe schedule draw 1f1b zb-h1 --ranks 4 --microbatches 8 --svg both.svg");
   line.note(
       "Example: troupe schedule draw 1f1b --ranks 2 --microbatches 8 --executed trace.json --step "

@@ -22,7 +22,7 @@ using runtime::counted;
 using runtime::input_error;
 using runtime::plan;
 
-// Of times and memory: sums of very many of them are numbers still.
+// Limit of times and memory, so that the sums of very many stay finite.
 constexpr double largest_cost = 1e15;
 
 std::string without_blanks(const std::string& x) {
@@ -30,7 +30,7 @@ std::string without_blanks(const std::string& x) {
   return x.substr(first, x.find_last_not_of(" \t") + 1 - first);
 }
 
-/// "1,2,1", or "1, 2, 1": as many numbers as there are names.
+/// Reads "1,2,1" or "1, 2, 1": one number per name.
 list_reader numbers(std::vector<std::pair<const char*, double*>> to) {
   return [to = std::move(to)](const std::string& flag, const std::vector<std::string>& words) {
     std::string form, example;
@@ -56,7 +56,7 @@ list_reader numbers(std::vector<std::pair<const char*, double*>> to) {
 int required(const std::optional<int>& x, const char* flag, const std::string& name) {
   if (!x)
     throw usage_error(
-        "{} is missing: '{}' is made for a number of ranks and micro-batches, such as --ranks 4 "
+        "{} is missing: '{}' needs a number of ranks and of micro-batches, such as --ranks 4 "
         "--microbatches 8",
         flag,
         name);
@@ -67,7 +67,7 @@ std::vector<std::int64_t> layers_of(const schedule_flags& flags) {
   return runtime::layers_of_stages(flags.layout, "--layout");
 }
 
-/// What part of a rank's whole share each stage is, by its layers.
+/// Cost of each stage by its layers, relative to a rank's whole share.
 std::vector<double> shares(int ranks, const std::vector<std::int64_t>& layers) {
   const auto all = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
   std::vector<double> out;
@@ -85,7 +85,7 @@ runtime::action_costs scaled(const runtime::action_costs& x, double by) {
           x.overlapped * by};
 }
 
-/// Stages over ranks: how many each has where the layout says so.
+/// Chunks per rank by --chunks, or by the stages of --layout; 0: not given.
 int chunks_by_layout(const runtime::named_schedule& of, int ranks, const schedule_flags& flags) {
   if (flags.chunks_per_rank || flags.layout.empty() || !of.other_chunks)
     return flags.chunks_per_rank.value_or(0);
@@ -126,7 +126,7 @@ plan rehearsed(const runtime::behaviour_factory& factory, const schedule_flags& 
 
 void require_same(const std::string& file, const char* what, const char* flag, int has, int said) {
   if (has != said)
-    throw input_error("'{}' has {} {}, but {} says {}: leave the flag out, or write the plan anew",
+    throw input_error("'{}' has {} {}, but {} is {}: leave the flag out, or write the plan again",
                       file,
                       has,
                       what,
@@ -137,7 +137,7 @@ void require_same(const std::string& file, const char* what, const char* flag, i
 plan from_file(const std::string& path, const schedule_flags& flags) {
   auto out = runtime::plan_from_csv(runtime::read_text(path), path);
   const auto ranks = int(out.ranks.size());
-  require_same(path, "rows, one a rank", "--ranks", ranks, flags.ranks.value_or(ranks));
+  require_same(path, "rows, one per rank", "--ranks", ranks, flags.ranks.value_or(ranks));
   require_same(path,
                "micro-batches",
                "--microbatches",
@@ -152,7 +152,7 @@ plan from_script(const std::string& path, const schedule_flags& flags) {
   const runtime::schedule_script script(path, runtime::read_text(path));
   if (flags.chunks_per_rank)
     require_same(
-        path, "chunks a rank", "--chunks", script.chunks_per_rank(), *flags.chunks_per_rank);
+        path, "chunks per rank", "--chunks", script.chunks_per_rank(), *flags.chunks_per_rank);
   if (script.is_behaviour())
     return rehearsed(script.behaviours(), flags);
   return script.make_plan(required(flags.ranks, "--ranks", path),
@@ -165,9 +165,8 @@ plan from_script(const std::string& path, const schedule_flags& flags) {
     names.emplace_back(x.name);
   const auto close = nearest(argument, names);
   throw usage_error(
-      "'{}' is no schedule and no file: {}`troupe schedule plan` lists the schedules, and a file "
-      "is "
-      "FILE.csv or FILE.lua",
+      "'{}' is neither a schedule nor a file: {}`troupe schedule plan` lists the schedules, and a "
+      "file is FILE.csv or FILE.lua",
       argument,
       close.empty() ? "" : fmt::format("did you mean {}? ", close));
 }
@@ -176,73 +175,74 @@ plan from_script(const std::string& path, const schedule_flags& flags) {
 
 void declare_plan(command_line& line, schedule_flags& to) {
   constexpr int most = 1 << 20;
-  line.group("Which plan");
+  line.group("Plan");
   line.value("--ranks", "P", "Pipeline ranks.", whole(to.ranks, 1, most));
   line.value("--microbatches",
              "M",
-             "Micro-batches of a step, of one replica.",
+             "Micro-batches of one replica in a step.",
              whole(to.microbatches, 1, most));
   line.value({.name = "--chunks",
               .type = "V",
-              .default_value = "what the schedule is made for",
-              .help = "Model chunks on each rank, each a virtual pipeline stage of its own."},
+              .default_value = "as the schedule needs",
+              .help = "Model chunks (virtual pipeline stages) on each rank."},
              whole(to.chunks_per_rank, 1, most));
-  line.value(
-      {.name = "--group",
-       .type = "N",
-       .default_value = "as many as ranks",
-       .help = "Micro-batches of a chunk before the rank turns to the next: interleaved, izb."},
-      whole(to.group, 1, most));
+  line.value({.name = "--group",
+              .type = "N",
+              .default_value = "the number of ranks",
+              .help = "With interleaved and izb: micro-batches of a chunk before the rank "
+                      "continues with the next chunk."},
+             whole(to.group, 1, most));
   line.value("--memory-limit",
              "X",
-             "Of each rank, in activations of one micro-batch through its whole share, held from F "
-             "(forward) to B (backward) or W (its weight gradients; whatever --held says): zb-h2 "
-             "and auto keep it, others are refused above "
-             "it.",
+             "Memory limit of each rank, in activations of one micro-batch through its whole "
+             "share, held from F (forward) to B (backward) or W (weight gradients), independently "
+             "of --held. zb-h2 and auto plan within it; other plans above it are refused.",
              real(to.memory_limit, 0, largest_cost));
-  line.toggle("--lowered",
-              "With sends, receives and the reduction of gradients written out, and B as I and W.",
-              [&to] { to.lowered = true; });
+  line.toggle(
+      "--lowered",
+      "Writes out sends, receives and the reduction of gradients, and splits B into I and W.",
+      [&to] { to.lowered = true; });
 }
 
 void declare_costs(command_line& line, schedule_flags& to) {
   auto& t = to.times;
-  line.group("What actions cost");
+  line.group("Costs of actions");
   line.values({.name = "--times",
                .type = "F,I,W",
                .default_value = "1,1,1",
                .help = "Times of forward, input gradients and weight gradients of a rank's whole "
-                       "share, in any unit; a chunk takes 1/V of it.",
+                       "share, in any unit; a chunk takes 1/V of them.",
                .least = 1,
                .most = 1},
               numbers({{"F", &t.forward}, {"I", &t.input_gradients}, {"W", &t.weight_gradients}}));
-  line.value({.name = "--comm", .type = "C", .help = "From one rank to another."},
-             real(to.transfer, 0, largest_cost));
+  line.value(
+      {.name = "--comm", .type = "C", .help = "Time of a transfer from one rank to another."},
+      real(to.transfer, 0, largest_cost));
   line.value({.name = "--queues",
               .type = "N",
-              .help = "Of a rank for what it sends: 0, all at once; 1, one after the other; 2, one "
-                      "queue for activations and one for gradients."},
+              .help = "Send queues of a rank. 0: all transfers at once. 1: one after the other. 2: "
+                      "one queue for activations and one for gradients."},
              whole(to.queues, 0, 2));
-  line.value({.name = "--overlap",
-              .type = "X",
-              .default_value = "F + I + W",
-              .help = "Of a forward and a backward of a rank's whole share as an overlapped pair."},
-             real(t.overlapped, 0, largest_cost));
-  line.value({.name = "--overhead", .type = "X", .help = "Before each action."},
+  line.value(
+      {.name = "--overlap",
+       .type = "X",
+       .default_value = "F + I + W",
+       .help = "Time of an overlapped pair: a forward and a backward of a rank's whole share."},
+      real(t.overlapped, 0, largest_cost));
+  line.value({.name = "--overhead", .type = "X", .help = "Time before each action."},
              real(to.overhead, 0, largest_cost));
   line.values(
       {.name = "--held",
        .type = "F,I",
        .default_value = "1,1",
-       .help
-       = "Memory that one micro-batch of a rank's whole share holds from F to I, and from I to W.",
+       .help = "Memory of one micro-batch of a rank's whole share from F to I, and from I to W.",
        .least = 1,
        .most = 1},
       numbers({{"F", &to.held.before_input_gradients}, {"I", &to.held.before_weight_gradients}}));
   line.value("--layout",
              "TEXT",
-             "Uneven stages, as Megatron-LM writes them, e.g. Et*3|(tt|)*6tL: a stage costs what "
-             "its layers do.",
+             "Uneven stages in Megatron-LM's notation, e.g. Et*3|(tt|)*6tL; a stage costs as much "
+             "as its layers.",
              text(to.layout));
 }
 
@@ -263,7 +263,10 @@ chosen_plan sound_plan_of(const std::string& argument, const schedule_flags& fla
   const auto report = runtime::check_plan(out.what, settings_of(out.what, flags));
   if (!report.is_sound())
     throw input_error(
-        "'{}' cannot be carried out:\n  {}", argument, fmt::join(report.complaints, "\n  "));
+        "'{}' cannot be carried out:\n"
+        "  {}",
+        argument,
+        fmt::join(report.complaints, "\n  "));
   if (flags.lowered)
     out.what = runtime::lowered(out.what);
   return out;
@@ -275,7 +278,7 @@ runtime::cost_model costs_of(const plan& x, const schedule_flags& flags) {
   if (!flags.layout.empty()) {
     const auto layers = layers_of(flags);
     if (int(layers.size()) != x.chunks)
-      throw input_error("--layout '{}' has {}, but '{}' has {}: give as many",
+      throw input_error("--layout '{}' has {}, but '{}' has {}: give the same number",
                         flags.layout,
                         counted(std::int64_t(layers.size()), "stage"),
                         x.name,
@@ -312,7 +315,7 @@ std::string size_of(const plan& x) {
 const std::string& only_name(const schedule_flags& flags, const command_line& line) {
   if (flags.names.size() != 1)
     throw usage_error(
-        "name one schedule or file, as in: {} 1f1b --ranks 4 --microbatches 8; there {} {}",
+        "give one schedule or file, as in: {} 1f1b --ranks 4 --microbatches 8; there {} {}",
         line.path(),
         flags.names.empty() ? "is" : "are",
         flags.names.empty() ? std::string("none") : std::to_string(flags.names.size()));

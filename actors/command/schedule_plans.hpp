@@ -1,4 +1,4 @@
-// What the commands of `troupe schedule` share: which plan is meant, and what its actions cost.
+// Flags that the commands of `troupe schedule` share: the plan, and the costs of its actions.
 
 #pragma once
 
@@ -28,33 +28,33 @@ struct schedule_flags {
 
 struct chosen_plan {
   runtime::plan what;
-  std::string from;                   ///< of "auto": what it found; else empty
-  std::optional<double> lower_bound;  ///< of "auto": of the makespan
+  std::string from;                   ///< the schedule that "auto" found; otherwise empty
+  std::optional<double> lower_bound;  ///< of the makespan; only for "auto"
 };
 
-/// --ranks, --microbatches and what else decides a plan of a named schedule.
+/// Declares --ranks, --microbatches and the other flags that determine a plan.
 void declare_plan(command_line& line, schedule_flags& to);
-/// What actions cost and hold.
+/// Declares the costs and the memory of actions.
 void declare_costs(command_line& line, schedule_flags& to);
 
-/// A schedule's name, FILE.lua, or a file of CSV. Not yet checked. Throws
-/// usage_error and input_error.
+/// The plan of a schedule's name, FILE.lua or a CSV file. Not checked. Throws usage_error and
+/// input_error.
 chosen_plan plan_of(const std::string& argument, const schedule_flags& flags);
-/// The same, checked, --memory-limit with it, and lowered where that is wanted; throws input_error
-/// with all complaints.
+/// As plan_of, then checked, also against --memory-limit, and lowered with --lowered. Throws
+/// input_error with all complaints.
 chosen_plan sound_plan_of(const std::string& argument, const schedule_flags& flags);
 
-/// Of each chunk, by --times, --held and --layout.
+/// The costs of each chunk by --times, --held and --layout.
 runtime::cost_model costs_of(const runtime::plan& x, const schedule_flags& flags);
 
-/// --memory-limit, whose unit is the same for every plan and whatever --held says: one micro-batch
-/// through a rank's whole share, from F to B or W.
+/// Settings for --memory-limit. Its unit does not depend on the plan or --held: the activations of
+/// one micro-batch through a rank's whole share, from F to B or W.
 runtime::check_settings settings_of(const runtime::plan& x, const schedule_flags& flags);
 
 /// "4 ranks, 8 stages, 16 micro-batches"
 std::string size_of(const runtime::plan& x);
 
-/// The only name or file that was given; throws usage_error with an example of `line`.
+/// The name or file, if exactly one was given. Otherwise throws usage_error with an example.
 const std::string& only_name(const schedule_flags& flags, const command_line& line);
 
 void add_schedule_simulate(command_line& group);  // schedule_simulate.cpp

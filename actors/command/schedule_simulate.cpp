@@ -23,7 +23,7 @@ struct simulated {
   runtime::timeline seen;
 };
 
-/// Twelve digits: what sums of many times lose behind them is no news.
+/// Twelve digits; the digits behind them are rounding errors of sums.
 double rounded(double x) {
   return std::stod(fmt::format("{:.12g}", x));
 }
@@ -107,7 +107,7 @@ std::string page(const simulated& x, const simulate_flags& flags) {
   return out;
 }
 
-/// Of all ranks.
+/// The maximum over all ranks.
 template <class Of>
 double most(const runtime::timeline& x, Of&& of) {
   double out = 0;
@@ -144,15 +144,15 @@ std::string table(const std::vector<simulated>& all, const simulate_flags& flags
         x.made.what.chunks,
         runtime::accumulation_notes(x.made.what).empty() ? "the same" : "others");
   return out
-         + "\nidle, span-idle and memory are those of the rank that has most. Bits: whether a run "
-           "ends with the same as by other schedules.\n";
+         + "\nidle, span-idle and memory are the maximum over the ranks. Bits: if a "
+           "run ends with the same bits as with other schedules.\n";
 }
 
 int simulate_plans(const simulate_flags& flags, const command_line& line) {
   if (flags.names.empty())
     only_name(flags, line);
   if (flags.series && !flags.json)
-    throw usage_error("--series is of --json: give both");
+    throw usage_error("--series needs --json: give both");
   std::vector<simulated> all;
   for (const auto& name : flags.names) {
     auto made = sound_plan_of(name, flags);
@@ -174,8 +174,7 @@ int simulate_plans(const simulate_flags& flags, const command_line& line) {
 
 void add_schedule_simulate(command_line& group) {
   const auto flags = std::make_shared<simulate_flags>();
-  auto& line
-      = group.command("simulate", "tells how long a plan takes, who waits, and what ranks hold.");
+  auto& line = group.command("simulate", "simulates a plan: its time, idle ranks, and memory.");
   line.words("NAME|FILE",
              "Schedules by name; plans, FILE.csv; or scripts, FILE.lua. Several are compared in a "
              "table.",
@@ -183,21 +182,19 @@ void add_schedule_simulate(command_line& group) {
   declare_plan(line, *flags);
   declare_costs(line, *flags);
   line.group("Form");
-  line.toggle("--json", "As JSON, for programs (docs/formats/schedule.md).", [flags] {
-    flags->json = true;
-  });
-  line.toggle("--series", "With --json: what each rank holds, from when on.", [flags] {
+  line.toggle("--json", "Prints JSON (docs/formats/schedule.md).", [flags] { flags->json = true; });
+  line.toggle("--series", "With --json: the memory of each rank over time.", [flags] {
     flags->series = true;
   });
   line.note(
-      "Idle is what a rank does not work until the last rank ends; span-idle only between its own "
-      "first and last action. The bubble is the idle part of all ranks' time. Peak memory is in "
-      "activations of one micro-batch through a rank's whole share (--held gives other units), "
-      "peak chunks counts micro-batches of each chunk, from F to B or W.");
+      "Idle is the time in which a rank does not work, until the last rank ends; span-idle counts "
+      "only between its own first and last action. The bubble is the idle fraction of all ranks' "
+      "time. Peak memory is in activations of one micro-batch through a rank's whole share (--held "
+      "gives other units), peak chunks counts micro-batches of each chunk, from F to B or W.");
   line.note(
       "Example: troupe schedule simulate 1f1b interleaved zb-h1 zb-v --ranks 4 --microbatches 16 "
       "--times 1,1.1,0.9 --comm 0.05");
-  line.note("Next: `troupe schedule plan NAME` prints what was simulated.");
+  line.note("Next: `troupe schedule plan NAME` prints the simulated plan.");
   line.runs([flags, &line] { return simulate_plans(*flags, line); });
 }
 

@@ -1,5 +1,5 @@
-// The library speaks of settings, the program of flags: what stands as `layout.tensor` in an error
-// or a line of the log is --tensor-model-parallel-size where a user reads it.
+// Replaces names of settings by flags: errors and log lines of the library name `layout.tensor`,
+// and the user reads --tensor-model-parallel-size.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::command {
 
-/// The flag of each setting that a command has, by the setting's name: from what the commands
-/// declare. Any thread.
+/// The flag of each setting, by the setting's name, from the declarations of all commands. Any
+/// thread.
 const std::map<std::string, std::string, std::less<>>& flags_of_settings();
 
 /// `text` with the flag in place of each `setting` in backticks; other words in backticks stay.

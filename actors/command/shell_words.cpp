@@ -16,7 +16,7 @@ std::string for_shell(const std::string& word) {
   };
   if (std::all_of(word.begin(), word.end(), is_plain))
     return word;
-  // A comment is one line, of text.
+  // The word may stand in a comment, which is one line of text.
   const bool is_text = runtime::first_invalid_utf8(word) == std::string::npos;
   const auto is_hidden = [is_text](char c) {
     const auto byte = static_cast<unsigned char>(c);

@@ -1,4 +1,4 @@
-// Words for people who paste them into a shell.
+// Quotes words, so that users can paste them into a shell.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe::command {
 
-/// As one word of a shell's line, on one line, in UTF-8 whatever its bytes.
+/// `word` quoted as one word of a shell: one line of valid UTF-8, whatever its bytes.
 std::string for_shell(const std::string& word);
 
 }  // namespace troupe::command

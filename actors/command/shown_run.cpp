@@ -27,14 +27,16 @@ namespace {
 
 constexpr int superseded_code = 3;  // exit code
 
-/// Somebody has removed the folder of checkpoints, and with it all that was decided.
+/// Opens the arbiter again after its folder and all decisions were removed with the checkpoints.
 void open_again(const runtime::arbiter& by, std::uint32_t next, const runtime::contender& who) {
   by.open(who);
   if (next > 2)
     by.claim(next - 1, who);
 }
 
-/// Null: nobody else could go on with that run. `others_lead`: this process knows it.
+/// A check that returns the host that leads the run instead of this process; empty if this process
+/// leads. Null if no other host can take over the run. `others_lead`: true if this process already
+/// knows it.
 std::function<std::string()> fence_of(const actors::launch_settings& launch,
                                       std::function<bool()> others_lead) {
   if (!launch.other_hosts)
@@ -45,7 +47,7 @@ std::function<std::string()> fence_of(const actors::launch_settings& launch,
           who = launch.other_hosts->who,
           by = runtime::arbiter(launch.other_hosts->save, folder.record().id)] {
     if (others_lead())
-      return std::string("another host goes on with this run");
+      return std::string("another host leads this run");
     try {
       const auto now = runtime::find_rendezvous(folder);
       if (!now)
@@ -53,8 +55,8 @@ std::function<std::string()> fence_of(const actors::launch_settings& launch,
             "{}",
             std::filesystem::exists(folder.path())
                 ? "this process has ended its part of the run"
-                : fmt::format("the folder of this run, '{}', was removed, and with it what says "
-                              "which host leads the run: end the run, and start it again",
+                : fmt::format("the folder of this run, '{}', was removed, and with it the record "
+                              "of the host that leads the run: end the run, and start it again",
                               folder.path().string()));
       if (!by.is_seen() && !std::filesystem::exists(by.folder().parent_path()))
         open_again(by, now->round, who);
@@ -97,7 +99,8 @@ void shown_run::show(runtime::held_run_folder folder,
                      const runtime::training_job& job) {
   const auto log = folder.log_of(actors::supervisors_entry);
   runtime::copy_log_to(log);
-  if (request.front != nullptr)  // it shows the lines, and what libraries say stands beside them
+  if (request.front
+      != nullptr)  // the front shows the lines; output of libraries goes to the same log
     runtime::write_output_to(log);
   folder_.emplace(std::move(folder), job, request.hosts.credentials);
 }
@@ -115,8 +118,8 @@ std::uint32_t shown_run::go_on(const run_request& request, const runtime::traini
   return out;
 }
 
-// The number of the round is what the launcher before has told all whom it reached. Who has won a
-// round and resigned has been an incarnation, too, and hosts may have obeyed it.
+// The previous launcher told its round to all hosts that it reached. A process that won a round and
+// resigned counts as an incarnation, too, because hosts may have followed it.
 std::uint32_t shown_run::incarnation_won(runtime::held_run_folder& folder,
                                          const runtime::training_job& job,
                                          bool moved,
@@ -133,9 +136,9 @@ std::uint32_t shown_run::incarnation_won(runtime::held_run_folder& folder,
     return std::max(asked, before->incarnation + 1) + (round_ - before->round);
   }
   const auto winner = by.winner(round_);
-  const auto why = (winner ? winner->text : "nobody is known to lead") + "; this process does not";
+  const auto why = (winner ? winner->text : "no leader is known") + "; this process does not lead";
   runtime::log_info(" {}", why);
-  if (!moved)  // who was never to lead it again says so to who shows it
+  if (!moved)  // a process on the same host ends the folder, so that the front shows why
     folder.end(superseded_code, why);
   return 0;
 }
@@ -150,7 +153,7 @@ void shown_run::resign() {
   }
 }
 
-// Other hosts go on from a copy of this folder (run_copy.hpp), where they see what decides.
+// Other hosts continue from a copy of this folder (run_copy.hpp), if they see the arbiter's folder.
 void shown_run::open_to_other_hosts(actors::launch_settings& to,
                                     const runtime::training_job& job,
                                     const run_request& request) {
@@ -164,7 +167,7 @@ void shown_run::open_to_other_hosts(actors::launch_settings& to,
       by.open(who_);
       arbiter_ = by;
     } catch (const runtime::error& failure) {
-      runtime::log_warning("if this host were lost, no other one could go on with the run: {}",
+      runtime::log_warning("if this host is lost, no other host can continue the run: {}",
                            failure.what());
     }
   if (!arbiter_)
@@ -174,14 +177,14 @@ void shown_run::open_to_other_hosts(actors::launch_settings& to,
                     .round = round_ + 1,
                     .superseded =
                         [this, front = request.front](const std::string& why) {
-                          others_->lead = true;  // at once: nothing is saved any more
+                          others_->lead = true;  // first: from now on nothing is saved
                           others_->may_lead = true;
                           runtime::log_error("{}", why);
                           end(superseded_code, why);
                           runtime::finish_log(reader_patience);
                           if (front != nullptr)
                             front->end({.exit_code = superseded_code}, reader_patience);
-                          std::_Exit(superseded_code);  // nothing of it may count any more
+                          std::_Exit(superseded_code);  // no later result of this process may count
                         },
                     .left_to_others = [others = others_](bool now) { others->may_lead = now; }};
 }
@@ -228,7 +231,7 @@ void shown_run::end(int exit_code, const std::string& reason) {
     end_rounds(exit_code);
 }
 
-// Who has just lost this host, and not noticed yet, does not raise a run that has ended.
+// Prevents a host that loses this one later from restarting a run that has ended.
 void shown_run::end_rounds(int exit_code) {
   try {
     if (arbiter_->end(who_) && exit_code == 0 && !moved_)

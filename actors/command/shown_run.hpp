@@ -1,5 +1,4 @@
-// A run of this process, as its folder shows it to `troupe status`, `troupe wait` and `troupe
-// stop`.
+// The folder of this process's run, for `troupe status`, `troupe wait` and `troupe stop`.
 
 #pragma once
 
@@ -19,38 +18,35 @@
 
 namespace troupe::command {
 
-/// One thread, but for the end of the process, which may come at any time: then the folder shows
-/// that the run died.
+/// Used by one thread. The process may end at any time; the folder then shows that the run died.
 class shown_run {
  public:
-  /// Nothing is shown yet.
   shown_run() = default;
   shown_run(const shown_run&) = delete;
   shown_run& operator=(const shown_run&) = delete;
 
-  /// Takes the folder that was asked for, or the one below the save folder; from then on it has the
-  /// log, and this process as the supervisor of the run. Throws input_error and io_error for one
-  /// that was asked for, or that the job needs, as it has several processes; of the other only
-  /// warns.
+  /// Takes the requested folder, or .run in the save folder. From then on the log goes there, and
+  /// this process is shown as the supervisor of the run. Throws input_error and io_error for a
+  /// requested folder or a job of several processes; otherwise a failure is only a warning.
   void open(const run_request& request, const runtime::training_job& job);
-  /// The same of a run whose supervisor's process is gone, in its folder. As which incarnation; 0:
-  /// it has ended, or another process goes on with it. Throws input_error and io_error.
+  /// As `open`, for a run whose supervisor process is gone. Returns the new incarnation; 0 if the
+  /// run has ended or another process leads it. Throws input_error and io_error.
   std::uint32_t go_on(const run_request& request, const runtime::training_job& job);
-  /// Then: its job and its ledger.
+  /// After go_on: prepares the run's job from its folder and its ledger.
   std::shared_ptr<actors::prepared_job> prepare_to_go_on() const;
-  /// Null: nothing is shown.
+  /// Null if the run has no folder.
   const runtime::held_run_folder* folder() const { return folder_ ? &folder_->folder() : nullptr; }
-  /// Shows where the job stands, once a second; nothing of it waits for that.
+  /// Records the job's progress once a second. The job does not wait for it.
   void follow(const actors::prepared_job& job);
-  /// This process cannot go on after all, before or after it has begun to: another host may.
+  /// Gives up the lead, so that another host may take over. Allowed before and after the start.
   void resign();
 
-  /// How the processes of this job are started, which has several: by this program, or on hosts.
-  /// What a successor of this process needs is left in the folder, where there may be one.
+  /// Launch settings of a job with several processes. Also writes the order for a successor of this
+  /// process into the folder, if the run may have one.
   actors::launch_settings launch(const actors::prepared_job& job, const run_request& request);
 
   void end(int exit_code, const std::string& reason);
-  /// By what the program will complain of.
+  /// As above, with the exit code and the text of the error.
   void end(const std::exception& failure);
 
  private:
@@ -61,7 +57,8 @@ class shown_run {
             const run_request& request,
             const runtime::training_job& job);
 
-  /// The same number, of `asked` where no winner before has resigned.
+  /// The incarnation of this process if it wins the round; 0 otherwise. Above `asked` if earlier
+  /// winners have resigned.
   std::uint32_t incarnation_won(runtime::held_run_folder& folder,
                                 const runtime::training_job& job,
                                 bool moved,
@@ -72,12 +69,12 @@ class shown_run {
                            const run_request& request);
 
   std::optional<actors::job_folder> folder_;
-  /// Where it is decided which host goes on with the run; nothing: this one alone could.
+  /// Decides which host leads the run; empty if no other host can.
   std::optional<runtime::arbiter> arbiter_;
-  runtime::contender who_;   ///< this process there
-  std::uint32_t round_ = 1;  ///< the first that was won here
-  bool moved_ = false;       ///< the run was begun on another host
-  /// Set by the launcher, read by whoever saves.
+  runtime::contender who_;   ///< this process, for the arbiter
+  std::uint32_t round_ = 1;  ///< the round that this process won
+  bool moved_ = false;       ///< the run began on another host
+  /// Set by the launcher; read before each save.
   struct others {
     std::atomic<bool> may_lead = false;
     std::atomic<bool> lead = false;

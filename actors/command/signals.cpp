@@ -54,14 +54,14 @@ signal_watch::signal_watch(take first, take second)
     : first_(std::move(first)), second_(std::move(second)) {
   sigset_t wanted;
   sigemptyset(&wanted);
-  // SIGHUP: a terminal that goes away must not cost a step. Who started us may have ignored
-  // some, as nohup and a shell do that runs us in the background: then they have no effect.
-  // Schedulers of clusters send SIGUSR1, SIGUSR2 or SIGXCPU before they end a job.
+  // SIGHUP: a closed terminal must not lose a step. Signals that the parent has ignored keep having
+  // no effect: nohup and shells ignore some for background jobs. Schedulers of clusters send
+  // SIGUSR1, SIGUSR2 or SIGXCPU before they end a job.
   for (const auto& [number, name] : watched)
     if (!is_ignored(number))
       sigaddset(&wanted, number);
   ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // nor must a reader of our output
+  ::signal(SIGPIPE, SIG_IGN);  // a lost reader of our output must not end the run either
   signals_ = ::signalfd(-1, &wanted, SFD_CLOEXEC);
   end_ = ::eventfd(0, EFD_CLOEXEC);
   if (signals_ < 0 || end_ < 0)
@@ -95,7 +95,7 @@ void signal_watch::loop() {
     } else if (seen == 1 && second_) {
       second_(name);
     } else {
-      runtime::clear_status_line();  // the prompt would stand behind it
+      runtime::clear_status_line();  // otherwise the prompt would follow it
       ::_exit(128 + int(info.ssi_signo));
     }
   }
@@ -116,7 +116,7 @@ int interruptible(const std::function<int(const runtime::cancel_token& stop)>& w
     return work(stop);
   } catch (const runtime::cancelled&) {
     const std::lock_guard lock(mutex);
-    std::fprintf(stderr, "troupe: %s: stopped; nothing of the output was written\n", name.c_str());
+    std::fprintf(stderr, "troupe: %s: stopped; no output was written\n", name.c_str());
     return exit_code_of_signal(name);
   }
 }

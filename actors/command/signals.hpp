@@ -1,5 +1,6 @@
-// SIGINT, SIGTERM and SIGHUP as events, unless they were ignored already; SIGPIPE is ignored from
-// then on. SIGNAL-1: at any moment a signal leaves no half of a file, and a state to resume from.
+// Signals that end a run (SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU) as events, except
+// those that were ignored at the start. Also ignores SIGPIPE. SIGNAL-1: after a signal at any
+// moment, all files are complete and the run can resume.
 
 #pragma once
 
@@ -11,9 +12,9 @@
 
 namespace troupe::command {
 
-/// Construct it before any other thread: it blocks the signals, which threads inherit. The first
-/// signal calls `first` with its name, on a thread of its own; the second calls `second`, where
-/// there is one, and the next ends the process at once with code 128 + signal.
+/// Construct it before any other thread, because threads inherit the blocked signals. The first
+/// signal calls `first` with its name, on a thread of this object. The second calls `second`, if
+/// given. Any further one ends the process at once with exit code 128 + signal.
 class signal_watch {
  public:
   using take = std::function<void(const char* name)>;
@@ -32,11 +33,11 @@ class signal_watch {
   std::jthread thread_;
 };
 
-/// Of a name that was told.
+/// 128 + the number of the signal with this name.
 int exit_code_of_signal(const std::string& name);
 
-/// Carries out `work`; the first of these signals cancels its token. When that makes it throw
-/// `cancelled`, says so on standard error and returns 128 + signal; else what it returned.
+/// Runs `work` and returns its result. The first signal cancels its token. If `work` then throws
+/// `cancelled`, reports that on standard error and returns 128 + signal.
 int interruptible(const std::function<int(const runtime::cancel_token& stop)>& work);
 
 }  // namespace troupe::command

@@ -260,9 +260,9 @@ def check_refusals(folder):
     for missing in ["--ranks", "--microbatches"]:
         rest = [x for x in ("--ranks", "--microbatches") if x != missing]
         refuses(f"{missing} is missing", "schedule", "plan", "1f1b", *rest, 4)
-    refuses("name one schedule or file", "schedule", "plan", "1f1b", "gpipe", *SIZE)
-    refuses("name one schedule or file", "schedule", "simulate")
-    refuses("name one schedule or file", "schedule", "check")
+    refuses("give one schedule or file", "schedule", "plan", "1f1b", "gpipe", *SIZE)
+    refuses("give one schedule or file", "schedule", "simulate")
+    refuses("give one schedule or file", "schedule", "check")
     refuses("even number of ranks", "schedule", "plan", "dualpipe", "--ranks", 3, "--microbatches", 8)
     refuses("1 chunk per rank, not 2", "schedule", "plan", "1f1b", *SIZE, "--chunks", 2)
     refuses("give 3 numbers, F,I,W", "schedule", "simulate", "1f1b", *SIZE, "--times", "1,1")
@@ -272,7 +272,7 @@ def check_refusals(folder):
     refuses("--comm", "schedule", "simulate", "1f1b", *SIZE, "--comm", -1)
     refuses("--queues", "schedule", "simulate", "1f1b", *SIZE, "--queues", 3)
     refuses("--ranks", "schedule", "simulate", "1f1b", "--ranks", 0, "--microbatches", 8)
-    refuses("--series is of --json", "schedule", "simulate", "1f1b", *SIZE, "--series")
+    refuses("--series needs --json", "schedule", "simulate", "1f1b", *SIZE, "--series")
     refuses("there.csv", "schedule", "check", folder / "there.csv")
     refuses("there.lua", "schedule", "check", folder / "there.lua", *SIZE)
     (folder / "x.csv").write_text("0F0,0X1\n")
