@@ -60,7 +60,7 @@ checkpoint_reader::checkpoint_reader(const fs::path& folder) : folder_(folder) {
   manifest_ = manifest_from_json(read_text(path), "'" + path.string() + "'");
   const auto expected = iteration_of_folder(folder.filename().string());
   if (expected && *expected != manifest_.iteration)
-    throw input_error("'{}' is of iteration {} by its manifest; give the folder its name back",
+    throw input_error("'{}': its manifest has iteration {}; restore the name of the folder",
                       folder.string(),
                       manifest_.iteration);
   for (const auto& shard : manifest_.shards)
@@ -77,7 +77,7 @@ void checkpoint_reader::add_shard(const shard_record& shard) {
     throw io_error(
         "cannot open '{}': {}; check its owner and permissions", path.string(), failure.message());
   if (!leads_nowhere && kind != fs::file_type::regular)
-    throw input_error("'{}' is no regular file, so the checkpoint is damaged: use another one",
+    throw input_error("'{}' is not a regular file; the checkpoint is damaged: use another one",
                       path.string());
   const auto size = fs::file_size(path, failure);
   if (failure || size != shard.bytes)
@@ -221,7 +221,7 @@ void checkpoint_reader::read(std::string_view name, const box& part, std::span<f
   const auto stored = type(name);
   if (!is_readable_as_f32(stored))
     throw input_error(
-        "'{}': tensor '{}' is of type {}, which floats do not hold; use another "
+        "'{}': tensor '{}' is of type {}, which cannot be read as float; use another "
         "checkpoint",
         folder_.string(),
         name,

@@ -91,7 +91,7 @@ fs::path checkpoint_writer::commit(checkpoint_manifest manifest) {
   try {
     const checkpoint_reader as_a_reader_sees_it(staging_);
   } catch (const input_error& failure) {
-    throw io_error("cannot save iteration {}: what was written is not what was read back: {}",
+    throw io_error("cannot save iteration {}: the written checkpoint cannot be read back: {}",
                    iteration_,
                    failure.what());
   }

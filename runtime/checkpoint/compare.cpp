@@ -30,8 +30,7 @@ class box_comparison {
         one_type_(a.type(name) == b.type(name)) {
     if (!one_type_ && !floats_)
       throw input_error(
-          "tensor '{}' is {} in one checkpoint and {} in the other, which are not "
-          "compared",
+          "cannot compare tensor '{}': it is {} in one checkpoint and {} in the other",
           name,
           to_string(a.type(name)),
           to_string(b.type(name)));

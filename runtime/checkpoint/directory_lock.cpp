@@ -20,8 +20,8 @@ void require_own_tracker(const std::filesystem::path& dir) {
   std::error_code failure;
   if (const auto is = std::filesystem::status(path, failure); exists(is) && !is_regular_file(is))
     throw input_error(
-        "cannot save into '{}': its {}, which is to name the newest checkpoint, is not a regular "
-        "file; remove it",
+        "cannot save into '{}': its {}, the name of the newest checkpoint, is not a regular file; "
+        "remove it",
         dir.string(),
         tracker_file);
 }
@@ -43,7 +43,7 @@ directory_lock::directory_lock(const std::filesystem::path& dir) : path_(dir / l
             "folder for this run",
             dir.string(),
             holder_of(descriptor_));
-      throw io_error("cannot lock '{}': {}; choose a folder on a file system that has locks",
+      throw io_error("cannot lock '{}': {}; choose a folder on a file system with locks",
                      path_.string(),
                      system_message(errno));
     }

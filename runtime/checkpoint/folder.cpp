@@ -131,8 +131,8 @@ std::optional<std::int64_t> tracked_iteration(const fs::path& dir) {
       std::string_view(text).substr(0, text.find_last_not_of(" \t\r\n") + 1));
   if (!iteration)
     throw input_error(
-        "'{}' should have an iteration, but has '{}'; write the number of the "
-        "checkpoint to go on from into it",
+        "'{}' should contain an iteration, but contains '{}'; write the iteration to resume from "
+        "into it",
         path.string(),
         text.substr(0, 40));
   return iteration;

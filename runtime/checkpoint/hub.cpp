@@ -116,9 +116,10 @@ void hub_model::open(const fs::path& dir) {
     for (const auto& x : files_.back()->tensors()) {
       const auto listed = index.find(x.name);
       if (!index.empty() && (listed == index.end() || listed->second != name))
-        throw input_error("'{}' has tensor '{}', but the index does not say so; get both again",
-                          (dir / name).string(),
-                          x.name);
+        throw input_error(
+            "'{}' has tensor '{}', but the index does not list it there; get both again",
+            (dir / name).string(),
+            x.name);
       sources_.emplace(x.name, tensor_location{files_.back().get(), &x});
     }
   }
@@ -144,8 +145,8 @@ void hub_model::check_sources(const fs::path& dir) const {
       const auto found = sources_.find(rows.source);
       if (found == sources_.end())
         throw input_error(
-            "'{}': tensor '{}' is missing, which config.json says the model has; the "
-            "folder is incomplete or of another model",
+            "'{}': tensor '{}' of the model in config.json is missing; the folder is incomplete, "
+            "or of another model",
             dir.string(),
             rows.source);
       const auto& x = *found->second.tensor;
@@ -172,8 +173,8 @@ void hub_model::check_unread(const fs::path& dir) const {
       continue;
     if (name != "lm_head.weight")
       throw input_error(
-          "'{}': tensor '{}' belongs to no part of the model that config.json "
-          "describes; the model cannot be imported",
+          "'{}': tensor '{}' is not a part of the model that config.json describes; the model "
+          "cannot be imported",
           dir.string(),
           name);
     check_tied_head(where);

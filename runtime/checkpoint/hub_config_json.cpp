@@ -60,8 +60,8 @@ void require_sayable(const gpt_config& x) {
   for (const auto& rule : wrong)
     list += "\n  " + rule;
   throw input_error(
-      "the hub has no model with this function. {} positions go into a {}, which needs:{}\n"
-      "Only models that were trained so can be exported",
+      "no model family of the Hub fits. {} positions are exported as {}, which needs:{}\n"
+      "Only models trained with these settings can be exported",
       is_llama_like(x) ? "Rotary" : "These",
       is_llama_like(x) ? "Llama, Mistral or Qwen" : "GPT-2",
       list);

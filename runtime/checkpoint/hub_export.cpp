@@ -115,8 +115,7 @@ class staged_folder {
       target_ = target_.parent_path();
     std::error_code ignored;
     if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored))
-      throw input_error("'{}' is there and not empty: name a folder that is not there yet",
-                        target_.string());
+      throw input_error("'{}' exists and is not empty; name a new folder", target_.string());
     make_folder(target_.parent_path());  // the folder of the lock
     lock_.emplace(target_, "export to");
     const auto hidden = target_.parent_path() / ("." + target_.filename().string());

@@ -36,7 +36,8 @@ bool is_hub_folder(const fs::path& dir) {
 
 void require_no_checkpoints(const fs::path& dir) {
   if (!iterations_in(dir).empty())
-    throw input_error("'{}' has checkpoints already: name a folder that has none", dir.string());
+    throw input_error("'{}' has checkpoints already; name a folder without checkpoints",
+                      dir.string());
 }
 
 fs::path save_hub_model(const hub_model& model,

@@ -31,7 +31,7 @@ std::string text_of(const fs::path& file) {
 /// Parses the fields and keeps their order.
 ordered_json fields_of(const std::string& text, const char* file) {
   if (!parse_json(text, fmt::format("the kept {}", file)).is_object())
-    throw input_error("cannot export: the kept {} is no JSON object", file);
+    throw input_error("cannot export: the kept {} is not a JSON object", file);
   return ordered_json_value(text);
 }
 
@@ -45,7 +45,7 @@ void add_end(ordered_json& fields, std::int32_t end, const char* file) {
   if (!ids.is_array())
     ids = ordered_json::array({ids});
   if (!std::ranges::all_of(ids, [](const auto& id) { return id.is_number_integer(); }))
-    throw input_error("cannot export: 'eos_token_id' in the kept {} is no id and no list of ids",
+    throw input_error("cannot export: 'eos_token_id' in the kept {} is not an id or a list of ids",
                       file);
   if (std::ranges::find(ids, ordered_json(end)) == ids.end())
     ids.push_back(end);

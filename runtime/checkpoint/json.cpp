@@ -58,9 +58,9 @@ class json_watcher : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::json::exception& failure) override {
     constexpr int number_out_of_range = 406;
     if (failure.id == number_out_of_range)
-      throw input_error("{} has a number that no computer can hold", where_);
+      throw input_error("{} has a number that is out of range", where_);
     throw input_error(
-        "{} is not JSON from byte {} on; it is damaged or not what its name says", where_, at);
+        "{} is not JSON: error at byte {}; it is damaged, or has the wrong name", where_, at);
   }
 
  private:

@@ -83,13 +83,12 @@ std::vector<listed_checkpoint> list_checkpoints(const fs::path& dir) {
   }
   if (out.empty() && is_hub_folder(dir))
     throw input_error(
-        "'{}' has no checkpoint, it is a model folder of Hugging Face: make one with `troupe "
+        "'{}' has no checkpoint; it is a model folder of Hugging Face, so make one with `troupe "
         "checkpoint import`",
         dir.string());
   if (out.empty())
     throw input_error(
-        "'{}' has no checkpoint: neither a manifest.json nor folders iter_*; name the "
-        "`checkpoints.save` "
+        "'{}' has no checkpoint (a manifest.json, or folders iter_*); name the `checkpoints.save` "
         "folder of a run",
         dir.string());
   std::reverse(out.begin(), out.end());

@@ -53,7 +53,7 @@ std::pair<std::string, std::string> unsealed(std::string_view text, const std::s
   const auto last_bytes = text.substr(begin);
   if (!last_bytes.starts_with(seal_key) || !last_bytes.ends_with(seal_end))
     throw input_error(
-        "{} does not end with its SHA-256; it is cut off or was written by hand: use "
+        "{} does not end with its SHA-256; it is cut off, or was written by hand: use "
         "another checkpoint",
         where);
   std::string zeros(text);
@@ -75,7 +75,7 @@ shape numbers_member(const nlohmann::json& entry, const char* key, const std::st
   for (const auto& one : list) {
     const auto number = one.is_number_unsigned() ? one.get<std::uint64_t>() : std::uint64_t(-1);
     if (number > largest / size)
-      throw input_error("{}: '{}' has a number that cannot be: {}", where, key, shown(one));
+      throw input_error("{}: '{}' has an impossible number: {}", where, key, shown(one));
     size *= std::max<std::uint64_t>(number, 1);
     out.push_back(std::int64_t(number));
   }
@@ -179,7 +179,7 @@ void require_exact_cover(const std::vector<shard_record>& shards, const std::str
   for (const auto& [name, of] : all)
     if (const auto wrong = cover_fault(of.first->whole, of.parts))
       throw input_error(
-          "{}: tensor {} of shape {} is not there exactly once: {}; use another "
+          "{}: tensor {} of shape {} does not have all elements exactly once: {}; use another "
           "checkpoint",
           where,
           shown(nlohmann::json(name)),
@@ -302,7 +302,7 @@ namespace {
 /// The hash detects damage, not an invalid manifest.
 void require_model(const checkpoint_manifest& x, const std::string& where) {
   if (const auto wrong = validate(x.model); !wrong.empty())
-    throw input_error("{}: its model cannot be: {}", where, wrong.front());
+    throw input_error("{}: its model is impossible: {}", where, wrong.front());
   std::uint64_t bytes = 0;
   for (const auto& shard : x.shards)
     bytes += shard.bytes;
@@ -323,10 +323,11 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   const auto [zeros, seal] = unsealed(text, where);
   const auto actual = sha256_of(zeros);
   if (seal != actual)
-    throw input_error("{} has the SHA-256 {}, but says {}; it is damaged: use another checkpoint",
-                      where,
-                      actual,
-                      shown(nlohmann::json(seal)));
+    throw input_error(
+        "{} has the SHA-256 {}, but contains {}; it is damaged: use another checkpoint",
+        where,
+        actual,
+        shown(nlohmann::json(seal)));
   const auto in = parse_json(text, where, {.long_member = "shards", .other_bytes = largest_rest});
   if (string_member(in, "format", where) != format_name)
     throw input_error(

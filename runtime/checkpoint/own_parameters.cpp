@@ -43,8 +43,8 @@ void require_parameters(const checkpoint_reader& of, const extension& own) {
   // Checked before a list is made, so that a manifest alone cannot cause huge allocations.
   if (!own.feed_forward && wanted != found)
     throw input_error(
-        "the model of the checkpoint '{}' has {} parameters by its manifest, but {} are there; use "
-        "another checkpoint",
+        "the checkpoint '{}' has a manifest with {} parameters, but shards with {}; use another "
+        "checkpoint",
         of.folder().string(),
         wanted,
         found);

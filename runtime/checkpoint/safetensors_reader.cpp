@@ -23,15 +23,14 @@ class entry_reader {
 
   stored_tensor read(const std::string& name, const nlohmann::json& entry) const {
     if (!entry.is_object() || entry.size() != 3)
-      throw input_error("{} should have 'dtype', 'shape' and 'data_offsets', and nothing else",
-                        where_);
+      throw input_error("{} should have exactly 'dtype', 'shape' and 'data_offsets'", where_);
     stored_tensor x;
     x.name = name;
     const auto type = string_member(entry, "dtype", where_);
     if (const auto known = stored_type_from(type))
       x.type = *known;
     else
-      throw input_error("{} has the type {}, which is not known here; convert it to F32",
+      throw input_error("{} has the type {}, which troupe does not support; convert it to F32",
                         where_,
                         shown(nlohmann::json(type)));
     const auto size = read_shape(member(entry, "shape", where_), x);
@@ -141,15 +140,15 @@ void safetensors_file::read_header() {
   const auto after_length = text.size() - length_size;
   if (header_size > after_length || header_size > largest_header)
     throw input_error(
-        "{} says that its header has {} bytes, but {} follow and at most {} are "
-        "accepted; it is no safetensors file, or it is cut off: get it again",
+        "{} gives {} bytes as the size of its header, but {} follow and at most {} are accepted; "
+        "it is not a safetensors file, or it is cut off: get it again",
         where,
         header_size,
         after_length,
         largest_header);
   const auto header_text = text.substr(length_size, header_size);
   if (!header_text.starts_with('{'))
-    throw input_error("{}: its header is no JSON object; it is no safetensors file", where);
+    throw input_error("{}: its header is not a JSON object; it is not a safetensors file", where);
   const auto header
       = parse_json(header_text, "the header of " + where, {largest_header, header_depth});
 
@@ -180,11 +179,9 @@ void safetensors_file::read_header() {
     expected += x.bytes;
   }
   if (expected != text.size())
-    throw input_error(
-        "{} has {} bytes that belong to no tensor at its end; it is damaged, get it "
-        "again",
-        where,
-        text.size() - expected);
+    throw input_error("{} has {} bytes after its last tensor; it is damaged, get it again",
+                      where,
+                      text.size() - expected);
 }
 
 const stored_tensor* safetensors_file::find(std::string_view name) const {
@@ -200,7 +197,7 @@ void safetensors_file::read(const stored_tensor& x,
          "SAFETENSORS-2: elements that are read lie inside their tensor");
   if (!is_readable_as_f32(x.type))
     throw input_error(
-        "'{}', tensor '{}' is of type {}, which floats do not hold; convert it to F32, "
+        "'{}', tensor '{}' is of type {}, which cannot be read as float; convert it to F32, "
         "F16 or BF16",
         path_.string(),
         x.name,

@@ -18,7 +18,7 @@ bool save_lock::regain() {
     lock_ = std::make_unique<directory_lock>(folder_);
   } catch (const input_error& other) {
     if (had_it)
-      throw io_error("the save folder was removed while this run went on, and {}", other.what());
+      throw io_error("the save folder was removed during this run, and {}", other.what());
   }
   return had_it;
 }

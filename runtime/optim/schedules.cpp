@@ -83,7 +83,8 @@ std::optional<std::int64_t> suffixed_number(std::string_view text) {
 
 void check_steps(const batch_schedule& s) {
   if (s.ramp_start > 0)
-    throw input_error("`batch.ramp` and `batch.steps` both say how the batch size grows: give one");
+    throw input_error(
+        "`batch.ramp` and `batch.steps` both set the growth of the batch size; give one");
   if (s.steps.front().from != 0)
     throw input_error(
         "`batch.steps`: its first entry begins at {} samples; one must begin at 0, for the first "
@@ -92,11 +93,11 @@ void check_steps(const batch_schedule& s) {
   for (std::size_t i = 1; i < s.steps.size(); ++i)
     if (s.steps[i].from <= s.steps[i - 1].from)
       throw input_error(
-          "`batch.steps`: two entries begin at {} samples; give each a threshold of its own, a "
-          "sample or more apart",
+          "`batch.steps`: two entries begin at {} samples; give thresholds that differ by at least "
+          "one sample",
           s.steps[i].from);
   if (s.steps.back().size != s.global)
-    throw input_error("`batch.steps` ends with {} samples a step, and `batch.global` is {}",
+    throw input_error("`batch.steps` ends with {} samples per step, but `batch.global` is {}",
                       s.steps.back().size,
                       s.global);
 }
@@ -164,13 +165,13 @@ std::vector<batch_step> batch_steps_from(std::string_view text, std::int64_t tok
     const auto size = suffixed_number(entry.substr(std::min(colon + 1, entry.size())));
     if (!tokens || !size || *size < 1)
       throw input_error(
-          "`batch.steps`: '{}' is no TOKENS:SIZE, as 0:768 or 250B:1536: from how many tokens on a "
-          "step has how many samples",
+          "`batch.steps`: '{}' is not TOKENS:SIZE, such as 0:768 or 250B:1536: from this number of "
+          "tokens on, a step has SIZE samples",
           entry);
     out.push_back({*tokens / tokens_of_a_sample, *size});
   }
   if (out.empty())
-    throw input_error("`batch.steps` is empty: give TOKENS:SIZE, as in '0:768 250B:1536'");
+    throw input_error("`batch.steps` is empty: give TOKENS:SIZE, such as '0:768 250B:1536'");
   std::stable_sort(out.begin(), out.end(), [](const batch_step& a, const batch_step& b) {
     return a.from < b.from;
   });
@@ -231,8 +232,8 @@ void check(const batch_schedule& s) {
   if (s.ramp_increment < 1 || s.ramp_samples < 0 || s.ramp_start > s.global
       || (s.global - s.ramp_start) % s.ramp_increment != 0)
     throw input_error(
-        "`batch.ramp` {} {} {}: from the start batch size whole increments must lead to "
-        "`batch.global` {}",
+        "`batch.ramp` {} {} {}: a whole number of increments must lead from the start batch size "
+        "to `batch.global` {}",
         s.ramp_start,
         s.ramp_increment,
         s.ramp_samples,

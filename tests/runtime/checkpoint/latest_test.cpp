@@ -137,7 +137,7 @@ TEST_CASE(
   {
     const directory_lock of_another(saves);
     CHECK_THROWS_WITH(mine.regain(),
-                      ContainsSubstring("was removed while this run went on")
+                      ContainsSubstring("was removed during this run")
                           && ContainsSubstring("process " + std::to_string(::getpid())));
   }
   CHECK(mine.regain());

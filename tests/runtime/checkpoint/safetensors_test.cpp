@@ -145,7 +145,7 @@ TEST_CASE("an invalid header is refused with the reason", "[checkpoint]") {
     const char* expected;
   };
   const row rows[] = {
-      {"[]", 0, "no JSON object"},
+      {"[]", 0, "not a JSON object"},
       {"{", 0, "not JSON"},
       {R"({"x":1})", 0, "'dtype', 'shape' and 'data_offsets'"},
       {R"({"x":)" + tensor("F31", "[1]", "[0,4]") + "}", 4, "F31"},
@@ -168,7 +168,7 @@ TEST_CASE("an invalid header is refused with the reason", "[checkpoint]") {
        4,
        "begin at byte"},
       {R"({"x":)" + tensor("F32", "[1]", "[4,8]") + "}", 8, "begin at byte"},
-      {R"({"x":)" + tensor("F32", "[1]", "[0,4]") + "}", 5, "belong to no tensor"},
+      {R"({"x":)" + tensor("F32", "[1]", "[0,4]") + "}", 5, "bytes after its last tensor"},
       {R"({"__metadata__":{"a":1}})", 0, "__metadata__"},
       {R"({"__metadata__":[]})", 0, "__metadata__"},
       {"{\"x\":" + std::string(100000, '['), 0, "deeper"},

@@ -74,7 +74,7 @@ TEST_CASE("batch sizes by step are read and followed as in Megatron-LM", "[optim
 
 TEST_CASE("invalid batch sizes by step are refused with the reason", "[optim]") {
   for (const auto* const text : {"768", ":8", "0:", "0:0", "x:8", "0:8x", "-1:8", "0:1e30T"})
-    CHECK_THROWS_WITH(batch_steps_from(text, 8), ContainsSubstring("is no TOKENS:SIZE"));
+    CHECK_THROWS_WITH(batch_steps_from(text, 8), ContainsSubstring("is not TOKENS:SIZE"));
   CHECK_THROWS_WITH(batch_steps_from(" , ", 8), ContainsSubstring("is empty"));
   batch_schedule s{.micro = 2, .global = 4, .steps = {{1, 2}, {10, 4}}};
   CHECK_THROWS_WITH(check(s), ContainsSubstring("one must begin at 0"));
@@ -84,5 +84,5 @@ TEST_CASE("invalid batch sizes by step are refused with the reason", "[optim]") 
   CHECK_THROWS_WITH(check(s), ContainsSubstring("batch size 3 is not a multiple"));
   s.steps = {{0, 2}, {10, 4}};
   s.ramp_start = 2;
-  CHECK_THROWS_WITH(check(s), ContainsSubstring("both say"));
+  CHECK_THROWS_WITH(check(s), ContainsSubstring("both set"));
 }
