@@ -39,21 +39,20 @@ void take_seeds(simulation_flags& to, const std::string& flag, const std::string
     last = std::from_chars(middle.ptr + 1, end, to.last);
   if (middle.ec != std::errc() || last.ec != std::errc() || last.ptr != end || to.first == 0
       || to.last < to.first || to.last > std::uint64_t(largest_count))
-    throw usage_error(
-        "{} takes seeds as A-B, 1 or more, A not above B; not '{}'", flag, shown(word));
+    throw usage_error("{} '{}': give seeds as A-B, 1 or more, A not above B", flag, shown(word));
 }
 
 constexpr std::string_view scratch_name = "troupe-simulate-";
 
-/// In memory where there is such a place: a run saves and is read back within milliseconds.
+/// In memory if possible, because runs save and load within milliseconds.
 fs::path scratch_home() {
   std::error_code none;
   const fs::path memory = "/dev/shm";
   return fs::is_directory(memory, none) ? memory : fs::temp_directory_path();
 }
 
-/// What a search that was killed could not remove: nobody has its number any more. One of another
-/// user cannot be removed, and stays.
+/// Removes folders of killed searches: those whose process no longer exists. Folders of other users
+/// stay.
 void remove_left_behind(const fs::path& home) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(home, ignored)) {
@@ -68,7 +67,7 @@ void remove_left_behind(const fs::path& home) {
   }
 }
 
-/// Removed with its contents at the end, and at the next start where there was no end.
+/// Removed with its contents at the end, or by the next search if this process is killed.
 struct scratch_folder {
   fs::path path = scratch_home() / fmt::format("{}{}", scratch_name, ::getpid());
   scratch_folder() { remove_left_behind(scratch_home()); }
@@ -82,7 +81,7 @@ int tell_failure(const found_failure& x) {
   print_page("seed {} fails:\n", x.seed);
   for (const auto& text : x.wrong)
     print_page("  {}\n", text);
-  print_page("to see it again: troupe simulate --seed {} --trace seed-{}.txt\n", x.seed, x.seed);
+  print_page("to reproduce it: troupe simulate --seed {} --trace seed-{}.txt\n", x.seed, x.seed);
   return 1;
 }
 
@@ -91,7 +90,7 @@ int simulate_one(const simulation_flags& flags) {
   runtime::set_log_level(runtime::severity::error);
   actors::simulation::seed_judge judge(folder.path);
   actors::simulation::seed_options options;
-  // Each line at once: a run that crashes is to be seen up to there.
+  // Each line is flushed, so that the trace of a crash is complete.
   const auto close = [](std::FILE* file) { return file == nullptr ? 0 : std::fclose(file); };
   std::unique_ptr<std::FILE, decltype(close)> trace(nullptr, close);
   int refused = 0;
@@ -110,7 +109,7 @@ int simulate_one(const simulation_flags& flags) {
   const auto verdict = judge.judge(seed, options);
   if (refused != 0)
     throw runtime::io_error(
-        "the trace '{}' is not whole: {}", flags.trace.string(), runtime::system_message(refused));
+        "the trace '{}' is incomplete: {}", flags.trace.string(), runtime::system_message(refused));
   if (!verdict.wrong.empty())
     return tell_failure({seed, verdict.wrong});
   print_page("seed {} holds: {} turns, {:.3f} s of virtual time, choices {:016x}\n",
@@ -134,13 +133,12 @@ int simulate_many(const simulation_flags& flags) {
                                     .progress = [&](std::uint64_t done) { bar.advance_to(done); }});
   if (result.failure)
     return tell_failure(*result.failure);
-  print_page(
-      "seeds {} to {} hold: {} turns, somebody died in {} of them, a connection broke in {}\n",
-      flags.first,
-      flags.last,
-      result.turns,
-      result.deaths,
-      result.breaks);
+  print_page("seeds {} to {} hold: {} turns; {} seeds with a death, {} with a broken connection\n",
+             flags.first,
+             flags.last,
+             result.turns,
+             result.deaths,
+             result.breaks);
   return 0;
 }
 
@@ -154,36 +152,36 @@ int simulate(const simulation_flags& flags) {
 
 void add_simulate(command_line& program) {
   const auto flags = std::make_shared<simulation_flags>();
-  auto& to = program.command(
-      "simulate",
-      "searches for holes in the protocol of the actors: trains small models under orders, delays, "
-      "deaths and broken connections that seeds choose, and compares each run with an undisturbed "
-      "one.",
-      [flags] { return simulate(*flags); });
-  to.group("What is simulated");
+  auto& to = program.command("simulate",
+                             "searches for errors in the protocol of the actors: trains small "
+                             "models with message orders, delays, deaths and broken connections "
+                             "chosen by seeds, and compares each run with an undisturbed one.",
+                             [flags] { return simulate(*flags); });
+  to.group("Seeds");
   to.value({.name = "--seeds",
             .type = "A-B",
             .default_value = "1-100",
-            .help = "The seeds, each a run of its own. The search ends at the first that fails."},
+            .help = "Seeds to simulate, one run each. The search ends at the first failing seed."},
            [flags](const std::string& flag, const std::string& word) {
              take_seeds(*flags, flag, word);
            });
-  to.value({.name = "--seed",
-            .type = "N",
-            .help = "This seed alone, in this process: what goes wrong in it can be debugged."},
-           whole(flags->seed, 1, largest_count));
-  to.group("How");
+  to.value(
+      {.name = "--seed",
+       .type = "N",
+       .help = "Simulates only this seed, in this process, so that a failure can be debugged."},
+      whole(flags->seed, 1, largest_count));
+  to.group("Execution");
   to.value({.name = "--trace",
             .type = "FILE",
-            .help = "With --seed: every turn of the run, a line each, its virtual time, who had it "
-                    "and what for. A seed always gives the same bytes."},
+            .help = "With --seed: writes every turn of the run as a line with its virtual time, "
+                    "its actor or lane, and its purpose. A seed always gives the same bytes."},
            text(flags->trace));
   to.value({.name = "--jobs",
             .type = "N",
-            .default_value = "as many as processors are usable",
-            .help = "Processes that search at once."},
+            .default_value = "the number of usable processors",
+            .help = "Processes that search in parallel."},
            whole(flags->jobs, 1, most_jobs));
-  to.note("The guide: docs/guides/simulate.md.");
+  to.note("Guide: docs/guides/simulate.md.");
 }
 
 }  // namespace troupe::command

@@ -4,7 +4,7 @@
 
 namespace troupe::command {
 
-/// Everything that standard input has. Throws io_error.
+/// Reads standard input to its end. Throws io_error.
 std::string read_standard_input();
 
 }  // namespace troupe::command

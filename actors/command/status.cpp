@@ -45,7 +45,7 @@ std::string listed_words(const std::vector<std::string>& words) {
   return out;
 }
 
-/// "4212 of 10000, loss 3.5117, 6798 tokens/s, 12 min left"; empty: nobody tells it.
+/// "4212 of 10000, loss 3.5117, 6798 tokens/s, 12 min left"; empty if no process reports it.
 std::string training_text(const runtime::run_status& x) {
   for (const auto& one : x.processes) {
     const auto& training = one.entry.progress.training;
@@ -155,19 +155,17 @@ ordered_json status_json(const runtime::run_folder& folder, const runtime::run_s
 
 void add_status(command_line& program) {
   auto& line = program.command("status",
-                               "shows a run by its folder: whether it runs, its step, loss and "
-                               "time left, its processes, how "
-                               "it ended.");
+                               "shows a run by its folder: its state, step, loss and time left, "
+                               "its processes, and how it ended.");
   const auto folder = declare_run(line);
   const auto json = std::make_shared<bool>(false);
-  line.toggle("--json", "Prints JSON, for programs.", [json] { *json = true; });
+  line.toggle("--json", "Prints JSON.", [json] { *json = true; });
   line.note(
-      "States of a run: running; ended, and said how; died: none of its processes runs, and it has "
-      "not said how it ended; elsewhere: its supervisor is on another host. Of a process: running, "
-      "gone, elsewhere. Steps, loss, tokens/s and time left are at most a second old; the time "
-      "left "
-      "counts the steps alone, at the pace of the newest ones.");
-  line.note("Exit code 0 for any run that there is or was, 2 where there is none.");
+      "States of a run: running; ended, with a recorded end; died: none of its processes runs, and "
+      "no end was recorded; elsewhere: its supervisor is on another host. States of a process: "
+      "running, gone, elsewhere. Steps, loss, tokens/s and time left are at most a second old; the "
+      "time left counts only steps, at the speed of the newest ones.");
+  line.note("Exit code 0 for any existing or past run, 2 if there is none.");
   line.runs([folder, json] {
     const auto run = open_run(*folder);
     const auto status = runtime::status_of(

@@ -29,11 +29,11 @@ struct supervisor_flags {
   std::filesystem::path run;
   bool temporary = false;
   std::int64_t incarnation = 1;
-  std::string address;  ///< not empty: it is on another host than the one before
+  std::string address;  ///< not empty: this host is not the one of the previous supervisor
   std::filesystem::path directory;
 };
 
-/// Also where the run was refused before it had a folder, and nobody else is there any more.
+/// Removes a temporary folder at the end, even if the run was refused before it took the folder.
 class removed_at_the_end {
  public:
   removed_at_the_end(bool is_to_be, const std::filesystem::path& folder)
@@ -51,8 +51,8 @@ class removed_at_the_end {
   const std::filesystem::path& folder_;
 };
 
-/// A temporary folder, by a successor. A front that is there follows the run by it, and removes it
-/// then; and of a run that has not ended the next successor needs it.
+/// Removes the temporary folder of a successor. Keeps it for a front that still follows the run and
+/// removes it later, and for the next successor of a run that has not ended.
 class removed_when_ended {
  public:
   explicit removed_when_ended(const std::filesystem::path& folder)
@@ -77,7 +77,8 @@ std::string read_order() {
       return out;
     else if (errno != EINTR)
       throw usage_error(
-          "this is started by `troupe train` with --processes, and not by hand: it has no job");
+          "cannot read the job: `troupe train` with --processes starts this command; do not start "
+          "it by hand");
   }
 }
 
@@ -92,7 +93,7 @@ runtime::end_told told_of(const std::exception& failure) {
           .text = failure.what()};
 }
 
-/// What was ordered on another host: here it is reached elsewhere, and nobody shows it.
+/// The order. If it comes from another host, replaces the address and removes the front.
 std::string order_here(const runtime::run_folder& folder, const supervisor_flags& flags) {
   auto text = runtime::read_order(folder);
   if (flags.address.empty())
@@ -101,8 +102,8 @@ std::string order_here(const runtime::run_folder& folder, const supervisor_flags
   std::filesystem::current_path(flags.directory, failure);
   if (failure)
     throw runtime::input_error(
-        "cannot go on with the run in '{}': there is no folder '{}', where "
-        "its command was started: {}",
+        "cannot continue the run in '{}': there is no folder '{}', in which its command was "
+        "started: {}",
         folder.path().string(),
         flags.directory.string(),
         failure.message());
@@ -112,11 +113,11 @@ std::string order_here(const runtime::run_folder& folder, const supervisor_flags
   order.hosts.address = flags.address;
   order.moved = true;
   text = text_of(order);
-  runtime::write_order(folder, text);  // for who succeeds this process
+  runtime::write_order(folder, text);  // for a successor of this process
   return text;
 }
 
-/// A successor: the host's agent, or its node, has started it, and nobody shows it.
+/// Runs as a successor, started by the host's agent or its node, without a front.
 int be_successor(const supervisor_flags& flags) {
   const auto text = order_here(runtime::run_folder::open(flags.run), flags);
   const auto order = read_supervisor_order(text);
@@ -135,14 +136,14 @@ int be_successor(const supervisor_flags& flags) {
 
 int be_supervisor(const supervisor_flags& flags) {
   if (flags.run.empty())
-    throw usage_error("--run is missing: name the run's folder");
+    throw usage_error("--run is missing: give the run's folder");
   if (flags.incarnation > 1)
     return be_successor(flags);
   const auto text = read_order();
   const auto order = read_supervisor_order(text);
   const removed_at_the_end folder(flags.temporary, flags.run);
   for (const int number : {STDOUT_FILENO, STDERR_FILENO})
-    ::dup2(at::console, number);  // nothing comes of it where the front has none
+    ::dup2(at::console, number);  // has no effect if the front has no console
   ::close(at::console);
   ::fcntl(at::front, F_SETFD, FD_CLOEXEC);
   const auto job = runtime::job_from_json(order.job);
@@ -168,28 +169,28 @@ int be_supervisor(const supervisor_flags& flags) {
 
 void add_supervisor(command_line& program) {
   auto& line = program.command(
-      "supervisor", "hosts what decides in a run of several processes; `troupe train` starts it.");
+      "supervisor",
+      "hosts the supervisor of a run of several processes; `troupe train` starts it.");
   const auto flags = std::make_shared<supervisor_flags>();
-  line.value({.name = "--run", .type = "DIR", .help = "The run's folder, which it takes."},
-             text(flags->run));
+  line.value({.name = "--run", .type = "DIR", .help = "Folder of the run."}, text(flags->run));
   line.toggle(
-      "--temporary", "The folder is removed at the end.", [flags] { flags->temporary = true; });
+      "--temporary", "Removes the folder at the end.", [flags] { flags->temporary = true; });
   line.value({.name = "--incarnation",
               .type = "N",
-              .help = "Above 1: it goes on in the place of one that is gone."},
+              .help = "Above 1: replaces a supervisor that is gone."},
              whole(flags->incarnation, 1, UINT32_MAX));
   line.value({.name = "--address",
               .type = "ADDRESS",
-              .help = "With --incarnation: it is on another host than the one before, and others "
-                      "reach it there."},
+              .help = "With --incarnation: address of this host, if the previous supervisor was on "
+                      "another one."},
              text(flags->address));
   line.value({.name = "--directory",
               .type = "DIR",
-              .help = "With --address: where the run's relative paths begin."},
+              .help = "With --address: folder in which the run's relative paths begin."},
              text(flags->directory));
   line.note(
-      "It is not started by hand: what it is to do comes on a descriptor "
-      "(docs/protocol/front.md). It goes on without the command that started it.");
+      "Not started by hand: its order comes on a descriptor (docs/protocol/front.md). It continues "
+      "without the command that started it.");
   line.runs([flags] { return be_supervisor(*flags); });
 }
 

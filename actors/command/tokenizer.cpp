@@ -62,16 +62,16 @@ int train_tokenizer(const training_options& options, const runtime::cancel_token
   if (options.inputs.empty())
     throw usage_error("--input FILE... is missing: the text to learn from");
   if (!options.vocabulary_size)
-    throw usage_error("--vocab-size N is missing: how many tokens to learn, at least 257");
+    throw usage_error("--vocab-size N is missing: the number of tokens to learn, at least 257");
   if (options.output.empty())
-    throw usage_error("--output DIR is missing: where vocab.json and merges.txt go");
+    throw usage_error("--output DIR is missing: the folder for vocab.json and merges.txt");
   if (const auto obstacle = runtime::write_obstacle(options.output / "vocab.json"))
     throw runtime::io_error("cannot write into --output '{}': {}; choose another folder",
                             options.output.string(),
                             *obstacle);
   for (const auto* name : {"vocab.json", "merges.txt"})
     runtime::require_no_input("--output", options.output / name, options.inputs);
-  // The lock lies beside it.
+  // The lock file is beside the folder.
   runtime::make_folder(std::filesystem::absolute(options.output).parent_path());
   const runtime::file_lock lock(options.output, "write the tokenizer");
   for (const auto* name : {"vocab.json", "merges.txt"})
@@ -98,29 +98,29 @@ int train_tokenizer(const training_options& options, const runtime::cancel_token
              (options.output / "merges.txt").string());
   if (learnt.tokens.size() < wanted)
     print_page(
-        "{} were wanted, but no other pair occurs {} times\n", wanted, options.minimum_count);
+        "{} were requested, but no other pair occurs {} times\n", wanted, options.minimum_count);
   return 0;
 }
 
 void add_training(command_line& tokenizer) {
   auto& train = tokenizer.command("train", "learns a byte-level BPE from text.");
   const auto options = std::make_shared<training_options>();
-  train.values("--input", "FILE...", 1, 1 << 20, "Texts to learn from.", all(options->inputs));
+  train.values("--input", "FILE...", 1, 1 << 20, "Text files to learn from.", all(options->inputs));
   train.value("--vocab-size",
               "N",
               "Tokens to learn: 256 bytes, N - 257 merges and <|endoftext|>.",
               whole(options->vocabulary_size, 257));
-  train.value("--output", "DIR", "Gets vocab.json and merges.txt.", text(options->output));
-  train.value({.name = "--input-format",
-               .type = "FORMAT",
-               .default_value = "jsonl by the name, else paragraphs",
-               .help = "jsonl, paragraphs, lines or whole."},
-              text(options->format));
-  train.value({.name = "--json-key", .type = "KEY", .help = "Of jsonl: the field with the text."},
-              text(options->json_key));
+  train.value("--output", "DIR", "Folder for vocab.json and merges.txt.", text(options->output));
   train.value(
-      {.name = "--min-count", .type = "N", .help = "A pair that occurs more rarely is not merged."},
-      whole(options->minimum_count, 1));
+      {.name = "--input-format",
+       .type = "FORMAT",
+       .default_value = "jsonl for .jsonl and .json, else paragraphs",
+       .help = "What a document is: jsonl, paragraphs, lines or whole, as in `troupe preprocess`."},
+      text(options->format));
+  train.value({.name = "--json-key", .type = "KEY", .help = "With jsonl: the field with the text."},
+              text(options->json_key));
+  train.value({.name = "--min-count", .type = "N", .help = "Minimum count of a pair to be merged."},
+              whole(options->minimum_count, 1));
   train.note("Example: troupe tokenizer train --input corpus.txt --vocab-size 8192 --output tok");
   train.runs([options] {
     return interruptible(
@@ -135,16 +135,16 @@ struct encoding_options {
 };
 
 void add_encoding(command_line& tokenizer) {
-  auto& encode = tokenizer.command("encode", "turns a text into token ids, on one line.");
+  auto& encode = tokenizer.command("encode", "converts a text to token ids, on one line.");
   const auto options = std::make_shared<encoding_options>();
   encode.value({.name = "--text",
                 .type = "TEXT",
                 .default_value = "standard input, to its last byte, line end included",
-                .help = "The text."},
+                .help = "Text to encode."},
                text(options->text));
   encode.toggle("--special-tokens",
-                "<|endoftext|>, or another special token, in the text is that token, not so many "
-                "characters; and those are added that the tokenizer puts around a text.",
+                "Reads <|endoftext|> and other special tokens in the text as tokens instead of "
+                "characters, and adds those that the tokenizer puts around a text.",
                 [options] { options->specials = true; });
   declare(encode, options->tokenizer);
   encode.note("Example: troupe tokenizer encode --tokenizer tok --text \"In the beginning\"");
@@ -169,12 +169,11 @@ struct decoding_options {
 };
 
 void add_decoding(command_line& tokenizer) {
-  auto& decode = tokenizer.command("decode", "turns token ids into text.");
+  auto& decode = tokenizer.command("decode", "converts token ids to text.");
   const auto options = std::make_shared<decoding_options>();
-  decode.words("ID...", "The ids. Default: standard input.", options->ids);
+  decode.words("ID...", "Token ids. Default: standard input.", options->ids);
   decode.toggle("--special-tokens",
-                "Special tokens are written as well, not left out (SentencePiece never writes "
-                "its control symbols).",
+                "Writes special tokens, too (SentencePiece never writes its control symbols).",
                 [options] { options->specials = true; });
   declare(decode, options->tokenizer);
   decode.note("Example: troupe tokenizer decode --tokenizer tok 1142 258 1795");
@@ -198,7 +197,7 @@ void add_decoding(command_line& tokenizer) {
 }  // namespace
 
 void add_tokenizer(command_line& program) {
-  auto& tokenizer = program.command("tokenizer", "learns a tokenizer, or applies one.");
+  auto& tokenizer = program.command("tokenizer", "trains a tokenizer, or applies one.");
   add_training(tokenizer);
   add_encoding(tokenizer);
   add_decoding(tokenizer);

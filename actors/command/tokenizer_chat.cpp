@@ -107,7 +107,7 @@ int print_prompt(const chat_options& options) {
 
 void add_chat(command_line& tokenizer) {
   auto& chat = tokenizer.command(
-      "chat", "turns a conversation into the prompt that a chat model was trained on.");
+      "chat", "converts a conversation to the prompt that a chat model was trained on.");
   const auto options = std::make_shared<chat_options>();
   auto& o = *options;
   chat.group("Conversation");
@@ -123,26 +123,26 @@ void add_chat(command_line& tokenizer) {
              text(o.tools));
   chat.value("--documents",
              "FILE",
-             "A JSON list of documents, for templates that show some.",
+             "A JSON list of documents, for templates that use them.",
              text(o.documents));
   chat.group("Prompt");
   chat.toggle("--add-generation-prompt",
-              "Ends with the header of an answer, for the model to write it.",
+              "Ends with the header of an answer, so that the model writes the answer.",
               [options] { options->generation_prompt = true; });
   chat.toggle("--continue-final-message",
-              "Ends within the last message, for the model to go on with it.",
+              "Ends within the last message, so that the model continues it.",
               [options] { options->open = true; });
   chat.value({.name = "--template",
               .type = "NAME",
-              .default_value = "tool_use with tools, where there is one, else default",
-              .help = "Of a folder with several templates: which one; or a file, by a name with / "
-                      "or .jinja."},
+              .default_value = "tool_use with tools, if there is one, else default",
+              .help = "Name of a template in a folder with several; or a file, if the name "
+                      "contains / or ends with .jinja."},
              text(o.chosen));
   chat.values("--set",
               "NAME=VALUE",
               1,
               64,
-              "A variable that the template reads, as JSON or else as text: enable_thinking=false. "
+              "Variable of the template, as JSON or else as text, e.g. enable_thinking=false. "
               "Several: NAME=VALUE NAME=VALUE, or the flag again.",
               all(o.set));
   chat.toggle("--ids", "Prints token ids instead of the text.", [options] { options->ids = true; });

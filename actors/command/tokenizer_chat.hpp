@@ -1,4 +1,5 @@
-// `troupe tokenizer chat`: a conversation becomes a prompt. And what other commands need for that.
+// `troupe tokenizer chat`: converts a conversation to a prompt. Also parts of it for other
+// commands.
 
 #pragma once
 
@@ -10,16 +11,16 @@ namespace troupe::command {
 
 void add_chat(command_line& tokenizer);
 
-/// The JSON of a file, or of standard input for "-"; `flag` is how messages call it.
+/// The JSON of a file, or of standard input for "-". Errors name `flag`. Throws input_error.
 nlohmann::ordered_json json_in(const std::string& flag, const std::string& file);
 
-/// The words of --set, NAME=VALUE each, as an object.
+/// The words of --set (NAME=VALUE) as a JSON object.
 nlohmann::ordered_json variables_of(const std::vector<std::string>& words);
 
-/// The folder that has the tokenizer's files. Throws usage_error where the flags name none.
+/// The folder with the tokenizer's files. Throws usage_error if the flags name none.
 std::filesystem::path chat_folder(const tokenizer_flags& flags);
 
-/// The template of the folder that `chosen` names, as --template does, or a file.
+/// The template of the folder that `chosen` (--template) names, or the one in the file `chosen`.
 runtime::chat_template chat_template_for(const std::filesystem::path& folder,
                                          const std::string& chosen,
                                          bool tools);

@@ -11,16 +11,16 @@ using runtime::tokenizer_family;
 
 constexpr const char* null = "NullTokenizer";
 
-/// The file that --tokenizer-model means.
+/// The file of --tokenizer-model. Throws usage_error if it is missing; `what` describes it.
 std::filesystem::path model_file(const tokenizer_flags& flags, const char* what) {
   if (flags.model.empty())
     throw usage_error("--tokenizer-type {} needs --tokenizer-model FILE: {}", flags.type, what);
   return flags.model;
 }
 
-/// A folder of the Hub, whichever of its files has the tokenizer.
+/// The tokenizer of a Hugging Face folder, in whichever of its files, or of a tokenizer.json.
 runtime::tokenizer_choice of_hub(const tokenizer_flags& flags) {
-  const auto file = model_file(flags, "a tokenizer.json, or the folder that has it");
+  const auto file = model_file(flags, "a tokenizer.json, or its folder");
   std::error_code failure;
   if (std::filesystem::is_directory(file, failure))
     return runtime::tokenizer_in(file);
@@ -28,7 +28,7 @@ runtime::tokenizer_choice of_hub(const tokenizer_flags& flags) {
 }
 
 runtime::tokenizer_choice of_tiktoken(const tokenizer_flags& flags) {
-  const auto file = model_file(flags, "a file of tiktoken: tokens by rank");
+  const auto file = model_file(flags, "a tiktoken file (tokens by rank)");
   return {.type = flags.type,
           .vocabulary_size = std::int32_t(flags.vocabulary_size.value_or(0)),
           .model = file,
@@ -40,8 +40,10 @@ void refuse_other_files(const tokenizer_flags& flags, tokenizer_family family) {
   const bool vocabulary = family == tokenizer_family::gpt2 || family == tokenizer_family::bert;
   const auto belongs = [&](const char* flag, bool given, bool right, const char* types) {
     if (given && !right)
-      throw usage_error(
-          "{} is not of a {}: leave it out, or give --tokenizer-type {}", flag, flags.type, types);
+      throw usage_error("{} does not belong to a {}: leave it out, or give --tokenizer-type {}",
+                        flag,
+                        flags.type,
+                        types);
   };
   belongs("--vocab-file",
           !flags.vocab_file.empty(),
@@ -56,8 +58,7 @@ void refuse_other_files(const tokenizer_flags& flags, tokenizer_family family) {
           !vocabulary,
           "HuggingFaceTokenizer, TikTokenizer or SentencePieceTokenizer");
   if (!flags.pattern.empty() && family != tokenizer_family::tiktoken)
-    throw usage_error(
-        "--tiktoken-pattern is of a TikTokenizer: give --tokenizer-type TikTokenizer");
+    throw usage_error("--tiktoken-pattern needs --tokenizer-type TikTokenizer");
 }
 
 }  // namespace
@@ -68,95 +69,96 @@ void declare(command_line& line, tokenizer_flags& to) {
       {.name = "--tokenizer-type",
        .field = "tokenizer.type",
        .type = "TYPE",
-       .help = "GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file. "
-               "HuggingFaceTokenizer: a tokenizer.json. SentencePieceTokenizer, "
-               "GPTSentencePieceTokenizer "
-               "and Llama2Tokenizer: a model of SentencePiece. TikTokenizer: a file of tiktoken. "
-               "BertWordPieceLowerCase and BertWordPieceCase: BERT's vocab.txt as --vocab-file. "
-               "NullTokenizer: the text is token ids already, or mock data.",
-       .megatron = "those here, GPT2BPETokenizer if none is given; no text, "
-                   "multimodal and SFT ones",
+       .help
+       = "GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file. "
+         "HuggingFaceTokenizer: a tokenizer.json. SentencePieceTokenizer, "
+         "GPTSentencePieceTokenizer and Llama2Tokenizer: a SentencePiece model. TikTokenizer: a "
+         "tiktoken file. BertWordPieceLowerCase and BertWordPieceCase: BERT's vocab.txt as "
+         "--vocab-file. NullTokenizer: the text consists of token ids already, or mock data.",
+       .megatron
+       = "those listed in --help; default GPT2BPETokenizer; no text, multimodal and SFT tokenizers",
        .resume = at_resume::told},
       one_of(to.type, runtime::tokenizer_types()));
   line.value({.name = "--vocab-file",
               .field = "tokenizer.vocab_file",
               .type = "FILE",
-              .help = "vocab.json of the BPE, or BERT's vocab.txt.",
+              .help = "vocab.json of a BPE, or BERT's vocab.txt.",
               .megatron = "",
               .resume = at_resume::told},
              text(to.vocab_file));
   line.value({.name = "--merge-file",
               .field = "tokenizer.merge_file",
               .type = "FILE",
-              .help = "merges.txt of the BPE.",
+              .help = "merges.txt of a BPE.",
               .megatron = "",
               .resume = at_resume::told},
              text(to.merge_file));
   line.value({.name = "--tokenizer-model",
               .field = "tokenizer.model",
               .type = "FILE",
-              .help = "tokenizer.json of a HuggingFaceTokenizer, or the folder that has it; the "
-                      "file of a TikTokenizer or of a SentencePieceTokenizer.",
+              .help = "tokenizer.json of a HuggingFaceTokenizer, or its folder; the file of a "
+                      "TikTokenizer or SentencePieceTokenizer.",
               .megatron = "",
               .resume = at_resume::told},
              text(to.model));
-  line.value({.name = "--tokenizer",
-              .field = "tokenizer.folder",
-              .type = "DIR",
-              .help = "A folder of the Hugging Face Hub or of `troupe tokenizer train`: its "
-                      "tokenizer.json, or else its vocab.json and merges.txt, tokenizer.model or "
-                      "vocab.txt.",
-              .resume = at_resume::told},
-             text(to.folder));
   line.value(
-      {.name = "--tiktoken-pattern",
-       .field = "tokenizer.pattern",
-       .type = "NAME",
-       .default_value = "by the file's name; v2 of a JSON file",
-       .help = "How a TikTokenizer cuts a text, and its special tokens; llama3.1 is of Llama "
-               "3.1 and later; v1 and v2 are of Megatron-LM's JSON files.",
-       .megatron = "",
+      {.name = "--tokenizer",
+       .field = "tokenizer.folder",
+       .type = "DIR",
+       .help
+       = "Folder from the Hugging Face Hub or `troupe tokenizer train`. Uses its tokenizer.json, "
+         "or else its vocab.json and merges.txt, tokenizer.model or vocab.txt.",
        .resume = at_resume::told},
-      one_of(to.pattern,
-             {"r50k_base",
-              "p50k_base",
-              "cl100k_base",
-              "o200k_base",
-              "llama3",
-              "llama3.1",
-              "v1",
-              "v2"}));
+      text(to.folder));
+  line.value({.name = "--tiktoken-pattern",
+              .field = "tokenizer.pattern",
+              .type = "NAME",
+              .default_value = "by the file's name; v2 for a JSON file",
+              .help = "With a TikTokenizer: how it splits a text, and its special tokens. "
+                      "llama3.1: Llama 3.1 and later. v1 and v2: Megatron-LM's JSON files.",
+              .megatron = "",
+              .resume = at_resume::told},
+             one_of(to.pattern,
+                    {"r50k_base",
+                     "p50k_base",
+                     "cl100k_base",
+                     "o200k_base",
+                     "llama3",
+                     "llama3.1",
+                     "v1",
+                     "v2"}));
   line.value({.name = "--tiktoken-num-special-tokens",
               .field = "tokenizer.special_tokens",
               .type = "N",
               .unit = "tokens",
-              .help = "Of a TikTokenizer's JSON file: so many ids come before its own.",
+              .help = "With a TikTokenizer's JSON file: number of ids before its own tokens.",
               .megatron = "",
               .resume = at_resume::told},
              whole(to.special_tokens, 7, 1 << 20));
-  line.value(
-      {.name = "--vocab-size",
-       .field = "model.vocabulary",
-       .type = "N",
-       .unit = "tokens",
-       .help
-       = "Number of token ids: needed for the NullTokenizer; must agree with the files of another.",
-       .megatron = "the ids are 0 to N - 1, the last one ends a document; with another tokenizer N "
-                   "must agree with its files",
-       .resume = at_resume::refused},
-      whole(to.vocabulary_size, 1));
+  line.value({.name = "--vocab-size",
+              .field = "model.vocabulary",
+              .type = "N",
+              .unit = "tokens",
+              .help = "Number of token ids. Required for NullTokenizer; must agree with the files "
+                      "of other tokenizers.",
+              .megatron = "ids are 0 to N - 1, and the last one ends a document; with another "
+                          "tokenizer N must agree with its files",
+              .resume = at_resume::refused},
+             whole(to.vocabulary_size, 1));
 }
 
 runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {
   if (flags.type == null) {
     if (!flags.vocabulary_size)
-      throw usage_error("--tokenizer-type NullTokenizer needs --vocab-size N: how many ids it has");
+      throw usage_error(
+          "--tokenizer-type NullTokenizer needs --vocab-size N: the number of its ids");
     return {.type = flags.type, .vocabulary_size = std::int32_t(*flags.vocabulary_size)};
   }
   if (!flags.folder.empty()) {
     if (!flags.vocab_file.empty() || !flags.merge_file.empty() || !flags.model.empty())
       throw usage_error(
-          "--tokenizer and --vocab-file, --merge-file or --tokenizer-model say it twice: give one");
+          "--tokenizer and --vocab-file, --merge-file or --tokenizer-model exclude each other: "
+          "give one");
     return runtime::tokenizer_in(flags.folder);
   }
   const auto family = runtime::family_of(flags.type).value();
@@ -170,7 +172,7 @@ runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {
     case tokenizer_family::tiktoken:
       return of_tiktoken(flags);
     case tokenizer_family::sentence_piece:
-      return {.type = flags.type, .model = model_file(flags, "a model of SentencePiece")};
+      return {.type = flags.type, .model = model_file(flags, "a SentencePiece model")};
     case tokenizer_family::bert:
       if (flags.vocab_file.empty())
         throw usage_error("--tokenizer-type {} needs --vocab-file FILE: BERT's vocab.txt",

@@ -1,4 +1,4 @@
-// Complaints about a command line that are told at once.
+// Selects complaints about a command line that are reported together.
 
 #pragma once
 
@@ -7,8 +7,9 @@
 
 namespace troupe::command {
 
-/// Of `more` the sentences that name no flag which `told` names: the others may only follow from
-/// what is told, as "--lr is missing" does from "--lr 'fast': give a number".
+/// The sentences of `more` that name none of the flags in `told`. The others may be consequences,
+/// as
+/// "--lr is missing" is of "--lr 'fast': give a number".
 std::vector<std::string> independent_of(const std::vector<std::string>& told,
                                         std::vector<std::string> more);
 

@@ -24,15 +24,15 @@ namespace troupe::command {
 
 void add_train(command_line& program) {
   auto& train = program.command("train", "trains a model.");
-  auto& gpt = train.command(
-      "gpt", "trains a GPT by Megatron-LM's own flags, and resumes where it was stopped.");
+  auto& gpt
+      = train.command("gpt", "trains a GPT with Megatron-LM's flags, and resumes stopped runs.");
   const auto flags = std::make_shared<training_flags>();
   const auto table = std::make_shared<std::string (*)()>(nullptr);
-  gpt.toggle("--help-megatron",
-             "Prints every flag of Megatron-LM, and whether it works, is accepted or refused here, "
-             "and why.",
-             [table] { *table = megatron_help; });
-  gpt.toggle("--help-megatron-markdown", "The same as tables in Markdown.", [table] {
+  gpt.toggle(
+      "--help-megatron",
+      "Prints every flag of Megatron-LM: if it works, is accepted or is refused here, and why.",
+      [table] { *table = megatron_help; });
+  gpt.toggle("--help-megatron-markdown", "As --help-megatron, in Markdown tables.", [table] {
     *table = megatron_markdown;
   });
   declare(gpt, *flags);
@@ -57,15 +57,15 @@ void add_train(command_line& program) {
     const auto again = for_shell((job.checkpoints.save / configuration_file).string());
     std::vector<std::string> typed{"troupe", "train", "gpt"};
     typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
-    const run_request request{.configuration = configuration_text(
-                                  kept_settings(gpt, *flags),
-                                  {"The configuration of a run: every flag that was set or "
-                                   "decided. Paths are as they were given.",
-                                   "Again: troupe train gpt --config " + again,
-                                   runtime::version_text()}),
-                              .command = std::move(typed),
-                              .run_folder = flags->run_folder,
-                              .hosts = hosts};
+    const run_request request{
+        .configuration = configuration_text(kept_settings(gpt, *flags),
+                                            {"The configuration of a run: every flag that was "
+                                             "given or decided. Paths are as given.",
+                                             "To run it again: troupe train gpt --config " + again,
+                                             runtime::version_text()}),
+        .command = std::move(typed),
+        .run_folder = flags->run_folder,
+        .hosts = hosts};
     return job.layout.processes > 1 ? show_run(job, request) : run_training(job, request);
   });
 }

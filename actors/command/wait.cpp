@@ -1,4 +1,4 @@
-// `troupe wait` and `troupe stop`: both end with the run, and as it did.
+// `troupe wait` and `troupe stop`: both end with the run and its exit code.
 
 #include "actors/command/commands.hpp"
 #include "actors/command/print.hpp"
@@ -17,14 +17,14 @@
 namespace troupe::command {
 namespace {
 
-constexpr const char* only_log = "supervisor";  // its lines stand alone
+constexpr const char* only_log = "supervisor";  // its lines have no prefix
 
-/// What the run has told, once it runs no more. Throws input_error for one that died.
+/// The exit code of a run that has ended. Throws input_error for a run that died.
 int told_end(const runtime::run_folder& folder, const std::optional<runtime::run_end>& end) {
   if (!end)
     throw runtime::input_error(
-        "the run in '{}' died: none of its processes runs, and it has not said how it ended; its "
-        "logs are in '{}'",
+        "the run in '{}' died: none of its processes runs, and no end was recorded; its logs are "
+        "in '{}'",
         folder.path().string(),
         folder.logs().string());
   if (end->exit_code != 0)
@@ -67,7 +67,7 @@ int stop_run(const runtime::run_folder& folder) {
   const bool asked = runtime::ask_to_end(folder, status);
   runtime::log_info("{}",
                     asked ? "asked the run to end; it finishes its step and saves"
-                          : "the run has been asked before; waiting for it");
+                          : "the run was asked to end before; waiting for it");
   const bool shown = ::isatty(STDERR_FILENO) == 1;
   const auto end = runtime::wait_for_end(folder, {}, [&](const runtime::run_status& now) {
     if (shown)
@@ -83,28 +83,29 @@ int stop_run(const runtime::run_folder& folder) {
 }  // namespace
 
 void add_wait(command_line& program) {
-  auto& line = program.command(
-      "wait", "shows the log of a run that was started elsewhere, until it ends, and ends as it.");
+  auto& line = program.command("wait",
+                               "shows the log of a run that was started elsewhere, until the run "
+                               "ends, and exits with its code.");
   const auto folder = declare_run(line);
   const auto lines = std::make_shared<std::int64_t>(10);
   line.value({.name = "--lines",
               .type = "N",
               .unit = "lines",
-              .help = "How many lines of each log from before are shown first."},
+              .help = "Earlier lines of each log that are shown first."},
              whole(*lines, 0, INT32_MAX));
   line.note(
-      "Exit code: that of the run, at once when it has ended; 2 when it died without one, or there "
-      "is none. Ending this command changes nothing for the run.");
+      "Exit code: that of the run, at once if it has ended; 2 if it died without one, or there is "
+      "no run. Ending this command does not affect the run.");
   line.runs([folder, lines] { return wait_for_run(open_run(*folder), *lines); });
 }
 
 void add_stop(command_line& program) {
   auto& line = program.command(
-      "stop", "ends a run in order: it finishes its step and saves, as at Ctrl-C.");
+      "stop", "ends a run in order: it finishes its step and saves, as with Ctrl-C.");
   const auto folder = declare_run(line);
   line.note(
-      "Waits until the run has ended. It is asked once, however often this command is given. Exit "
-      "code: that of the run; 2 when it died without one, or there is none.");
+      "Waits until the run has ended. The run is asked only once, even if this command is "
+      "repeated. Exit code: that of the run; 2 if it died without one, or there is no run.");
   line.runs([folder] { return stop_run(open_run(*folder)); });
 }
 

@@ -14,7 +14,7 @@ void write_shape_back(const runtime::gpt_config& model, training_flags& flags) {
   decide(m.hidden_dropout, model.hidden_dropout);
   decide(m.attention_dropout, model.attention_dropout);
   if (!m.hub.empty())
-    return;  // the rest of the shape lies there
+    return;  // the rest of the shape is in the Hugging Face folder
   decide(m.ffn, model.ffn);
   decide(m.head_size, model.head_size);
   decide(m.positions, model.positions);

@@ -188,7 +188,7 @@ def check_stopped_twice(folder):
     stops = [started("stop", "--run", run) for _ in range(2)]
     lines = {stop.stdout.readline() for stop in stops}
     if lines != {"asked the run to end; it finishes its step and saves\n",
-                 "the run has been asked before; waiting for it\n"}:
+                 "the run was asked to end before; waiting for it\n"}:
         raise wrong(f"two stop commands print {lines}")
     os.kill(train.pid, signal.SIGCONT)
     ends = [x.wait(timeout=PATIENCE) for x in [train, *stops]]

@@ -77,7 +77,7 @@ def check_tokenizer(folder):
     (tok / "config.json").unlink()
     hub = ["--tokenizer-type", "HuggingFaceTokenizer"]
     refuses("--tokenizer-model FILE", "tokenizer", "encode", *hub, "--text", "x")
-    refuses("say it twice", "tokenizer", "encode", "--tokenizer", tok, *hub, "--tokenizer-model", tok,
+    refuses("exclude each other", "tokenizer", "encode", "--tokenizer", tok, *hub, "--tokenizer-model", tok,
             "--text", "x")
     refuses("--tokenizer-type HuggingFaceTokenizer", "tokenizer", "encode", "--tokenizer-model", tok,
             "--text", "x")
