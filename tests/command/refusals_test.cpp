@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 TEST_CASE("features that this build lacks are refused with the reason", "[command]") {
   const auto refused
       = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
-  CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("no products of 8-bit"));
+  CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("no 8-bit"));
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
   CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
   CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
@@ -36,8 +36,8 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
   CHECK_THAT(refused("--optimizer muons"), ContainsSubstring("adam, sgd, lion, muon"));
   CHECK_THAT(refused("--optimizer muon --muon-fp32-matmul-prec medium"),
              ContainsSubstring("in fp32"));
-  CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
-  CHECK_THAT(refused("--openai-gelu"), ContainsSubstring("unless --disable-bias-linear"));
+  CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same attention window"));
+  CHECK_THAT(refused("--openai-gelu"), ContainsSubstring("except with --disable-bias-linear"));
   CHECK_THAT(refused("--no-rope-freq 4"), ContainsSubstring("rotary embedding"));
   CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));

@@ -186,7 +186,7 @@ def check_nonfinite(folder):
         raise wrong(f"the third skipped step in a row did not end the run: {code} {err}")
     refuses("needs --on-nonfinite skip", *TRAIN, "--max-skipped-in-a-row", 3)
     refuses("--on-nonfinite", *TRAIN, "--on-nonfinite", "ignore")
-    refuses("NaN into the weights", *TRAIN, "--no-check-for-nan-in-loss-and-grad")
+    refuses("NaN would stay in the weights", *TRAIN, "--no-check-for-nan-in-loss-and-grad")
     works(*TRAIN, "--check-for-nan-in-loss-and-grad", "--tensorboard-queue-size", 5)
     for bad in ["nan:1.0@3", "nan:0.0@5-3", "nan:0.0@3-", "nan:0.0@0"]:
         refuses("--plant-fault", *TRAIN, "--plant-fault", bad)
