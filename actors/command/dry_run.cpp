@@ -275,7 +275,7 @@ std::string processes_text(const training_job& job,
   out += fmt::format("processes   {}\n", human_bytes(together));
   if (job.recovery.on)
     out += "            processes of one host keep each other's states: when that host dies, the "
-           "run resumes from its newest checkpoint; with several hosts, each keeps those of another\n";
+           "run resumes from its newest checkpoint; with several hosts, each keeps a peer's\n";
   return out;
 }
 
