@@ -99,7 +99,7 @@ train() {
 }
 say "training: 2 pipeline stages x 2 data-parallel replicas, stopped after 250 iterations"
 train --exit-interval 250
-say "the same command again: it goes on where it was stopped"
+say "the same command again: it resumes where it was stopped"
 train
 
 say "the loss curve"
@@ -113,4 +113,4 @@ say "text sampled from the model"
 "$troupe" generate --load "$run/checkpoints" --prompt "In the beginning" --tokens 100 \
   --temperature 0.8 --top-k 50 --seed 1
 
-say "done. The loss curve is $run/loss.svg; go on with $top/docs/guides/next_steps.md"
+say "done. The loss curve is $run/loss.svg; continue with $top/docs/guides/next_steps.md"

@@ -101,7 +101,7 @@ void monitor_book::record(const runtime::watched& x) {
   for (auto& to : files_) {
     to.recorder->record(x);
     if (const auto trouble = to.recorder->trouble())
-      runtime::log_warning("{}; the run goes on, and it is tried again", *trouble);
+      runtime::log_warning("{}; the run continues and will try again", *trouble);
   }
 }
 

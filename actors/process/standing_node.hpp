@@ -3,7 +3,7 @@
 // ranks. So their deaths are ordinary process deaths. The node itself computes nothing and waits
 // for the next job afterwards.
 //
-// When the launcher dies and a successor is expected, the job goes on: the node's processes live
+// When the launcher dies and a successor is expected, the job continues: the node's processes live
 // on, held for the next launcher (docs/protocol/succession.md). When the supervisor's host is lost
 // and no launcher comes, the node starts one from its copy of the run (run_copy.hpp).
 //

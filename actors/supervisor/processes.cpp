@@ -106,7 +106,7 @@ void supervisor_state::tell_keepers(const std::vector<int>& before) const {
   }
   if (beside)
     runtime::log_info(
-        " processes of one host keep each other's states: when that host dies, the run goes on "
+        " processes of one host keep each other's states: when that host dies, the run resumes "
         "from "
         "its newest checkpoint{}",
         job_->job.checkpoints.save.empty() ? ", and it saves none: from its start" : "");

@@ -326,7 +326,7 @@ bool supervisor_state::lose_known(const caf::down_msg& x) {
   }
   for (const auto& viewer : viewers_)
     if (viewer.address() == x.source) {
-      runtime::log_warning("a viewer has ended ({}); the job goes on without it",
+      runtime::log_warning("a viewer has ended ({}); the job continues without it",
                            messages::text_of(x.reason));
       return true;
     }

@@ -55,8 +55,8 @@ void supervisor_state::receive(const messages::save_failed& x) {
   unsaved_ = fmt::format("iteration {} is not saved: {}", step, x.why);
   if (!is_over()) {
     runtime::log_error(
-        "{}; training goes on, and a checkpoint is tried again after iteration {}; those that were "
-        "saved before are intact",
+        "{}; training continues, and the save is tried again after iteration {}; earlier "
+        "checkpoints are intact",
         unsaved_,
         saves_.next_try());
   } else if (saves_.may_try_last_again(at_.iteration)) {

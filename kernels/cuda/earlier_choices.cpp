@@ -25,7 +25,7 @@ std::optional<earlier_choices::given_choice> earlier_choices::find(
 void earlier_choices::replace(const given_choice& earlier, const std::string& why, bool strict) {
   const auto& [choice, whose] = earlier;
   if (strict && whose == choices_of::this_run)
-    throw device_failure("the algorithm by which the run that this one goes on from computed the "
+    throw device_failure("the algorithm by which the run that this one resumes computed the "
                          "product '"
                          + choice.product + "' cannot be taken: " + why
                          + "; the same bits are asked for (`checkpoints.strict_identity`): without "

@@ -71,7 +71,7 @@ contender contender_of(const fs::path& run) {
   if (!fs::exists(file, failure))
     replace_file(file, new_token());
   return {read_text(file),
-          fmt::format("host '{}' goes on with this run, in '{}'",
+          fmt::format("host '{}' leads this run, in '{}'",
                       host_name(),
                       fs::absolute(run).lexically_normal().string())};
 }

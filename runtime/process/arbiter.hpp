@@ -21,7 +21,7 @@ namespace troupe::runtime {
 
 struct contender {
   std::string token;  ///< identifies the run's folder on its host
-  std::string text;   ///< a clause: "host 'a' goes on with this run, in '/runs/r'"
+  std::string text;   ///< a clause: "host 'a' leads this run, in '/runs/r'"
   bool is_end() const { return token.ends_with(".end"); }  ///< means: the run has ended
   /// The text may differ: a folder can be moved.
   friend bool operator==(const contender& a, const contender& b) { return a.token == b.token; }

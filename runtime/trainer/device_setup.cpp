@@ -268,7 +268,7 @@ void tell_products(const kernels::product_report& report) {
   const std::vector news(
       report.replaced.begin() + std::ptrdiff_t(std::exchange(replaced, report.replaced.size())),
       report.replaced.end());
-  tell_replaced(news, kernels::choices_of::this_run, "the run that this one goes on from");
+  tell_replaced(news, kernels::choices_of::this_run, "the run that this one resumes");
   tell_replaced(news, kernels::choices_of::others, "runs that took it");
   if (report.measured > measured)
     log_info("{} measured in {:.1f} s, to choose their algorithms",

@@ -148,7 +148,7 @@ void local_states::shared::write(const step_to_store& x) {
     if (!refused.exchange(true))
       log_warning(
           "the states of process {}'s ranks after iteration {} are not on the local disk: {}; "
-          "training goes on and later states are tried; until then, if a process dies together "
+          "training continues, and later states are tried; until then, if a process dies together "
           "with its keeper, the run goes back to the checkpoint",
           x.process,
           x.iteration,

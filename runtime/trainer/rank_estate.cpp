@@ -38,7 +38,7 @@ const float* readable(stream& stream, const tensor& x, std::vector<memory_block>
 damaged_state::damaged_state(std::string rank, std::string parameter, std::uint64_t iteration)
     : error(
         fmt::format("the state of step {} is damaged: on {} the bytes of {} are no longer those "
-                    "that were sealed; go on from another copy of the state",
+                    "that were sealed; resume from another copy of the state",
                     iteration,
                     rank,
                     parameter)),

@@ -82,12 +82,12 @@ void step_ledger::write_down(const std::filesystem::path& file) {
 void step_ledger::go_on_in(const std::filesystem::path& file) {
   const auto all = read_ledger(file);
   if (!is_whole(all))
-    throw input_error("cannot go on with the ledger '{}': its beginning is missing", file.string());
+    throw input_error("cannot continue the ledger '{}': its beginning is missing", file.string());
   take_up(all);
   std::error_code failure;
   std::filesystem::resize_file(file, whole_lines_of(file), failure);
   if (failure)
-    throw io_error("cannot go on with the ledger '{}': {}", file.string(), failure.message());
+    throw io_error("cannot continue the ledger '{}': {}", file.string(), failure.message());
   open(file, true);
 }
 
@@ -135,7 +135,7 @@ void step_ledger::flush() {
     }
   } catch (const io_error& failure) {
     if (!std::exchange(refused_, true))
-      log_warning("{}; the run goes on, and it is tried again", failure.what());
+      log_warning("{}; the run continues and will try again", failure.what());
     const std::lock_guard lock(mutex_);
     unwritten_.insert(0, lines);
     syncs_ = syncs_ || syncs;

@@ -55,7 +55,7 @@ class contested {
   runtime::arbiter arbiter() const { return {save_.path(), it_.folder.record().id}; }
   const std::filesystem::path& save() const { return save_.path(); }
 
-  const runtime::contender other{"0123456789abcdef", "host 'other' goes on with this run"};
+  const runtime::contender other{"0123456789abcdef", "host 'other' leads this run"};
   runtime::contender me;
   std::atomic<bool> left_to_others = false;
 

@@ -94,7 +94,7 @@ TEST_CASE("a host without access to the arbiter says what to do", "[actors]") {
   const actors::run_copy copy(it.copies(), it.node.path(), it.told);
   const auto here = copy.folder().path();
   CHECK_THAT(actors::why_not_here(it.told, here), ContainsSubstring("checkpoints.save"));
-  by.open({"first", "host 'first' goes on with this run"});
+  by.open({"first", "host 'first' leads this run"});
   CHECK(actors::why_not_here(it.told, here).empty());
   it.told.directory = (it.save / "nowhere").string();
   CHECK_THAT(actors::why_not_here(it.told, here), ContainsSubstring("nowhere"));
@@ -103,7 +103,7 @@ TEST_CASE("a host without access to the arbiter says what to do", "[actors]") {
 TEST_CASE("a winner that cannot lead resigns its own round only", "[actors]") {
   copied it;
   const runtime::arbiter by(it.save.path(), it.record.id);
-  by.open({"first", "host 'first' goes on with this run"});
+  by.open({"first", "host 'first' leads this run"});
   const actors::run_copy one(it.copies(), it.node.path(), it.told),
       two(it.copies(), it.node.path(), it.told);
   const auto path = [](const actors::run_copy& x) { return x.folder().path(); };

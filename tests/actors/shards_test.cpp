@@ -349,13 +349,13 @@ TEST_CASE("a process that no longer leads writes nothing and leaves others' file
   const auto theirs = folder / ".iter_0000003.generation-9.attempt-1.another-host.partial";
   std::filesystem::create_directory(theirs);
   saving it(folder.path());
-  it.prepared->node->superseded = [] { return std::string("another host goes on with this run"); };
+  it.prepared->node->superseded = [] { return std::string("another host leads this run"); };
   it.play_writers();
   for (const int attempt : {1, 2}) {  // the second removes leftovers of the first
     it.save(std::uint64_t(attempt));
     REQUIRE(it.heard<messages::save_failed>() == std::size_t(attempt));
     CHECK_THAT(it.supervisor.of<messages::save_failed>().back().why,
-               ContainsSubstring("another host goes on with this run; this process saves nothing"));
+               ContainsSubstring("another host leads this run; this process saves nothing"));
     CHECK(it.told.of<messages::write_shards>().empty());
     CHECK(names_in(folder.path()) == std::set<std::string>{theirs.filename().string()});
   }
@@ -372,7 +372,7 @@ TEST_CASE("a process that lost the lead during a save does not publish it", "[ac
   it.prepared->node->superseded = [&]() -> std::string {
     if (!leads && !is_known)
       throw runtime::io_error("the folder that decides does not answer");
-    return leads ? "" : "another host goes on with this run";
+    return leads ? "" : "another host leads this run";
   };
   it.before_write([&leads] { leads = false; });
   if (processes > 1)

@@ -263,7 +263,7 @@ TEST_CASE("messages about a fault are counted in the logs", "[chaos]") {
   const auto words = words_of(trace::refused_write);
   std::ofstream(folder / "a.log") << "troupe: error: iteration 5 is not saved: File too large\n"
                                   << "saved iteration 10\n";
-  std::ofstream(folder / "b.log") << "cannot write; the run goes on, and it is tried again\n";
+  std::ofstream(folder / "b.log") << "cannot write; the run continues and will try again\n";
   CHECK(times_said({folder / "a.log", folder / "b.log", folder / "none"}, words) == 2);
   CHECK(times_said({folder / "a.log"}, words_of(trace::refused_state)) == 0);
   CHECK(words_of(trace::restart).empty());

@@ -134,7 +134,7 @@ def check_moments(folder):
 
 def struck_and_told(report):
     """Checks that each pause and slowdown had an effect, and that failed writes were logged by the run."""
-    told = ("is not saved: ", "the run goes on, and it is tried again", "states are written to the local disk again")
+    told = ("is not saved: ", "the run continues and will try again", "states are written to the local disk again")
     for x in report["faults"]:
         at = pathlib.Path(next(run["folder"] for run in report["runs"] if run["number"] == x["run"]))
         texts = [file.read_text(errors="replace") for file in [at / "out.txt", *(at / "run/logs").iterdir()]]

@@ -1,4 +1,4 @@
-"""`--save` on a disk that is read-only or slow: training goes on, and only durable checkpoints count as saved. Also
+"""`--save` on a disk that is read-only or slow: training continues, and only durable checkpoints count as saved. Also
 the syncing of the ledger. Run by ctest.
 
     disks_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
@@ -49,7 +49,7 @@ def ends_here(one, wanted, what, code=0):
 
 
 def check_read_only(folder):
-    """Training goes on when the disk becomes read-only, and the exit code reports it. A disk that recovers is used
+    """Training continues when the disk becomes read-only, and the exit code reports it. A disk that recovers is used
     again."""
     wanted = judge(folder)
     for comes_back in (True, False):
@@ -57,7 +57,7 @@ def check_read_only(folder):
         one = job(folder, *LONG, "--save", save, "--save-interval", 5, environment=planted(save, EROFS, CHANGES, gate))
         one.until("a checkpoint", lambda: visible(save))
         gate.touch()
-        one.until("a refusal", lambda: "training goes on" in one.out.read_text())
+        one.until("a refusal", lambda: "training continues" in one.out.read_text())
         one.reaches(one.steps()[-1]["iteration"] + 10)
         if comes_back:
             gate.unlink()
@@ -70,7 +70,7 @@ def check_read_only(folder):
 
 
 def check_slow(folder):
-    """While the disk does not answer, training goes on until the next save is due and waits there. Later both are
+    """While the disk does not answer, training continues until the next save is due and waits there. Later both are
     complete."""
     wanted, every = judge(folder), 5
     save, gate = folder / "save", folder / "gate"

@@ -126,7 +126,7 @@ def check_refused_choices(folder):
     change_products(folder / "a/iter_0000002/manifest.json", lambda x: {**x, product: unknown})
     words = ["--save", "a", "--load", "a"]
     says(train(folder, *words, "--strict-identity"), 3, "cannot be taken", "--strict-identity")
-    says(train(folder, *words), 0, "cannot be taken", "not promised to be the bits of the run that this one goes on from")
+    says(train(folder, *words), 0, "cannot be taken", "not promised to be the bits of the run that this one resumes")
 
 
 def check_older_gradients(folder):

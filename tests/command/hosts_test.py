@@ -154,7 +154,7 @@ def check_supervisor_killed(folder):
     before = [hosted(one, nodes, x) for x in (0, 1)]
     for deaths in (1, 2):
         replaced_supervisor(one)
-        one.until("the run goes on", lambda: len(one.restarts()) == deaths)
+        one.until("the run continues", lambda: len(one.restarts()) == deaths)
         goes_on(one)
     require_same_processes(one, nodes, before)
     one.goes_on(wanted, "two deaths of the supervisor's process")

@@ -1,4 +1,4 @@
-"""Connections that break between two live processes: the run goes on, with the same bits. Run by ctest.
+"""Connections that break between two live processes: the run continues, with the same bits. Run by ctest.
 
     links_test.py PROGRAM NAME...   runs the named checks, or all
 

@@ -61,7 +61,7 @@ def taken_over(nodes, times=1):
             return None
         found = [x for at in nodes for x in (at.run / "runs").glob("*") if state_of(x) == "running"]
         return found and found[0]
-    return waits(nodes, "a host goes on with the run", find)
+    return waits(nodes, "a host leads the run", find)
 
 
 def require_same_as_undisturbed(folder, one, what):
@@ -157,7 +157,7 @@ def check_wakes(folder):
     for pid in still:
         os.kill(pid, signal.SIGCONT)
     waits(nodes, "the old processes have ended", lambda: not one.left())
-    if "goes on with" not in one.out.read_text() or one.process.wait() != 3:
+    if "leads this run" not in one.out.read_text() or one.process.wait() != 3:
         raise wrong(f"exit code {one.process.wait()}, or no word of the host that took over:\n{one.out.read_text()}")
     goes_on(one, nodes, 25)
     stops(one, nodes, copy)
@@ -212,7 +212,7 @@ def check_partition(folder):
     for host in (0, 1):
         between.deafen(host)
     logs = lambda: [x.read_text() for x in (nodes[1].run / "runs").glob("*/logs/supervisor.log")]  # noqa: E731
-    nodes[1].until("the host has lost", lambda: any("goes on with this run" in x and "this process does not" in x for x in logs()))
+    nodes[1].until("the host has lost", lambda: any("leads this run" in x and "this process does not" in x for x in logs()))
     one.until("both places are on one host", lambda: host_runs.hosted_there(nodes[0]) == 2)
     host_runs.goes_on(one)
     if "incarnation 2" in nodes[1].text():

@@ -1,4 +1,4 @@
-"""Processes of a run die or hang, also while they save; the run goes on to the same bits. Run by ctest.
+"""Processes of a run die or hang, also while they save; the run continues to the same bits. Run by ctest.
 
     process_deaths_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -47,7 +47,7 @@ def check_shards(folder):
 
 
 def check_full_disk(folder):
-    """The disk of checkpoints is full while several processes write. Training goes on, and the error names the
+    """The disk of checkpoints is full while several processes write. Training continues, and the error names the
     process."""
     save = folder / "save"
     save.mkdir()
@@ -59,7 +59,7 @@ def check_full_disk(folder):
         wanted = judge(folder, *PIPELINE, "--train-iters", 12)
         one = job(folder, *PIPELINE, "--train-iters", 12, "--save", save, "--save-interval", 4).ends(2)
         require_same(one, wanted, "a full disk")
-        for text in ("No space left on device", "training goes on", "tried again", "process ", "on host '"):
+        for text in ("No space left on device", "training continues", "tried again", "process ", "on host '"):
             if text not in one.text():
                 raise one.fails(f"the report of a full disk lacks '{text}'")
         if list(save.glob("iter_*")) or list(save.glob(".*.partial")):
@@ -80,7 +80,7 @@ def check_killed(folder):
     for deaths in (1, 2):
         one.reaches(one.steps()[-1]["iteration"] + 5)
         replaced(one, 1, killed(one, 1))
-        one.until("the run goes on", lambda: len(one.restarts()) == deaths)
+        one.until("the run continues", lambda: len(one.restarts()) == deaths)
     if not is_same(one.node(0), beside):
         raise one.fails(f"the other process was replaced: {beside}, then {one.node(0)}")
     one.goes_on(wanted, "two deaths of a process")
@@ -140,7 +140,7 @@ def check_save_vanishes(folder):
         one.until("a checkpoint", lambda: list(save.glob("iter_*")))
         save.rename(mount / "away")
         save.write_text("what is here is no folder")
-        one.until("a refusal", lambda: "training goes on" in one.out.read_text())
+        one.until("a refusal", lambda: "training continues" in one.out.read_text())
         if comes_back:
             save.unlink()
             (mount / "away").rename(save)

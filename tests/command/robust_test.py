@@ -261,7 +261,7 @@ def check_two_outputs(folder):
 
 
 def check_full_disk(folder):
-    """Training goes on when the disk is full; the exit code reports whether the last save succeeded."""
+    """Training continues when the disk is full; the exit code reports whether the last save succeeded."""
     longer = ["--train-iters", 8]  # so that a save fails before the last iteration even when it is slow
     expected = undisturbed(folder, *longer)
     place, disk = folder / "place", folder / "place/run"
@@ -276,7 +276,7 @@ def check_full_disk(folder):
         else:
             fault = (disk, 60, ENOSPC, 1000000)
         told = expect(2, *training(place, *longer), fault=fault, says="is not saved")
-        for text in ["No space left on device", "training goes on", "free some space", "tried again"]:
+        for text in ["No space left on device", "training continues", "free some space", "tried again"]:
             if text not in told:
                 raise wrong(f"the report of a full disk lacks '{text}':\n{told}")
         if steps(place) != expected:

@@ -1,4 +1,4 @@
-"""The supervisor's process or the front dies or hangs, and the run goes on. Run by ctest.
+"""The supervisor's process or the front dies or hangs, and the run continues. Run by ctest.
 
     succession_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -19,7 +19,7 @@ from process_runs import (ENDLESS, HALF, JOB, JOBS, LONG, LONG_STEPS, PATIENCE, 
 
 
 def check_front_killed(folder):
-    """SHOWN-2: without its front the run goes on to its end, and other commands can follow it."""
+    """SHOWN-2: without its front the run continues to its end, and other commands can follow it."""
     wanted = judge(folder)
     one = job(folder, *HALF)
     one.reaches(5)

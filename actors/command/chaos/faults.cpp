@@ -251,7 +251,7 @@ trace trace_of(fault_kind kind, role who) {
 
 std::span<const std::string_view> words_of(trace x) {
   // A node on a full disk cannot write to its log either. It reports on local snapshots afterwards.
-  static constexpr std::string_view write[] = {"the run goes on, and it is tried again",
+  static constexpr std::string_view write[] = {"the run continues and will try again",
                                                "is not saved: ",
                                                "states are written to the local disk again"};
   static constexpr std::string_view state[] = {"did not come as it was sealed"};

@@ -23,7 +23,7 @@ using troupe::tests::scratch_folder;
 namespace {
 
 contender named(const std::string& who) {
-  return {who, "host '" + who + "' goes on with this run"};
+  return {who, "host '" + who + "' leads this run"};
 }
 
 std::size_t files_in(const std::filesystem::path& folder) {
