@@ -12,7 +12,7 @@ cuda_library& open_cuda() {
         = from ? from.function<const char*()>("troupe_cuda_obstacle")() : from.reason();
     if (!reason.empty())
       throw backend_missing("the CUDA backend cannot run: " + reason
-                            + ". Choose the backend 'cpu', or see what `troupe doctor` says");
+                            + ". Choose the backend 'cpu', or run `troupe doctor`");
     return from.function<cuda_library*()>("troupe_cuda_library")();
   }();
   return *library;

@@ -36,8 +36,8 @@ attention_wish attention_wish_of(const char* text) {
   if (word == "cudnn,own")
     return attention_wish::library_then_own;
   throw backend_missing("the environment variable TROUPE_ATTENTION is '" + word
-                        + "', which names no attention: set it to 'own', 'scalar', 'cudnn' or 'cudnn,own',"
-                          " or to nothing for cuDNN's where it is there");
+                        + "', which names no attention: set it to 'own', 'scalar', 'cudnn' or 'cudnn,own'."
+                          " If it is not set, cuDNN's is used where it exists");
 }
 
 attention_library* attention_by(attention_wish wish, const plugin& (*open)()) {
@@ -48,8 +48,8 @@ attention_library* attention_by(attention_wish wish, const plugin& (*open)()) {
   if (obstacle.empty())
     return from.function<attention_library_function>("troupe_attention_library")();
   if (wish == attention_wish::library)
-    throw backend_missing("TROUPE_ATTENTION asks for cuDNN's attention, which cannot run: "
-                          + obstacle + ". Unset it, or see what `troupe doctor` says");
+    throw backend_missing("TROUPE_ATTENTION selects cuDNN's attention, which cannot run: "
+                          + obstacle + ". Unset it, or run `troupe doctor`");
   return nullptr;
 }
 
@@ -77,9 +77,9 @@ std::string attention_fallback() {
 std::string why_scalar(const attention_shape& a, const attention_library* library) {
   const std::string by = " is computed by scalar kernels, which are slow: ";
   if (library == nullptr)
-    return "attention" + by + "cuDNN is not there";
+    return "attention" + by + "cuDNN is missing";
   const std::string kind = a.p_drop > 0 ? " with dropout" : a.uniform ? "" : " of packed sequences";
-  return "attention" + kind + by + "cuDNN's is not asked for it on this device";
+  return "attention" + kind + by + "cuDNN's is not used for it on this device";
 }
 
 void note_scalar(const attention_shape& a) {
@@ -100,9 +100,8 @@ void check_missing(const attention_library& library, attention_wish wish) {
   if (wish != attention_wish::library)
     return;
   if (const std::string reason = library.missing(); !reason.empty())
-    throw backend_missing(
-        "TROUPE_ATTENTION asks for cuDNN's attention, and not all of it is there: " + reason
-        + ". Unset it, or see what `troupe doctor` says");
+    throw backend_missing("TROUPE_ATTENTION selects cuDNN's attention, which lacks kernels: "
+                          + reason + ". Unset it, or run `troupe doctor`");
 }
 
 own_kernels own_by(attention_wish wish) {

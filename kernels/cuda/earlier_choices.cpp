@@ -25,11 +25,10 @@ std::optional<earlier_choices::given_choice> earlier_choices::find(
 void earlier_choices::replace(const given_choice& earlier, const std::string& why, bool strict) {
   const auto& [choice, whose] = earlier;
   if (strict && whose == choices_of::this_run)
-    throw device_failure("the algorithm by which the run that this one resumes computed the "
-                         "product '"
-                         + choice.product + "' cannot be taken: " + why
-                         + "; the same bits are asked for (`checkpoints.strict_identity`): without "
-                           "that it is chosen anew, and bits may differ");
+    throw device_failure("the resumed run's algorithm for the product '" + choice.product
+                         + "' cannot be used: " + why
+                         + "; `checkpoints.strict_identity` requires equal bits: without it "
+                           "another algorithm is chosen, and bits may differ");
   const std::lock_guard lock(mutex_);
   given_.erase(choice.product);
   if (refused_.emplace(choice.product, choice.algorithm).second)

@@ -91,7 +91,7 @@ std::vector<product_choice> load_product_choices(const std::filesystem::path& pa
     return {};
   const auto all = json_value_or_discarded(read_text(path));
   if (!all.is_object() || all.value("format", nlohmann::json()) != format)
-    refuse(path, "it is no file of product choices, or is cut off");
+    refuse(path, "it is not a file of product choices, or is cut off");
   if (all.value("version", nlohmann::json()) != version)
     refuse(path, "it is of another version than 1, which this program reads");
   const auto entries = all.find("choices");

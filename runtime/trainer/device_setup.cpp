@@ -174,8 +174,8 @@ namespace {
 /// Reports that neither the checkpoint nor the file beside it lists the algorithms of its products.
 void tell_unknown_products(const training_job& job, const fs::path& folder) {
   const auto what = fmt::format(
-      "the algorithms of the matrix products of '{}' are not known: the checkpoint lists none, as "
-      "in older builds, and '{}' is not there",
+      "the algorithms of the matrix products of '{}' are unknown: the checkpoint lists none, as in "
+      "older builds, and '{}' is missing",
       folder.string(),
       beside(job.checkpoints.load).string());
   if (job.checkpoints.strict_identity)
@@ -183,20 +183,20 @@ void tell_unknown_products(const training_job& job, const fs::path& folder) {
         "{}; `checkpoints.strict_identity` requires equal bits: put that file back, or leave the "
         "flag out",
         what);
-  log_warning("{}: the states from here on are not promised to be the bits of that run", what);
+  log_warning("{}: from here on the states may differ from those of that run", what);
 }
 
 /// Reports that the choices in `where` are from a build that multiplied by the slope of GELU in a
 /// separate kernel.
 void tell_other_gradients(const training_job& job, const fs::path& where) {
   const auto what = fmt::format(
-      "the products in '{}' are of an older build that multiplied by the slope of GELU in a kernel "
-      "of its own; this build does so inside the product of the gradient",
+      "the products in '{}' are of an older build, which multiplied by the slope of GELU in a "
+      "separate kernel; this build does so within the product of the gradient",
       where.string());
   if (job.checkpoints.strict_identity)
     throw input_error("{}; `checkpoints.strict_identity` requires equal bits: leave the flag out",
                       what);
-  log_warning("{}: the states from here on are not promised to be the bits of that run", what);
+  log_warning("{}: from here on the states may differ from those of that run", what);
 }
 
 }  // namespace
@@ -248,13 +248,13 @@ void tell_replaced(std::vector<kernels::replaced_choice> news,
   const auto& [before, of, why] = news.front();
   const auto others = std::int64_t(news.size()) - 1;
   log_warning(
-      "the algorithm that was chosen earlier for the matrix product '{}' cannot be taken: {}; {}, "
-      "and the states from here on are not promised to be the bits of {}",
+      "the earlier algorithm of the matrix product '{}' cannot be used: {}; {}, and from here on "
+      "the states may differ from those of {}",
       before.product,
       why,
-      others == 0 ? "another was chosen in its place"
-                  : fmt::format("nor can {}; others were chosen in their place",
-                                counted(others, "other one")),
+      others == 0
+          ? "another one replaces it"
+          : fmt::format("also refused: {}; all were replaced", counted(others, "other algorithm")),
       theirs);
 }
 
@@ -268,8 +268,8 @@ void tell_products(const kernels::product_report& report) {
   const std::vector news(
       report.replaced.begin() + std::ptrdiff_t(std::exchange(replaced, report.replaced.size())),
       report.replaced.end());
-  tell_replaced(news, kernels::choices_of::this_run, "the run that this one resumes");
-  tell_replaced(news, kernels::choices_of::others, "runs that took it");
+  tell_replaced(news, kernels::choices_of::this_run, "the resumed run");
+  tell_replaced(news, kernels::choices_of::others, "runs that used it");
   if (report.measured > measured)
     log_info("{} measured in {:.1f} s, to choose their algorithms",
              counted(std::int64_t(report.measured - std::exchange(measured, report.measured)),
@@ -340,7 +340,7 @@ void tell_attention(const training_job& job) {
   tell_once(
       missing,
       "troupe_cuda_attention_missing",
-      "attention uses troupe's own kernels, which are slower: `troupe doctor` says how to fix it");
+      "attention uses troupe's own kernels, which are slower: run `troupe doctor` for a remedy");
   tell_once(fallback,
             "troupe_cuda_attention_fallback",
             "cuDNN's usual kernel computes, with the same bits each time");

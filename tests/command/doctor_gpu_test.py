@@ -145,7 +145,7 @@ def check_obstacles(folder):
                  **emulated(DEVICES=2, ARCHITECTURE="90,75"))
     if [bool(x["obstacle"]) for x in found["gpu"]["seen"]] != [False, True]:
         raise wrong(f"wrong devices can compute: {found['gpu']}")
-    found = says(folder, "TROUPE_ATTENTION asks for cuDNN's attention, which cannot run", "fix: unset TROUPE_ATTENTION",
+    found = says(folder, "TROUPE_ATTENTION selects cuDNN's attention, which cannot run", "fix: unset TROUPE_ATTENTION",
                  TROUPE_ATTENTION="cudnn", **emulated())
     if found["gpu"]["attention"]:
         raise wrong(f"a missing attention library is shown: {found['gpu']}")

@@ -84,7 +84,7 @@ def check_lost_choices(folder):
         beside.unlink() if text is None else beside.write_text(text)
         done = train(folder, "--save", "went_on", "--load", "went_on", "--log-file", "went_on.jsonl", "--strict-identity")
         says(done, 0, said)
-        expect("not known" not in done.stdout + done.stderr, "the checkpoint suffices", done)
+        expect("are unknown" not in done.stdout + done.stderr, "the checkpoint suffices", done)
         expect(digests(folder / "went_on.jsonl") == digests(folder / "whole.jsonl"), "the same bits")
         stand = {x["product"]: x["algorithm"] for x in json.loads(beside.read_text())["choices"]}
         expect(stand[first["product"]] == first["algorithm"], "the file has the used algorithm again")
@@ -92,8 +92,8 @@ def check_lost_choices(folder):
     name_no_products(folder / "a/iter_0000002/manifest.json")
     says(run(["checkpoint", "verify", "a"], folder), 0)
     file.unlink()
-    says(train(folder, "--save", "a", "--load", "a", "--strict-identity"), 2, "are not known", "put that file back")
-    says(train(folder, "--save", "a", "--load", "a"), 0, "a/products.json' is not there", "not promised")
+    says(train(folder, "--save", "a", "--load", "a", "--strict-identity"), 2, "are unknown", "put that file back")
+    says(train(folder, "--save", "a", "--load", "a"), 0, "a/products.json' is missing", "may differ")
     other = first["algorithm"][:-1] + ("1" if first["algorithm"].endswith("0") else "0")
     changed = {**kept, "choices": [{**first, "algorithm": other}]}
     (folder / "b").mkdir()
@@ -114,19 +114,19 @@ def check_refused_choices(folder):
     product, unknown = first["product"], "0" * 127 + "7"
     file.write_text(json.dumps({**kept, "choices": [{**first, "algorithm": unknown}, *others]}))
     answer = train(folder, iterations=2)
-    says(answer, 0, f"'{product}' cannot be taken: cuBLASLt says", "the bits of runs that took it")
-    expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "it is reported once", answer)
+    says(answer, 0, f"'{product}' cannot be used: cuBLASLt says", "may differ from those of runs that used it")
+    expect((answer.stdout + answer.stderr).count("cannot be used") == 1, "it is reported once", answer)
     now = {x["product"]: x["algorithm"] for x in json.loads(file.read_text())["choices"]}
     expect(now[product] != unknown and len(now) == len(kept["choices"]), "its entry is replaced")
-    expect("cannot be taken" not in str(train(folder, iterations=2)), "the next run uses the new choice")
+    expect("cannot be used" not in str(train(folder, iterations=2)), "the next run uses the new choice")
     file.write_text(json.dumps({**kept, "choices": [{**x, "algorithm": unknown} for x in kept["choices"]]}))
     answer = train(folder, iterations=2)
-    says(answer, 0, " other ones; others were chosen in their place")
-    expect((answer.stdout + answer.stderr).count("cannot be taken") == 1, "one line reports all choices", answer)
+    says(answer, 0, " other algorithms; all were replaced")
+    expect((answer.stdout + answer.stderr).count("cannot be used") == 1, "one line reports all choices", answer)
     change_products(folder / "a/iter_0000002/manifest.json", lambda x: {**x, product: unknown})
     words = ["--save", "a", "--load", "a"]
-    says(train(folder, *words, "--strict-identity"), 3, "cannot be taken", "--strict-identity")
-    says(train(folder, *words), 0, "cannot be taken", "not promised to be the bits of the run that this one resumes")
+    says(train(folder, *words, "--strict-identity"), 3, "cannot be used", "--strict-identity")
+    says(train(folder, *words), 0, "cannot be used", "may differ from those of the resumed run")
 
 
 def check_older_gradients(folder):
@@ -140,11 +140,11 @@ def check_older_gradients(folder):
 
     change_products(folder / "c/iter_0000002/manifest.json", forget)
     words = ["--bf16", "--save", "c", "--load", "c"]
-    says(train(folder, *words, "--strict-identity"), 2, "in a kernel of its own", "leave the flag out")
-    says(train(folder, *words), 0, "in a kernel of its own", "not promised")
+    says(train(folder, *words, "--strict-identity"), 2, "in a separate kernel", "leave the flag out")
+    says(train(folder, *words), 0, "in a separate kernel", "may differ")
     answer = train(folder, *words, iterations=6)
     says(answer, 0, "resuming from iteration 4")
-    expect("in a kernel of its own" not in answer.stderr + answer.stdout, "the next resume has no warning", answer)
+    expect("in a separate kernel" not in answer.stderr + answer.stdout, "the next resume has no warning", answer)
 
 
 def name_no_products(manifest):
@@ -234,7 +234,7 @@ def check_missing_attention(folder):
     expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "troupe's own attention computes")
     answer = train(folder, *words, "c.jsonl", settings={**there, "TROUPE_ATTENTION": "cudnn"})
     expect(answer.returncode in (2, 3), "the run ends", answer)
-    says(answer, answer.returncode, reason, "TROUPE_ATTENTION asks for cuDNN's attention, and not all of it is there")
+    says(answer, answer.returncode, reason, "TROUPE_ATTENTION selects cuDNN's attention, which lacks kernels")
 
 
 def with_library(folder):
@@ -283,7 +283,7 @@ def check_scalar_attention(folder):
             ("attention of packed sequences", ["--bf16", "--hidden-size", "128", *none, "--reset-attention-mask"], there),
             ("attention", ["--bf16", *none], {})):  # without the library
         answer = train(folder, *words, iterations=3, settings=settings)
-        says(answer, 0, f"{kind} {scalar}", "cuDNN is not there" if settings == {} else "cuDNN's is not asked for it", instead)
+        says(answer, 0, f"{kind} {scalar}", "cuDNN is missing" if settings == {} else "cuDNN's is not used for it", instead)
         expect((answer.stdout + answer.stderr).count(scalar) == 1, "it is reported once", answer)
     for words, settings in ((["--bf16", "--hidden-size", "128", *none], there), (none, {}),
                             *((["--bf16", *none], {"TROUPE_ATTENTION": x}) for x in ("own", "scalar", "cudnn,own"))):

@@ -143,7 +143,7 @@ TEST_CASE("with strict identity a run's own choice is used, or refused each time
   all_products().give({{cached.name(), std::string(128, 'f'), 1, 8}});
   for (int time = 0; time < 2; ++time)
     CHECK_THROWS_WITH(one.run(),
-                      ContainsSubstring(one.name()) && ContainsSubstring("cannot be taken")
+                      ContainsSubstring(one.name()) && ContainsSubstring("cannot be used")
                           && ContainsSubstring("CUBLAS_STATUS_")
                           && ContainsSubstring("strict_identity"));
   CHECK_NOTHROW(cached.run());  // no bits depend on a cached choice

@@ -119,10 +119,10 @@ TEST_CASE("a damaged file of product choices is refused by name and kept", "[dev
     return out;
   };
   const std::vector<std::pair<std::string, std::string>> damaged = {
-      {"", "no file of product choices"},
-      {"[]", "no file of product choices"},
+      {"", "not a file of product choices"},
+      {"[]", "not a file of product choices"},
       {good.substr(0, good.size() / 2), "cut off"},
-      {with("troupe product", "troupe"), "no file of product choices"},
+      {with("troupe product", "troupe"), "not a file of product choices"},
       {with("\"version\": 1", "\"version\": 2"), "another version"},
       {with("\"choices\"", "\"choses\""), "no list 'choices'"},
       {with("\"a\"", "\"b\""), "has two choices"},
