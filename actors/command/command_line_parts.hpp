@@ -70,7 +70,7 @@ struct command_line::parts {
   void require_value(const flag_description& what, const std::string& word) const;
   void apply(const declared_flag& flag) const;
 
-  /// Of two spellings, the one declared first.
+  /// Two spellings share a key: the first declared flag has it.
   flags_by_key keys() const;
   std::vector<const declared_flag*> given() const;
   std::vector<std::string> names() const;

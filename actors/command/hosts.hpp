@@ -11,7 +11,7 @@
 
 namespace troupe::command {
 
-/// As written on the command line.
+/// The flags as written on the command line.
 struct host_flags {
   std::string nodes;        ///< "HOST:PORT,HOST:PORT"; empty: this host only
   std::string spare_nodes;  ///< "HOST:PORT,HOST:PORT"; may be empty

@@ -54,8 +54,7 @@ std::vector<std::string> replaced_between(const standing_processes& before,
 sentences survivors_lost(const std::vector<std::string>& replaced_ones,
                          replaced allowed,
                          const std::string& victim);
-/// For a fault that ends the process or the actor's process `victim`: it must have been replaced
-/// (is_replaced_after).
+/// Checks that the process of `victim`, which the fault ends, was replaced (is_replaced_after).
 sentences victim_kept(const std::vector<std::string>& replaced_ones,
                       replaced allowed,
                       const std::string& victim);

@@ -57,7 +57,7 @@ class started_run {
   bool wait(std::chrono::duration<double> at_most, const std::function<bool()>& holds);
   /// Exit code of the run once it is over. After the death of its front it comes from the folder.
   std::optional<int> exit_code();
-  /// From now on the folder tells the end of the run, because the front is killed.
+  /// Takes the end of the run from its folder from now on, because the front is killed.
   void without_front() { without_front_ = true; }
   /// Reason of the end, from the run's record; may be empty.
   std::string reason() const;
