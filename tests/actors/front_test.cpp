@@ -25,7 +25,7 @@ TEST_CASE("FRONT-1: only the current supervisor ends the run", "[actors]") {
       [&](const actors::outcome& x) { end = x; },
       std::nullopt));
   // A superseded supervisor that still runs.
-  system.tell(root, messages::job_over{3, "told by somebody else"});
+  system.tell(root, messages::job_over{3, "reported by another process"});
   REQUIRE(end);
   CHECK(end->exit_code == 0);
   CHECK(end->reason.empty());

@@ -126,7 +126,7 @@ TEST_CASE("LINK-1: both ends of a broken connection close the rest of it before 
     CHECK(it.end(2).empty());
     it.formed(it.end(0));
   }
-  SECTION("a replaced process is not told") {
+  SECTION("a replaced process is not notified") {
     it.x.lost(3, 1, "process:3: killed", it.now);
     CHECK(it.breaks(1, 3).empty());
     it.breaks(0, 1);

@@ -192,11 +192,11 @@ def check_checks(folder):
     if "valid: " not in said or "note: PLAN-4: weight gradients of stage 0 are added in the order 1, 0" not in said:
         raise wrong(f"no note about the order: {said}")
     code, out, _ = run("schedule", "check", file("0F0\n0F1\n1F0\n"), "--json")
-    expect(code, 2, "a file that is no plan")
+    expect(code, 2, "a file that is not a plan")
     found = json.loads(out)
-    expect(found["sound"], False, "a file that is no plan")
+    expect(found["sound"], False, "a file that is not a plan")
     if "x.csv, line 2: 0F1 belongs to stage 0" not in found["complaints"][0]:
-        raise wrong(f"a file that is no plan: {found}")
+        raise wrong(f"a file that is not a plan: {found}")
     code, out, _ = run("schedule", "check", file("0F0,0F0,0B0\n"), "1f1b", "--ranks", 1, "--microbatches", 1,
                        "--json")
     found = json.loads(out)

@@ -190,7 +190,7 @@ connect_to example(const wire&) {
 }
 template <>
 connected example(const wire&) {
-  return {{1, 2}, "nobody listens"};
+  return {{1, 2}, "no listener"};
 }
 template <>
 forget example(const wire&) {
@@ -229,7 +229,7 @@ ledger_written example(const wire&) {
 }
 template <>
 round_decided example(const wire&) {
-  return {7, 3, round_decided::outcome::lost, "somebody else does"};
+  return {7, 3, round_decided::outcome::lost, "another process does"};
 }
 template <>
 keep_run example(const wire&) {

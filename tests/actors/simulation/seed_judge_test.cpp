@@ -201,7 +201,7 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
     });
   };
   CHECK(flipped("supervisor: STEP-5: replicas hold the same state").empty());
-  CHECK(says(flipped("supervisor: STEP-1: nobody updates"), "names another"));
+  CHECK(says(flipped("supervisor: STEP-1: no stage updates"), "names another"));
 }
 
 namespace {
