@@ -75,7 +75,7 @@ void add_preprocess(command_line& program) {
   line.value({.name = "--input-format",
               .type = "FORMAT",
               .default_value = "jsonl for .jsonl and .json, else paragraphs",
-              .help = "What a document is. jsonl: an object per line. paragraphs: text between "
+              .help = "Documents of the input. jsonl: an object per line. paragraphs: text between "
                       "blank lines. lines: each line. whole: each file."},
              text(flags->format));
   line.values({.name = "--json-keys",

@@ -164,7 +164,7 @@ gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   const auto agree = [&](const char* flag, const auto& given, const auto& there) {
     if (given && *given != there)
       wrong.push_back(fmt::format(
-          "{} {} contradicts --load-hf '{}', whose config.json says {}: leave the flag out",
+          "{} {} contradicts --load-hf '{}': its config.json has {}; leave the flag out",
           flag,
           *given,
           m.hub.string(),
@@ -172,11 +172,10 @@ gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   };
   const auto must_be = [&](const char* flag, bool given, bool there) {
     if (given && !there)
-      wrong.push_back(
-          fmt::format("{} contradicts --load-hf '{}', whose config.json says otherwise: leave the "
-                      "flag out",
-                      flag,
-                      m.hub.string()));
+      wrong.push_back(fmt::format(
+          "{} contradicts --load-hf '{}': its config.json has another value; leave the flag out",
+          flag,
+          m.hub.string()));
   };
   agree("--num-layers", m.layers, out.layers);
   agree("--hidden-size", m.hidden, out.hidden);

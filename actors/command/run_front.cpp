@@ -38,7 +38,7 @@ namespace fs = std::filesystem;
 
 constexpr int we_failed = 3;  // exit code
 constexpr auto between_looks = std::chrono::milliseconds(20);
-/// Attempts to start a run whose supervisor process is killed before the first commit.
+/// Attempts to start a run if its supervisor process is killed before the first commit.
 constexpr int most_beginnings = 3;
 
 /// True if, by the run's arbiter, another host leads the run or may lead it. Otherwise this also
@@ -285,7 +285,7 @@ class succession {
 
   const front_folder& folder_;
   std::unique_ptr<runtime::child_process> started_;
-  std::uint32_t followed_ = 0;  ///< the last incarnation whose successor was started here
+  std::uint32_t followed_ = 0;  ///< the last incarnation that got a successor here
 };
 
 /// Follows the run by its folder, because the connection ended with the lost process.

@@ -122,8 +122,8 @@ const runtime::forecast_group& neediest(const forecasts& groups) {
   });
 }
 
-/// Throws if the workers do not fit into memory. Without this check the run would read its data, and
-/// then be killed without a message or fail on a full device. Does nothing for workers on other
+/// Throws if the workers do not fit into memory. Without this check the run would read its data,
+/// and then be killed without a message or fail on a full device. Does nothing for workers on other
 /// hosts, because their memory is unknown here.
 void require_memory(const runtime::training_job& job,
                     const run_hosts& hosts,

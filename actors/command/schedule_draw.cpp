@@ -183,7 +183,7 @@ void add_schedule_draw(command_line& group) {
              flags->names);
   declare_plan(line, *flags);
   declare_costs(line, *flags);
-  line.group("What was executed");
+  line.group("Executed step");
   line.value("--executed",
              "FILE",
              "Trace of a run by this plan, from `troupe train --trace FILE`; drawn below the plan. "

@@ -29,7 +29,7 @@ class shown_run {
   /// this process is shown as the supervisor of the run. Throws input_error and io_error for a
   /// requested folder or a job of several processes; otherwise a failure is only a warning.
   void open(const run_request& request, const runtime::training_job& job);
-  /// As `open`, for a run whose supervisor process is gone. Returns the new incarnation; 0 if the
+  /// As `open`, for a run without a supervisor process. Returns the new incarnation; 0 if the
   /// run has ended or another process leads it. Throws input_error and io_error.
   std::uint32_t go_on(const run_request& request, const runtime::training_job& job);
   /// After go_on: prepares the run's job from its folder and its ledger.

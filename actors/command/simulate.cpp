@@ -51,8 +51,7 @@ fs::path scratch_home() {
   return fs::is_directory(memory, none) ? memory : fs::temp_directory_path();
 }
 
-/// Removes folders of killed searches: those whose process no longer exists. Folders of other users
-/// stay.
+/// Removes folders of killed searches: their process no longer exists. Folders of other users stay.
 void remove_left_behind(const fs::path& home) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(home, ignored)) {

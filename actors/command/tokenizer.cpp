@@ -115,7 +115,8 @@ void add_training(command_line& tokenizer) {
       {.name = "--input-format",
        .type = "FORMAT",
        .default_value = "jsonl for .jsonl and .json, else paragraphs",
-       .help = "What a document is: jsonl, paragraphs, lines or whole, as in `troupe preprocess`."},
+       .help
+       = "Documents of the input: jsonl, paragraphs, lines or whole, as in `troupe preprocess`."},
       text(options->format));
   train.value({.name = "--json-key", .type = "KEY", .help = "With jsonl: the field with the text."},
               text(options->json_key));

@@ -95,7 +95,7 @@ def check_forms(folder):
             raise wrong(f"the start lacks '{said}':\n{out}")
     for position, tells in [("rope", True), ("learned_absolute", False)]:
         told = works(*TRAIN, "--position-embedding-type", position, "--reset-position-ids")
-        if (" --reset-position-ids changes nothing: only learned positions start again" in told) != tells:
+        if (" --reset-position-ids has no effect: only learned positions restart" in told) != tells:
             raise wrong(f"--reset-position-ids with {position} positions:\n{told}")
     if "data        24 training samples of 16 tokens: " not in works(*TRAIN, "--dry-run"):
         raise wrong("the dry run does not show the size of the data")

@@ -178,7 +178,7 @@ def check_executed_pairs(folder):
 def check_refusals(folder):
     size = ("--ranks", 4, "--microbatches", 8)
     refuses("give one schedule or file", "schedule", "draw", *size)
-    refuses("'none' is no schedule", "schedule", "draw", "none", *size)
+    refuses("'none' is neither a schedule nor a file", "schedule", "draw", "none", *size)
     refuses("name it .svg", "schedule", "draw", "1f1b", *size, "--svg", "a.png")
     refuses("only one can go", "schedule", "draw", "1f1b", *size, "--svg", "-", "--trace", "-")
     refuses("--width", "schedule", "draw", "1f1b", *size, "--width", 3)

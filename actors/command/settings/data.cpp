@@ -20,7 +20,7 @@ void declare_paths(command_line& line, training_flags& to) {
                .type = words_of_a_blend,
                .help = "Data set PREFIX.bin and PREFIX.idx, as written by `troupe preprocess` or "
                        "Megatron-LM; s3://BUCKET/KEY names objects. Several are blended: WEIGHT "
-                       "PREFIX WEIGHT PREFIX, or only prefixes, whose samples are all read once.",
+                       "PREFIX WEIGHT PREFIX, or only prefixes; then every sample is read once.",
                .least = 1,
                .most = most_words,
                .megatron = "a blend without weights that is too short for the run is refused at "

@@ -85,8 +85,8 @@ void declare_schedule(command_line& line, training_flags& to) {
               .field = "layout.schedule.memory_limit",
               .type = "X",
               .unit = "micro-batches",
-              .help = "With zb-h2 and auto: micro-batches whose activations a rank may hold at "
-                      "once. Each is counted as the rank's whole share of the model."},
+              .help = "With zb-h2 and auto: limit of the activations that a rank holds at once. A "
+                      "micro-batch counts with the rank's whole share of the model."},
              real(s.memory_limit, 0.01, 1e6));
   line.value({.name = "--pipeline-credits",
               .field = "layout.schedule.credits",

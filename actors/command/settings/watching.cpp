@@ -142,12 +142,13 @@ void declare_watching(command_line& line, training_flags& to) {
       {.name = "--straggler-ratio",
        .field = "watch.straggler_ratio",
        .type = "R",
-       .help = "Reports a worker that for three steps takes more than R times as long as the same "
-               "stage of other replicas, or as its own earlier steps if there are no others. The "
-               "report says if computation is slow, transfers from other ranks (link) or batches "
-               "(input). Time in which the worker has no core does not count. If step times vary, "
-               "more than three steps are needed; without other replicas, 10 s of steps. A run of "
-               "one worker reports nothing. Costs next to nothing, changes no bit. 0: off."},
+       .help
+       = "Reports a worker that for three steps takes more than R times as long as the same stage "
+         "of other replicas, or as its own earlier steps if there are no others. The report names "
+         "the cause: slow computation, transfers from other ranks (link) or batches (input). Time "
+         "in which the worker has no core does not count. If step times vary, more than three "
+         "steps are needed; without other replicas, 10 s of steps. A run of one worker reports "
+         "nothing. Costs next to nothing, changes no bit. 0: off."},
       real(w.straggler_ratio, 0, 1e6));
 }
 
