@@ -217,7 +217,7 @@ void add_manual(command_line& program) {
              text(flags->output));
   line.value({.name = "--format",
               .type = "FORMAT",
-              .help = "man: a page per command. markdown: one text."},
+              .help = "Output format. man: a page per command. markdown: one text."},
              one_of(flags->format, {"man", "markdown"}));
   line.note(
       "man finds pages in share/man/man1 beside the program's bin folder if that is in $PATH. "

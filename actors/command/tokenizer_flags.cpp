@@ -70,7 +70,7 @@ void declare(command_line& line, tokenizer_flags& to) {
        .field = "tokenizer.type",
        .type = "TYPE",
        .help
-       = "GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file. "
+       = "Kind of tokenizer. GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file. "
          "HuggingFaceTokenizer: a tokenizer.json. SentencePieceTokenizer, "
          "GPTSentencePieceTokenizer and Llama2Tokenizer: a SentencePiece model. TikTokenizer: a "
          "tiktoken file. BertWordPieceLowerCase and BertWordPieceCase: BERT's vocab.txt as "

@@ -202,7 +202,7 @@ void declare_data(command_line& line, training_flags& to) {
               .field = "data.order",
               .type = "TYPE",
               .default_value = "single",
-              .help = "single: samples in the order of the data set's shuffled index. cyclic: "
+              .help = "Order of samples. single: that of the data set's shuffled index. cyclic: "
                       "epoch after epoch, each with its own shuffle.",
               .megatron = "single or cyclic",
               .resume = at_resume::told},

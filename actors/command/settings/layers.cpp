@@ -52,7 +52,7 @@ void declare_function(command_line& line, training_flags& to) {
               .field = "model.normalization",
               .type = "TYPE",
               .default_value = "LayerNorm",
-              .help = "LayerNorm or RMSNorm.",
+              .help = "Kind of norm: LayerNorm or RMSNorm.",
               .megatron = "",
               .resume = at_resume::refused},
              one_of(m.normalization, {"LayerNorm", "RMSNorm"}));

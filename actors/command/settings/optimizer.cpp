@@ -84,8 +84,9 @@ void declare_optimizer(command_line& line, training_flags& to) {
       {.name = "--optimizer",
        .field = "optimizer.kind",
        .type = "NAME",
-       .help = "adam: AdamW, with decoupled weight decay. sgd: with momentum. lion. muon: "
-               "orthogonalized updates of matrices; --muon-scalar-optimizer updates the rest.",
+       .help
+       = "Optimizer. adam: AdamW, with decoupled weight decay. sgd: with momentum. lion. muon: "
+         "orthogonalized updates of matrices; --muon-scalar-optimizer updates the rest.",
        .megatron = "adam, sgd, lion and muon; dist_muon is muon with "
                    "--use-distributed-optimizer; adaptive_muon and soap are refused",
        .resume = at_resume::told},

@@ -5,16 +5,17 @@ namespace troupe::command::settings {
 void declare_recovery(command_line& line, training_flags& to) {
   auto& r = to.recovery;
   line.group("Recovery");
-  line.value({.name = "--recovery",
-              .field = "recovery.on",
-              .type = "WHAT",
-              .default_value = "on with several --processes, else off",
-              .help = "on: an actor, a lane or a process that dies is replaced and its step runs "
-                      "again; the final weights have the same bits. Each update keeps the previous "
-                      "state too: 12 bytes more for each parameter that a worker updates. With "
-                      "several processes, each also keeps the newest states of another one. off: a "
-                      "death ends the run, and the next run resumes from the last checkpoint."},
-             one_of(to.recovery_choice, {"on", "off"}));
+  line.value(
+      {.name = "--recovery",
+       .field = "recovery.on",
+       .type = "WHAT",
+       .default_value = "on with several --processes, else off",
+       .help = "Recovery from deaths. on: an actor, a lane or a process that dies is replaced and "
+               "its step runs again; the final weights have the same bits. Each update keeps the "
+               "previous state too: 12 bytes more for each parameter that a worker updates. With "
+               "several processes, each also keeps the newest states of another one. off: a death "
+               "ends the run, and the next run resumes from the last checkpoint."},
+      one_of(to.recovery_choice, {"on", "off"}));
   line.value({.name = "--max-restarts",
               .field = "recovery.max_restarts",
               .type = "N",

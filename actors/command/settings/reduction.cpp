@@ -65,26 +65,27 @@ void declare_reduction(command_line& line, training_flags& to) {
 void declare_recompute(command_line& line, training_flags& to) {
   auto& r = to.recompute;
   line.group("Activation recomputation");
-  line.value(
-      {.name = "--recompute-granularity",
-       .field = "recompute.granularity",
-       .type = "WHAT",
-       .default_value = "no recomputation",
-       .help = "full: whole layers. selective: parts of each layer, see --recompute-modules.",
-       .megatron = ""},
-      one_of(r.granularity, {"full", "selective"}));
+  line.value({.name = "--recompute-granularity",
+              .field = "recompute.granularity",
+              .type = "WHAT",
+              .default_value = "no recomputation",
+              .help = "What the backward pass recomputes. full: whole layers. selective: parts of "
+                      "each layer, see --recompute-modules.",
+              .megatron = ""},
+             one_of(r.granularity, {"full", "selective"}));
   line.toggle({.name = "--recompute-activations",
                .field = "recompute.granularity=selective",
                .help = "The same as --recompute-granularity selective.",
                .megatron = ""},
               [&r] { r.activations = true; });
-  line.value({.name = "--recompute-method",
-              .field = "recompute.method",
-              .type = "HOW",
-              .help = "With full. uniform: recomputes all layers of a stage, in groups. block: "
-                      "recomputes only the first layers of a stage, one at a time.",
-              .megatron = ""},
-             one_of(r.method, {"uniform", "block"}));
+  line.value(
+      {.name = "--recompute-method",
+       .field = "recompute.method",
+       .type = "HOW",
+       .help = "Layers to recompute, with --recompute-granularity full. uniform: all layers of a "
+               "stage, in groups. block: only the first layers of a stage, one at a time.",
+       .megatron = ""},
+      one_of(r.method, {"uniform", "block"}));
   line.value({.name = "--recompute-num-layers",
               .field = "recompute.layers",
               .type = "N",
@@ -96,7 +97,7 @@ void declare_recompute(command_line& line, training_flags& to) {
                .field = "recompute.modules",
                .type = "MODULE",
                .default_value = "core_attn",
-               .help = "With selective: core_attn, mlp, or both.",
+               .help = "With --recompute-granularity selective: core_attn, mlp, or both.",
                .least = 1,
                .most = 16,
                .megatron
