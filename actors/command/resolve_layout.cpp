@@ -84,8 +84,7 @@ void resolve_stages(const training_flags& flags,
     schedule.chunks_per_rank = told_virtual_stages(flags, layers, ranks);
     if (s.text) {
       // On one rank several stages are more likely a forgotten --pipeline-model-parallel-size.
-      const bool of_file
-          = schedule.source.ends_with(".csv");  // a file may have any number of stages
+      const bool of_file = schedule.source.ends_with(".csv");  // with any number of stages
       const int each = of_file                                       ? -1
                        : ranks == 1 && schedule.chunks_per_rank == 0 ? 1
                                                                      : schedule.chunks_per_rank;

@@ -441,8 +441,8 @@ supervisor_order read_supervisor_order(const std::string& text) {
 }
 
 int show_run(const runtime::training_job& job, const run_request& request) {
-  runtime::set_log_level(
-      runtime::severity::debug);  // the supervisor process sends only wanted lines
+  // The supervisor process sends only wanted lines.
+  runtime::set_log_level(runtime::severity::debug);
   runtime::supervisor_process supervisor(job.recovery.suspicion);
   signal_name first, second;
   const signal_watch signals(

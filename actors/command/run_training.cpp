@@ -247,8 +247,8 @@ std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
   job.data.objects.end_by(drain.any_signal(), std::chrono::milliseconds(0));
   try {
     auto out = actors::prepare(job, drain.stop(), folder);
-    job.data.objects.end_by(
-        drain.any_signal());  // from now on the current step may finish if the service answers
+    // From now on the current step may finish if the object store answers.
+    job.data.objects.end_by(drain.any_signal());
     return out;
   } catch (const runtime::io_error&) {
     drain.stop().throw_if_cancelled();  // it may have waited for an object

@@ -99,8 +99,8 @@ void shown_run::show(runtime::held_run_folder folder,
                      const runtime::training_job& job) {
   const auto log = folder.log_of(actors::supervisors_entry);
   runtime::copy_log_to(log);
-  if (request.front
-      != nullptr)  // the front shows the lines; output of libraries goes to the same log
+  // The front shows the lines; output of libraries goes to the same log.
+  if (request.front != nullptr)
     runtime::write_output_to(log);
   folder_.emplace(std::move(folder), job, request.hosts.credentials);
 }
@@ -138,7 +138,7 @@ std::uint32_t shown_run::incarnation_won(runtime::held_run_folder& folder,
   const auto winner = by.winner(round_);
   const auto why = (winner ? winner->text : "no leader is known") + "; this process does not lead";
   runtime::log_info(" {}", why);
-  if (!moved)  // a process on the same host ends the folder, so that the front shows why
+  if (!moved)  // on the first host the front shows why
     folder.end(superseded_code, why);
   return 0;
 }

@@ -72,7 +72,7 @@ class shown_run {
   /// Decides which host leads the run; empty if no other host can.
   std::optional<runtime::arbiter> arbiter_;
   runtime::contender who_;   ///< this process, for the arbiter
-  std::uint32_t round_ = 1;  ///< the round that this process won
+  std::uint32_t round_ = 1;  ///< the first round that this process won
   bool moved_ = false;       ///< the run began on another host
   /// Set by the launcher; read before each save.
   struct others {
