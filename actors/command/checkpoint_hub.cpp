@@ -3,6 +3,7 @@
 
 #include "actors/command/checkpoint_hub.hpp"
 
+#include "actors/command/hub_models.hpp"
 #include "actors/command/print.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
@@ -117,12 +118,16 @@ std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& mo
   return describe(choice, *make_tokenizer(choice));
 }
 
-int import_from_hub(const import_flags& flags) {
+int import_from_hub(import_flags& flags) {
   if (flags.hub.empty() || flags.save.empty())
     throw usage_error("{} is missing: {}",
                       flags.hub.empty() ? "--hf DIR" : "--save DIR",
                       flags.hub.empty() ? "the folder with config.json and *.safetensors"
                                         : "the folder for the checkpoint");
+  flags.hub = hub_or_local_folder("--hf", flags.hub, runtime::hub_files::model);
+  if (!flags.tokenizer.empty())
+    flags.tokenizer
+        = hub_or_local_folder("--tokenizer", flags.tokenizer, runtime::hub_files::tokenizer);
   const auto model = runtime::read_hub_model(flags.hub);
   const auto description = tokenizer_of(flags, model);
   const nlohmann::json identity
@@ -194,7 +199,7 @@ void add_import(command_line& to) {
       "--hf",
       "DIR",
       "Input folder: config.json and safetensors files of a GPT-2, Llama, Mistral, Qwen 2 or "
-      "Qwen 3.",
+      "Qwen 3; or a model of the Hub as ORG/NAME or ORG/NAME@REVISION, which is downloaded.",
       text(flags->hub));
   line.value(
       "--save",

@@ -1,6 +1,7 @@
 #include "actors/command/flags.hpp"
 
 #include "actors/command/flag_table.hpp"
+#include "actors/command/hub_models.hpp"
 #include "actors/command/other_names.hpp"
 #include "actors/command/settings/settings.hpp"
 
@@ -50,6 +51,11 @@ std::vector<setting> kept_settings(const command_line& line, const training_flag
     const bool became_hub = x.flag.name == "--load" && flags.checkpoints.load.empty();
     return became_hub || x.flag.once || x.flag.field.starts_with("hosts.") || x.flag.injects_faults;
   });
+  for (auto& x : out)
+    if (x.flag.name == "--load-hf" || x.flag.name == "--tokenizer"
+        || x.flag.name == "--tokenizer-model")
+      for (auto& word : x.words)
+        word = pinned_hub_model(word).string();
   return out;
 }
 

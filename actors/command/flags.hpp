@@ -186,7 +186,8 @@ std::vector<std::string> what_is_missing(const training_flags& flags);
 void write_back(const runtime::training_job& job, training_flags& flags);
 
 /// The settings that a run keeps as its configuration, after write_back. Leaves out the settings of
-/// one start: flags with `once`, planted faults, hosts, and a --load that became --load-hf.
+/// one start: flags with `once`, planted faults, hosts, and a --load that became --load-hf. Models
+/// of the Hugging Face Hub have their commit.
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags);
 
 /// The job of `troupe train gpt WORDS`: declares, parses and resolves its flags.

@@ -114,7 +114,7 @@ double parse_temperature(const std::string& flag, const std::string& word) {
 
 namespace {
 
-int generate_text(const generate_flags& flags) {
+int generate_text(generate_flags& flags) {
   if (int(flags.interactive) + int(!flags.prompts.empty()) + int(flags.prompt.has_value())
           + int(flags.chat)
       > 1)
@@ -122,6 +122,7 @@ int generate_text(const generate_flags& flags) {
   if (!flags.chat && !(flags.messages.empty() && flags.chat_template.empty() && flags.set.empty()))
     throw usage_error("--messages, --template and --set need --chat: add it");
   sampling_of(flags);  // reports errors before the model is read
+  find_hub_models(flags.model);
   if (flags.interactive)
     return generate_interactively(flags);
   if (flags.chat)

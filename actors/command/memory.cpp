@@ -39,6 +39,7 @@ training_flags shape_and_layout(training_flags flags) {
   flags.checkpoints = {};
   flags.watch = megatron_watch();
   flags.faults = {};
+  flags.dry_run = true;  // needs no weights
   return flags;
 }
 

@@ -1,5 +1,6 @@
 #include "actors/command/model_flags.hpp"
 
+#include "actors/command/hub_models.hpp"
 #include "runtime/device/backend_kind.hpp"
 
 #include <utility>
@@ -11,7 +12,8 @@ void declare(command_line& line, model_flags& to) {
   line.value("--load",
              "DIR",
              "The --save folder of a training run (its latest checkpoint), one checkpoint in it, "
-             "or a Hugging Face model folder.",
+             "a Hugging Face model folder, or a model of the Hub as ORG/NAME or "
+             "ORG/NAME@REVISION, which is downloaded.",
              text(to.load));
   line.value("--tokenizer",
              "DIR",
@@ -34,13 +36,22 @@ void declare(command_line& line, model_flags& to) {
   line.toggle("--fp16", "Computes in fp16.", [&to] { to.fp16 = true; });
 }
 
-std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {
+void find_hub_models(model_flags& flags) {
+  if (names_hub_model(flags.load))
+    flags.load = hub_or_local_folder("--load", flags.load, runtime::hub_files::model);
+  if (!flags.tokenizer.empty())
+    flags.tokenizer
+        = hub_or_local_folder("--tokenizer", flags.tokenizer, runtime::hub_files::tokenizer);
+}
+
+std::unique_ptr<runtime::loaded_model> load(model_flags flags) {
   if (flags.load.empty())
     throw usage_error(
         "--load DIR is missing: the --save folder of a training run, or a Hugging Face model "
         "folder");
   if (flags.bf16 && flags.fp16)
     throw usage_error("--bf16 and --fp16 exclude each other: give one");
+  find_hub_models(flags);
   runtime::loading wanted{.from = flags.load,
                           .backend = runtime::backend_from(flags.backend).value(),
                           .threads = int(flags.threads),

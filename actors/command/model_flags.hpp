@@ -21,6 +21,9 @@ struct model_flags {
 
 void declare(command_line& line, model_flags& to);
 
-std::unique_ptr<runtime::loaded_model> load(const model_flags& flags);
+/// Downloads models of the Hugging Face Hub; the flags then name their folders.
+void find_hub_models(model_flags& flags);
+
+std::unique_ptr<runtime::loaded_model> load(model_flags flags);
 
 }  // namespace troupe::command

@@ -1,4 +1,5 @@
 #include "actors/command/flags.hpp"
+#include "actors/command/hub_models.hpp"
 #include "actors/command/resolve_parts.hpp"
 #include "actors/command/setting_names.hpp"
 #include "actors/command/told.hpp"
@@ -248,6 +249,31 @@ void warn_of_idle_flags(const training_flags& flags) {
         "--sequence-parallel does nothing with --tensor-model-parallel-size 1: it is off");
 }
 
+bool chooses_tokenizer(const tokenizer_flags& x) {
+  return !x.folder.empty() || !x.vocab_file.empty() || !x.merge_file.empty() || !x.model.empty()
+         || x.type != tokenizer_flags().type;
+}
+
+/// Downloads the small files of models of the Hub; the flags then name their folders. Returns the
+/// model whose weights are left to download, if there is one.
+std::filesystem::path find_hub_models(training_flags& flags) {
+  std::filesystem::path left;
+  auto& t = flags.tokenizer;
+  if (auto& hub = flags.model.hub; names_hub_model(hub)) {
+    const auto folder = hub_or_local_folder("--load-hf", hub, runtime::hub_files::shape);
+    if (!flags.dry_run)
+      left = pinned_hub_model(hub);
+    hub = folder;
+  }
+  if (names_hub_model(t))
+    (t.folder.empty() ? t.model : t.folder)
+        = t.folder.empty()
+              ? hub_or_local_folder("--tokenizer-model", t.model, runtime::hub_files::tokenizer)
+              : hub_or_local_folder("--tokenizer", t.folder, runtime::hub_files::tokenizer);
+  recognise_folders(flags);
+  return left;
+}
+
 }  // namespace
 
 void recognise_folders(training_flags& flags) {
@@ -255,11 +281,8 @@ void recognise_folders(training_flags& flags) {
   auto& hub = flags.model.hub;
   if (hub.empty() && !load.empty() && runtime::is_hub_folder(load))
     hub = std::exchange(load, {});
-  auto& t = flags.tokenizer;
-  const bool chosen = !t.folder.empty() || !t.vocab_file.empty() || !t.merge_file.empty()
-                      || !t.model.empty() || t.type != tokenizer_flags().type;
-  if (!hub.empty() && !chosen && runtime::has_tokenizer(hub))
-    t.folder = hub;
+  if (!hub.empty() && !chooses_tokenizer(flags.tokenizer) && runtime::has_tokenizer(hub))
+    flags.tokenizer.folder = hub;
 }
 
 std::vector<std::string> what_is_missing(const training_flags& said) {
@@ -279,7 +302,10 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
       if (!given)
         wrong.push_back(fmt::format(
             "{} is missing; without --load-hf the model's shape is given by flags", flag));
-  collect(wrong, [&] { choice_of(flags.tokenizer); });
+  const bool unread = names_hub_model(flags.tokenizer)
+                      || (names_hub_model(m.hub) && !chooses_tokenizer(flags.tokenizer));
+  if (!unread)  // else it is not downloaded yet
+    collect(wrong, [&] { choice_of(flags.tokenizer); });
   const auto& s = flags.steps;
   require(s.micro.has_value(),
           "--micro-batch-size is missing: the samples that pass a stage at once");
@@ -300,6 +326,9 @@ runtime::training_job resolve(const training_flags& said) {
   auto flags = said;
   recognise_folders(flags);
   auto told = what_is_missing(flags);
+  if (!told.empty() && (names_hub_model(flags.model.hub) || names_hub_model(flags.tokenizer)))
+    throw usage_error("{}", together(told));  // before something is downloaded
+  const auto left = find_hub_models(flags);
   runtime::training_job job;
   unknown_parts unknown;
   sentences wrong;
@@ -310,6 +339,8 @@ runtime::training_job resolve(const training_flags& said) {
   add(told, independent_of(told, rules));
   if (!told.empty())
     throw usage_error("{}", together(told));
+  if (!left.empty())
+    hub_or_local_folder("--load-hf", left, runtime::hub_files::model);
   warn_of_idle_flags(flags);
   return job;
 }

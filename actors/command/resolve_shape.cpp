@@ -1,3 +1,4 @@
+#include "actors/command/hub_models.hpp"
 #include "actors/command/resolve_parts.hpp"
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/file.hpp"
@@ -158,7 +159,8 @@ std::string text_of_hub(const std::filesystem::path& file, const std::filesystem
 /// model's positions, --seq-length.
 gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   const auto& m = flags.model;
-  const auto file = m.hub / "config.json";
+  const auto file
+      = hub_or_local_folder("--load-hf", m.hub, runtime::hub_files::shape) / "config.json";
   auto out = runtime::hub_config(text_of_hub(file, m.hub), fmt::format("'{}'", file.string()));
   require_weights_of(out, m.hub);
   const auto agree = [&](const char* flag, const auto& given, const auto& there) {

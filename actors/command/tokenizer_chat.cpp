@@ -1,5 +1,6 @@
 #include "actors/command/tokenizer_chat.hpp"
 
+#include "actors/command/hub_models.hpp"
 #include "actors/command/print.hpp"
 #include "actors/command/standard_input.hpp"
 #include "actors/command/tokenizer_flags.hpp"
@@ -39,9 +40,11 @@ nlohmann::ordered_json variables_of(const std::vector<std::string>& words) {
 
 std::filesystem::path chat_folder(const tokenizer_flags& flags) {
   if (!flags.folder.empty())
-    return flags.folder;
+    return hub_or_local_folder("--tokenizer", flags.folder, runtime::hub_files::tokenizer);
   if (flags.model.empty())
     throw usage_error("--tokenizer DIR is missing: the folder with the model's chat template");
+  if (names_hub_model(flags.model))
+    return hub_or_local_folder("--tokenizer-model", flags.model, runtime::hub_files::tokenizer);
   return std::filesystem::is_directory(flags.model) ? flags.model : flags.model.parent_path();
 }
 

@@ -1,5 +1,6 @@
 #include "actors/command/tokenizer_flags.hpp"
 
+#include "actors/command/hub_models.hpp"
 #include "runtime/tokenizer/tiktoken.hpp"
 
 #include <utility>
@@ -20,7 +21,9 @@ std::filesystem::path model_file(const tokenizer_flags& flags, const char* what)
 
 /// The tokenizer of a Hugging Face folder, in whichever of its files, or of a tokenizer.json.
 runtime::tokenizer_choice of_hub(const tokenizer_flags& flags) {
-  const auto file = model_file(flags, "a tokenizer.json, or its folder");
+  auto file = model_file(flags, "a tokenizer.json, or its folder");
+  if (names_hub_model(file))
+    file = hub_or_local_folder("--tokenizer-model", file, runtime::hub_files::tokenizer);
   std::error_code failure;
   if (std::filesystem::is_directory(file, failure))
     return runtime::tokenizer_in(file);
@@ -96,8 +99,8 @@ void declare(command_line& line, tokenizer_flags& to) {
   line.value({.name = "--tokenizer-model",
               .field = "tokenizer.model",
               .type = "FILE",
-              .help = "tokenizer.json of a HuggingFaceTokenizer, or its folder; the file of a "
-                      "TikTokenizer or SentencePieceTokenizer.",
+              .help = "tokenizer.json of a HuggingFaceTokenizer, or its folder or model of "
+                      "the Hub (ORG/NAME); the file of a TikTokenizer or SentencePieceTokenizer.",
               .megatron = "",
               .resume = at_resume::told},
              text(to.model));
@@ -107,7 +110,9 @@ void declare(command_line& line, tokenizer_flags& to) {
        .type = "DIR",
        .help
        = "Folder from the Hugging Face Hub or `troupe tokenizer train`. Uses its tokenizer.json, "
-         "or else its vocab.json and merges.txt, tokenizer.model or vocab.txt.",
+         "or else its vocab.json and merges.txt, tokenizer.model or vocab.txt. Downloads ORG/NAME "
+         "or "
+         "ORG/NAME@REVISION from the Hub.",
        .resume = at_resume::told},
       text(to.folder));
   line.value({.name = "--tiktoken-pattern",
@@ -159,7 +164,8 @@ runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {
       throw usage_error(
           "--tokenizer and --vocab-file, --merge-file or --tokenizer-model exclude each other: "
           "give one");
-    return runtime::tokenizer_in(flags.folder);
+    return runtime::tokenizer_in(
+        hub_or_local_folder("--tokenizer", flags.folder, runtime::hub_files::tokenizer));
   }
   const auto family = runtime::family_of(flags.type).value();
   refuse_other_files(flags, family);

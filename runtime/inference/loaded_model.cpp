@@ -22,7 +22,8 @@ std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
   if (!fs::is_directory(from, failure))
     throw input_error(
         "cannot load a model from '{}': there is no such folder; name the `checkpoints.save` "
-        "folder of a training run, or a model folder of Hugging Face",
+        "folder of a training run, a model folder of Hugging Face, or a model of the Hub as "
+        "ORG/NAME",
         from.string());
   if (fs::exists(from / "manifest.json", failure))
     return open_checkpoint(from);

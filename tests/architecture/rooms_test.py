@@ -38,7 +38,7 @@ ONLY = {
     "zlib.h": ["runtime/data/", "tests/"],
     "zstd.h": ["runtime/data/", "tests/"],
     "unicode/": ["runtime/data/"],
-    "curl/": ["runtime/object/"],
+    "curl/": ["runtime/hub/", "runtime/object/"],
     "oneapi/": ["kernels/cpu/", "tests/bench/"],
     "cpuid.h": ["kernels/cpu/amx.cpp"],
     "immintrin.h": ["kernels/cpu/amx-inl.hpp"],

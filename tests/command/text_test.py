@@ -71,7 +71,7 @@ def check_tokenizer(folder):
         raise wrong("refused input left an output folder behind")
     refuses("300", "tokenizer", "decode", "--tokenizer", tok, "300")
     refuses("'a'", "tokenizer", "decode", "--tokenizer", tok, "a")
-    refuses("vocab.json", "tokenizer", "encode", "--tokenizer", folder / "gone", "--text", "x")
+    refuses("there is no such folder", "tokenizer", "encode", "--tokenizer", folder / "gone", "--text", "x")
     (tok / "config.json").write_text('{"model_type": "qwen2"}')
     refuses("tokenizer.json", "tokenizer", "encode", "--tokenizer", tok, "--text", "x")
     (tok / "config.json").unlink()

@@ -5,6 +5,7 @@
 #include "actors/command/flags.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
+#include <cstdlib>
 #include <sstream>
 
 using namespace troupe;
@@ -60,6 +61,7 @@ std::vector<std::string> fuzz::dictionary() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  [[maybe_unused]] static const int offline = ::setenv("HF_HUB_OFFLINE", "1", 1);  // --load-hf a/b
   const auto words = lines(fuzz::text_of(data, size));
   fuzz::accepted([&] {
     try {

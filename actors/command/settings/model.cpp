@@ -93,7 +93,8 @@ void declare_shape(command_line& line, training_flags& to) {
               .field = "checkpoints.load_hub",
               .type = "DIR",
               .help = "Starts from a Hugging Face folder (config.json, model.safetensors) with a "
-                      "GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 model. Shape and tokenizer come "
+                      "GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 model, or downloads one of the Hub: "
+                      "ORG/NAME or ORG/NAME@REVISION. Shape and tokenizer come "
                       "from there. Flags of this section or the next may repeat the shape, not "
                       "change it; dropout and tokenizer may be changed."},
              text(m.hub));

@@ -1,0 +1,235 @@
+#include "runtime/hub/hub_request.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <curl/curl.h>
+#include <exception>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::size_t longest_body = std::size_t(16) << 20;
+constexpr int most_hops = 8;
+constexpr long connect_seconds = 10;
+constexpr long silence_seconds = 20;  // an attempt fails after this time below 1 KiB per second
+
+void require_curl(CURLcode code) {
+  if (code != CURLE_OK)
+    throw io_error(
+        "cannot ask the Hugging Face Hub: libcurl refuses an option: {}; install libcurl 7.88 or "
+        "later",
+        curl_easy_strerror(code));
+}
+
+/// Removes control characters from texts of a server.
+std::string printable_part(std::string_view text) {
+  std::string out(text.substr(0, 1000));
+  std::ranges::replace_if(
+      out, [](char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  return out;
+}
+
+struct receiving {
+  CURL* from;
+  hub_answer* to;
+  const hub_sink* sink;
+  std::exception_ptr thrown = {};
+};
+
+long status_of(CURL* curl) {
+  long out = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out);
+  return out;
+}
+
+/// A return value other than `size` ends the transfer.
+std::size_t take_bytes(char* data, std::size_t, std::size_t size, void* opaque) {
+  auto& x = *static_cast<receiving*>(opaque);
+  const auto status = status_of(x.from);
+  if (*x.sink && (status == 200 || status == 206)) {
+    try {
+      x.to->status = status;
+      (*x.sink)(*x.to, {data, size});
+    } catch (...) {
+      x.thrown = std::current_exception();
+      return 0;
+    }
+    return size;
+  }
+  const bool fits = size <= longest_body - x.to->body.size();
+  if (!fits && status < 300) {
+    x.to->failure = "the answer is longer than 16 MiB";
+    return 0;
+  }
+  if (fits)
+    x.to->body.append(data, size);
+  return size;
+}
+
+std::size_t take_hub_header(char* data, std::size_t, std::size_t size, void* opaque) {
+  auto& to = *static_cast<receiving*>(opaque)->to;
+  const std::string_view line(data, size);
+  const std::pair<const char*, std::string hub_answer::*> known[]
+      = {{"x-repo-commit", &hub_answer::commit},
+         {"x-linked-etag", &hub_answer::linked_etag},
+         {"x-linked-size", &hub_answer::linked_size},
+         {"etag", &hub_answer::etag},
+         {"content-length", &hub_answer::length},
+         {"content-range", &hub_answer::content_range},
+         {"x-error-code", &hub_answer::error_code}};
+  if (line.starts_with("HTTP/"))  // answers of a proxy, or status 100, may precede this one
+    for (const auto& entry : known)
+      (to.*entry.second).clear();
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos)
+    return size;
+  std::string name(line.substr(0, colon));
+  std::ranges::transform(
+      name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  auto value = line.substr(colon + 1);
+  while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
+    value.remove_prefix(1);
+  while (!value.empty() && (value.back() == '\r' || value.back() == '\n' || value.back() == ' '))
+    value.remove_suffix(1);
+  for (const auto& entry : known)
+    if (name == entry.first)
+      to.*entry.second = printable_part(value);
+  return size;
+}
+
+bool is_unreachable(CURLcode code) {
+  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY
+         || code == CURLE_COULDNT_CONNECT;
+}
+
+bool may_pass_again(CURLcode code) {
+  return is_unreachable(code) || code == CURLE_OPERATION_TIMEDOUT || code == CURLE_GOT_NOTHING
+         || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE
+         || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM;
+}
+
+struct header_lines {
+  curl_slist* first = nullptr;
+  header_lines() = default;
+  header_lines(const header_lines&) = delete;
+  header_lines& operator=(const header_lines&) = delete;
+  ~header_lines() { curl_slist_free_all(first); }
+  void add(const std::string& line) {
+    auto* const longer = curl_slist_append(first, line.c_str());
+    if (longer == nullptr)
+      throw io_error("cannot ask the Hugging Face Hub: libcurl has no memory for a header");
+    first = longer;
+  }
+};
+
+bool is_redirection(long status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+}  // namespace
+
+struct hub_connection::hop {
+  std::string address;
+  bool head;
+  std::uint64_t offset;
+  const hub_sink& sink;
+};
+
+hub_connection::hub_connection(hub_service service)
+    : service_(std::move(service)), curl_(nullptr, curl_easy_cleanup) {
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);  // once per process
+  require_curl(started);
+  curl_.reset(curl_easy_init());
+  if (!curl_)
+    throw io_error("cannot ask the Hugging Face Hub: libcurl gives no connection");
+}
+
+hub_connection::~hub_connection() = default;
+
+hub_answer hub_connection::ask(const hop& x) {
+  CURL* const curl = curl_.get();
+  hub_answer out;
+  receiving to{curl, &out, &x.sink};
+  header_lines headers;
+  char failure[CURL_ERROR_SIZE] = "";
+  curl_easy_reset(curl);  // keeps its connections
+  const auto set = [curl](CURLoption option, auto value) {
+    require_curl(curl_easy_setopt(curl, option, value));
+  };
+  set(CURLOPT_URL, x.address.c_str());
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_USERAGENT, "troupe");
+  set(CURLOPT_ERRORBUFFER, failure);
+  set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
+  set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
+  set(CURLOPT_LOW_SPEED_TIME, silence_seconds);
+  set(CURLOPT_WRITEFUNCTION, take_bytes);
+  set(CURLOPT_WRITEDATA, &to);
+  set(CURLOPT_HEADERFUNCTION, take_hub_header);
+  set(CURLOPT_HEADERDATA, &to);
+  if (!service_.certificates.empty())
+    set(CURLOPT_CAINFO, service_.certificates.c_str());
+  if (x.head)
+    set(CURLOPT_NOBODY, 1L);
+  else if (x.offset > 0)
+    set(CURLOPT_RANGE, fmt::format("{}-", x.offset).c_str());
+  headers.add("Accept-Encoding: identity");  // hashes and sizes are those of the file
+  // DOWNLOAD-1
+  if (!service_.token.empty() && origin_of(x.address) == origin_of(service_.endpoint))
+    headers.add("Authorization: Bearer " + service_.token);
+  set(CURLOPT_HTTPHEADER, headers.first);
+  const auto code = curl_easy_perform(curl);
+  if (to.thrown)
+    std::rethrow_exception(to.thrown);
+  out.status = status_of(curl);
+  if (code != CURLE_OK && out.failure.empty()) {
+    out.failure = printable_part(failure[0] != '\0' ? failure : curl_easy_strerror(code));
+    out.may_pass = may_pass_again(code);
+    out.unreachable = is_unreachable(code);
+  }
+  const char* location = nullptr;
+  if (is_redirection(out.status)
+      && curl_easy_getinfo(curl, CURLINFO_REDIRECT_URL, &location) == CURLE_OK
+      && location != nullptr)
+    out.location = location;
+  return out;
+}
+
+hub_answer hub_connection::read(const std::string& path,
+                                std::uint64_t offset,
+                                const hub_sink& sink) {
+  auto address = service_.endpoint + path;
+  for (int hops = 0;; ++hops) {
+    auto out = ask({address, false, offset, sink});
+    if (out.location.empty() || !out.failure.empty())
+      return out;
+    if (hops == most_hops
+        || (address.starts_with("https://") && !out.location.starts_with("https://"))) {
+      out.failure = hops == most_hops ? "it redirects too often"
+                                      : "it redirects from https to an unencrypted address";
+      return out;
+    }
+    address = out.location;
+  }
+}
+
+hub_answer hub_connection::head(const std::string& path) {
+  auto address = service_.endpoint + path;
+  for (int hops = 0;; ++hops) {
+    auto out = ask({address, true, 0, {}});
+    if (out.location.empty() || hops == most_hops || !out.linked_etag.empty()
+        || origin_of(out.location) != origin_of(service_.endpoint))
+      return out;
+    address = out.location;
+  }
+}
+
+std::string_view origin_of(std::string_view address) {
+  const auto host = address.find("://");
+  return host == std::string_view::npos ? address : address.substr(0, address.find('/', host + 3));
+}
+
+}  // namespace troupe::runtime
