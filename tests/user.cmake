@@ -22,6 +22,8 @@ endif()
 troupe_script_test(examples/quickstart examples/quickstart_test.py ${PROJECT_SOURCE_DIR} UNSANITIZED)
 troupe_script_test(readme/commands readme/readme_test.py
                    $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/docs/guides/first_run.md NEEDS troupe UNSANITIZED)
+troupe_script_test(readme/shown readme/readme_test.py
+                   $<TARGET_FILE:troupe> --shown ${PROJECT_SOURCE_DIR} NEEDS troupe UNSANITIZED)
 
 troupe_script_test(package/install package/install_test.py
                    ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}

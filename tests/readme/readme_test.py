@@ -1,12 +1,18 @@
-"""Runs all commands of docs/guides/first_run.md in an empty folder. Run by ctest:
+"""Runs commands of the documentation. Run by ctest:
 
-    readme_test.py PROGRAM PAGE
+    readme_test.py PROGRAM PAGE              runs all commands of docs/guides/first_run.md in an empty folder
+    readme_test.py PROGRAM --shown SOURCES   compares the marked outputs of all pages with what the commands print
 
 Commands begin with `troupe`, in blocks or in the text, and run in the order of the page. A command with --dry-run runs
 again without that flag. A block of flags replaces the --world-size line of the last training command. The table SMALL
 reduces sizes; each of its entries must occur on the page.
+
+An output is marked by the comment `<!-- checked -->` before the block of its command; the next block is what it prints.
+In it, `...` stands for any text on its line, and on a line of its own for any lines. Sizes may differ by 5 %, because
+scratch memory of operations depends on the processor. A page's commands share a folder and its shell variables.
 """
 
+import os
 import pathlib
 import re
 import shlex
@@ -85,5 +91,75 @@ def main(program, page):
     return len(wrong) != 0
 
 
+MARKED = re.compile(r"^<!-- checked -->\n\n((?: {4}.*\n)+)\n(?:(?! {4}).*\n\n)?((?: {4}.*\n)+)", re.MULTILINE)
+VARIABLE = re.compile(r'^ {4}([a-z]+="[^"]*")$', re.MULTILINE)
+SIZE = re.compile(r"[\d.]+(?= [kMG]?B\b)")
+MARKS_AT_LEAST = 7  # minimum number of marked outputs; fewer mean that this test no longer finds them
+
+
+def unindented(block):
+    return [x[4:] for x in block.splitlines()]
+
+
+def same_line(shown, said):
+    """Whether `shown`, with `...` for any text, is `said` up to 5 % of each size."""
+    form = SIZE.sub("<size>", shown)
+    form = re.escape(form).replace(re.escape("..."), ".*").replace("<size>", r"([\d.]+)")
+    found = re.fullmatch(form, said)
+    return found is not None and all(abs(float(x) - float(y)) <= 0.05 * float(x)
+                                     for x, y in zip(SIZE.findall(shown), found.groups()))
+
+
+def first_difference(shown, said):
+    """The first shown line that is not printed where the page has it; None if there is none."""
+    at, anywhere = 0, True
+    for line in shown:
+        if line.strip() == "...":
+            anywhere = True
+            continue
+        places = range(at, len(said)) if anywhere else range(at, min(at + 1, len(said)))
+        found = next((i for i in places if same_line(line, said[i])), None)
+        if found is None:
+            return line
+        at, anywhere = found + 1, False
+    return None
+
+
+def self_test():
+    said = ["a", "b 1.00 MB x", "c"]
+    right = [["a", "b 1.04 MB x"], ["..."], ["...", "c"], ["a", "...", "c"], ["b ... x"]]
+    wrong = [["a", "c"], ["b 1.06 MB x"], ["c", "a"], ["b 1.00 MB y"], ["d"]]
+    return (all(first_difference(x, said) is None for x in right)
+            and all(first_difference(x, said) is not None for x in wrong))
+
+
+def check_shown(program, sources):
+    if not self_test():
+        print("readme_test.py does not find its planted differences")
+        return 1
+    wrong, marks = [], 0
+    environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+    for page in [sources / "README.md", *sorted((sources / "docs").rglob("*.md"))]:
+        text = page.read_text()
+        if text.count("<!-- checked -->") != len(MARKED.findall(text)):
+            wrong.append(f"{page}: a mark is not followed by a command and its output")
+        with tempfile.TemporaryDirectory() as folder:
+            for found in MARKED.finditer(text):
+                marks += 1
+                variables = VARIABLE.findall(text[:found.start()])
+                script = "\n".join([*variables, *unindented(found[1])])
+                done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True, timeout=120,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                line = first_difference(unindented(found[2]), done.stdout.splitlines())
+                if line is not None:
+                    wrong.append(f"{page}: the page shows '{line}', but this prints otherwise:\n{script}\n{done.stdout}")
+    if marks < MARKS_AT_LEAST:
+        wrong.append(f"found only {marks} marked outputs, at least {MARKS_AT_LEAST} expected")
+    print("\n".join(wrong) or f"all {marks} marked outputs are what the commands print")
+    return len(wrong) != 0
+
+
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])))
+    PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+    sys.exit(check_shown(PROGRAM, pathlib.Path(sys.argv[3])) if sys.argv[2] == "--shown"
+             else main(PROGRAM, pathlib.Path(sys.argv[2])))
