@@ -186,7 +186,7 @@ int check_plans(const check_flags& flags, const command_line& line) {
     if (!seen.report.is_sound())
       wrong += fmt::format("{}{}{}",
                            wrong.empty() ? "" : "\n",
-                           seen.is_plan ? fmt::format("'{}' cannot be carried out:\n"
+                           seen.is_plan ? fmt::format("'{}' cannot be executed:\n"
                                                       "  ",
                                                       name)
                                         : "",

@@ -263,7 +263,7 @@ chosen_plan sound_plan_of(const std::string& argument, const schedule_flags& fla
   const auto report = runtime::check_plan(out.what, settings_of(out.what, flags));
   if (!report.is_sound())
     throw input_error(
-        "'{}' cannot be carried out:\n"
+        "'{}' cannot be executed:\n"
         "  {}",
         argument,
         fmt::join(report.complaints, "\n  "));

@@ -101,7 +101,7 @@ bool check::stands_well(const action& x, std::size_t rank) {
   if (const int home = graph_.rank_of(k, c); home != int(rank))
     complain("PLAN-1: {} is on rank {}, but its stage is on rank {}", name(x), rank, home);
   if (is_transfer(x.kind) && links_.of(x) == plan_links::none) {
-    complain("PLAN-5: {} on rank {} goes to or comes from no other rank", name(x), rank);
+    complain("PLAN-5: {} on rank {} is a transfer without another rank", name(x), rank);
     return false;
   }
   return true;

@@ -172,8 +172,8 @@ bool writes_zero(std::string_view code) {
 void check_source(const std::string& file, std::string_view code) {
   if (code.size() > longest_source)
     throw input_error(
-        "{}: has {} bytes; a schedule script has at most {}: it is a rule, and "
-        "reads no list of actions",
+        "{}: has {} bytes; a schedule script has at most {}: give a list of "
+        "actions as a plan, FILE.csv",
         file,
         code.size(),
         longest_source);
@@ -324,8 +324,8 @@ void interpreter::complain(const std::string& what, int status) {
           place,
           what);
     return input_error(
-        "{}: {} was stopped after the {} instructions that a call has: does a loop "
-        "never end?",
+        "{}: {} was stopped after the {} instructions that a call may execute: "
+        "look for an endless loop",
         place,
         what,
         a.limits.instructions);

@@ -222,16 +222,16 @@ std::shared_ptr<const plan> pipeline_schedule::checked(int microbatches) const {
   auto out = make(microbatches);
   const auto report = check_plan(out);
   if (!report.is_sound())
-    throw input_error("{} '{}' cannot be carried out: {}{}",
+    throw input_error("{} '{}' cannot be executed: {}{}",
                       flag,
                       name_,
                       report.complaints.front(),
                       report.complaints.size() == 1
                           ? ""
-                          : fmt::format(" (and {} more complaints: see `troupe schedule check`)",
+                          : fmt::format(" (and {} more errors: see `troupe schedule check`)",
                                         report.complaints.size() - 1));
   if (const auto wrong = misfit_of(out); !wrong.empty())
-    throw input_error("{} '{}' cannot be carried out: {}", flag, name_, wrong);
+    throw input_error("{} '{}' cannot be executed: {}", flag, name_, wrong);
   for (const auto& note : report.notes)
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
       notes_.push_back(note);

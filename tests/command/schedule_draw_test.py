@@ -186,7 +186,7 @@ def check_refusals(folder):
             folder / "no-such-folder" / "a.svg")
     stuck = folder / "stuck.csv"
     stuck.write_text("0B0,0F0\n1F0,1B0\n")
-    refuses("cannot be carried out", "schedule", "draw", stuck)
+    refuses("cannot be executed", "schedule", "draw", stuck)
 
 
 if __name__ == "__main__":

@@ -218,7 +218,7 @@ def check_all_judged(folder):
     if "good.csv: valid" not in out:
         raise wrong(f"the valid file has no verdict: {out}")
     for text in ["no.csv, line 1, cell 2, '0X1'", "nul.csv, line 1, cell 2, '0?F1': ",
-                 "none.csv", "stuck.csv' cannot be carried out", "did you mean zb-h1?"]:
+                 "none.csv", "stuck.csv' cannot be executed", "did you mean zb-h1?"]:
         if text not in err:
             raise wrong(f"'{text}' is missing: {err}")
     code, out, _ = run("schedule", "check", *names, "--json")
@@ -236,7 +236,7 @@ def check_memory_limit(folder):
     for command in ["plan", "check", "simulate", "draw"]:
         for file, peak in [(csv, 4), (lua, 8)]:
             size = SIZE if file == lua else []
-            refuses(f"{file.name}' cannot be carried out:\n  PLAN-7: rank 0 holds up to {peak}, and its limit is 3.5",
+            refuses(f"{file.name}' cannot be executed:\n  PLAN-7: rank 0 holds up to {peak}, and its limit is 3.5",
                     "schedule", command, file, *size, "--memory-limit", 3.5)
             works("schedule", command, file, *size, "--memory-limit", peak)
         for held in [[], ["--held", "10,9"], ["--held", "0.1,0"]] if command != "plan" else [[]]:
