@@ -86,7 +86,7 @@ std::vector<std::pair<int, std::string>> exit_codes() {
   return {{0, "Done, or ended early in an orderly way."},
           {1,
            "`troupe checkpoint diff` found differences, `troupe simulate` a failing seed, or "
-           "`troupe chaos` a fault that left a trace."},
+           "`troupe chaos` a failed check."},
           {2, "The input is wrong or the system refused; the message says what to do."},
           {3, "Internal error; please report it."}};
 }
@@ -128,7 +128,7 @@ int run_program(const std::vector<std::string>& words) {
         "from a model.");
     program.note(
         "Exit codes: 0 done; 1 `troupe checkpoint diff` found differences, `troupe simulate` a "
-        "failing seed, or `troupe chaos` a fault that left a trace; 2 the input is wrong or the "
+        "failing seed, or `troupe chaos` a failed check; 2 the input is wrong or the "
         "system refused; 3 internal error.");
     add_commands(program);
     return flushed(program.parse(spelled_out(words))());

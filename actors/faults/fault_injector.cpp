@@ -82,8 +82,9 @@ fault_injector::fault_injector(const runtime::fault_settings& settings, simulate
     }
     if (stop != end)
       throw runtime::input_error(
-          "`faults.fault` '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; "
-          "WHO is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, "
+          "`faults.fault` '{}' is not of the form ACTOR@STEP or ACTOR@FIRST-LAST, e.g. "
+          "stage:0.1@3; "
+          "ACTOR is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, "
           "lane:R.P.T, wire:R.P.T, nan:R.P.T or nan-once:R.P.T",
           text);
     fault.who = runtime::without_tensor_zero(fault.text.substr(0, at));

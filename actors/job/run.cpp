@@ -220,7 +220,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   context->agent = nullptr;      // the actor system waits for references to detached actors
   if (alone && context->faults)  // else the deaths were planted in other processes
     for (const auto& death : context->faults->deaths_to_come())
-      runtime::log_warning("the death planted for {} never came", death);
+      runtime::log_warning("the planted death {} did not strike during the run", death);
   runtime::keep_product_choices(job->opened().job);  // also the choices made after the last update
   if (context->messages->count() > 0)
     runtime::log_info(" {} messages were serialized and decoded without a difference",

@@ -197,7 +197,7 @@ std::string event_line(const runtime::run_event& x) {
                            : x.who == "replicas"              ? "disagree"
                            : x.who.starts_with("connection:") ? "broke"
                            : x.verdict == "wrong bits"        ? "is replaced"
-                           : x.who == "the run"               ? "stood still"
+                           : x.who == "the run"               ? "made no progress"
                            : x.who == "the run before" ? "is gone"  // it may have ended in order
                                                        : "died";
   return fmt::format(

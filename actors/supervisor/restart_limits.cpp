@@ -27,7 +27,7 @@ std::optional<std::string> restart_counter::add(const std::string& who,
   });
   const bool broke = is_of_connection(who);
   if (const int in_a_row = without_progress(step, broke); in_a_row >= limits_.without_progress)
-    return fmt::format("{}; it is the {} number {} in a row at step {}, so it is no accident",
+    return fmt::format("{}; it is the {} number {} in a row at step {}: the cause persists",
                        why,
                        broke ? "broken connection" : "death",
                        in_a_row,

@@ -103,7 +103,7 @@ plugin::plugin(const std::string& name) {
   std::string tried;
   for (const auto& folder : folders())
     tried += (tried.empty() ? "'" : ", '") + folder.string() + "'";
-  reason_ = file_of(name) + " is not there: this build of troupe was made without it (looked in "
+  reason_ = file_of(name) + " was not found: this build of troupe has no such plug-in (searched "
             + tried + ")";
 }
 
@@ -128,7 +128,7 @@ bool plugin::try_to_open(const std::string& path) {
 void* plugin::symbol(const char* name) const {
   void* const found = handle_ == nullptr ? nullptr : ::dlsym(handle_, name);
   if (found == nullptr)
-    throw std::logic_error("PLUGIN-1: '" + path_ + "' has the function that is asked for: " + name);
+    throw std::logic_error("PLUGIN-1: '" + path_ + "' has the requested function: " + name);
   return found;
 }
 

@@ -129,7 +129,7 @@ void register_pool(int device, idle_source what) {
 void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {
   if (queue == nullptr)
     throw io_error(
-        "out of memory: {} more were asked for, and the tensors of this worker have {}; {}use a "
+        "out of memory: {} more were requested, and the tensors of this worker use {}; {}use a "
         "smaller `batch.micro`, `model.sequence` or model",
         human_bytes(double(bytes)),
         human_bytes(double(in_use)),
@@ -137,7 +137,7 @@ void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {
   const auto facts = open_devices().facts(queue->device());
   const auto left = open_devices().free_memory(facts.number);
   throw io_error(
-      "out of memory on device {} ({}, {}): {} more were asked for, this worker has {} in use{}; "
+      "out of memory on device {} ({}, {}): {} more were requested, this worker has {} in use{}; "
       "use a smaller `batch.micro`, `recompute.granularity` full, "
       "`reduction.distributed_optimizer` over more devices, or more pipeline or tensor ranks",
       facts.number,

@@ -24,7 +24,7 @@ std::string line_of(const board_entry& x, std::uint64_t now_ns) {
     out += fmt::format(" '{}'", x.work);
   const auto seconds = double(now_ns - std::min(x.since_ns, now_ns)) / 1e9;
   if (!x.waits)
-    return out + fmt::format(": at it for {:.2f} s", seconds);
+    return out + fmt::format(": busy for {:.2f} s", seconds);
   out += x.whom.empty() ? std::string(": waits")
                         : fmt::format(": waits for {}", fmt::join(x.whom, ", "));
   out += fmt::format(" for {:.2f} s", seconds);

@@ -116,16 +116,16 @@ bool first_has_one_chunk(const schedule_settings& x) {
 std::string why_no_pass_is_seen(const training_job& job, const planted_death& x) {
   using enum moment_of_step;
   if (job.recovery.verify_fraction < 1)
-    return "has wrong bits that no check would find: the sum of a wrong pass is the same on all "
-           "replicas; plant them in a lane's reduce or updated, or give "
+    return "flips a bit that no check would detect: the sum of a wrong pass is the same on all "
+           "replicas; plant it in a lane's reduce or updated, or give "
            "`recovery.verify_fraction` 1";
   const auto stage = x.who.substr(std::min(x.who.find('.') + 1, x.who.size()));
   if (x.at == input_gradient
       && (job.layout.pipeline == 1
           || (stage.starts_with("0") && first_has_one_chunk(job.layout.schedule))))
-    return "has wrong bits that no check would find: the first stage sends no gradient";
+    return "flips a bit that no check would detect: the first stage sends no gradient";
   if (x.at == input_gradient && job.recompute.granularity != recompute_granularity::none)
-    return "never comes: recomputation takes the passes before it; plant it at forward";
+    return "never occurs: recomputation takes the passes before it; plant it at forward";
   return {};
 }
 
@@ -139,11 +139,11 @@ bool has_second_moments(const optimizer_settings& x) {
 std::string why_in_vain(const training_job& job, const planted_death& x) {
   using enum moment_of_step;
   if (job.train_iterations > 0 && x.step > job.train_iterations)
-    return fmt::format("never comes: the run has {} steps", job.train_iterations);
+    return fmt::format("never occurs: the run has {} steps", job.train_iterations);
   if (x.at == validate && job.watch.eval_interval == 0)
-    return "never comes: the run has no validations (`watch.eval_interval`)";
+    return "never occurs: the run has no validations (`watch.eval_interval`)";
   if ((x.at == snapshot || x.at == save) && job.checkpoints.save.empty())
-    return "never comes: the run has no checkpoints (`checkpoints.save`)";
+    return "never occurs: the run has no checkpoints (`checkpoints.save`)";
   if (x.how == death_kind::by_hanging && !job.recovery.on)
     return "would hang forever: the failure detector needs `recovery.on`";
   if (ends_process(x.how) && job.layout.processes == 1)
@@ -151,7 +151,7 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
   const auto replica = x.who.substr(std::min(x.who.find(':') + 1, x.who.size()));
   if (x.how == death_kind::by_hanging && x.at == snapshot && x.who.find(':') != std::string::npos
       && !replica.starts_with("0") && !job.reduction.distributed_optimizer)
-    return "never comes: of replicas with the same state, only the first gives it to a checkpoint";
+    return "never occurs: of replicas with the same state, only the first gives it to a checkpoint";
   if (x.how == death_kind::wrong_bits
       && (x.at == forward || x.at == input_gradient || x.at == weight_gradient))
     return why_no_pass_is_seen(job, x);
@@ -159,7 +159,7 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
     return {};  // a keeper compares its own fingerprints (KEEPER-2)
   if (flips_bit(x.how) && (replica_actors(job) < 2 || job.reduction.distributed_optimizer))
     return fmt::format(
-        "has wrong bits that no check would find: {}; they are found where two workers have "
+        "flips a bit that no check would detect: {}; a check detects it where two workers have "
         "the same gradients and states, in several replicas without a distributed optimizer",
         replica_actors(job) < 2 ? "one worker computes all replicas of a stage"
                                 : "with `reduction.distributed_optimizer` each replica has its own "

@@ -247,16 +247,16 @@ class ledger_judge {
   void operator()(const ledger::replayed& x) {
     const auto found = states_.find(x.iteration);
     if (found == states_.end())
-      complain("iteration {} ran again, and had not been committed", x.iteration);
+      complain("iteration {} ran again, but had not been committed", x.iteration);
     else if (found->second != x.state)
-      complain("iteration {} ran again and came out with {}, before with {}",
+      complain("iteration {} ran again with the result {}; before it was {}",
                x.iteration,
                to_string(x.state),
                to_string(found->second));
   }
   void operator()(const ledger::told& x) {
     if (x.number != told_ + 1)
-      complain("fact {} was told after fact {}", x.number, told_);
+      complain("fact {} was recorded after fact {}", x.number, told_);
     told_ = x.number;
     const auto* const step = std::get_if<step_report>(&x.fact);
     if (step == nullptr)
@@ -264,7 +264,7 @@ class ledger_judge {
     const auto n = step->iteration;
     const auto before = told_step_ ? told_step_ : start_;
     if (before && n != *before + 1)
-      complain("iteration {} was told after iteration {}", n, *before);
+      complain("iteration {} was reported after iteration {}", n, *before);
     told_step_ = n;
     const auto consumed = consumed_.find(n);
     if (consumed == consumed_.end() || states_[n] != step->state
@@ -280,7 +280,7 @@ class ledger_judge {
   }
   void operator()(const ledger::saved& x) {
     if (x.iteration != start_ && !states_.contains(x.iteration))
-      complain("iteration {} was saved, and had not been committed", x.iteration);
+      complain("iteration {} was saved, but had not been committed", x.iteration);
   }
   void operator()(const ledger::succeeded& x) {
     if (x.epoch <= epoch_)

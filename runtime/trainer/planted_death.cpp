@@ -54,7 +54,7 @@ bool may_hang(std::string_view kind, moment_of_step at) {
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw input_error(
-      "`faults.death` '{}' {}; it is WHO@STEP:MOMENT or WHO@STEP:MOMENT:HOW, e.g. "
+      "`faults.death` '{}' {}; it is ACTOR@STEP:MOMENT or ACTOR@STEP:MOMENT:HOW, e.g. "
       "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang, wrong-bits, wrong-moment, "
       "wrong-second-moment, slow, kill, segv, abort or exit",
       text,
@@ -83,7 +83,7 @@ death_kind kind_from(std::string_view text, std::string_view how) {
     return death_kind::by_exit;
   if (how == "slow")
     return death_kind::by_delaying;
-  refuse(text, fmt::format("has no HOW '{}'", how));
+  refuse(text, fmt::format("has the unknown HOW '{}'", how));
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ planted_death planted_death_from(std::string_view text) {
   const auto colon = std::min(rest.find(':'), rest.size());
   const auto found = std::find(names.begin(), names.end(), rest.substr(0, colon));
   if (found == names.end())
-    refuse(text, fmt::format("has no MOMENT '{}'", rest.substr(0, colon)));
+    refuse(text, fmt::format("has the unknown MOMENT '{}'", rest.substr(0, colon)));
   out.at = moment_of_step(found - names.begin());
   out.how = kind_from(text, rest.substr(std::min(colon + 1, rest.size())));
   const auto kind = out.kind();
@@ -147,19 +147,20 @@ planted_death planted_death_from(std::string_view text) {
   if (out.how == death_kind::by_delaying
       && !(kind == "lane" ? computes : kind == "loader" && out.at == forward))
     refuse(text,
-           "is slow where no check looks: a lane is slow at forward, input-gradient, "
+           "is slow at a moment that is not measured: a lane is slow at forward, input-gradient, "
            "weight-gradient or redeem, a loader at forward");
   if (out.how == death_kind::wrong_bits && !(kind == "keeper" && out.at == redeem)
       && !(kind == "lane"
            && (out.at == reduce || out.at == updated || out.at == forward
                || out.at == input_gradient || out.at == weight_gradient)))
     refuse(text,
-           "has wrong bits that no check would find: the sum of a wrong pass is the same on all "
-           "replicas; they are found in a lane's reduce or updated, in a keeper's redeem, and with "
-           "`recovery.verify_fraction` 1 in a lane's forward, input-gradient or weight-gradient");
+           "flips a bit that no check would detect: the sum of a wrong pass is the same on all "
+           "replicas; a check detects it in a lane's reduce or updated, in a keeper's redeem, and "
+           "with `recovery.verify_fraction` 1 in a lane's forward, input-gradient or "
+           "weight-gradient");
   if (flips_bit(out.how) && out.how != death_kind::wrong_bits
       && !(kind == "lane" && out.at == updated))
-    refuse(text, "plants a wrong moment where there are none: plant it in a lane, at updated");
+    refuse(text, "flips a bit of a moment, but has no moment: plant it in a lane, at updated");
   return out;
 }
 

@@ -202,7 +202,7 @@ void step_ledger::replay(const committed_step& step) {
   const auto before = std::find_if(
       whole_.begin(), whole_.end(), [n](const committed_step& x) { return x.at.iteration == n; });
   throw replay_differs(fmt::format(
-      "LEDGER-2: step {} ran again and came out with another state ({}; before {}){}",
+      "LEDGER-2: step {} ran again and gave another state ({}; before {}){}",
       n,
       to_string(step.state),
       to_string(states_[std::size_t(n - start_ - 1)]),

@@ -18,7 +18,7 @@ const kernels::plugin& open_ucx() {
   const auto& out = kernels::plugin::open("ucx");
   if (!out)
     throw io_error(
-        "there is no UCX: {}; install libucx0 and a troupe that was built with it, or give "
+        "UCX is not available: {}; install libucx0 and a troupe that was built with it, or give "
         "`transport` tickets",
         out.reason());
   return out;

@@ -272,7 +272,7 @@ TEST_CASE("MEMBER-5: a process that dies after each start ends the run", "[actor
     it.x.stands(1, n, false, second);
     last = it.x.lost(1, n, "process:1: killed", second);
   }
-  CHECK_THAT(only<order_stop>(last).why, ContainsSubstring("no accident"));
+  CHECK_THAT(only<order_stop>(last).why, ContainsSubstring("the cause persists"));
 }
 
 TEST_CASE("a successor uses the newest kept step, committed or the one before",

@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as name:
 
     (folder / "empty").mkdir()
     done = train(folder, "--transport", "ucx", TROUPE_PLUGINS=str(folder / "empty"))
-    expect(done.returncode == 2 and "there is no UCX: libtroupe_ucx.so is not there" in done.stderr
+    expect(done.returncode == 2 and "UCX is not available: libtroupe_ucx.so was not found" in done.stderr
            and "--transport tickets" in done.stderr, "a missing plug-in is reported", done)
     built = (pathlib.Path(PROGRAM).resolve().parent / "libtroupe_ucx.so").read_bytes()
     other_build, count = re.subn(rb"(headers )[0-9a-f]{12}", rb"\g<1>000000000000", built)
@@ -52,7 +52,7 @@ with tempfile.TemporaryDirectory() as name:
         (folder / what).mkdir()
         (folder / what / "libtroupe_ucx.so").write_bytes(data)
         done = train(folder, "--transport", "ucx", TROUPE_PLUGINS=str(folder / what))
-        expect(done.returncode == 2 and "there is no UCX: " in done.stderr and said in done.stderr
+        expect(done.returncode == 2 and "UCX is not available: " in done.stderr and said in done.stderr
                and "--transport tickets" in done.stderr, f"the wrong plug-in ({what}) is reported", done)
     done = train(folder, "--transport", "smoke")
     expect(done.returncode == 2 and "tickets" in done.stderr and "ucx" in done.stderr, "an unknown name is refused", done)

@@ -70,7 +70,7 @@ TEST_CASE("without a library our own attention is used, unless the library is re
   CHECK_THROWS_MATCHES(
       attention_by(attention_wish::library, absent),
       backend_missing,
-      MessageMatches(ContainsSubstring("libtroupe_that_nobody_made.so is not there")
+      MessageMatches(ContainsSubstring("libtroupe_that_nobody_made.so was not found")
                      && ContainsSubstring("Unset it")));
 }
 

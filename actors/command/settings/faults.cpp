@@ -7,12 +7,12 @@ void declare_faults(command_line& line, training_flags& to) {
   constexpr int most_faults = 16;
   line.values({.name = "--plant-fault",
                .field = "faults.fault",
-               .type = "WHO@STEP...",
+               .type = "ACTOR@STEP...",
                .help = "Makes an actor fail in a step, e.g. stage:0.1@3: replica 0, stage 1, step "
                        "3; stage:0.1.2 is its tensor rank 2. lane:R.P.T fails in its reduction, "
                        "wire:R.P.T in that of its communication lane. nan:R.P.T sets one gradient "
                        "to NaN, nan-once:R.P.T only when the step runs for the first time. @3-5 "
-                       "means three steps. Several: WHO@STEP WHO@STEP, or the flag again.",
+                       "means three steps. Several: ACTOR@STEP ACTOR@STEP, or the flag again.",
                .least = 1,
                .most = most_faults,
                .injects_faults = true},
@@ -22,10 +22,11 @@ void declare_faults(command_line& line, training_flags& to) {
   line.values(
       {.name = "--plant-death",
        .field = "faults.death",
-       .type = "WHO@STEP:MOMENT[:HOW]...",
+       .type = "ACTOR@STEP:MOMENT[:HOW]...",
        .help
        = "Makes an actor or lane die once, at a moment of a step; it does not die again when the "
-         "step reruns. Tests --recovery on. WHO is as in --plant-fault. With several processes it "
+         "step reruns. Tests --recovery on. ACTOR is as in --plant-fault. With several processes "
+         "it "
          "may also be keeper, or shard_writer if they save: one of the run's. MOMENT: restore, "
          "forward, input-gradient, weight-gradient, redeem, reduce, vote, decided, updated, "
          "acknowledged, snapshot, save or validate. A death without any effect is refused. HOW, "

@@ -89,7 +89,7 @@ TEST_CASE("the text of a graph starts at the root, then lists its waiters, then 
   CHECK(names_in(text)
         == std::vector<std::string>{
             "lane:0.1", "lane:1.1", "stage:0.1", "replica:0", "supervisor", "monitor"});
-  CHECK(text.starts_with("\n  lane:0.1 step 4 '1F0': at it for 1.00 s\n"));
+  CHECK(text.starts_with("\n  lane:0.1 step 4 '1F0': busy for 1.00 s\n"));
   CHECK(text.find("lane:1.1 step 4 'reduce': waits for lane:0.1 for 1.00 s (all_reduce_sum in "
                   "'data of pipeline rank 1.0')")
         != std::string::npos);

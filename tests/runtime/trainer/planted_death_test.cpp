@@ -77,7 +77,7 @@ TEST_CASE("a slow target is valid only where a check measures it", "[trainer]") 
   CHECK(refusal("loader@4:forward:slow").empty());
   const std::string text
       = GENERATE("lane:0.1@4:reduce:slow", "stage:0.1@4:forward:slow", "loader@4:vote:slow");
-  CHECK_THAT(refusal(text), ContainsSubstring("is slow where no check looks"));
+  CHECK_THAT(refusal(text), ContainsSubstring("is slow at a moment that is not measured"));
 }
 
 TEST_CASE("wrong bits are valid only where two workers hold the same values", "[trainer]") {
@@ -107,7 +107,7 @@ TEST_CASE("wrong bits that are equal on all replicas, or never compared, are ref
                                      "stage:0.1@4:updated",
                                      "loader@4:forward");
   CHECK_THAT(refusal(where + ":wrong-bits"),
-             ContainsSubstring("wrong bits that no check would find")
+             ContainsSubstring("flips a bit that no check would detect")
                  && ContainsSubstring("a lane's reduce or updated"));
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("a wrong input gradient on the first rank is valid only if that rank s
 
 TEST_CASE("a fault that never happens is refused", "[trainer]") {
   CHECK(refusal("lane:0.1@6:forward").empty());
-  CHECK_THAT(refusal("lane:0.1@7:forward"), ContainsSubstring("never comes: the run has 6 steps"));
+  CHECK_THAT(refusal("lane:0.1@7:forward"), ContainsSubstring("never occurs: the run has 6 steps"));
   CHECK(refusal("lane:0.1@3:validate").empty());
   CHECK_THAT(refusal("lane:0.1@3:validate", [](auto& job) { job.watch.eval_interval = 0; }),
              ContainsSubstring("no validations"));

@@ -244,7 +244,7 @@ TEST_CASE("LEDGER-4: a ledger read from its file equals the original") {
     CHECK_THROWS_AS(x.by(0)->replay(step(20, 1)), replay_differs);
     const auto wrong = complaints_of(read_ledger(file));
     REQUIRE(wrong.size() == 1);
-    CHECK_THAT(wrong.front(), ContainsSubstring("iteration 20 ran again and came out with"));
+    CHECK_THAT(wrong.front(), ContainsSubstring("iteration 20 ran again with the result"));
     CHECK_THROWS_AS(step_ledger().take_up(read_ledger(file)), replay_differs);
   }
   SECTION("an incomplete last line is dropped, and a damaged line is named") {
