@@ -29,8 +29,8 @@ const char* advice(cudaError_t status) {
     case cudaErrorInvalidConfiguration:
     case cudaErrorLaunchOutOfResources:
     case cudaErrorInvalidValue:
-      return "no device takes this: it is a fault of troupe, please report this line; other "
-             "extents may work";
+      return "no device supports this launch: internal error of troupe; please report this line; "
+             "other extents may work";
     default:
       return "if an earlier kernel failed, CUDA_LAUNCH_BLOCKING=1 in the environment makes the "
              "launch of that one say so";

@@ -177,7 +177,7 @@ agent_actions agent_state::carry_out(peer_id who, const end_agent&) {
   if (succession_.for_what == awaits::sign && succession_.by == who && found != known_.end()
       && !found->second.ended && found->second.process == succession_.what.process)
     spared_ = successor_name;
-  return end("it was told to");
+  return end("it was asked to end");
 }
 
 agent_actions agent_state::died(const std::string& name, const process_end& how, time now) {

@@ -77,7 +77,7 @@ std::string make_scarce(const process_id& whom,
   std::error_code none;
   const auto size = what == scarce::last_bytes ? std::filesystem::file_size(file, none) : 0;
   if (none)
-    return fmt::format("'{}' is not there: {}", file, none.message());
+    return fmt::format("'{}' does not exist: {}", file, none.message());
   const rlim_t soft = what == scarce::memory ? 0 : what == scarce::disk ? 1 : size + beginning;
   std::vector<std::pair<int, rlim_t>> before;
   std::string why;

@@ -69,7 +69,7 @@ std::set<int> used_devices(const training_job& job) {
 void tell_left_out() {
   for (int d = 0; d < open_devices().count(); ++d)
     if (const auto why = open_devices().obstacle(d); !why.empty())
-      log_warning("device {} {}: it is left out", d, why);
+      log_warning("device {} {}: it is not used", d, why);
 }
 
 /// Enables peer access, which sums over workers' memory need. Throws input_error if two devices
@@ -142,8 +142,8 @@ void prepare_devices(const training_job& job) {
   if (const auto devices = devices_of(job);
       job.devices.exchange != collectives::local && job.layout.world > int(devices.size()))
     throw input_error(
-        "`devices.exchange` {} wants a device for each of the {} workers, and there are {}: NCCL "
-        "serves one rank a device; give `devices.exchange` local, or more `devices.numbers`",
+        "`devices.exchange` {} needs a device for each of the {} workers, but there are {}: NCCL "
+        "serves one rank per device; give `devices.exchange` local, or more `devices.numbers`",
         to_string(job.devices.exchange),
         job.layout.world,
         devices.size());
@@ -183,7 +183,7 @@ void tell_unknown_products(const training_job& job, const fs::path& folder) {
         "{}; `checkpoints.strict_identity` requires equal bits: put that file back, or leave the "
         "flag out",
         what);
-  log_warning("{}: from here on the states may differ from those of that run", what);
+  log_warning("{}: later states may differ from those of that run", what);
 }
 
 /// Reports that the choices in `where` are from a build that multiplied by the slope of GELU in a
@@ -196,7 +196,7 @@ void tell_other_gradients(const training_job& job, const fs::path& where) {
   if (job.checkpoints.strict_identity)
     throw input_error("{}; `checkpoints.strict_identity` requires equal bits: leave the flag out",
                       what);
-  log_warning("{}: from here on the states may differ from those of that run", what);
+  log_warning("{}: later states may differ from those of that run", what);
 }
 
 }  // namespace
@@ -248,8 +248,8 @@ void tell_replaced(std::vector<kernels::replaced_choice> news,
   const auto& [before, of, why] = news.front();
   const auto others = std::int64_t(news.size()) - 1;
   log_warning(
-      "the earlier algorithm of the matrix product '{}' cannot be used: {}; {}, and from here on "
-      "the states may differ from those of {}",
+      "the earlier algorithm of the matrix product '{}' cannot be used: {}; {}, and later states "
+      "may differ from those of {}",
       before.product,
       why,
       others == 0
@@ -346,7 +346,7 @@ void tell_attention(const training_job& job) {
             "cuDNN's usual kernel computes, with the same bits each time");
   tell_once(scalar,
             "troupe_cuda_attention_scalar",
-            "TROUPE_ATTENTION=cudnn,own has kernels on tensor cores compute it, with other bits");
+            "TROUPE_ATTENTION=cudnn,own computes it by tensor-core kernels, with other bits");
 }
 
 double matrix_rate_of_devices(const training_job& job) {

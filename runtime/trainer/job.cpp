@@ -270,7 +270,7 @@ void validate_resuming(const training_job& job, sentences& wrong) {
         "`checkpoints.exit_on_missing` needs `checkpoints.load` DIR: where the checkpoint must be");
   if (c.strict_identity && (c.finetune || c.no_load_optim))
     wrong.push_back(fmt::format(
-        "`checkpoints.strict_identity` holds a run to its bits, which {} gives up: leave one out",
+        "`checkpoints.strict_identity` requires equal bits, but {} changes them: leave one out",
         c.finetune ? "`checkpoints.finetune`" : "`checkpoints.no_load_optim`"));
   if (c.use_checkpoint_scheduler && (c.finetune || c.no_load_optim))
     wrong.push_back(

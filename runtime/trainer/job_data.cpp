@@ -327,14 +327,15 @@ void validate_data(const training_job& job,
   const auto& data = job.data;
   const int said = int(data.mock) + int(!data.path.empty()) + int(by_part(data));
   if (said == 0 && !unknown.data)
-    wrong.emplace_back("what to train on? give `data.path` PREFIX, or `data.mock`");
+    wrong.emplace_back("the training data is missing: give `data.path` PREFIX, or `data.mock`");
   else if (said > 1)
-    wrong.emplace_back(data.mock ? "`data.path` and `data.mock` both say what to train on: give one"
-                                 : "`data.path` and `data.train_path` both say what to train on: "
-                                   "give one");
+    wrong.emplace_back(
+        data.mock ? "`data.path` and `data.mock` both give the training data: leave one out"
+                  : "`data.path` and `data.train_path` both give the training data: "
+                    "leave one out");
   if (by_part(data) && data.train_path.empty() && !unknown.data)
     wrong.emplace_back(
-        "`data.valid_path` and `data.test_path` come with `data.train_path`: say what to train on");
+        "`data.valid_path` and `data.test_path` need `data.train_path`: give the training data");
   if (data.sft)
     validate_sft(data, wrong);
   else

@@ -171,7 +171,7 @@ void handshake::take_claim(std::string_view body) {
     return fail(handshake_fault::nonsense, "its claim cannot be read");
   if (called != terms_.address)
     return fail(handshake_fault::wrong_address,
-                "the caller wanted to call " + quoted(called) + ", and this is "
+                "the caller tried to call " + quoted(called) + ", but this is "
                     + quoted(terms_.address)
                     + ": introduce processes by the address that they report");
   step_ = step::payload;

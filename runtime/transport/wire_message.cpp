@@ -118,7 +118,7 @@ std::variant<wire_message, std::string> read_message(std::span<const std::byte> 
   const bool is_loan = out.verb == wire_verb::loan;
   if ((out.verb != wire_verb::ask && out.reads_on != 0) || (!is_loan && out.place != lent_place{}))
     return std::string(
-        "a place of memory with another verb than a loan's, or a host with another than an ask's");
+        "a memory address in a message that is not a loan, or a host in one that is not an ask");
   if (is_loan
       && (out.place.pid <= 0 || out.place.at == 0 || out.place.guard == 0 || out.place.serial == 0))
     return std::string("a loan that names no place");

@@ -279,6 +279,6 @@ TEST_CASE("NCCL requires a device per worker", "[device]") {
   job.devices.exchange = runtime::collectives::nccl;
   CHECK_THROWS_WITH(
       runtime::prepare_devices(job),
-      Catch::Matchers::ContainsSubstring("`devices.exchange` nccl wants a device for each "
-                                         "of the 2 workers, and there are 1"));
+      Catch::Matchers::ContainsSubstring("`devices.exchange` nccl needs a device for each "
+                                         "of the 2 workers, but there are 1"));
 }

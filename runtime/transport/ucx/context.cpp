@@ -41,7 +41,7 @@ worker make_worker(const context& of) {
 std::string address_of(const worker& x) {
   ucp_address_t* bytes = nullptr;
   std::size_t size = 0;
-  require(ucp_worker_get_address(x.get(), &bytes, &size), "say where a worker is");
+  require(ucp_worker_get_address(x.get(), &bytes, &size), "return the address of a worker");
   const std::string out(reinterpret_cast<const char*>(bytes), size);
   ucp_worker_release_address(x.get(), bytes);
   return out;
@@ -49,21 +49,21 @@ std::string address_of(const worker& x) {
 
 int wakeup_of(const worker& x) {
   int out = -1;
-  require(ucp_worker_get_efd(x.get(), &out), "say when a worker has something to do");
+  require(ucp_worker_get_efd(x.get(), &out), "return the event descriptor of a worker");
   return out;
 }
 
 bool arm(const worker& x) {
   const auto said = ucp_worker_arm(x.get());
   if (said != UCS_ERR_BUSY)
-    require(said, "say that a worker may sleep");
+    require(said, "arm the events of a worker");
   return said == UCS_OK;
 }
 
 bool takes_device_memory(const context& x) {
   ucp_context_attr_t facts = {};
   facts.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  require(ucp_context_query(x.get(), &facts), "say which memory it reads");
+  require(ucp_context_query(x.get(), &facts), "list the memory types that it reads");
   return (facts.memory_types & (std::uint64_t{1} << UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 

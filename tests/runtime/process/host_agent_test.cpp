@@ -166,7 +166,7 @@ TEST_CASE("an agent leaves no processes and files when it ends on request", "[pr
   const descriptor segment(::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600));
   REQUIRE(segment);
   x.agent.ask(end_agent{2});
-  CHECK(told_by<agent_ended>(x.agent).why == "it was told to");
+  CHECK(told_by<agent_ended>(x.agent).why == "it was asked to end");
   CHECK(x.agent.wait(long_enough) == process_end{.exit_code = 0});
   all_gone(all);
   x.nothing_is_left();

@@ -88,7 +88,7 @@ TEST_CASE("each broken rule of a job has an error text", "[job]") {
   add("warms up for 40", [](auto& x) { x.training.rate.warmup = 40; });
   add("`optimizer.beta2`", [](auto& x) { x.training.optimizer.beta2 = 1; });
   add("`optimizer.epsilon`", [](auto& x) { x.training.optimizer.epsilon = 0; });
-  add("what to train on?", [](auto& x) { x.data.mock = false; });
+  add("the training data is missing", [](auto& x) { x.data.mock = false; });
   add("`data.mock`", [](auto& x) { x.data.path = blend_of("gone"); });
   add("gone", [](auto& x) { x.data.path = blend_of("gone"); });
   add("`data.split` 0,1", [](auto& x) { x.data.split = "0,1"; });

@@ -124,7 +124,7 @@ TEST_CASE("WIRE-2: a peer with the secret learns that its run, build, protocol o
   }
   SECTION("a wrong number") {
     called = "127.0.0.1:1";
-    said = "wanted to call '127.0.0.1:1'";
+    said = "tried to call '127.0.0.1:1'";
   }
   auto x = between(other, mine, called);
   x.run();
