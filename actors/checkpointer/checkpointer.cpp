@@ -142,7 +142,7 @@ void checkpointer_state::require_to_lead() const {
   if (!context_->superseded)
     return;
   if (const auto by = context_->superseded(); !by.empty())
-    throw runtime::io_error("{}; this process saves nothing any more", by);
+    throw runtime::io_error("{}; this process will not save again", by);
 }
 
 // Waits for all answers, also after a refusal: then no process writes there any more.

@@ -31,7 +31,7 @@ void refuse_units(const training_flags& flags, sentences& wrong) {
   const bool says_how_long = in_samples != flags.steps.iterations.has_value();
   const auto foreign = [&](const char* flag, bool given, bool of_samples) {
     if (given && of_samples != in_samples && says_how_long)
-      wrong.push_back(fmt::format("{} does not go with {}: count both in {}",
+      wrong.push_back(fmt::format("{} cannot be combined with {}: count both in {}",
                                   flag,
                                   in_samples ? "--train-samples" : "--train-iters",
                                   in_samples ? "samples" : "iterations"));

@@ -90,7 +90,7 @@ bool write_trace(const actors::prepared_job& prepared) {
     runtime::log_info(" trace written to {}", file.string());
     return true;
   } catch (const runtime::error& failure) {
-    runtime::log_error("the trace is lost: {}", failure.what());
+    runtime::log_error("cannot save the trace of the run: {}", failure.what());
     return false;
   }
 }
@@ -109,7 +109,7 @@ bool write_profile(const actors::prepared_job& prepared) {
     runtime::log_info(" profile of operations written to {}", file.string());
     return true;
   } catch (const runtime::error& failure) {
-    runtime::log_error("the profile of operations is lost: {}", failure.what());
+    runtime::log_error("cannot save the profile of operations: {}", failure.what());
     return false;
   }
 }

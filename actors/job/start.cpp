@@ -194,8 +194,8 @@ std::vector<std::string> compare_identities(const runtime::checkpoint_reader& fr
         layout));
   if (!others.empty())
     out.push_back(fmt::format(
-        "the checkpoint '{}' was written by a run with another identity: the states from here on "
-        "are not promised to be the bits of those of that run.{}",
+        "the checkpoint '{}' was written by a run with another identity: later states may differ "
+        "from those of that run in their bits.{}",
         from.folder().string(),
         others));
   return out;

@@ -70,8 +70,8 @@ bool keeper_state::is_sound(const messages::keep& x, const runtime::rank_state& 
   if (parameter.empty())
     return true;
   runtime::log_warning(
-      "the state of rank {} after step {} did not come as it was sealed: the bytes of {} differ; "
-      "it is not kept, and is requested again",
+      "the state of rank {} after step {} arrived damaged: the bytes of {} differ from the sealed "
+      "ones; it is discarded and requested again",
       x.rank,
       value(x.step),
       parameter);

@@ -66,8 +66,8 @@ messages::connected connector_state::connect_again(const messages::process_addre
     }
   if (!out.failure.empty())
     runtime::log_warning(
-        "the control connection with process {} cannot be made again; messages go by way of "
-        "another process: {}",
+        "cannot restore the control connection with process {}: {}; messages take a route over "
+        "another process",
         x.who.process,
         out.failure);
   by_->control_is_settled(x.who);
@@ -80,7 +80,7 @@ void connector_state::lose(const caf::down_msg& x) {
     if (it && it.address() == x.source) {
       it = nullptr;
       if (x.reason == caf::exit_reason::remote_link_unreachable)
-        by_->control_broke(who, "the other end is gone, or does not answer any more");
+        by_->control_broke(who, "the other process has ended or does not answer");
       return;
     }
 }

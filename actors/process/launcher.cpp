@@ -178,7 +178,7 @@ void launcher_state::take(int, const runtime::request_refused& x) {
   if (x.request != 0)
     return carry_out(machine_->refused(x.request, x.why));
   if (!machine_->is_over())
-    runtime::log_warning("this process would get no successor: {}", x.why);
+    runtime::log_warning("if this process fails, no successor will start: {}", x.why);
 }
 
 void launcher_state::take(int host, const runtime::agent_ended&) {

@@ -100,8 +100,8 @@ void launcher_state::receive(const messages::round_decided& x) {
   switch (x.how) {
     case decided::awaited:
       runtime::log_warning(
-          "no place of a lost host moves yet: '{}', which says whether another host continues the "
-          "run, does not answer",
+          "processes of a lost host do not move yet: '{}', which says whether another host "
+          "continues the run, does not answer",
           settings_.other_hosts->save.string());
       return;
     case decided::ask_again:
@@ -110,8 +110,8 @@ void launcher_state::receive(const messages::round_decided& x) {
     case decided::unknown:
       if (std::exchange(unknown_why_, x.why) != x.why)
         runtime::log_warning(
-            "no place of a lost host moves yet: it is unknown whether another host continues the "
-            "run ({}); trying again",
+            "processes of a lost host do not move yet: it is unknown whether another host "
+            "continues the run ({}); trying again",
             x.why);
       context_->messages->send_later(
           self_,

@@ -279,7 +279,8 @@ class node_process {
       if (context_->profile)
         context_->profile->write_json(own(job.watch.profile_file));
     } catch (const runtime::error& failure) {
-      runtime::log_error("the trace and the profile of this process are lost: {}", failure.what());
+      runtime::log_error("cannot save the trace or the profile of this process: {}",
+                         failure.what());
     }
   }
 

@@ -50,8 +50,8 @@ bool succession_agent::hear(const messages::agent_told& x) {
     return false;
   if (++failures_ > most_failures) {
     runtime::log_warning(
-        "this process would get no successor: {} agents of this host in a row have ended; the last "
-        "one: {}",
+        "if this process fails, no successor will start: {} agents of this host in a row have "
+        "ended; the last one: {}",
         failures_,
         x.answer);
     return false;
@@ -60,7 +60,7 @@ bool succession_agent::hear(const messages::agent_told& x) {
   try {
     agent_.start();
   } catch (const runtime::error& failure) {
-    runtime::log_warning("this process would get no successor: {}", failure.what());
+    runtime::log_warning("if this process fails, no successor will start: {}", failure.what());
   }
   return false;
 }

@@ -355,7 +355,7 @@ TEST_CASE("a process that no longer leads writes nothing and leaves others' file
     it.save(std::uint64_t(attempt));
     REQUIRE(it.heard<messages::save_failed>() == std::size_t(attempt));
     CHECK_THAT(it.supervisor.of<messages::save_failed>().back().why,
-               ContainsSubstring("another host leads this run; this process saves nothing"));
+               ContainsSubstring("another host leads this run; this process will not save again"));
     CHECK(it.told.of<messages::write_shards>().empty());
     CHECK(names_in(folder.path()) == std::set<std::string>{theirs.filename().string()});
   }
@@ -382,7 +382,7 @@ TEST_CASE("a process that lost the lead during a save does not publish it", "[ac
   CHECK(it.heard<messages::saved>() == 0);
   REQUIRE(it.heard<messages::save_failed>() == 1);
   CHECK_THAT(it.supervisor.of<messages::save_failed>()[0].why,
-             ContainsSubstring(is_known ? "saves nothing any more" : "does not answer"));
+             ContainsSubstring(is_known ? "will not save again" : "does not answer"));
   CHECK_FALSE(std::filesystem::exists(folder / runtime::iteration_folder(3)));
   CHECK_FALSE(runtime::latest_checkpoint(folder.path()).folder);
 }

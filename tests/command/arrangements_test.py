@@ -60,7 +60,7 @@ IMPOSSIBLE = [
     ([*FULL, 3, PP, 2], "a pipeline stage has 2 layers", [*FULL, 2]),
     (["--recompute-modules", "mlp"], "needs --recompute-granularity selective",
      ["--recompute-granularity", "selective"]),
-    (["--context-parallel-size", 2], "does not cut samples", ["--context-parallel-size", 1]),
+    (["--context-parallel-size", 2], "does not split samples", ["--context-parallel-size", 1]),
     (["--expert-model-parallel-size", 2], "has no mixture-of-experts", ["--expert-model-parallel-size", 1]),
     ([DP, 2, "--plant-fault", "wire:0.0@1"], "wire:R.P.T with --overlap-grad-reduce",
      ["--overlap-grad-reduce"]),

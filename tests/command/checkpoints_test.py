@@ -57,7 +57,7 @@ def check_resume(folder):
     (folder / "thesis.txt").write_text("Chapter 1\n")
     refuses("is not a log", *train, "--log-file", folder / "thesis.txt")
     code, _, err = run(*train, "--trace", "/dev/full")
-    if code != 2 or "the trace is lost" not in err:
+    if code != 2 or "cannot save the trace of the run" not in err:
         raise wrong(f"a lost trace is not reported: {code} {err}")
 
 

@@ -81,7 +81,8 @@ TEST_CASE("flags set a WSD schedule and a decoupled learning rate", "[command]")
   refused("--lr-decay-style WSD", "needs --lr-wsd-decay-iters or --lr-wsd-decay-samples");
   refused("--lr-wsd-decay-iters 5", "need --lr-decay-style WSD");
   refused("--lr-decay-style WSD --lr-wsd-decay-iters 101", "from 1 to the 1600 samples");
-  refused("--lr-decay-style WSD --lr-wsd-decay-samples 101", "does not go with --train-iters");
+  refused("--lr-decay-style WSD --lr-wsd-decay-samples 101",
+          "cannot be combined with --train-iters");
   refused("--decoupled-lr 1e-3 --decoupled-min-lr 1e-2", "is above --decoupled-lr");
 }
 

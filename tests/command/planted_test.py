@@ -64,7 +64,7 @@ def check_wrong_moments(folder):
         raise one.fails(f"the events are {told}")
     one = job(folder, *two, "--plant-death", "keeper@5:redeem:wrong-bits").ends()
     require_same(one, wanted, "with a state that was damaged on its way to its keeper")
-    if one.restarts() or "did not come as it was sealed" not in one.text():
+    if one.restarts() or "arrived damaged: " not in one.text():
         raise one.fails(f"the damage is not reported, or caused a restart: {one.restarts()}")
 
 

@@ -53,7 +53,7 @@ def complaints(program, folder):
     if code != 0 or json.loads(file.read_text())["steps"] != 6:
         yield f"two stages: {code} {text}"
     code, text = train(program, "--train-iters", 3, "--profile-operations", "/dev/full")
-    if code != 2 or "the profile of operations is lost" not in text:
+    if code != 2 or "cannot save the profile of operations" not in text:
         yield f"a lost profile is not reported: {code} {text}"
     code, text = train(program, "--train-iters", 3, "--profile-operations", file, "--trace", file)
     if code != 2 or "give each its own file" not in text:

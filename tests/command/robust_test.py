@@ -303,7 +303,7 @@ def check_places(folder):
     (folder / "run/iter_0000002").mkdir(parents=True)
     expect(2, *mine, "--load", folder / "run", says="iter_0000002")
     # An unwritable trace only affects the exit code.
-    expect(2, *mine, "--save", folder / "saved", "--trace", "/dev/full", says="the trace is lost")
+    expect(2, *mine, "--save", folder / "saved", "--trace", "/dev/full", says="cannot save the trace of the run")
     expect(0, "checkpoint", "verify", folder / "saved")
 
 

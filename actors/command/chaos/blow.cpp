@@ -128,7 +128,7 @@ std::string carry_out(const disturbance& what,
     case fault_kind::flipped_second_moment:
       break;
   }
-  return "this fault is planted, not carried out from outside";
+  return "chaos cannot cause this fault from outside: the program plants it";
 }
 
 }  // namespace troupe::command::chaos

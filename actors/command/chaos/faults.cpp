@@ -23,9 +23,8 @@ constexpr std::array kind_table = {
     kind_row{fault_kind::exit, "exit", "the process calls exit, planted", true, "exit"},
     kind_row{fault_kind::raise, "throw", "an actor throws, planted", false, "throw"},
     kind_row{fault_kind::hang, "hang", "an actor hangs, planted", false, "hang"},
-    kind_row{fault_kind::out_of_memory,
-             "out-of-memory",
-             "the process gets no more memory until it has needed some"},
+    kind_row{
+        fault_kind::out_of_memory, "out-of-memory", "the process gets no more memory for a while"},
     kind_row{fault_kind::slow, "slow", "the process runs a tenth of the time for a while"},
     kind_row{fault_kind::disk_full, "disk-full", "no file of the process can grow for a second"},
     kind_row{fault_kind::short_write,
@@ -254,7 +253,7 @@ std::span<const std::string_view> words_of(trace x) {
   static constexpr std::string_view write[] = {"the run continues and will try again",
                                                "is not saved: ",
                                                "states are written to the local disk again"};
-  static constexpr std::string_view state[] = {"did not come as it was sealed"};
+  static constexpr std::string_view state[] = {"arrived damaged: "};
   if (x == trace::refused_write)
     return write;
   if (x == trace::refused_state)

@@ -18,22 +18,24 @@ reader only_one(std::string why) {
 void declare_layout(command_line& line, training_flags& to) {
   auto& l = to.layout;
   line.group("Layout: workers and their shares");
-  line.value({.name = "--world-size",
-              .field = "layout.world",
-              .type = "N",
-              .unit = "workers",
-              .default_value = "one replica",
-              .help = "Workers of the run. Data parallelism is what the other axes leave.",
-              .resume = at_resume::told},
-             whole(l.world, 1, most_workers));
+  line.value(
+      {.name = "--world-size",
+       .field = "layout.world",
+       .type = "N",
+       .unit = "workers",
+       .default_value = "one replica",
+       .help
+       = "Workers of the run. The data-parallel size is this number divided by the other sizes.",
+       .resume = at_resume::told},
+      whole(l.world, 1, most_workers));
   line.value({.name = "--processes",
               .field = "layout.processes",
               .type = "N",
               .unit = "processes",
               .default_value = "1, or as many as --nodes",
               .help = "Distributes the workers over N processes, on this machine unless --nodes is "
-                      "given. One more process supervises and computes nothing. The death of a "
-                      "process is only that of its workers. The same bits as in one process."},
+                      "given. One more process supervises and computes nothing. If a process dies, "
+                      "only its workers are lost. The same bits as in one process."},
              whole(l.processes, 1, most_workers));
   declare_hosts(line, to.hosts);
   line.value({.name = "--tensor-model-parallel-size",
@@ -65,7 +67,7 @@ void declare_layout(command_line& line, training_flags& to) {
               .default_value = "1",
               .help = "Only 1: this build does not split samples over workers.",
               .megatron = "only 1"},
-             only_one("this build does not cut samples over workers; use "
+             only_one("this build does not split samples over workers; use "
                       "--pipeline-model-parallel-size"));
   line.value({.name = "--expert-model-parallel-size",
               .field = "layout.expert",
