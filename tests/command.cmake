@@ -86,7 +86,7 @@ foreach(check absent no_plugin named_folder damaged other_build device obstacles
   troupe_script_test(command/doctor_gpu_${check} command/doctor_gpu_test.py
                      ${program} ${PROJECT_BINARY_DIR} ${check})
 endforeach()
-foreach(check refusals completion manual)
+foreach(check refusals completion manual program_memory)
   troupe_script_test(command/usage_${check} command/usage_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 foreach(check configuration resumed examples version memory layouts_page doctor)

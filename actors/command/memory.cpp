@@ -6,6 +6,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/process_forecast.hpp"
+#include "runtime/trainer/program_memory.hpp"
 #include "runtime/trainer/pytorch_memory.hpp"
 #include "runtime/trainer/theoretical_memory.hpp"
 
@@ -248,8 +249,22 @@ std::string pytorch_text(const runtime::training_job& job,
                        runtime::human_bytes(most));
 }
 
+/// Of the process with most workers.
+std::int64_t program_of(const runtime::training_job& job) {
+  const auto& l = job.layout;
+  return runtime::program_memory((l.world + l.processes - 1) / l.processes);
+}
+
+std::string program_text(const runtime::training_job& job) {
+  return fmt::format(
+      "the program itself, in each process: {} (code, libraries, threads), and the order of "
+      "samples{}\n",
+      runtime::human_bytes(double(program_of(job))),
+      job.backend == runtime::backend_kind::cuda ? " and the driver of the device" : "");
+}
+
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
-  return heads_text(job) + forecast_text(groups) + processes_text(processes_of(job, groups))
+  return heads_text(job) + forecast_text(groups) + program_text(job) + processes_text(processes_of(job, groups))
          + "\nMegatron-LM's own estimate for its largest worker, by its formula (its "
            "MB is 2^20 bytes; above, 10^6)\n  "
          + to_text(runtime::megatron_memory(job)) + "\n" + pytorch_text(job, groups)
@@ -314,6 +329,7 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                               {"snapshot", x.need.snapshot},
                               {"handoffs", handoffs_of(x.need)}});
   out["all_workers"] = together(groups);
+  out["program"] = program_of(job);
   for (const auto& x : processes_of(job, groups))
     out["processes"].push_back({{"first_rank", x.first_rank},
                                 {"last_rank", x.end_rank - 1},

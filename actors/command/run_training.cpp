@@ -23,6 +23,7 @@
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/trainer/process_forecast.hpp"
+#include "runtime/trainer/program_memory.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -135,11 +136,11 @@ void require_memory(const runtime::training_job& job,
     throw runtime::input_error("this run cannot start: {}", memory_advice(job, *lacking));
 }
 
-void tell(const runtime::forecast_group& most) {
+void tell(const runtime::training_job& job, const runtime::forecast_group& most) {
   const auto& memory = most.need;
   runtime::log_info(
       " peak memory per worker, forecast: up to {}, on stage {} (parameters {}, gradients {}, "
-      "optimizer {}{}, activations {}{})",
+      "optimizer {}{}, activations {}{}); the program itself {} per process",
       runtime::human_bytes(memory.peak()),
       most.pipeline,
       runtime::human_bytes(memory.parameters),
@@ -148,7 +149,9 @@ void tell(const runtime::forecast_group& most) {
       memory.beside > 0 ? fmt::format(", previous state {}", runtime::human_bytes(memory.beside))
                         : "",
       runtime::human_bytes(memory.activations),
-      left_text(memory));
+      left_text(memory),
+      runtime::human_bytes(runtime::program_memory(
+          (job.layout.world + job.layout.processes - 1) / job.layout.processes)));
 }
 
 /// Logs that workers share cores: their bubbles are then larger than those of the schedule.
@@ -409,7 +412,7 @@ actors::outcome carry_out(const runtime::training_job& job,
   }
   const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;
   if (any_step) {
-    tell(neediest(groups));
+    tell(job, neediest(groups));
     tell_keepers(job, groups, request.hosts);
     tell_of_shared_cores(job, request.hosts);
     if (request.temporary)

@@ -240,6 +240,26 @@ def check_memory(folder):
     refuses("multiple", "memory", *GPT3_175B, "--hidden-size", 100)
 
 
+def check_program_memory(folder):
+    """The forecast of tensors and program is near the largest resident memory of a run, for few and many workers."""
+    tok = cli_test.tokenizer(folder)
+    works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d", "--tokenizer", tok)
+    for workers in [1, 8]:
+        words = [*SMALL, "--global-batch-size", 16, "--world-size", workers, "--tokenizer", tok]
+        found = json.loads(works("memory", "--json", *words))
+        words += ["--data-path", folder / "d_text_document", "--split", "90,10,0"]
+        with subprocess.Popen([cli_test.PROGRAM, "train", "gpt", *map(str, words)], stdout=subprocess.PIPE) as run_:
+            out = run_.stdout.read().decode()
+            _, status, used = os.wait4(run_.pid, 0)
+            run_.returncode = os.waitstatus_to_exitcode(status)
+        forecast, most = found["all_workers"] + found["program"], used.ru_maxrss * 1024
+        # Libraries, allocators and kernels of other machines differ by some 10 MB.
+        if run_.returncode != 0 or not forecast - 25e6 < most < forecast + 25e6:
+            raise wrong(f"{workers} workers: resident {most / 1e6} MB, forecast {forecast / 1e6} MB\n{out}")
+        if "the program itself" not in out:
+            raise wrong(f"the start does not tell the program's memory:\n{out}")
+
+
 def check_pytorch_estimate(of):
     """If each device has the whole model, the forecast has an estimate for PyTorch, marked as one."""
     words = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 1024, "--vocab-size", 50304,
@@ -258,34 +278,17 @@ def check_pytorch_estimate(of):
         raise wrong("an estimate for half a model")
 
 
-SIZE = re.compile(r"[\d.]+(?= [kMG]?B\b)")
-
-
-def same_line(shown, said):
-    """Compares sizes with a tolerance of 5 %: scratch memory of operations depends on the processor."""
-    sizes = [list(map(float, SIZE.findall(x))) for x in (shown, said)]
-    return SIZE.sub("", shown) == SIZE.sub("", said) and all(abs(a - b) <= 0.05 * b for a, b in zip(*sizes))
-
-
 def check_layouts_page(folder):
-    """The dry runs of docs/guides/layouts.md print what the page shows."""
+    """The dry runs of docs/guides/layouts.md choose the stages that the page shows."""
     page = (EXAMPLES.parents[1] / "docs/guides/layouts.md").read_text()
     dry = ["train", "gpt", *re.search(r'model="(.*?)"', page, re.DOTALL)[1].split(), "--dry-run"]
-    flags, shown = re.search(r"^    troupe train gpt \$model --dry-run (.*?)\n\n(.*?)\n\n", page,
-                             re.DOTALL | re.MULTILINE).groups()
-    said = works(*dry, *flags.replace("\\\n", " ").split()).splitlines()
-    lines = [x[4:] for x in shown.splitlines() if x != "    ..."]
-    for line in lines:
-        begin = line.removesuffix("...")
-        if not any(x.startswith(begin) if begin != line else same_line(line, x) for x in said):
-            raise wrong(f"the page shows '{line}', but the dry run prints:\n" + "\n".join(said))
     table = re.findall(r"^\| `(--pipeline.*?)` \| `(.*?)` \|$", page.replace(r"\|", "|"), re.MULTILINE)
     for flags, stages in table:
         said = works(*dry, *shlex.split(flags))
         if f"stages      {stages}\n" not in said:
             raise wrong(f"for {flags} the page shows the stages {stages}, but the dry run prints:\n{said}")
-    if len(lines) < 10 or len(table) != 4:
-        raise wrong(f"the page shows {len(lines)} lines and {len(table)} layouts, expected more")
+    if len(table) != 4:
+        raise wrong(f"the page shows {len(table)} layouts, expected 4")
 
 
 def check_doctor(folder):
