@@ -104,8 +104,8 @@ mesh make_mesh(int world, int tensor, int context, int pipeline, std::string_vie
   const auto model = std::int64_t{tensor} * context * pipeline;
   if (world < 1 || model < 1 || world % model != 0)
     throw input_error(
-        "`layout.world` {} is not a multiple of tensor {} x context {} x pipeline {} = {}: data "
-        "parallelism is what remains; the nearest that would do: {}",
+        "`layout.world` {} is not a multiple of tensor {} x context {} x pipeline {} = {}: the "
+        "quotient is the data-parallel size; nearest valid: {}",
         world,
         tensor,
         context,
@@ -125,7 +125,7 @@ mesh fold_experts(const mesh& dense, int expert, int expert_tensor) {
   if (model < 1 || dense.size() % model != 0)
     throw input_error(
         "`layout.world` {} is not a multiple of expert {} x expert tensor {} x pipeline {} = {}: "
-        "the data parallelism of experts is what remains; the nearest that would do: {}",
+        "the quotient is the data-parallel size of experts; nearest valid: {}",
         dense.size(),
         expert,
         expert_tensor,

@@ -167,7 +167,7 @@ std::optional<uneven_ends> nearest_ends(int64_t layers, int64_t between, uneven_
       layers,
       stages,
       why,
-      better ? fmt::format("the nearest that would do: {}; ", told_ends(*better)) : "");
+      better ? fmt::format("nearest valid: {}; ", told_ends(*better)) : "");
 }
 
 /// Layers per stage if `ends` gives one end or both.

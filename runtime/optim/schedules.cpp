@@ -213,7 +213,7 @@ void check(const batch_schedule& s) {
     const auto below = size / each * each;
     throw input_error(
         "{} {} is not a multiple of `batch.micro` {} times the {} data-parallel replicas: "
-        "every replica gets the same number of micro-batches; the nearest that would do: {}",
+        "every replica gets the same number of micro-batches; nearest valid: {}",
         what,
         size,
         s.micro,

@@ -183,8 +183,8 @@ void validate_tensor(const training_job& job, sentences& wrong) {
       continue;
     const auto here = near(what, size);
     wrong.push_back(
-        fmt::format("{} {} is not a multiple of `layout.tensor` {}, which gives every "
-                    "worker as much; the nearest that would do: {}`layout.tensor` {}",
+        fmt::format("{} {} is not a multiple of `layout.tensor` {}, and every "
+                    "worker needs an equal share; nearest valid: {}`layout.tensor` {}",
                     what,
                     size,
                     tensor,
@@ -195,7 +195,7 @@ void validate_tensor(const training_job& job, sentences& wrong) {
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
     wrong.push_back(fmt::format(
         "`layout.sequence_parallel` shards `batch.micro` {} x `model.sequence` {} tokens "
-        "over `layout.tensor` {}, which does not divide them; the nearest that would do: "
+        "over `layout.tensor` {}, which does not divide them; nearest valid: "
         "`model.sequence` {}",
         job.training.batch.micro,
         m.sequence,

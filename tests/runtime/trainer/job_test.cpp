@@ -147,15 +147,15 @@ TEST_CASE("each impossible layout has an error text, with the nearest valid valu
       {"`layout.replicas_per_worker` is -1", [](auto& x) { x.layout.replicas_per_worker = -1; }},
       {"`reduction.bucket_size` is 0", [](auto& x) { x.reduction.bucket_size = 0; }},
       {"`layout.world` 2 is not a multiple of tensor 4", [](auto& x) { x.layout.tensor = 4; }},
-      {"`model.heads` 2 is not a multiple of `layout.tensor` 4, which gives "
-       "every worker as much; the nearest that would do: 4 here, or "
+      {"`model.heads` 2 is not a multiple of `layout.tensor` 4, and "
+       "every worker needs an equal share; nearest valid: 4 here, or "
        "`layout.tensor` 2",
        [](auto& x) { x.layout.tensor = 4; }},
       {"`model.groups` 1", [](auto& x) { x.training.model.groups = 1, in_parts(x); }},
       {"`model.ffn` 15", [](auto& x) { x.training.model.ffn = 15, in_parts(x); }},
       {"the padded vocabulary 101",
        [](auto& x) { x.training.model.padded_vocabulary = 101, in_parts(x); }},
-      {"the nearest that would do: `model.sequence` 8",
+      {"nearest valid: `model.sequence` 8",
        [](auto& x) {
          x.training.batch.micro = 1;
          x.training.model.sequence = 7;
