@@ -177,7 +177,7 @@ void add_supervisor(command_line& program) {
       "--temporary", "Removes the folder at the end.", [flags] { flags->temporary = true; });
   line.value({.name = "--incarnation",
               .type = "N",
-              .help = "Above 1: replaces a supervisor that is gone."},
+              .help = "Above 1: replaces a supervisor that has ended."},
              whole(flags->incarnation, 1, UINT32_MAX));
   line.value({.name = "--address",
               .type = "ADDRESS",
@@ -189,8 +189,8 @@ void add_supervisor(command_line& program) {
               .help = "With --address: folder in which the run's relative paths begin."},
              text(flags->directory));
   line.note(
-      "Not started by hand: its order comes on a descriptor (docs/protocol/front.md). It continues "
-      "without the command that started it.");
+      "Do not start it by hand: `troupe train` starts it and sends the job over a descriptor "
+      "(docs/protocol/front.md). It continues if that command ends.");
   line.runs([flags] { return be_supervisor(*flags); });
 }
 

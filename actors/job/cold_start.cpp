@@ -137,7 +137,7 @@ void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledge
 /// Which setting keeps a job from continuing after its newest checkpoint.
 std::string unwanted_by(const runtime::checkpoint_settings& where) {
   if (where.finetune)
-    return "`checkpoints.finetune` begins again";
+    return "`checkpoints.finetune` starts again at iteration 0";
   if (where.no_load_optim)
     return "`checkpoints.no_load_optim` begins with moments from zero";
   if (where.load.empty())

@@ -80,7 +80,9 @@ std::uint16_t published(const Handle& whom, const std::string& address, std::uin
     throw runtime::io_error(
         "cannot listen on {}{}: {}",
         address,
-        again ? fmt::format(":{} (the port may be in use, or the address another host's)", at) : "",
+        again ? fmt::format(
+            ":{} (the port may be in use, or the address may belong to another host)", at)
+              : "",
         system.render(port.error()));
   return *port;
 }

@@ -204,7 +204,7 @@ launch_actions launch_machine::unanswered(name by, name other) {
         out.emplace_back(act::connect{by, other, newcomer == other && by != home_});
       } else {
         if (silent->is == phase::connecting)
-          fail(*silent, "it did not answer when it was to connect with another process", out);
+          fail(*silent, "it did not answer a request to connect with another process", out);
         kill(*silent, out);  // the supervisor loses one that stood, and asks for another one
       }
       break;

@@ -138,7 +138,7 @@ void launcher_state::receive(const messages::is_late& x) {
   if (!known_.contains(x.who))
     carry_out(machine_->late(
         x.who,
-        fmt::format("it has not asked for the job within {} s",
+        fmt::format("it did not request the job within {} s",
                     std::chrono::duration<double>(patience_with_starts(suspicion())).count())));
 }
 

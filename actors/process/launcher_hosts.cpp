@@ -46,7 +46,7 @@ void launcher_state::find_host(int host) {
     returned_.push_back(host);
     return decide_round();
   }
-  runtime::log_info(" {} is there again, and stands by", sites_->name_of_host(host));
+  runtime::log_info(" {} is available again, as a spare", sites_->name_of_host(host));
   carry_out(machine_->host_back(host));
 }
 

@@ -160,7 +160,7 @@ class node_process {
     where_.host = settings_.listen;
     where_.port = publish(connector_, settings_.listen);
     (*self_)->send(rendezvous_, messages::present{where_, node_, connector_});
-    runtime::log_info(" process {} (incarnation {}) stands at {}:{}",
+    runtime::log_info(" process {} (incarnation {}) listens at {}:{}",
                       settings_.who.process,
                       settings_.who.incarnation,
                       where_.host,

@@ -280,7 +280,7 @@ void world::run_fiber(std::uint64_t which) {
 
 std::string world::fiber_text(std::uint64_t which) const {
   const auto* const by = runner_on(which);
-  return by == nullptr ? fibers_->name(which) : name_of(by->whose) + "  goes on";
+  return by == nullptr ? fibers_->name(which) : name_of(by->whose) + "  resumes";
 }
 
 void world::tell_spawned(caf::actor_id by) {

@@ -48,11 +48,11 @@ std::string supervisor_state::place_of(const second_runs::finding& x) const {
 void supervisor_state::tell_of(const second_runs::finding& x) {
   const auto step = value(now_->step);
   const bool repeats = x.transients > 1;
-  const auto again = repeats ? "when it ran again all was finite, and not for the first time"
-                     : x.verdict == bits_verdict::transient ? "when it ran again all was finite"
+  const auto again = repeats ? "its second run was finite, as in an earlier fault here"
+                     : x.verdict == bits_verdict::transient ? "its second run was finite"
                      : x.verdict == bits_verdict::reproducible
-                         ? "when it ran again it had the same bits: no fault of a machine"
-                         : "when it ran again it was not finite either, and had other bits";
+                         ? "its second run had the same bits: no hardware fault"
+                         : "its second run was not finite either, but had other bits";
   const auto why = fmt::format("step {}: {}; {}", step, x.fault, again);
   tell({.iteration = context_->ledger->newest(),
         .kind = x.verdict == bits_verdict::reproducible ? "not finite" : "wrong bits",

@@ -45,19 +45,19 @@ std::string complaint_about(const std::map<int, digests_by_name>& own,
     for (const int rank : ranks) {
       const auto at = own.find(rank);
       if (at == own.end())
-        return fmt::format("that of rank {} is missing", rank);
+        return fmt::format("the state of rank {} is missing", rank);
       for (const auto& [name, part] : at->second)
         sum[name] += part;
     }
     if (sharded)
       continue;
     if (runtime::combine(sum) != committed)
-      return "they are not those that the ledger has of it";
+      return "they differ from the committed ones in the ledger";
     sum.clear();
   }
   return !sharded || runtime::combine(sum) == committed
              ? ""
-             : "they are not those that the ledger has of it";
+             : "they differ from the committed ones in the ledger";
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ stored_search newest_stored(const found_on_disks& found,
     for (int p = 0; p < int(keepers.size()) && why.empty(); ++p) {
       const auto there = find(found, keepers[std::size_t(p)], p, *step);
       if (there.what == nullptr) {
-        why = fmt::format("those of process {} are missing", p);
+        why = fmt::format("the states of process {} are missing", p);
         continue;
       }
       holders.push_back(there.holder);

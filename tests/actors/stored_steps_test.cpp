@@ -72,7 +72,8 @@ TEST_CASE("MEMBER-6: states that differ from the ledger are skipped", "[actors]"
   all[0].back().ranks[0].own["w"].low ^= 1;
   const auto found = look(all);
   CHECK(found.newest == stored_everywhere{10, holders});
-  CHECK_THAT(found.passed_over.at(0), ContainsSubstring("not those that the ledger has"));
+  CHECK_THAT(found.passed_over.at(0),
+             ContainsSubstring("they differ from the committed ones in the ledger"));
 }
 
 TEST_CASE("MEMBER-6: parts of a sharded state add up to that in the ledger", "[actors]") {

@@ -271,7 +271,7 @@ TEST_CASE("a place with two transient faults is replaced", "[actors]") {
   const auto& told = it.happened.back();
   CHECK(told.kind == "wrong bits");
   CHECK(told.verdict == "transient");
-  CHECK_THAT(told.why, ContainsSubstring("and not for the first time"));
+  CHECK_THAT(told.why, ContainsSubstring("as in an earlier fault here"));
 }
 
 TEST_CASE("a run that is to end repeats no step", "[actors]") {

@@ -128,7 +128,7 @@ class campaign:
 
     def ports_of_control(self):
         texts = [log.read_text(errors="replace") for at in [*self.nodes, self.run] for log in (at.run / "logs").glob("*")]
-        ports = {int(x) for text in texts for x in re.findall(r"stands at [\d.]+:(\d+)", text)}
+        ports = {int(x) for text in texts for x in re.findall(r"listens at [\d.]+:(\d+)", text)}
         for at in [*self.nodes, self.run]:
             for place in at.run.glob("rendezvous*"):
                 ports |= {int(x) for x in re.findall(r"\"port\": ?(\d+)", place.read_text())}

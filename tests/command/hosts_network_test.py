@@ -27,7 +27,7 @@ def check_namespaces(folder):
     one.goes_on(wanted, "over two hosts, with a death")
     if len(one.restarts()) != 1:
         raise one.fails(f"the log has the restarts {one.restarts()}")
-    if f"stands at {between.addresses[1]}:" not in (nodes[1].run / "logs" / "node-1.log").read_text():
+    if f"listens at {between.addresses[1]}:" not in (nodes[1].run / "logs" / "node-1.log").read_text():
         raise one.fails("the second process does not listen on its host's address")
     for at in nodes:
         at.stop()
@@ -56,7 +56,7 @@ def check_one_way(folder):
         one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
         goes_on(one)
         between.heal(deaf)
-        one.until("the host is back", lambda: one.out.read_text().count("is there again") == round)
+        one.until("the host is back", lambda: one.out.read_text().count("is available again") == round)
         one.until("one place moves back", lambda: (hosted_there(nodes[0]), hosted_there(nodes[1])) == (1, 1))
         goes_on(one)
     require_undisturbed(folder, one, "after a host was deaf, and then the other one")
@@ -82,7 +82,7 @@ def check_cut_off(folder):
     goes_on(one)
     time.sleep(2 * suspicion)  # time to start reconnecting
     require_undisturbed(folder, one, "with a host that stays away")
-    if "is there again" in one.out.read_text():
+    if "is available again" in one.out.read_text():
         raise one.fails("the run reconnected to the cut host")
     for at in nodes:
         at.stop()

@@ -92,7 +92,7 @@ def check_spare(folder):
     one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     goes_on(one)
     back = node(folder, *few, listen=nodes[1].at, credentials=credentials)
-    says(one, f"the node at {back.at} is there again", f"process:1 moves to the node at {back.at}",
+    says(one, f"the node at {back.at} is available again", f"process:1 moves to the node at {back.at}",
          f"process:1 moves (the node at {back.at} has room for it)")
     one.until("one place moves back", lambda: (hosted_there(nodes[0]), hosted_there(back)) == (1, 1))
     goes_on(one)

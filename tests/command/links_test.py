@@ -63,7 +63,7 @@ def connections(pid):
 def of_control(one):
     """Ports on which processes accept CAF connections."""
     return {int(x) for log in (one.run / "logs").glob("node-*")
-            for x in re.findall(r"stands at [\d.]+:(\d+)", log.read_text(errors="replace"))}
+            for x in re.findall(r"listens at [\d.]+:(\d+)", log.read_text(errors="replace"))}
 
 
 def sent(at):

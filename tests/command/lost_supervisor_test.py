@@ -219,7 +219,7 @@ def check_partition(folder):
         raise wrong(f"the host that lost continues the run:\n{nodes[1].text()}")
     for host in (0, 1):
         between.heal(host)
-    one.until("the host is back", lambda: "is there again" in one.out.read_text())
+    one.until("the host is back", lambda: "is available again" in one.out.read_text())
     one.until("one place moves back", lambda: [host_runs.hosted_there(x) for x in nodes] == [1, 1])
     host_runs.goes_on(one)
     host_runs.require_undisturbed(folder, one, "after two hosts had lost each other")

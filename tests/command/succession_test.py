@@ -138,7 +138,7 @@ def check_supervisor_and_agent_killed(folder):
     require_whole(one)
     for number, before in enumerate(nodes):
         log = (one.run / f"logs/node-{number}.log").read_text()
-        if log.count("stands at") != 1:
+        if log.count("listens at") != 1:
             raise one.fails(f"process {number} was replaced, it was {before}")
 
 

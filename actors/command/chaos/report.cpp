@@ -281,7 +281,7 @@ std::string summary_of(const chaos_report& x) {
       "\n{} in {}: {}{}\n",
       runtime::counted(x.faults().size(), "fault"),
       runtime::counted(x.runs.size(), "run"),
-      wrong.empty() ? "all oracles hold" : runtime::counted(wrong.size(), "thing") + " wrong",
+      wrong.empty() ? "all checks hold" : runtime::counted(wrong.size(), "thing") + " wrong",
       idle == 0 ? "" : fmt::format("; {} had no effect", idle));
   return out;
 }

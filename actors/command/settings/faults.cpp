@@ -26,8 +26,7 @@ void declare_faults(command_line& line, training_flags& to) {
        .help
        = "Makes an actor or lane die once, at a moment of a step; it does not die again when the "
          "step reruns. Tests --recovery on. ACTOR is as in --plant-fault. With several processes "
-         "it "
-         "may also be keeper, or shard_writer if they save: one of the run's. MOMENT: restore, "
+         "it may also be keeper, or shard_writer if the run saves. MOMENT: restore, "
          "forward, input-gradient, weight-gradient, redeem, reduce, vote, decided, updated, "
          "acknowledged, snapshot, save or validate. A death without any effect is refused. HOW, "
          "throw if it is left out:\n"

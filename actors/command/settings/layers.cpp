@@ -44,7 +44,7 @@ void declare_function(command_line& line, training_flags& to) {
               [&m] { m.position = "rope"; });
   line.toggle({.name = "--no-position-embedding",
                .field = "model.position=none",
-               .help = "No learned positions; the model has none, unless they are rotary.",
+               .help = "No learned positions. The model has positions only if they are rotary.",
                .megatron = "",
                .resume = at_resume::refused},
               set(m.no_position));
