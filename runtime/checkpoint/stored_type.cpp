@@ -9,7 +9,8 @@
 namespace troupe::runtime {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files are little-endian, and so are we");
+static_assert(std::endian::native == std::endian::little,
+              "files are little-endian, so the machine must be, too");
 
 struct description {
   stored_type type;

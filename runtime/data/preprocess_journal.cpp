@@ -40,7 +40,7 @@ preprocess_progress progress_of(const json& x, std::size_t inputs, std::size_t k
                                  .line = std::uint64_t(count_of(x, "line"))},
                           .read = x.at("read")};
   if (out.input >= inputs || x.at("by_key").size() != keys)
-    throw input_error("it is damaged: it is not of {} inputs and {} keys", inputs, keys);
+    throw input_error("it is damaged: it does not describe {} inputs and {} keys", inputs, keys);
   for (const auto& one : x.at("by_key"))
     out.by_key.push_back({.dataset = {.documents = count_of(one, "documents"),
                                       .sequences = count_of(one, "sequences"),

@@ -44,7 +44,7 @@ front_connection::front_connection(descriptor connection,
       output_is_terminal_(terminal.output),
       columns_(terminal.status_line_columns) {
   if (!wake_)
-    throw io_error("cannot talk to the front of the run: {}", system_message(errno));
+    throw io_error("cannot communicate with the front of the run: {}", system_message(errno));
   const signals_blocked meanwhile;
   thread_ = start_thread("front", [this] { loop(); });
 }

@@ -116,7 +116,7 @@ schedule_script::schedule_script(std::string file, std::string text, script_limi
     if (behaviour_ == is_function(lua, "plan", file_))
       throw input_error(
           "{}: defines {} of plan(rank, ranks, chunks, microbatches) and "
-          "next(state); a schedule is one of them",
+          "next(state); a schedule defines exactly one of them",
           file_,
           behaviour_ ? "both" : "neither");
     places_ = is_function(lua, "placement", file_);

@@ -78,7 +78,7 @@ value evaluator::evaluate(const expression& of) {
         return evaluate(*of.parts[1]);
       if (of.parts[2] != nullptr)
         return evaluate(*of.parts[2]);
-      return undefined_because("an if without an else gave nothing");
+      return undefined_because("an if without an else has no value here");
     case expression_kind::comparison:
       return evaluate_comparison(of);
     case expression_kind::binary: {

@@ -159,7 +159,7 @@ void handshake::take(std::uint8_t what, std::string_view body) {
     take_arrival(body);
   } else {
     fail(handshake_fault::out_of_turn,
-         "it sent message " + std::to_string(what) + " of a handshake out of turn");
+         "it sent message " + std::to_string(what) + " of a handshake in the wrong order");
   }
 }
 
@@ -221,7 +221,7 @@ bool handshake::agree(std::string_view& rest, const std::string& whom) {
   if (protocol != terms_.protocol) {
     fail(handshake_fault::wrong_version,
          whom + " speaks version " + std::to_string(protocol)
-             + " of the wire's protocol, the other " + "side version "
+             + " of the wire's protocol, but the other side speaks version "
              + std::to_string(terms_.protocol)
              + ": start all processes of a run with the same build");
   } else if (!get(rest, process_of_other_) || !get_name(rest, build) || !get_name(rest, run)
@@ -229,11 +229,11 @@ bool handshake::agree(std::string_view& rest, const std::string& whom) {
     fail(handshake_fault::nonsense, "its claim cannot be read");
   } else if (build != terms_.build) {
     fail(handshake_fault::wrong_build,
-         whom + " is of the build " + quoted(build) + ", the other side of " + quoted(terms_.build)
-             + ": start all processes of a run with the same build");
+         whom + " is of the build " + quoted(build) + ", but the other side is of the build "
+             + quoted(terms_.build) + ": start all processes of a run with the same build");
   } else if (run != terms_.run_id) {
     fail(handshake_fault::wrong_run,
-         whom + " belongs to the run " + quoted(run) + ", the other side to "
+         whom + " belongs to the run " + quoted(run) + ", but the other side belongs to the run "
              + quoted(terms_.run_id) + ": it was given the address of another run's process");
   }
   return !has_failed();

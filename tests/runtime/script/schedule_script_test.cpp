@@ -140,7 +140,7 @@ TEST_CASE("an error in a script is reported with file, line and reason", "[scrip
         == "mine.lua:2: bad argument #2 to 'string.byte' (number expected, got table)");
   CHECK(refusal("\x1bLua") == "mine.lua: attempt to load a binary chunk (mode is 't')");
   CHECK(refusal("x = 1") == "mine.lua: defines neither of plan(rank, ranks, chunks, microbatches) "
-                            "and next(state); a schedule is one of them");
+                            "and next(state); a schedule defines exactly one of them");
   CHECK_THAT(refusal("function plan() end function next() end"), ContainsSubstring("both"));
   CHECK(refusal("plan = 3") == "mine.lua: 'plan' is a number; it must be a function");
   const auto limit = refusal("error(string.rep('x', 5000))");
