@@ -162,7 +162,7 @@ def check_cold_damaged(folder):
             raise one.fails(f"the run did not resume from {saved}")
         one.goes_on(wanted, f"the states of a process that are missing, {source}")
         require_sound_ledger(one)
-        if "those of process 1 are missing" not in one.text():
+        if "states of process 1 are missing" not in one.text():
             raise one.fails("the process with missing states is not named")
 
 
