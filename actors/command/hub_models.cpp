@@ -43,8 +43,8 @@ fs::path hub_or_local_folder(const char* flag, const fs::path& said, runtime::hu
                                tell_on_standard_error);
   if (runtime::parse_hub_name(said.string()) && exists_here(*said.begin()))
     throw runtime::input_error(
-        "{} '{}': there is no such folder; because '{}' is here, this is no model of the Hugging "
-        "Face Hub",
+        "{} '{}': there is no such folder; '{}' exists here, so the name is not searched on the "
+        "Hugging Face Hub",
         flag,
         said.string(),
         said.begin()->string());

@@ -56,7 +56,7 @@ class download {
       return cache_.snapshot(*known);
     if (service_.offline)
       throw input_error(
-          "'{}' is not in the cache '{}', and HF_HUB_OFFLINE forbids to download it: unset "
+          "'{}' is not in the cache '{}', and HF_HUB_OFFLINE forbids the download: unset "
           "HF_HUB_OFFLINE, or download it on another machine",
           to_string(name_),
           service_.cache.string());
@@ -118,14 +118,15 @@ class download {
       return;
     make_folder(cache_.folder());
     require_space(cache_.folder(), total - done);
-    note_(fmt::format(
-        "downloading '{}', commit {}: {}, {}{}, to '{}'",
-        to_string(name_),
-        commit,
-        counted(std::int64_t(missing.size()), "file"),
-        human_bytes(double(total)),
-        done > 0 ? fmt::format(" of which {} are there", human_bytes(double(done))) : std::string(),
-        cache_.folder().string()));
+    note_(fmt::format("downloading '{}', commit {}: {}, {}{}, to '{}'",
+                      to_string(name_),
+                      commit,
+                      counted(std::int64_t(missing.size()), "file"),
+                      human_bytes(double(total)),
+                      done > 0
+                          ? fmt::format(" of which {} are in the cache", human_bytes(double(done)))
+                          : std::string(),
+                      cache_.folder().string()));
     progress_bar bar(name_.repository, total, "B", done);
     std::uint64_t before = 0;  // bytes of complete files
     for (const auto& file : missing) {

@@ -50,8 +50,8 @@ hub_listing parse_hub_listing(std::string_view json, const std::string& where) {
   const auto files = found.is_object() ? found.find("siblings") : found.end();
   if (!is_hub_commit(out.commit) || files == found.end() || !files->is_array())
     throw io_error(
-        "cannot use the answer of {}: it has no \"sha\" and \"siblings\", so this is no Hugging "
-        "Face Hub; check HF_ENDPOINT",
+        "cannot use the answer of {}: it has no \"sha\" and \"siblings\", as answers of a "
+        "Hugging Face Hub have; check HF_ENDPOINT",
         where);
   for (const auto& file : *files)
     out.files.insert(member(file, "rfilename"));
@@ -87,7 +87,7 @@ std::set<std::string> shards_in(std::string_view index_json, const std::string& 
   const auto index = json_value_or_discarded(index_json);
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object())
-    throw io_error("'{}' is no index of safetensors files: it has no \"weight_map\"", where);
+    throw io_error("'{}' is not an index of safetensors files: it has no \"weight_map\"", where);
   std::set<std::string> out;
   for (const auto& file : *map) {
     if (!file.is_string() || !is_plain_name(file.template get<std::string>()))
@@ -107,7 +107,7 @@ void require_needed(const hub_listing& listing, const hub_name& name, hub_files 
     return;
   }
   if (!has(config_name))
-    throw input_error("'{}' is no model folder: it has no {}", to_string(name), config_name);
+    throw input_error("'{}' is not a model folder: it has no {}", to_string(name), config_name);
   if (files == hub_files::model && !has(hub_weights) && !has(hub_index))
     throw input_error("'{}' has neither {} nor {}; only models saved as safetensors are read",
                       to_string(name),

@@ -73,7 +73,8 @@ std::string endpoint_of(std::string text) {
   if ((!text.starts_with("http://") && !text.starts_with("https://")) || host + 3 == text.size()
       || text.find_first_of("@?# \t\r\n") != std::string::npos)
     throw input_error(
-        "HF_ENDPOINT is no address of a Hub: write http://HOST:PORT or https://HOST, without a "
+        "HF_ENDPOINT is not the address of a Hub: write http://HOST:PORT or https://HOST, without "
+        "a "
         "user, a password or a query");
   return text;
 }

@@ -108,8 +108,8 @@ hub_file hub_transfer::about(const std::string& commit, const std::string& file)
       = number_in(is_linked && !said.linked_size.empty() ? said.linked_size : said.length);
   if (!is_hash(etag) || !size)
     throw io_error(
-        "cannot download '{}': {} tells no hash and size of its '{}', so that the bytes cannot be "
-        "checked; use another HF_ENDPOINT",
+        "cannot download '{}': {} does not announce the hash and size of its '{}', so the bytes "
+        "cannot be verified; use another HF_ENDPOINT",
         to_string(name_),
         connection_.service().endpoint,
         file);

@@ -263,7 +263,7 @@ def check_faults(folder):
     cache = hub.uses(folder / "rest")
     (cache / "blobs").mkdir(parents=True)
     (cache / "blobs" / f"{hash_}.incomplete").write_bytes(files[WEIGHTS][:1000])
-    if "of which 1 kB are there" not in same(generate, "org/tiny", local):
+    if "of which 1 kB are in the cache" not in same(generate, "org/tiny", local):
         raise wrong("the earlier part is not told")
     expect([x[2].get("Range") for x in hub.stores.seen if WEIGHTS in x[1]], ["bytes=1000-"], "range of the rest")
     # An earlier part of something else is downloaded again; wrong bytes of the server are refused.
