@@ -41,7 +41,7 @@ def read(path, step):
 
 
 def label_of(rank, track, tracks):
-    """Of a row: rank 0 for what computes there, rank 0, communicates for what goes on beside it."""
+    """Names a row: "rank 0" for its computing lane, "rank 0, communicates" for its communication lane."""
     return f"rank {rank}" + ("" if track == 0 else f", {tracks[rank, track]}")
 
 
@@ -56,7 +56,7 @@ def account(spans, tracks):
         idle = end - begin - sum(took.values())
         print(f"{label_of(rank, track, tracks)}:",
               ", ".join(f"{kind or 'other'} {took[kind]:.1f}" for kind in KINDS if took[kind] > 0),
-              f"ms; nothing to do {idle:.1f} ms ({100 * idle / (end - begin):.0f} %)")
+              f"ms; idle {idle:.1f} ms ({100 * idle / (end - begin):.0f} %)")
     return begin, end
 
 
@@ -104,8 +104,8 @@ def main():
                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("trace")
     words.add_argument("step", type=int)
-    words.add_argument("--output", help="the drawing; default: none, only the account")
-    words.add_argument("--title", help="above it")
+    words.add_argument("--output", help="SVG file to write; default: prints only the summary")
+    words.add_argument("--title", help="title above the drawing")
     given = words.parse_args()
     spans, tracks = read(given.trace, given.step)
     begin, end = account(spans, tracks)

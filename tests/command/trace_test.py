@@ -38,7 +38,7 @@ def complaints(program, sources, folder):
     if labels != called:
         yield f"rows of the drawing {labels}, expected {called}"
     length = float(re.match(r"([\d.]+) ms", done.stdout)[1])
-    tracks = re.findall(r"^rank \d+(, communicates)?: (.*) ms; nothing to do ([\d.]+) ms", done.stdout, re.M)
+    tracks = re.findall(r"^rank \d+(, communicates)?: (.*) ms; idle ([\d.]+) ms", done.stdout, re.M)
     if len(tracks) != len({(x["pid"], x["tid"]) for x in spans}) or not any(x for x, _, _ in tracks):
         yield f"the account has other tracks than the trace:\n{done.stdout}"
     for _, parts, idle in tracks:
