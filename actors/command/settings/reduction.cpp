@@ -93,18 +93,18 @@ void declare_recompute(command_line& line, training_flags& to) {
               .help = "With uniform: layers per group. With block: layers to recompute.",
               .megatron = ""},
              whole(r.layers, 1));
-  line.values({.name = "--recompute-modules",
-               .field = "recompute.modules",
-               .type = "MODULE",
-               .default_value = "core_attn",
-               .help = "With --recompute-granularity selective: core_attn, mlp, or both.",
-               .least = 1,
-               .most = 16,
-               .megatron
-               = "core_attn and mlp; norms keep next to nothing, other modules do not exist here"},
-              [&to](const std::string& flag, const std::vector<std::string>& words) {
-                read_modules(to, flag, words);
-              });
+  line.values(
+      {.name = "--recompute-modules",
+       .field = "recompute.modules",
+       .type = "MODULE",
+       .default_value = "core_attn",
+       .help = "With --recompute-granularity selective: core_attn, mlp, or both.",
+       .least = 1,
+       .most = 16,
+       .megatron = "core_attn and mlp; norms keep almost nothing, and there are no other modules"},
+      [&to](const std::string& flag, const std::vector<std::string>& words) {
+        read_modules(to, flag, words);
+      });
 }
 
 }  // namespace troupe::command::settings

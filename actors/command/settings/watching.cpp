@@ -148,7 +148,7 @@ void declare_watching(command_line& line, training_flags& to) {
          "the cause: slow computation, transfers from other ranks (link) or batches (input). Time "
          "in which the worker has no core does not count. If step times vary, more than three "
          "steps are needed; without other replicas, 10 s of steps. A run of one worker reports "
-         "nothing. Costs next to nothing, changes no bit. 0: off."},
+         "nothing. Costs almost nothing and changes no bit. 0: off."},
       real(w.straggler_ratio, 0, 1e6));
 }
 
