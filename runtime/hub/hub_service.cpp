@@ -74,8 +74,7 @@ std::string endpoint_of(std::string text) {
       || text.find_first_of("@?# \t\r\n") != std::string::npos)
     throw input_error(
         "HF_ENDPOINT is not the address of a Hub: write http://HOST:PORT or https://HOST, without "
-        "a "
-        "user, a password or a query");
+        "a user, a password or a query");
   return text;
 }
 
