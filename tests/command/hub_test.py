@@ -282,7 +282,7 @@ def check_faults(folder):
     for status, says in [((404, "RepoNotFound"), "has no such model"), ((401, ""), "it is private or restricted"),
                          ((401, "GatedRepo"), "access to this model is restricted"),
                          ((403, "GatedRepo"), f"accept its conditions on {hub.pages.address}/org/tiny"),
-                         ((200, ""), "no Hugging Face Hub")]:
+                         ((200, ""), "as answers of a Hugging Face Hub have")]:
         hub.status = status
         refuses(says, *encode("org/tiny"))
     hub.status = None
