@@ -213,7 +213,7 @@ def check_layout(folder):
             raise wrong(f"the test does not check the groups {list(groups)}")
     if json.loads(works(*words, "--use-tp-pp-dp-mapping", "--json"))["order"] != "tp-cp-ep-pp-dp":
         raise wrong("--use-tp-pp-dp-mapping does not give its order")
-    refuses("would do: 16", *words, "--world-size", 15)
+    refuses("nearest valid: 16", *words, "--world-size", 15)
     refuses("is not an axis", *words, "--order", "tp-pp-xx")
     refuses("leaves out dp", *words, "--order", "tp-pp")
     refuses("put pp last", *words, "--expert-model-parallel-size", 2, "--order", "tp-cp-ep-pp-dp")

@@ -175,7 +175,7 @@ TEST_CASE("YAML features without a meaning here are refused", "[command]") {
   CHECK_THAT(refusal("- n\n"), ContainsSubstring("lines of the form flag: value"));
   CHECK_THAT(refusal("n\n"), ContainsSubstring("lines of the form flag: value"));
   CHECK_THAT(refusal("n: 1\n---\nn: 2\n"), ContainsSubstring("a second document"));
-  CHECK_THAT(refusal("n: \"\\q\"\n"), ContainsSubstring("this is no YAML"));
+  CHECK_THAT(refusal("n: \"\\q\"\n"), ContainsSubstring("this is not YAML"));
   CHECK_THAT(refusal("n: 1\n  choice: a\n"), ContainsSubstring("line 2"));
   CHECK_THAT(refusal("? [a]\n: 1\n"), ContainsSubstring("a list cannot be a key"));
   CHECK_THAT(refusal("~: 1\n"), ContainsSubstring("a key is empty"));

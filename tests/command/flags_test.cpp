@@ -224,7 +224,7 @@ TEST_CASE("impossible layouts are refused before a worker starts", "[command]") 
       {"--tensor-model-parallel-size 3", "--tensor-model-parallel-size 2"},
       {"--tensor-model-parallel-size 2 --group-query-attention", "--num-query-groups 1"},
       {"--tensor-model-parallel-size 2 --ffn-hidden-size 63", "--ffn-hidden-size 63"},
-      {"--tensor-model-parallel-size 2 --world-size 5", "would do: 6"},
+      {"--tensor-model-parallel-size 2 --world-size 5", "nearest valid: 6"},
       {"--replicas-per-worker 3", "the 3 data-parallel replicas"},
       {"--tensor-model-parallel-size 2 --sequence-parallel --seq-length 33 --micro-batch-size 1",
        "--seq-length 34"},
@@ -429,7 +429,7 @@ TEST_CASE("a launcher that starts several copies causes a warning", "[command]")
         [=](const char* asked) { return std::string_view(asked) == name ? value : nullptr; });
   };
   CHECK_THAT(warning("WORLD_SIZE", "2").value(),
-             ContainsSubstring("WORLD_SIZE is 2: where torchrun starts this command 2 times"));
+             ContainsSubstring("WORLD_SIZE is 2: if torchrun starts this command 2 times"));
   CHECK(warning("SLURM_NTASKS", "64"));
   CHECK(warning("OMPI_COMM_WORLD_SIZE", "4"));
   CHECK_FALSE(warning("WORLD_SIZE", "1"));

@@ -33,7 +33,7 @@ def check_messages(folder):
     bounded("at least 1000 flags cannot be used", *train, "-", text=keys)
     bounded("give a whole number", *train, "-", text=b"num-layers: " + long + b"\n")
     bounded("is not a flag", *train, "-", text=b"? " + long + b"\n: 1\n")
-    bounded("is there twice", *train, "-", text=(b"? " + long[:250_000] + b"\n: 1\n") * 2)
+    bounded("is given twice", *train, "-", text=(b"? " + long[:250_000] + b"\n: 1\n") * 2)
     bounded("is not a flag", "train", "gpt", "--" + "x" * 100_000)
     bounded("has no command", "x" * 100_000)
     bounded("'\\x1b[31m' does not belong to a flag", "train", "gpt", "\x1b[31m")

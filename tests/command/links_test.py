@@ -141,7 +141,7 @@ def check_broken(folder):
     healed(one, break_off, 2)
     one.until("another process", lambda: len(one.processes()) == 2
               and [is_same(x, y) for x, y in zip(before, [one.node(0), one.node(1)])].count(False) == 1)
-    if "is exchanged" not in one.text():
+    if "is replaced although it still runs" not in one.text():
         raise one.fails("no reason is given for replacing a live process")
     one.goes_on(wanted, "data connections that broke twice")
     if len(require_named(one)) != 2:

@@ -93,7 +93,7 @@ def check_during_recovery(folder):
     one.until("a replacement is started", lambda: is_coming(one, lost[0], first["incarnation"]))
     os.kill(second["pid"], signal.SIGKILL)
     one.until("the second death is known", lambda: f"process {second['pid']}, has ended" in one.text())
-    stood = re.findall(r"\(incarnation (\d+)\) stands", (one.run / "logs" / f"node-{lost[0]}.log").read_text())
+    stood = re.findall(r"\(incarnation (\d+)\) listens", (one.run / "logs" / f"node-{lost[0]}.log").read_text())
     if int(stood[-1]) != first["incarnation"]:
         raise one.fails(f"process {lost[0]} has reached incarnations {stood}, but the last one should wait")
     gate.unlink()

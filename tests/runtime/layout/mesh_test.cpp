@@ -79,7 +79,7 @@ TEST_CASE("rank and coordinates are inverse under any order", "[layout]") {
 }
 
 TEST_CASE("invalid meshes are refused with the rule that they break", "[layout]") {
-  CHECK_THROWS_WITH(make_mesh(6, 1, 1, 4), ContainsSubstring("would do: 8"));
+  CHECK_THROWS_WITH(make_mesh(6, 1, 1, 4), ContainsSubstring("nearest valid: 8"));
   CHECK_THROWS_WITH(mesh({{axis::tensor, 2}}, "pp-dp"), ContainsSubstring("leaves out tp"));
   CHECK_THROWS_WITH(mesh({{axis::tensor, 1}}, "tp-tp"), ContainsSubstring("appears twice"));
   CHECK_THROWS_WITH(mesh({{axis::tensor, 1}}, "tp-xp"), ContainsSubstring("not an axis"));
@@ -112,5 +112,6 @@ TEST_CASE("experts that would span pipelines are refused", "[layout]") {
   CHECK_THROWS_WITH(fold_experts(make_mesh(16, 2, 1, 2, "tp-cp-ep-pp-dp"), 2, 2),
                     ContainsSubstring("put pp last"));
   CHECK_NOTHROW(fold_experts(make_mesh(16, 2, 1, 2, "tp-cp-ep-dp-pp"), 2, 2));
-  CHECK_THROWS_WITH(fold_experts(make_mesh(16, 2, 1, 2), 3, 1), ContainsSubstring("would do: 18"));
+  CHECK_THROWS_WITH(fold_experts(make_mesh(16, 2, 1, 2), 3, 1),
+                    ContainsSubstring("nearest valid: 18"));
 }

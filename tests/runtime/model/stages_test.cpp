@@ -52,14 +52,14 @@ TEST_CASE("an uneven split into stages is refused with a remedy", "[stages]") {
                     ContainsSubstring("+ 2 for embedding and loss"));
   CHECK_THROWS_WITH(split(10, 4, {.first = 2}),
                     ContainsSubstring("8 layers remain for 3 stages")
-                        && ContainsSubstring("would do: `layout.ends.first` 1;"));
+                        && ContainsSubstring("nearest valid: `layout.ends.first` 1;"));
   CHECK_THROWS_WITH(split(10, 4, {.last = 3}),
-                    ContainsSubstring("would do: `layout.ends.last` 4;"));
+                    ContainsSubstring("nearest valid: `layout.ends.last` 4;"));
   CHECK_THROWS_WITH(split(10, 4, {.last = 11}),
                     ContainsSubstring("11 layers on 4 stages")
-                        && ContainsSubstring("would do: `layout.ends.last` 10;"));
+                        && ContainsSubstring("nearest valid: `layout.ends.last` 10;"));
   CHECK_THROWS_WITH(split(4, 2, {.first = 3, .last = 2}),
-                    ContainsSubstring("would do: `layout.ends.first` 2 and "
+                    ContainsSubstring("nearest valid: `layout.ends.first` 2 and "
                                       "`layout.ends.last` 2;"));
   CHECK_THROWS_WITH(split(4, 1, {.first = 2, .last = 2}),
                     ContainsSubstring("4 layers on 1 stages"));

@@ -48,9 +48,9 @@ TEST_CASE("the batch size ramps up as in Megatron-LM", "[optim]") {
 
 TEST_CASE("batch sizes that do not divide are refused with the nearest valid one", "[optim]") {
   CHECK_THROWS_WITH(check({.micro = 4, .global = 30, .data_parallel = 2}),
-                    ContainsSubstring("would do: 32"));
+                    ContainsSubstring("nearest valid: 32"));
   CHECK_THROWS_WITH(check({.micro = 4, .global = 3, .data_parallel = 2}),
-                    ContainsSubstring("would do: 8"));
+                    ContainsSubstring("nearest valid: 8"));
   CHECK_THROWS_AS(check({.micro = 0, .global = 3, .data_parallel = 2}), input_error);
 }
 

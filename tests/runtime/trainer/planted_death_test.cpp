@@ -86,7 +86,7 @@ TEST_CASE("wrong bits are valid only where two workers hold the same values", "[
   CHECK(refusal(death).empty());
   CHECK_THAT(refusal(death, [](auto& job) { job.reduction.distributed_optimizer = true; }),
              ContainsSubstring("`faults.death` '" + death + "'")
-                 && ContainsSubstring("no check would find")
+                 && ContainsSubstring("no check would detect")
                  && ContainsSubstring("each replica has its own share"));
   const auto alone = "lane:0.1@4:" + at + ":wrong-bits";
   const std::string why = "one worker computes all replicas of a stage";
@@ -120,7 +120,7 @@ TEST_CASE("wrong bits of a pass are valid if all passes are verified", "[trainer
   CHECK(refusal("lane:0.1@4:weight-gradient:wrong-bits", verified).empty());
   CHECK(refusal("lane:0.0@4:weight-gradient:wrong-bits", verified).empty());
   CHECK_THAT(refusal("lane:0.1@4:redeem:wrong-bits", verified),
-             ContainsSubstring("no check would find"));
+             ContainsSubstring("no check would detect"));
 }
 
 TEST_CASE("a wrong input gradient on the first rank is valid only if that rank sends one",
@@ -210,7 +210,7 @@ TEST_CASE("a wrong state on its way to a keeper is valid in any layout", "[train
   };
   CHECK(refusal("keeper@4:redeem:wrong-bits", changes(GENERATE(false, true))).empty());
   CHECK_THAT(refusal("keeper@4:acknowledged:wrong-bits", changes(false)),
-             ContainsSubstring("no check would find"));
+             ContainsSubstring("no check would detect"));
 }
 
 TEST_CASE("wrong moments need an optimizer with that moment and two workers with it", "[trainer]") {
@@ -230,7 +230,7 @@ TEST_CASE("wrong moments need an optimizer with that moment and two workers with
   for (const auto& one : {kept_by(sgd), kept_by(lion), kept_by(muon, lion)})
     CHECK_THAT(refusal(second, one), ContainsSubstring("needs a second moment"));
   CHECK_THAT(refusal(first, [](auto& job) { job.reduction.distributed_optimizer = true; }),
-             ContainsSubstring("no check would find"));
+             ContainsSubstring("no check would detect"));
   CHECK_THAT(refusal("lane:0.1@4:reduce:wrong-moment"),
              ContainsSubstring("plant it in a lane, at updated"));
 }

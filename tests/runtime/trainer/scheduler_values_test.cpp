@@ -78,7 +78,7 @@ TEST_CASE("contradictory flags of resuming are reported", "[job]") {
     all += sentence + "\n";
   CHECK_THAT(all, ContainsSubstring("contradict each other"));
   CHECK_THAT(all, ContainsSubstring("`checkpoints.finetune` needs `checkpoints.load`"));
-  CHECK_THAT(all, ContainsSubstring("which `checkpoints.finetune` gives up"));
+  CHECK_THAT(all, ContainsSubstring("but `checkpoints.finetune` changes them"));
   CHECK_THAT(all, ContainsSubstring("`checkpoints.keep_last` needs `checkpoints.save`"));
 }
 
