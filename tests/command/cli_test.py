@@ -324,7 +324,7 @@ def check_model(folder):
     refuses("no such folder", "generate", "--load", folder / "gone")
     refuses("neither a checkpoint nor a config.json", "generate", "--load", folder / "moved")
     (folder / "empty.txt").write_text("")
-    refuses("nothing to evaluate", "eval", "--load", saved, "--input", folder / "empty.txt")
+    refuses("has no documents: name a file with text", "eval", "--load", saved, "--input", folder / "empty.txt")
     refuses("line 1", "plot", folder / "text.txt")
     shard = next(saved.glob("iter_*/model-00001*"))
     shard.write_bytes(shard.read_bytes()[:-7] + b"damaged")

@@ -185,7 +185,7 @@ def check_refusals(folder):
     says(train(folder, "--devices", "0,1", settings=two), 2, old, "--devices", "set --backend to cpu")
     says(train(folder, iterations=1, settings=two), 0, "device 1 is of compute capability 7.5", "it is not used")
     says(train(folder, settings={**two, "TROUPE_EMULATED_ARCHITECTURE": "75"}), 2, "code for", "7.5", "'cpu'")
-    says(train(folder, "--devices", "0,x"), 2, "'x' is no number of a device")
+    says(train(folder, "--devices", "0,x"), 2, "'x' is not the number of a device")
     empty = folder / "empty"
     empty.mkdir()
     answer = train(folder, settings={"TROUPE_PLUGINS": empty})

@@ -39,7 +39,7 @@ def check_messages(folder):
     bounded("'\\x1b[31m' does not belong to a flag", "train", "gpt", "\x1b[31m")
     bounded("\\x1b]0;title\\x07", "plot", "\x1b]0;title\x07")
     (folder / "\x1b[2J.jsonl").write_text('{"iteration":1,"lm_loss":2}\nnonsense\n{"iteration":2,"lm_loss":1}\n')
-    out = expect(0, "plot", folder / "\x1b[2J.jsonl", "--output", folder / "loss.svg", says="line 2 is no record")
+    out = expect(0, "plot", folder / "\x1b[2J.jsonl", "--output", folder / "loss.svg", says="line 2 is not a record")
     if "\x1b" in out:
         raise wrong(f"control characters in the table of a run: {out!r}")
 

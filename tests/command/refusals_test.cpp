@@ -297,7 +297,7 @@ TEST_CASE("consequences of a missing flag are not reported", "[command]") {
              !ContainsSubstring("warms up") && !ContainsSubstring("WSD decays")
                  && !ContainsSubstring("tied") && !ContainsSubstring("padded vocabulary")
                  && !ContainsSubstring("no step") && !ContainsSubstring("names no tokenizer")
-                 && !ContainsSubstring("--num-layers 3") && !ContainsSubstring("come out even"));
+                 && !ContainsSubstring("--num-layers 3") && !ContainsSubstring("split evenly"));
 }
 
 TEST_CASE("iterations and samples are not mixed", "[command]") {

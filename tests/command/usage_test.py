@@ -179,7 +179,7 @@ def check_manual(folder):
         if flag.startswith("--") and flag.rstrip(".,:;") == flag and flag.replace("-", "\\-") not in page:
             raise wrong(f"{flag} is not in the manual page")
     text = works("manual", "--format", "markdown")
-    for page in ["## troupe train gpt", "* `--num-layers N`: Transformer layers (required"]:
+    for page in ["## troupe train gpt", "* `--num-layers N`: Transformer layers. Required"]:
         if page not in text:
             raise wrong(f"'{page}' is not in the Markdown manual")
     refuses("--output DIR is missing", "manual")
@@ -297,7 +297,7 @@ def check_doctor(folder):
     if not found["can_train"] or found["processor"]["usable"] < 1 or "CAF" not in found["libraries"]:
         raise wrong(f"{found}")
     page = works("doctor", "--folder", folder)
-    for expected in ["This machine can train.", "--transport ucx tries the wires",
+    for expected in ["This machine can train.", "--transport ucx tests the wires",
                      found["processor"]["arithmetic"]]:
         if " ".join(expected.split()) not in " ".join(page.split()):
             raise wrong(f"'{expected}' is not in the page:\n{page}")
