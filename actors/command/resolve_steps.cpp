@@ -5,7 +5,8 @@
 namespace troupe::command {
 namespace {
 
-/// Steps of a run that is counted in samples. A partial last batch is dropped, as in Megatron-LM.
+/// Steps of a run that is counted in samples. A partial last batch is dropped. If the batch size
+/// changes, Megatron-LM runs one more full step (docs/guides/from_megatron.md).
 std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t samples) {
   std::int64_t steps = 0, consumed = 0;
   for (; !runtime::is_settled(batch, consumed); ++steps) {
