@@ -274,7 +274,7 @@ void launcher_state::carry_out(const launch_action::forget& x) {
   known_.erase(x.who);
 }
 
-// Its agent also ends it, after a time without an owner.
+// The host agent also ends the process if it stays without an owner.
 void launcher_state::carry_out(const launch_action::abandon& x) {
   if (const auto* const it = present_of(x.who); it != nullptr && it->node)
     context_->messages->send(

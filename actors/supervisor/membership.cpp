@@ -132,8 +132,8 @@ membership::orders membership::lost(int process,
     return {order_stop{why}};
   }
   const bool ends_generation = phase_ != phase::ending;
-  // When disks are searched or a process was exchanged, the cause of that is counted already.
-  // Neither a move nor a repeated step is an accident.
+  // A search of disks or an exchange has a counted cause. Moves and repeated steps do not count as
+  // accidents.
   const bool is_first = ends_generation || was_looking || (exchanged_ && !cause_)
                         || (cause_ && !cause_->is_accident() && death.is_accident());
   if (is_first || (cause_ && death.cause < cause_->cause)) {

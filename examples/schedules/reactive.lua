@@ -23,6 +23,6 @@ function next(state)
   if ready.F and done.F - done.W < state.ranks then
     return ready.F
   end
-  -- Nobody waits for W. It fills the time until something arrives; without any, wait: nil.
+  -- No action waits for W. It fills the time until something arrives; without any, wait: nil.
   return ready.W
 end
