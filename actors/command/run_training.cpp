@@ -150,8 +150,8 @@ void tell(const runtime::training_job& job, const runtime::forecast_group& most)
                         : "",
       runtime::human_bytes(memory.activations),
       left_text(memory),
-      runtime::human_bytes(runtime::program_memory(
-          (job.layout.world + job.layout.processes - 1) / job.layout.processes)));
+      runtime::human_bytes(runtime::program_memory((job.layout.world + job.layout.processes - 1)
+                                                   / job.layout.processes)));
 }
 
 /// Logs that workers share cores: their bubbles are then larger than those of the schedule.
