@@ -175,6 +175,13 @@ bool begins_zstd(std::string_view x) {
 
 void refuse_others(std::string_view first, const std::filesystem::path& path) {
   using namespace std::string_view_literals;
+  // Text may begin with "PAR1". Parquet has the first field of a Thrift structure after it.
+  if (first.starts_with("PAR1\x15"))
+    throw input_error(
+        "cannot read '{0}': it is Parquet, but only text and JSON are supported; convert it: "
+        "duckdb -c \"COPY (FROM '{0}') TO '{1}' (FORMAT json)\"",
+        path.string(),
+        path.filename().replace_extension(".jsonl").string());
   constexpr std::pair<std::string_view, const char*> others[] = {{"\xfd\x37zXZ\0"sv, "xz"},
                                                                  {"\x04\x22\x4d\x18"sv, "lz4"},
                                                                  {"PK\x03\x04"sv, "zip"},

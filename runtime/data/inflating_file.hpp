@@ -16,7 +16,7 @@ namespace troupe::runtime {
 /// Zstandard, at most 128 MB. Single-threaded.
 ///
 /// Throws input_error with the file, the byte and advice for damaged or truncated data, other
-/// compressions (xz, bzip2, lz4, zip), and a larger window.
+/// compressions (xz, bzip2, lz4, zip), Parquet, and a larger window.
 class inflating_file {
  public:
   /// Throws like file_reader.

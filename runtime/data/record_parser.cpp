@@ -48,7 +48,7 @@ void require_utf8(const std::filesystem::path& path, const text_record& record) 
   const auto before = record.text.substr(0, bad);
   throw input_error(
       "cannot read '{}', line {}: its byte {} (0x{:02x}) is not UTF-8; convert the file, for "
-      "example with iconv -t UTF-8",
+      "example with iconv -f LATIN1 -t UTF-8",
       path.string(),
       record.line + std::uint64_t(std::count(before.begin(), before.end(), '\n')),
       bad - (before.rfind('\n') + 1) + 1,

@@ -95,9 +95,18 @@ TEST_CASE("a truncated or damaged compressed file is named", "[data]") {
   CHECK_THAT(refused(folder / "a", "BZh61AY&SY"), ContainsSubstring("by bzip2"));
 }
 
-TEST_CASE("a text that starts like bzip2 is text, however short", "[data]") {
+TEST_CASE("Parquet is answered by the command that converts it", "[data]") {
   const scratch_folder folder;
-  for (const std::string text : {"B", "BZ", "BZh", "BZh9", "BZh1A", "BZhoney"}) {
+  const auto path = folder / "talks.parquet";
+  CHECK_THAT(refused(path, std::string("PAR1\x15\x04\0", 7)),
+             ContainsSubstring("duckdb -c \"COPY (FROM '" + path.string()
+                               + "') TO 'talks.jsonl' (FORMAT json)\""));
+}
+
+TEST_CASE("a text that starts like another format is text, however short", "[data]") {
+  const scratch_folder folder;
+  for (const std::string text :
+       {"B", "BZ", "BZh", "BZh9", "BZh1A", "BZhoney", "PAR", "PAR1", "PAR1\n"}) {
     write_text(folder / "a", text);
     std::string found(100, ' ');
     inflating_file file(folder / "a");
