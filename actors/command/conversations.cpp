@@ -34,7 +34,7 @@ int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
   auto& what = flags.what;
   what.stop = stop;
   if (what.inputs.empty())
-    throw usage_error("--input FILE... is missing: conversations, one JSON object per line");
+    throw usage_error("--input FILE... is missing: conversations, as JSON lines or a JSON array");
   if (what.output_prefix.empty())
     throw usage_error("--output-prefix PREFIX is missing: the prefix of the output files");
   const auto format = runtime::conversation_format_from(flags.format);
@@ -64,6 +64,11 @@ int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
       runtime::counted(made.tokens, "token"),
       made.answer_tokens,
       made.longest);
+  if (made.skipped > 0)
+    print_page("skipped {} in which there is nothing to learn: {}{}\n",
+               runtime::counted(made.skipped, "conversation"),
+               fmt::join(made.skipped_at, ", "),
+               made.skipped > std::int64_t(made.skipped_at.size()) ? ", ..." : "");
   return 0;
 }
 
@@ -74,16 +79,19 @@ void add_conversations(command_line& program) {
                                "turns conversations into a data set for `troupe train gpt --sft`.");
   const auto flags = std::make_shared<conversations_flags>();
   auto& what = flags->what;
-  line.values({.name = "--input",
-               .type = "FILE...",
-               .help = "Conversations, one JSON object per line, plain or compressed by gzip or "
-                       "Zstandard: {\"messages\": [{\"role\": \"user\", "
-                       "\"content\": \"Hello\"}, ...]}, or {\"conversations\": [{\"from\": "
-                       "\"human\", \"value\": \"Hello\"}, ...]}; with \"tools\" for templates that "
-                       "show them. A system message begins another conversation.",
-               .least = 1,
-               .most = 1 << 20},
-              all(what.inputs));
+  line.values(
+      {.name = "--input",
+       .type = "FILE...",
+       .help = "Conversations, one JSON object per line or one JSON array of objects, plain or "
+               "compressed by gzip or Zstandard: {\"messages\": [{\"role\": \"user\", "
+               "\"content\": \"Hello\"}, ...]}, {\"conversations\": [{\"from\": \"human\", "
+               "\"value\": \"Hello\"}, ...]}, {\"instruction\": \"Add.\", \"input\": \"2+2\", "
+               "\"output\": \"4.\"} or {\"prompt\": \"2+2?\", \"completion\": \"4.\"}; with "
+               "\"tools\" for templates that show them. A system message begins another "
+               "conversation.",
+       .least = 1,
+       .most = 1 << 20},
+      all(what.inputs));
   line.value("--output-prefix",
              "PREFIX",
              "Prefix of the output: writes PREFIX_conversations and PREFIX_conversations_answers, "
@@ -114,6 +122,11 @@ void add_conversations(command_line& program) {
               .default_value = "the cores",
               .help = "Number of threads. The output is the same for any number."},
              whole(flags->workers, 1, 1024));
+  line.toggle(
+      "--strict",
+      "Refuses a conversation without an answer and names the reason. Default: skips and counts "
+      "it.",
+      [&what] { what.strict = true; });
   declare(line, flags->tokenizer);
   line.note(
       "Example: writes data/talks_conversations, for --sft --data-path data/talks_conversations:");

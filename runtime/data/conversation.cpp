@@ -4,6 +4,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/shortened.hpp"
 #include "runtime/data/conversation_fields.hpp"
+#include "runtime/data/conversation_forms.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,10 @@ ordered value_of_line(std::string_view line) {
   try {
     return ordered_json_value_of_record(line);
   } catch (const nlohmann::json::exception& e) {
-    throw input_error("it is not JSON: {}", json_complaint(e));
+    const auto what = fmt::format("it is not JSON: {}", json_complaint(e));
+    if (line.starts_with('{'))
+      throw input_error("{}; give one JSON object a line, or one JSON array of objects", what);
+    refuse_form(what);
   }
 }
 
@@ -34,16 +38,28 @@ bool is_role(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+/// The role for a name in ShareGPT's form. chatgpt, bing and bard occur in its first dump,
+/// observation in LLaMA-Factory's.
+std::string shared_role(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 7> roles
+      = {{{"human", "user"},
+          {"gpt", "assistant"},
+          {"chatgpt", "assistant"},
+          {"bing", "assistant"},
+          {"bard", "assistant"},
+          {"function", "tool"},
+          {"observation", "tool"}}};
+  const auto found = std::ranges::find(roles, name, [](const auto& x) { return x.first; });
+  return found == roles.end() ? name : found->second;
+}
+
 std::string role_of(const ordered& message, const char* key, std::size_t number) {
   const auto found = message.find(key);
   if (found == message.end() || !found->is_string())
     throw input_error("its message {} has no text under \"{}\"", number, key);
   auto name = found->get<std::string>();
   if (std::string_view(key) == "from")
-    name = name == "human"      ? "user"
-           : name == "gpt"      ? "assistant"
-           : name == "function" ? "tool"
-                                : name;
+    name = shared_role(name);
   if (!is_role(name))
     throw input_error(
         "the role '{}' of its message {} is unknown: it must be system, developer, user, assistant "
@@ -75,6 +91,8 @@ ordered message_of(const ordered& from, bool shared, std::size_t number) {
   out["role"] = role;
   const bool calls = is_full_list(from, "tool_calls");
   const auto content = out.find("content");
+  if (content != out.end() && content->is_null() && role == "assistant" && !calls)
+    *content = "";
   const bool has_text = content != out.end() && content->is_string();
   if (!has_text && !is_full_list(out, "content") && !calls)
     throw input_error(
@@ -102,6 +120,8 @@ bool is_context(const conversation& x, std::size_t message) {
 
 /// Requires at least one answer to learn; other answers may be empty.
 void require_answer(const conversation& x) {
+  if (x.messages.empty())
+    throw nothing_to_learn("its list of messages is empty");
   bool answer = false, learnt = false;
   for (std::size_t i = 0; i < x.messages.size(); ++i) {
     const auto& m = x.messages[i];
@@ -114,12 +134,9 @@ void require_answer(const conversation& x) {
     learnt = learnt || (!is_context(x, i) && (!empty || is_full_list(m, "tool_calls")));
   }
   if (!answer)
-    throw input_error(
-        "a conversation in it has no message of the role assistant: there is nothing to learn");
+    throw nothing_to_learn("it has no message of the role assistant");
   if (!learnt)
-    throw input_error(
-        "a conversation in it has no answer with a text that is to be learnt: there is nothing to "
-        "learn");
+    throw nothing_to_learn("it has no answer with a text that is to be learnt");
 }
 
 // Megatron-LM's named formats. These templates mark the answers by {% generation %}.
@@ -259,15 +276,8 @@ class bordered_text {
 }  // namespace
 
 std::vector<conversation> conversations_of(std::string_view line) {
-  const auto value = value_of_line(line);
-  if (!value.is_object())
-    throw input_error("it is a JSON {}, not an object", value.type_name());
-  const bool shared = !value.contains("messages") && value.contains("conversations");
-  const auto list = value.find(shared ? "conversations" : "messages");
-  if (list == value.end() || !list->is_array())
-    throw input_error("it has no list of messages under \"messages\" or \"conversations\"");
-  if (list->empty())
-    throw input_error("its list of messages is empty: there is nothing to learn");
+  const auto value = with_messages(value_of_line(line));
+  const auto [name, list] = list_of_messages(value);
   ordered tools = nullptr;
   if (const auto found = value.find("tools"); found != value.end() && !found->is_null()) {
     if (!found->is_array())
@@ -278,15 +288,15 @@ std::vector<conversation> conversations_of(std::string_view line) {
   std::vector<conversation> out;
   if (auto system = system_message_of(value); !system.is_null())
     out.push_back({.messages = ordered::array({std::move(system)}), .tools = tools});
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    auto message = message_of((*list)[i], shared, i + 1);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto message = message_of(list[i], name == "conversations", i + 1);
     if (out.empty() || message["role"] == "system")
       out.push_back({.messages = ordered::array(), .tools = tools});
     add_message(out.back(), std::move(message), i + 1);
   }
-  out.front().unread = unread_fields_of_line(value, shared ? "conversations" : "messages");
-  for (const auto& x : out)
-    require_answer(x);
+  if (out.empty())
+    out.push_back({.messages = ordered::array(), .tools = tools});
+  out.front().unread = unread_fields_of_line(value, name);
   return out;
 }
 
@@ -325,6 +335,7 @@ chat_template template_of(conversation_format format) {
 }
 
 tokenized_conversation tokenize(const conversation_rules& by, const conversation& x) {
+  require_answer(x);
   auto rendered = by.prompt.render(
       {.messages = x.messages, .tools = x.tools, .variables = by.variables, .now = by.now});
   if (by.format == conversation_format::whole && !x.context.empty())
@@ -352,7 +363,7 @@ tokenized_conversation tokenize(const conversation_rules& by, const conversation
       out.answers.emplace_back(from, end);
   }
   if (out.answers.empty())
-    throw input_error("its text has no token of an answer: there is nothing to learn");
+    throw nothing_to_learn("its text has no token of an answer");
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/core/cancel.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/tokenizer/chat_template.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -15,6 +16,12 @@
 
 namespace troupe::runtime {
 
+/// A conversation has no answer to learn.
+class nothing_to_learn : public input_error {
+ public:
+  using input_error::input_error;
+};
+
 struct conversation {
   nlohmann::ordered_json messages;         ///< a list of objects with "role" and "content"
   nlohmann::ordered_json tools = nullptr;  ///< a list, or null
@@ -23,17 +30,19 @@ struct conversation {
   std::set<std::string> unread = {};  ///< names of the ignored fields of its line
 };
 
-/// Parses a line of JSON. Two forms are accepted, each with optional "tools":
+/// Parses a JSON object of one of these forms, or of those of conversation_forms.hpp, each with
+/// optional "tools":
 ///   {"messages": [{"role": R, "content": TEXT}, ...]}
 ///   {"conversations": [{"from": R, "value": TEXT}, ...]}
 ///
-/// Roles: system, developer, user, assistant, tool. The second form also has human, gpt and
-/// function, which become user, assistant and tool. As in Megatron-LM, each system message begins a
-/// new conversation; a "system" field beside the list becomes the first message. A message has no
-/// loss if its "weight" is 0, or its "train", "training" or "loss" is false.
+/// Roles: system, developer, user, assistant, tool. The second form also has human, gpt, chatgpt,
+/// bing, bard, function and observation, which become user, assistant and tool. As in Megatron-LM,
+/// each system message begins a new conversation; a "system" field beside the list becomes the
+/// first message. A message has no loss if its "weight" is 0, or its "train", "training" or "loss"
+/// is false. An answer that is null becomes an empty text.
 ///
-/// Throws input_error for other JSON, an unknown role, an unsupported field that would change the
-/// loss, and a conversation without an answer to learn (one with text or tool calls).
+/// Throws input_error for other JSON, an unknown role, and an unsupported field that would change
+/// the loss. Returns conversations without an answer too; `tokenize` refuses these.
 std::vector<conversation> conversations_of(std::string_view line);
 
 /// How a conversation is rendered as text.
@@ -76,7 +85,8 @@ struct conversation_rules {
 /// Tokenizes the rendered text as a whole. A token that crosses the border of an answer belongs to
 /// the answer, as in Hugging Face Transformers. Throws input_error when the template refuses the
 /// conversation, and when the answers cannot be located: the template marks none and renders a
-/// message differently once others follow. Throws `cancelled`. Any thread.
+/// message differently once others follow. Throws nothing_to_learn without an answer that has a
+/// loss and a text or tool calls. Throws `cancelled`. Any thread.
 tokenized_conversation tokenize(const conversation_rules& by, const conversation& x);
 
 }  // namespace troupe::runtime

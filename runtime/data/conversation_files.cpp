@@ -1,5 +1,6 @@
 #include "runtime/data/conversation_files.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
@@ -9,6 +10,7 @@
 #include "runtime/core/thread.hpp"
 #include "runtime/data/conversation_fields.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/data/json_array_reader.hpp"
 #include "runtime/data/record_reader.hpp"
 #include "runtime/data/utf8.hpp"
 
@@ -23,12 +25,14 @@ namespace {
 constexpr std::size_t line_bytes_per_worker = std::size_t{1} << 20;
 constexpr std::uint64_t longest_line = std::uint64_t{256} << 20;
 constexpr std::size_t most_unread = 20;  // field names, approximately
+constexpr std::size_t most_skipped_at = 5;
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
 struct conversation_line {
   std::string text;
-  std::uint64_t number = 0;  ///< in its file, from 1
+  std::string place;  ///< in its file
   std::vector<tokenized_conversation> found = {};
+  std::vector<std::string> skipped = {};  ///< reasons
   std::set<std::string> unread = {}, unread_of_messages = {};
   std::exception_ptr failure = {};
 };
@@ -46,21 +50,26 @@ class conversation_writer {
         answers_(answers_prefix(prefix), most_tokens) {}
 
   void read(const std::filesystem::path& path, progress_bar& bar, std::uint64_t before) {
-    record_reader from(path, text_format::jsonl);
-    std::size_t waiting = 0;
-    for (text_record record; from.next(record, longest_line);) {
-      lines_.push_back({.text = std::string(record.text), .number = record.line});
-      waiting += record.text.size();
-      if (waiting >= line_bytes_per_worker * options_.workers) {
-        flush(path);
-        waiting = 0;
-        bar.advance_to(before + from.file_bytes());
-      }
+    if (json_array_reader::reads(path)) {
+      json_array_reader from(path);
+      read(from, path, bar, before, [n = 0](const text_record& record) mutable {
+        return fmt::format("record {} (line {})", ++n, record.line);
+      });
+    } else {
+      record_reader from(path, text_format::jsonl);
+      read(from, path, bar, before, [](const text_record& record) {
+        return fmt::format("line {}", record.line);
+      });
     }
-    flush(path);
   }
 
   conversation_files_result finish() {
+    if (out_.conversations == 0 && out_.skipped > 0)
+      throw input_error("there is nothing to learn in '{}': {} skipped; the first is {}: {}",
+                        options_.inputs.front().string(),
+                        counted(out_.skipped, "conversation was", "conversations were"),
+                        out_.skipped_at.front(),
+                        first_reason_);
     if (out_.conversations == 0)
       throw input_error("there is no conversation in '{}'", options_.inputs.front().string());
     // Removes the old index first and writes the new one last, so that conversations are never
@@ -72,6 +81,25 @@ class conversation_writer {
   }
 
  private:
+  template <class Reader, class Place>
+  void read(Reader& from,
+            const std::filesystem::path& path,
+            progress_bar& bar,
+            std::uint64_t before,
+            Place place_of) {
+    std::size_t waiting = 0;
+    for (text_record record; from.next(record, longest_line);) {
+      lines_.push_back({.text = std::string(record.text), .place = place_of(record)});
+      waiting += record.text.size();
+      if (waiting >= line_bytes_per_worker * options_.workers) {
+        flush(path);
+        waiting = 0;
+        bar.advance_to(before + from.file_bytes());
+      }
+    }
+    flush(path);
+  }
+
   void flush(const std::filesystem::path& path) {
     tokenize_all();
     options_.stop.throw_if_cancelled();
@@ -80,6 +108,8 @@ class conversation_writer {
         fail(path, line);
       for (const auto& x : line.found)
         add(x);
+      for (const auto& reason : line.skipped)
+        skip(path, line, reason);
       note(line.unread, out_.unread_of_lines);
       note(line.unread_of_messages, out_.unread_of_messages);
     }
@@ -101,6 +131,15 @@ class conversation_writer {
     out_.longest = std::max(out_.longest, std::int64_t(x.ids.size()));
   }
 
+  void skip(const std::filesystem::path& path,
+            const conversation_line& line,
+            const std::string& reason) {
+    if (out_.skipped++ == 0)
+      first_reason_ = reason;
+    if (out_.skipped_at.size() < most_skipped_at)
+      out_.skipped_at.push_back(fmt::format("{} of '{}'", line.place, path.string()));
+  }
+
   static void note(std::set<std::string>& names, std::set<std::string>& to) {
     if (to.size() < most_unread)
       to.merge(names);
@@ -110,16 +149,27 @@ class conversation_writer {
     try {
       std::rethrow_exception(line.failure);
     } catch (const input_error& e) {
-      throw input_error("cannot use '{}', line {}: {}", path.string(), line.number, e.what());
+      throw input_error("cannot use '{}', {}: {}", path.string(), line.place, e.what());
+    }
+  }
+
+  void add_tokenized(const conversation& x, conversation_line& to) const {
+    try {
+      to.found.push_back(tokenize(by_, x));
+    } catch (const nothing_to_learn& e) {
+      if (options_.strict)
+        throw;
+      to.skipped.emplace_back(e.what());
     }
   }
 
   void tokenize_line(conversation_line& line) const {
     try {
       if (first_invalid_utf8(line.text) != std::string_view::npos)
-        throw input_error("it is not UTF-8; convert the file, for example with iconv -t UTF-8");
+        throw input_error(
+            "it is not UTF-8; convert the file, for example with iconv -f LATIN1 -t UTF-8");
       for (auto& x : conversations_of(line.text)) {
-        line.found.push_back(tokenize(by_, x));
+        add_tokenized(x, line);
         line.unread.merge(x.unread);
         line.unread_of_messages.merge(unread_fields_of_messages(x.messages, by_.prompt.source()));
       }
@@ -150,6 +200,7 @@ class conversation_writer {
   indexed_dataset_builder tokens_, answers_;
   std::vector<conversation_line> lines_;
   conversation_files_result out_;
+  std::string first_reason_;  ///< of the first skipped conversation
 };
 
 }  // namespace

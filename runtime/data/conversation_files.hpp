@@ -18,9 +18,11 @@
 namespace troupe::runtime {
 
 struct conversation_files_options {
-  std::vector<std::filesystem::path> inputs = {};  ///< JSON lines, read in this order
+  /// JSON lines, or one JSON array per file; read in this order.
+  std::vector<std::filesystem::path> inputs = {};
   std::filesystem::path output_prefix = {};
   unsigned workers = 1;    ///< threads that tokenize, at least 1
+  bool strict = false;     ///< refuse a conversation without an answer instead of skipping it
   cancel_token stop = {};  ///< checked before each conversation
 };
 
@@ -28,16 +30,18 @@ struct conversation_files_result {
   std::filesystem::path prefix;  ///< of the data set of tokens
   std::int64_t conversations = 0, tokens = 0;
   std::int64_t answer_tokens = 0;
-  std::int64_t longest = 0;  ///< tokens of the longest conversation
+  std::int64_t longest = 0;                  ///< tokens of the longest conversation
+  std::int64_t skipped = 0;                  ///< conversations without an answer to learn
+  std::vector<std::string> skipped_at = {};  ///< the first ones: "line 3 of 'talks.jsonl'"
   /// Names of the fields of lines and messages that Troupe and the template ignore.
   std::set<std::string> unread_of_lines, unread_of_messages;
 };
 
 /// Tokenizes every conversation. Files may be compressed (inflating_file.hpp). The output does not
-/// depend on `workers`. Memory: some megabytes per worker, three times the longest line (at most
-/// 256 MB), and 24 bytes per conversation. Throws input_error with file and line for an invalid
-/// conversation (see conversations_of, tokenize), io_error, and `cancelled`; then removes the
-/// output.
+/// depend on `workers`. Memory: some megabytes per worker, three times the longest line or element
+/// (at most 256 MB), and 24 bytes per conversation. Throws input_error with file and line for an
+/// invalid conversation (see conversations_of, tokenize) and when none is left, io_error, and
+/// `cancelled`; then removes the output.
 conversation_files_result write_conversations(const conversation_rules& by,
                                               const conversation_files_options& options);
 

@@ -114,12 +114,12 @@ def check_no_answers(folder):
     """Refuses conversations without anything to learn: names the line, and leaves no files."""
     tok = made(folder, "a")[1]
     good = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
-    write = ["conversations", "--format", "identity", "--tokenizer", tok, "--output-prefix", folder / "out/talk"]
+    write = ["conversations", "--strict", "--format", "identity", "--tokenizer", tok, "--output-prefix", folder / "out/talk"]
     (folder / "out").mkdir()
     for says, line in [("no message of the role assistant", good.replace("assistant", "user")),
                        ("no answer with a text", good.replace('"b"', '""')),
                        ("list of messages is empty", '{"messages": []}'),
-                       ("no list of messages", '{"text": "a"}'),
+                       ("is not a conversation", '{"text": "a"}'),
                        ("has no text under", good.replace('"content": "b"', '"content": 3')),
                        ("is not JSON", good[:20])]:
         (folder / "talk.jsonl").write_text(good + line)

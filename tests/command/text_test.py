@@ -148,6 +148,11 @@ def check_conversations(folder):
         raise wrong("a refused run left files behind: " + str(list(folder.glob("talks_*"))))
     if "30 conversations, " not in (out := works("conversations", "--input", folder / "talks.jsonl", *own, *good)):
         raise wrong(f"the output does not report 30 conversations:\n{out}")
+    (folder / "mixed.json").write_text(f'[{line},\n{{"messages": []}},\n{line}]')
+    mixed = ["conversations", "--input", folder / "mixed.json", *own, "--output-prefix", folder / "mixed", "--tokenizer", tok]
+    if "skipped 1 conversation in which there is nothing to learn: record 2 (line 3) of '" not in (out := works(*mixed)):
+        raise wrong(f"the output does not report a skipped conversation:\n{out}")
+    refuses("record 2 (line 3): its list of messages is empty", *mixed, "--strict")
     tuned = ["train", "gpt", *SMALL, "--sft", "--tokenizer", tok, "--split", "90,10,0"]
     said = works(*tuned, "--data-path", folder / "talks_conversations", "--dry-run")
     if not (found := re.search(r"of the samples of an epoch ([0-9.]+) % is padding", said)) or float(found[1]) >= 100:

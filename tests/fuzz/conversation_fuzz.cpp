@@ -13,12 +13,17 @@ std::vector<std::string> fuzz::seeds() {
       R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})",
       R"({"messages": [{"role": "system", "content": "s"}, {"role": "assistant", "content": "b"},
               {"role": "system", "content": ""}, {"role": "assistant", "content": "c"}],
-              "tools": [{"name": "f"}]})"};
+              "tools": [{"name": "f"}]})",
+      R"({"instruction": "a", "input": "b", "output": "b", "history": [["a", "b"]]})",
+      R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})"};
 }
 
 std::vector<std::string> fuzz::dictionary() {
   return {"\"messages\"",
           "\"conversations\"",
+          "\"instruction\"",
+          "\"output\"",
+          "\"completion\"",
           "\"tool_calls\": [1]",
           "\"tool\"",
           "\"function\"",

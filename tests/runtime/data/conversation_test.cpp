@@ -82,6 +82,66 @@ TEST_CASE("ShareGPT's format is read, and a system message starts another conver
         == "s:A;u:b;a:[c;]|s:D;u:e;a:[f;]|");
 }
 
+TEST_CASE("the names that programs give to assistants and tools are known", "[data]") {
+  for (const std::string name : {"gpt", "chatgpt", "bing", "bard", "assistant"})
+    CHECK(shown(marks,
+                R"({"messages": null, "conversations": [{"from": "user", "value": "x"},
+                    {"from": ")"
+                    + name + R"(", "value": "y"}, {"from": "observation", "value": "z"}]})")
+          == "u:x;a:[y;]t:z;|");
+}
+
+TEST_CASE("Alpaca's form is a question and an answer", "[data]") {
+  CHECK(shown(marks, R"({"instruction": "Add", "input": "2+2", "output": "4"})")
+        == "u:Add\n2+2;a:[4;]|");
+  CHECK(shown(marks, R"({"instruction": "Hi", "input": "", "output": "Ho", "messages": null})")
+        == "u:Hi;a:[Ho;]|");
+  CHECK(shown(marks, R"({"instruction": null, "input": "Hi", "output": "Ho"})") == "u:Hi;a:[Ho;]|");
+  CHECK(shown(marks, R"({"instruction": "c", "output": "d", "system": "s",
+                         "history": [["a", "b"]]})")
+        == "s:s;u:a;a:[b;]u:c;a:[d;]|");
+  refuses(R"({"instruction": "Hi", "output": null})", "no answer with a text");
+  refuses(R"({"instruction": "Hi", "output": 3})", "\"output\" is a JSON number, not a text");
+  refuses(R"({"instruction": "a", "output": "b", "history": ["c"]})", "list of pairs of texts");
+}
+
+TEST_CASE("of prompt and completion only the completion is learnt", "[data]") {
+  CHECK(shown(marks, R"({"prompt": "2+2?", "completion": "4"})") == "u:2+2?;a:[4;]|");
+  constexpr const char* lists = R"({
+    "prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+               {"role": "user", "content": "c"}],
+    "completion": [{"role": "assistant", "content": "d"}]})";
+  CHECK(shown(marks, lists) == "u:a;a:b;u:c;a:[d;]|");
+  CHECK(shown(marks_nothing, lists) == "u:a;a:b;u:c;a:[d;]|");
+  CHECK(shown("",
+              R"({"prompt": "2+2=", "completion": "4"})",
+              byte_tokenizer(),
+              conversation_format::identity)
+        == "2+2=[4]|");
+  refuses(R"({"prompt": {"a": 1}, "completion": "b"})", "\"prompt\" is a JSON object");
+  refuses(R"({"prompt": "a", "completion": ""})", "no answer with a text");
+}
+
+TEST_CASE("the error for an unknown form shows a right line of each form", "[data]") {
+  std::string said;
+  try {
+    conversations_of(R"({"id": 3, "question": "2+2?"})");
+  } catch (const input_error& e) {
+    said = e.what();
+  }
+  CHECK_THAT(said, ContainsSubstring("it has the fields id, question"));
+  std::size_t forms = 0;
+  for (auto at = said.find('\n'); at != said.npos; ++forms) {
+    const auto end = said.find('\n', at + 1);
+    const auto line = said.substr(at + 1, end == said.npos ? end : end - at - 1);
+    CHECK_THAT(shown(marks, line), ContainsSubstring("a:[4.;]|"));
+    at = end;
+  }
+  CHECK(forms == 4);
+  refuses("{}", "it has no fields");
+  refuses("question,answer", "\"completion\": \"4.\"}");  // CSV
+}
+
 TEST_CASE("a conversation may begin with the assistant, and have answers without text", "[data]") {
   constexpr const char* first = R"({"messages": [{"role": "assistant", "content": "hello"},
     {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
@@ -180,15 +240,16 @@ TEST_CASE("Megatron-LM's formats mark the tokens that it trains on", "[data]") {
 TEST_CASE("a line that is not a conversation with an answer is refused", "[data]") {
   refuses("{", "not JSON");
   refuses("[1]", "array, not an object");
-  refuses("{\"text\": \"x\"}", "no list of messages");
   refuses(R"({"messages": []})", "list of messages is empty");
-  refuses(R"({"messages": "x"})", "no list of messages");
+  refuses(R"({"messages": null})", "list of messages is empty");
+  refuses(R"({"messages": "x"})", "its \"messages\" is a JSON string, not a list");
   refuses(R"({"messages": [3]})", "message 1 is not a JSON object");
   refuses(R"({"messages": [{"role": "robot", "content": "x"}]})", "'robot'");
   refuses(R"({"messages": [{"content": "x"}]})", "no text under \"role\"");
   refuses(R"({"messages": [{"role": "user"}]})", "no text under \"content\"");
   refuses(R"({"messages": [{"role": "user", "content": "x"}]})", "no message of the role");
   refuses(R"({"messages": [{"role": "assistant", "content": ""}]})", "no answer with a text");
+  refuses(R"({"messages": [{"role": "assistant", "content": null}]})", "no answer with a text");
   refuses(std::string(200, '['), "nested 200 deep");
 }
 

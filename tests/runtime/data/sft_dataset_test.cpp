@@ -229,6 +229,79 @@ TEST_CASE("conversations can be compressed", "[data]") {
   }
 }
 
+TEST_CASE("conversations without an answer are skipped and counted, or refused", "[data]") {
+  const scratch_folder folder;
+  const std::string good = R"({"messages": [{"role": "assistant", "content": "A"}]})"
+                           "\n";
+  const std::string none = R"({"messages": [{"role": "user", "content": "b"}]})"
+                           "\n";
+  const std::string half = R"({"messages": [{"role": "system", "content": ""},
+    {"role": "assistant", "content": "CD"}, {"role": "system", "content": "e"}]})";
+  const auto write = [&](const std::string& text, bool strict = false, unsigned workers = 1) {
+    write_text(folder / "t.jsonl", text);
+    const byte_tokenizer bytes;
+    const auto prompt = template_of(conversation_format::identity);
+    return write_conversations(
+        {.text = bytes, .prompt = prompt, .format = conversation_format::identity},
+        {.inputs = {folder / "t.jsonl"},
+         .output_prefix = folder / "d",
+         .workers = workers,
+         .strict = strict});
+  };
+  const auto mixed
+      = good + none + "{\"messages\": []}\n" + nlohmann::json::parse(half).dump() + "\n";
+  for (const auto workers : {1U, 3U}) {
+    const auto made = write(mixed, false, workers);
+    CHECK(made.conversations == 2);
+    CHECK(made.answer_tokens == 3);
+    CHECK(made.skipped == 3);
+    const auto at = [&](int line) {
+      return "line " + std::to_string(line) + " of '" + (folder / "t.jsonl").string() + "'";
+    };
+    CHECK(made.skipped_at == std::vector<std::string>{at(2), at(3), at(4)});
+    CHECK(conversation_source(made.prefix).tokens().sequences() == 2);
+  }
+  CHECK(write(good + none + none + none + none + none + none).skipped_at.size() == 5);
+  CHECK_THROWS_MATCHES(
+      write(mixed, true),
+      input_error,
+      MessageMatches(ContainsSubstring("line 2: it has no message of the role assistant")));
+  CHECK_THROWS_MATCHES(write(none + none),
+                       input_error,
+                       MessageMatches(ContainsSubstring("2 conversations were skipped")
+                                      && ContainsSubstring("no message of the role assistant")));
+}
+
+TEST_CASE("a JSON array of conversations gives the data set of the same lines", "[data]") {
+  const scratch_folder plain;
+  const auto as_lines = write_talks(plain, talks);
+  auto text = read_text(plain / "talks.jsonl");
+  text.pop_back();
+  for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 2))
+    text.replace(at, 1, ",\n");
+  const byte_tokenizer bytes;
+  const auto prompt = template_of(conversation_format::identity);
+  const auto write = [&](const std::filesystem::path& path, const std::string& content) {
+    write_text(path, content);
+    return write_conversations(
+        {.text = bytes, .prompt = prompt, .format = conversation_format::identity},
+        {.inputs = {path}, .output_prefix = path});
+  };
+  const auto indented = nlohmann::json::parse("[" + text + "]").dump(2);
+  const scratch_folder folder;
+  for (const auto& content :
+       {"[" + text + "]", " \n[" + text + "\n]\n", indented, gzip(indented)}) {
+    const auto made = write(folder / "talks.json", content);
+    for (const auto* name : {"", "_answers"})
+      for (const auto* extension : {".bin", ".idx"})
+        CHECK(read_text(made.prefix.string() + name + extension)
+              == read_text(as_lines.string() + name + extension));
+  }
+  CHECK_THROWS_MATCHES(write(folder / "bad.json", "[" + text + ",\n\n{\"a\": 1}]"),
+                       input_error,
+                       MessageMatches(ContainsSubstring("bad.json', record 9 (line 10): ")));
+}
+
 TEST_CASE("an invalid line of conversations is named, and leaves no files", "[data]") {
   const scratch_folder folder;
   std::ofstream(folder / "bad.jsonl") << R"({"messages": [{"role": "assistant", "content": "x"}]})"
