@@ -51,7 +51,7 @@ printf 'built in %d s (%s); the tests follow, with their seconds at the end\n' \
 # TSan reserves fixed addresses, which a program's random addresses sometimes overlap.
 runner=()
 [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null && runner=(setarch --addr-no-randomize)
-# Text, tokenizers, data and reference runs that many tests need are made once for all of them.
+# Holds the order of mock data's samples, which all tests share (tests/command/cli_test.py).
 shared=$(mktemp -d)
 trap 'rm -rf "$shared"' EXIT
 # A test takes two halves of a core, and one that mostly waits takes one half (tests/tiers.cmake).

@@ -4,9 +4,8 @@
 #   change   tests/run.sh and .ci/run run it.
 #   full     tests/run.sh --all and .ci/full run it, with all of `change`.
 #
-# Rule: `change` has one test for each promise; `full` has its variations, and what one change seldom breaks. In numbers,
-# a test is in `full` when it takes more than 20 s, or when another test finds the same planted fault (docs/mutants.md
-# says which tier finds each).
+# Rule: `change` has one test for each promise, whatever it takes; a variation goes to `full`. Where faults are planted
+# (docs/mutants.md), a test may also go to `full` because another one finds the same fault.
 
 # troupe_full(<reason> <test>...): these tests are in the tier `full`. A name may end with *.
 set(TROUPE_FULL)
@@ -52,7 +51,8 @@ troupe_full("campaigns of faults from outside: scenario/deaths and links_broken 
 troupe_full("many forged files, one start of the program for each: fuzz/* sees the parsers in `change`"
   command/forged_hub command/forged_manifest command/forged_limits)
 
-troupe_full("jobs on emulated devices: gpu_same_bits, gpu_refusals and the rooms of emulated devices are in `change`"
+troupe_full("jobs on emulated devices: gpu_same_bits, gpu_refusals, kernels_cuda, collective_cuda and emulator are in \
+`change`; device_cuda is in `full` (tests/device.cmake)"
   command/gpu_choices command/gpu_lost_choices command/gpu_older_gradients command/gpu_memory*
   command/gpu_failing_device command/gpu_several_devices command/gpu_refused_choices command/gpu_saving
   command/gpu_occupied command/gpu_missing_attention command/gpu_preferred_attention command/gpu_scalar_attention
