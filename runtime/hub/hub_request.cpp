@@ -1,27 +1,20 @@
 #include "runtime/hub/hub_request.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/object/curl_library.hpp"
 
 #include <algorithm>
-#include <curl/curl.h>
 #include <exception>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
+constexpr const char* doing = "cannot ask the Hugging Face Hub";
 constexpr std::size_t longest_body = std::size_t(16) << 20;
 constexpr int most_hops = 8;
 constexpr long connect_seconds = 10;
 constexpr long silence_seconds = 20;  // an attempt fails after this time below 1 KiB per second
-
-void require_curl(CURLcode code) {
-  if (code != CURLE_OK)
-    throw io_error(
-        "cannot ask the Hugging Face Hub: libcurl refuses an option: {}; install libcurl 7.88 or "
-        "later",
-        curl_easy_strerror(code));
-}
 
 /// Removes control characters from texts of a server.
 std::string printable_part(std::string_view text) {
@@ -38,9 +31,9 @@ struct receiving {
   std::exception_ptr thrown = {};
 };
 
-long status_of(CURL* curl) {
+long status_of(CURL* handle) {
   long out = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out);
+  curl().info(handle, CURLINFO_RESPONSE_CODE, &out);
   return out;
 }
 
@@ -110,20 +103,6 @@ bool may_pass_again(CURLcode code) {
          || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM;
 }
 
-struct header_lines {
-  curl_slist* first = nullptr;
-  header_lines() = default;
-  header_lines(const header_lines&) = delete;
-  header_lines& operator=(const header_lines&) = delete;
-  ~header_lines() { curl_slist_free_all(first); }
-  void add(const std::string& line) {
-    auto* const longer = curl_slist_append(first, line.c_str());
-    if (longer == nullptr)
-      throw io_error("cannot ask the Hugging Face Hub: libcurl has no memory for a header");
-    first = longer;
-  }
-};
-
 bool is_redirection(long status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
@@ -138,10 +117,8 @@ struct hub_connection::hop {
 };
 
 hub_connection::hub_connection(hub_service service)
-    : service_(std::move(service)), curl_(nullptr, curl_easy_cleanup) {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);  // once per process
-  require_curl(started);
-  curl_.reset(curl_easy_init());
+    : service_(std::move(service)), curl_(nullptr, curl().cleanup) {
+  curl_.reset(curl().init());
   if (!curl_)
     throw io_error("cannot ask the Hugging Face Hub: libcurl gives no connection");
 }
@@ -149,14 +126,14 @@ hub_connection::hub_connection(hub_service service)
 hub_connection::~hub_connection() = default;
 
 hub_answer hub_connection::ask(const hop& x) {
-  CURL* const curl = curl_.get();
+  CURL* const handle = curl_.get();
   hub_answer out;
-  receiving to{curl, &out, &x.sink};
-  header_lines headers;
+  receiving to{handle, &out, &x.sink};
+  curl_headers headers(doing);
   char failure[CURL_ERROR_SIZE] = "";
-  curl_easy_reset(curl);  // keeps its connections
-  const auto set = [curl](CURLoption option, auto value) {
-    require_curl(curl_easy_setopt(curl, option, value));
+  curl().reset(handle);  // keeps its connections
+  const auto set = [handle](CURLoption option, auto value) {
+    require_curl(curl().set(handle, option, value), doing);
   };
   set(CURLOPT_URL, x.address.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -180,20 +157,19 @@ hub_answer hub_connection::ask(const hop& x) {
   // DOWNLOAD-1
   if (!service_.token.empty() && origin_of(x.address) == origin_of(service_.endpoint))
     headers.add("Authorization: Bearer " + service_.token);
-  set(CURLOPT_HTTPHEADER, headers.first);
-  const auto code = curl_easy_perform(curl);
+  set(CURLOPT_HTTPHEADER, headers.first());
+  const auto code = curl().perform(handle);
   if (to.thrown)
     std::rethrow_exception(to.thrown);
-  out.status = status_of(curl);
+  out.status = status_of(handle);
   if (code != CURLE_OK && out.failure.empty()) {
-    out.failure = printable_part(failure[0] != '\0' ? failure : curl_easy_strerror(code));
+    out.failure = printable_part(failure[0] != '\0' ? failure : curl().text_of(code));
     out.may_pass = may_pass_again(code);
     out.unreachable = is_unreachable(code);
   }
   const char* location = nullptr;
   if (is_redirection(out.status)
-      && curl_easy_getinfo(curl, CURLINFO_REDIRECT_URL, &location) == CURLE_OK
-      && location != nullptr)
+      && curl().info(handle, CURLINFO_REDIRECT_URL, &location) == CURLE_OK && location != nullptr)
     out.location = location;
   return out;
 }

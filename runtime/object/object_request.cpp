@@ -1,10 +1,10 @@
 #include "runtime/object/object_request.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/object/curl_library.hpp"
 
 #include <algorithm>
 #include <charconv>
-#include <curl/curl.h>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -12,34 +12,8 @@
 namespace troupe::runtime {
 namespace {
 
+constexpr const char* doing = "cannot read objects";
 constexpr std::size_t longest_refusal = std::size_t(64) << 10;  // bytes of an error's body
-
-void require(CURLcode code) {
-  if (code != CURLE_OK)
-    throw io_error(
-        "cannot read objects: libcurl refuses an option: {}; install libcurl 7.88 or later",
-        curl_easy_strerror(code));
-}
-
-void start_library() {
-  // A local static initializes once per process.
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  require(started);
-}
-
-struct header_list {
-  curl_slist* first = nullptr;
-  header_list() = default;
-  header_list(const header_list&) = delete;
-  header_list& operator=(const header_list&) = delete;
-  ~header_list() { curl_slist_free_all(first); }
-  void add(const std::string& line) {
-    auto* const longer = curl_slist_append(first, line.c_str());
-    if (longer == nullptr)
-      throw io_error("cannot read objects: libcurl has no memory for a header");
-    first = longer;
-  }
-};
 
 struct receiver {
   CURL* from;
@@ -59,7 +33,7 @@ std::string printable(std::string_view text) {
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
   auto& x = *static_cast<receiver*>(opaque);
   long status = 0;
-  curl_easy_getinfo(x.from, CURLINFO_RESPONSE_CODE, &status);
+  curl().info(x.from, CURLINFO_RESPONSE_CODE, &status);
   if (status >= 300) {
     x.to->body.append(
         data, std::min(size, longest_refusal - std::min(longest_refusal, x.to->body.size())));
@@ -130,32 +104,32 @@ object_connections::object_connections(const object_limits& limits)
 
 object_connections::~object_connections() {
   for (auto* const one : state_->idle)
-    curl_easy_cleanup(one);
+    curl().cleanup(one);
 }
 
 object_answer object_connections::ask(const object_service& service,
                                       const object_request& request,
                                       patience& until) {
-  start_library();
-  CURL* curl = nullptr;
+  CURL* handle = nullptr;
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->idle.empty()) {
-      curl = state_->idle.back();
+      handle = state_->idle.back();
       state_->idle.pop_back();
     }
   }
-  if (curl == nullptr && (curl = curl_easy_init()) == nullptr)
+  if (handle == nullptr && (handle = curl().init()) == nullptr)
     throw io_error("cannot read objects: libcurl gives no connection; there may be no memory left");
-  std::unique_ptr<CURL, void (*)(CURL*)> closed(curl, curl_easy_cleanup);
+  std::unique_ptr<CURL, void (*)(CURL*)> closed(handle, curl().cleanup);
 
   object_answer out;
-  receiver to{curl, &out, request.size};
-  header_list headers;
+  receiver to{handle, &out, request.size};
+  curl_headers headers(doing);
   char failure[CURL_ERROR_SIZE] = "";
-  curl_easy_reset(curl);  // keeps its connections
-  const auto set
-      = [curl](CURLoption option, auto value) { require(curl_easy_setopt(curl, option, value)); };
+  curl().reset(handle);  // keeps its connections
+  const auto set = [handle](CURLoption option, auto value) {
+    require_curl(curl().set(handle, option, value), doing);
+  };
   set(CURLOPT_URL, address_of(service, request.object).c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_PATH_AS_IS, 1L);
@@ -188,18 +162,18 @@ object_answer object_connections::ask(const object_service& service,
     if (!who->session_token.empty())
       headers.add("x-amz-security-token: " + who->session_token);
   }
-  set(CURLOPT_HTTPHEADER, headers.first);
+  set(CURLOPT_HTTPHEADER, headers.first());
   out.body.reserve(request.size);
-  const auto code = curl_easy_perform(curl);
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out.status);
+  const auto code = curl().perform(handle);
+  curl().info(handle, CURLINFO_RESPONSE_CODE, &out.status);
   if (code != CURLE_OK && out.failure.empty()) {
-    out.failure = printable(failure[0] != '\0' ? failure : curl_easy_strerror(code));
+    out.failure = printable(failure[0] != '\0' ? failure : curl().text_of(code));
     out.given_up = code == CURLE_ABORTED_BY_CALLBACK;
     out.again = may_pass(code);
   }
-  curl_easy_reset(curl);  // removes all traces of this request, above all its credentials
+  curl().reset(handle);  // removes all traces of this request, above all its credentials
   const std::lock_guard lock(state_->mutex);
-  state_->idle.push_back(curl);
+  state_->idle.push_back(handle);
   static_cast<void>(closed.release());
   return out;
 }

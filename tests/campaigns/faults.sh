@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Strikes a small job over real processes, in several layouts, with faults of all kinds and roles.
+#
+#   bash tests/campaigns/faults.sh PROGRAM [FAULTS] [SEED]    40 faults for each layout, seed 1
+#
+# Fails when a run ends without its result, or with other losses, digests or checkpoints than the undisturbed run.
+set -euo pipefail
+case ${1:-} in
+  -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  '') echo "faults.sh: PROGRAM is missing (see --help)" >&2; exit 2 ;;
+esac
+program=$(realpath "$1")
+faults=${2:-40}
+seed=${3:-1}
+job=(train gpt --mock-data --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
+     --max-position-embeddings 32 --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --vocab-size 128
+     --tokenizer-type NullTokenizer --threads-per-worker 1 --eval-iters 0 --train-iters 240)
+layouts=("--world-size 2 --processes 2 --pipeline-model-parallel-size 2"
+         "--world-size 2 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel"
+         "--world-size 2 --processes 2 --use-distributed-optimizer"
+         "--world-size 4 --processes 4 --pipeline-model-parallel-size 2 --bf16"
+         "--world-size 4 --processes 2 --pipeline-model-parallel-size 2 --fp16")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+failed=0
+for layout in "${layouts[@]}"; do
+  printf '%s\n' "$layout"
+  # shellcheck disable=SC2086  # a layout is several words
+  timeout 1800 "$program" chaos --kills "$faults" --every-steps 20 --seed "$seed" --roles all -- "${job[@]}" $layout \
+    >log 2>&1 || { failed=1; tail -n 40 log; }
+  tail -n 3 log
+done
+exit $failed
