@@ -44,7 +44,7 @@ caf::timespan span_of(double x) {
 
 struct configuration : caf::actor_system_config {
   configuration(int spare_threads, const std::optional<control_settings>& control) {
-    add_message_types<caf::id_block::troupe_messages>();
+    messages::add_message_types(*this);
     // The sharing policy: idle workers sleep instead of polling (docs/decisions/0002-caf.md).
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", actor_threads + spare_threads);

@@ -54,7 +54,7 @@ std::type_index message_type(caf::scheduled_actor& x) {
 
 struct world::configuration : caf::actor_system_config {
   configuration() {
-    add_message_types<caf::id_block::troupe_messages>();
+    messages::add_message_types(*this);
     set("scheduler.policy", caf::atom("testing"));
     set("logger.verbosity", caf::atom("quiet"));
   }

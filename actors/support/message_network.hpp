@@ -18,7 +18,8 @@ namespace troupe::actors {
 class message_view {
  public:
   template <class Message>
-  explicit message_view(const Message& x) : type_(typeid(Message)), what_(&x) {}
+  explicit message_view(const Message& x) : message_view(typeid(Message), &x) {}
+  message_view(const std::type_info& type, const void* what) : type_(type), what_(what) {}
 
   /// Null if the message has another type.
   template <class Message>

@@ -6,9 +6,12 @@
 #include "messages/core/through_bytes.hpp"
 
 #include <caf/actor_cast.hpp>
-#include <caf/send.hpp>
+#include <caf/local_actor.hpp>
+#include <caf/message.hpp>
+#include <caf/response_type.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -62,34 +65,25 @@ class message_path {
 
   template <class Self, class Target, class Message>
   void send(Self* self, const Target& to, Message what) const {
-    auto sent = checked(self->home_system(), std::move(what));
-    if (!network_)
-      return self->send(to, std::move(sent));
-    network_->leaves(*self, message_view(sent));
-    const auto now = self->home_system().clock().now();
-    if (const auto after = network_->transit(self->id(), to->id(), now)) {
-      if (after->count() > 0)
-        self->delayed_send(to, *after, sent);
-      else
-        self->send(to, sent);
-    }
-    network_->left(*self, message_view(sent));
+    require_accepted<Self, Target, Message>();
+    send(*self, caf::actor_cast<caf::strong_actor_ptr>(to), any(std::move(what)));
   }
 
   /// Sends without delay: a request or an exit that follows must not overtake this message.
   template <class Self, class Target, class Message>
   void send_at_once(Self* self, const Target& to, Message what) const {
-    auto sent = checked(self->home_system(), std::move(what));
-    if (network_)
-      network_->leaves(*self, message_view(sent));
-    if (!network_ || network_->reaches(self->id(), to->id()))
-      self->send(to, std::move(sent));
+    require_accepted<Self, Target, Message>();
+    send_at_once(*self, caf::actor_cast<caf::strong_actor_ptr>(to), any(std::move(what)));
   }
 
   /// Like self->delayed_send.
-  template <class Self, class Target, class Duration, class Message>
-  void send_later(Self* self, const Target& to, Duration after, Message what) const {
-    self->delayed_send(to, after, checked(self->home_system(), std::move(what)));
+  template <class Self, class Target, class Message>
+  void send_later(Self* self,
+                  const Target& to,
+                  std::chrono::nanoseconds after,
+                  Message what) const {
+    require_accepted<Self, Target, Message>();
+    send_later(*self, caf::actor_cast<caf::strong_actor_ptr>(to), after, any(std::move(what)));
   }
 
   /// Like self->request.
@@ -113,9 +107,8 @@ class message_path {
   /// Sends from a thread outside all actors, such as a lane or a signal handler.
   template <class Target, class Message>
   void send_from_outside(const Target& to, Message what) const {
-    auto sent = checked(to.home_system(), std::move(what));
-    if (!network_ || network_->reaches(0, to->id()))
-      caf::anon_send(to, std::move(sent));
+    require_accepted<void, Target, Message>();
+    send_from_outside(caf::actor_cast<caf::strong_actor_ptr>(to), any(std::move(what)));
   }
 
   /// Checks an answer before a handler returns it.
@@ -133,6 +126,42 @@ class message_path {
   std::uint64_t count() const { return checked_; }
 
  private:
+  /// A message of any type. The functions that take it are compiled once.
+  struct any_message {
+    caf::message what;
+    const messages::message_kind& kind;
+
+    message_view view() const { return {kind.type, what.at(0)}; }
+  };
+  template <class Message>
+  static any_message any(Message what) {
+    return {caf::make_message(std::move(what)), messages::kind_of<Message>()};
+  }
+
+  /// The receiver takes the message, and the sender takes the answer, as CAF's own send checks.
+  template <class Self, class Target, class Message>
+  static constexpr void require_accepted() {
+    using answer
+        = caf::response_type_unbox<caf::signatures_of_t<Target>, caf::detail::type_list<Message>>;
+    static_assert(answer::valid, "the receiver does not accept this message");
+    if constexpr (!std::is_void_v<Self>)
+      static_assert(
+          caf::is_void_response<typename answer::type>::value
+              || caf::response_type_unbox<caf::signatures_of_t<Self>, typename answer::type>::valid,
+          "the sender does not accept the answer to this message");
+  }
+
+  void send(caf::local_actor& self, const caf::strong_actor_ptr& to, any_message what) const;
+  void send_at_once(caf::local_actor& self,
+                    const caf::strong_actor_ptr& to,
+                    any_message what) const;
+  void send_later(caf::local_actor& self,
+                  const caf::strong_actor_ptr& to,
+                  std::chrono::nanoseconds after,
+                  any_message what) const;
+  void send_from_outside(const caf::strong_actor_ptr& to, any_message what) const;
+  any_message checked(caf::actor_system& system, any_message what) const;
+
   bool checks_;
   std::shared_ptr<message_network> network_;  ///< null in a real run
   mutable std::atomic<std::uint64_t> checked_ = 0;

@@ -3,16 +3,14 @@
 #pragma once
 
 #include "messages/core/type_ids.hpp"
-#include "runtime/core/error.hpp"
 
 #include <caf/abstract_actor.hpp>
 #include <caf/actor_system.hpp>
-#include <caf/binary_deserializer.hpp>
-#include <caf/binary_serializer.hpp>
+#include <caf/fwd.hpp>
 #include <caf/make_message.hpp>
 #include <caf/message.hpp>
 
-#include <fmt/format.h>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -34,11 +32,10 @@ class handle_finder {
  private:
   template <class... Signature>
   void look(const caf::typed_actor<Signature...>& x) {
-    if (!x)
-      return;
-    dead_ = dead_ || x->getf(caf::abstract_actor::is_terminated_flag);
-    foreign_ = foreign_ || x->node() != x->home_system().node();
+    if (x)
+      look(*caf::actor_cast<caf::abstract_actor*>(x));
   }
+  void look(const caf::abstract_actor& x);
   template <class Element>
   void look(const std::vector<Element>& all) {
     for (const auto& x : all)
@@ -53,43 +50,49 @@ class handle_finder {
   bool dead_ = false, foreign_ = false;
 };
 
-/// Encodes, decodes and compares a message as CAF does between processes. Also detects a type that
-/// is missing in type_ids.hpp. Tickets remain claims. Throws broken_promise (MESSAGE-1) if the
-/// decoded message differs.
+/// Operations on one message type, for code that handles messages of any type.
+struct message_kind {
+  const std::type_info& type;
+  const char* name;
+  bool (*equal)(const void*, const void*);
+  void (*find_handles)(handle_finder&, const void*);
+};
+
+/// Compiled once for each type of type_ids.hpp, in instances.cpp.
+template <class Message>
+const message_kind& kind_of() {
+  static const message_kind kind{
+      typeid(Message),
+      caf::type_name<Message>::value,
+      [](const void* a, const void* b) {
+        return *static_cast<const Message*>(a) == *static_cast<const Message*>(b);
+      },
+      [](handle_finder& finder, const void* x) {
+        inspect(finder, const_cast<Message&>(*static_cast<const Message*>(x)));
+      }};
+  return kind;
+}
+#ifndef TROUPE_INSTANCES
+#define TROUPE_DECLARE_KIND(name) extern template const message_kind& kind_of<name>();
+TROUPE_MESSAGES(TROUPE_DECLARE_KIND)
+#undef TROUPE_DECLARE_KIND
+#endif
+
+/// Encodes, decodes and compares a message of this kind as CAF does between processes. Also detects
+/// a type that is missing in type_ids.hpp. Tickets remain claims. Throws broken_promise (MESSAGE-1)
+/// if the decoded message differs.
 ///
 /// Messages with a NaN are compared by their bytes, because NaN is not equal to itself. The handle
 /// of a dead actor decodes to none, and a handle of another process only over its connection: such
 /// messages are returned unchanged.
+caf::message through_bytes(caf::actor_system& system,
+                           const caf::message& what,
+                           const message_kind& kind);
+
 template <class Message>
 Message through_bytes(caf::actor_system& system, const Message& what) {
-  const auto require = [](bool kept) {
-    if (!kept)
-      throw runtime::broken_promise(
-          fmt::format("MESSAGE-1: a decoded message equals the encoded one, but {} does not",
-                      caf::type_name<Message>::value));
-  };
-  const auto encoded = [&](const caf::message& x) {
-    std::vector<char> bytes;
-    caf::binary_serializer sink{system, bytes};
-    require(!x.save(sink));
-    return bytes;
-  };
-  handle_finder before;
-  inspect(before, const_cast<Message&>(what));
-  const auto bytes = encoded(caf::make_message(what));
-  if (before.has_found_foreign())
-    return what;
-  caf::message decoded;
-  caf::binary_deserializer source{system, bytes};
-  require(!decoded.load(source) && decoded.match_elements<Message>());
-  auto out = decoded.get_as<Message>(0);
-  const bool comparable = what == what;
-  if (comparable ? out == what : encoded(decoded) == bytes)
-    return out;
-  handle_finder now;  // an actor may have died since the encoding
-  inspect(now, const_cast<Message&>(what));
-  require(now.has_found_dead());
-  return what;
+  return through_bytes(system, caf::make_message(what), kind_of<Message>())
+      .template get_as<Message>(0);
 }
 
 }  // namespace troupe::messages

@@ -19,112 +19,67 @@
 #include "messages/control/spawn.hpp"
 #include "messages/control/standing.hpp"
 #include "messages/control/suspicion.hpp"
+#include "messages/core/stored_message.hpp"
 #include "messages/data/batch.hpp"
 #include "messages/training/handoff.hpp"
 #include "messages/training/step.hpp"
 
+#include <caf/fwd.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/make_message.hpp>
 #include <caf/type_id.hpp>
 
+// clang-format off
+#define TROUPE_MESSAGES(MESSAGE) \
+  MESSAGE(activation) MESSAGE(gradient) MESSAGE(run_step) MESSAGE(vote) MESSAGE(decision) \
+  MESSAGE(applied) MESSAGE(committed) MESSAGE(validated) MESSAGE(request_batch) \
+  MESSAGE(batch_ready) MESSAGE(take_snapshot) MESSAGE(save) MESSAGE(snapshot) MESSAGE(saved) \
+  MESSAGE(ready) MESSAGE(all_restored) MESSAGE(drain) MESSAGE(lane_done) MESSAGE(spawn_loader) \
+  MESSAGE(spawn_checkpointer) MESSAGE(spawn_monitor) MESSAGE(spawn_viewer) MESSAGE(spawn_replica) \
+  MESSAGE(spawn_stage) MESSAGE(loader_spawned) MESSAGE(checkpointer_spawned) \
+  MESSAGE(monitor_spawned) MESSAGE(viewer_spawned) MESSAGE(replica_spawned) \
+  MESSAGE(stage_spawned) MESSAGE(meet) MESSAGE(shut_down) MESSAGE(conclude) MESSAGE(concluded) \
+  MESSAGE(save_failed) MESSAGE(save_again) MESSAGE(chosen) MESSAGE(ask_again) \
+  MESSAGE(end_generation) MESSAGE(generation_ended) MESSAGE(look_again) MESSAGE(look_at_lanes) \
+  MESSAGE(use_loader) MESSAGE(use_checkpointer) MESSAGE(abandon) MESSAGE(abandoned) \
+  MESSAGE(job_over) MESSAGE(happened) MESSAGE(start_process) MESSAGE(process_started) \
+  MESSAGE(process_died) MESSAGE(process_may_move) MESSAGE(keep) MESSAGE(kept) MESSAGE(fetch_kept) \
+  MESSAGE(store_kept) MESSAGE(kept_state) MESSAGE(keep_refused) MESSAGE(find_stored) \
+  MESSAGE(stored_found) MESSAGE(spawn_keeper) MESSAGE(keeper_spawned) MESSAGE(use_keeper) \
+  MESSAGE(suspected) MESSAGE(taken_for_dead) MESSAGE(join) MESSAGE(admitted) MESSAGE(present) \
+  MESSAGE(withdraw) MESSAGE(connect_to) MESSAGE(connected) MESSAGE(forget) MESSAGE(agent_told) \
+  MESSAGE(withdrawn) MESSAGE(is_late) MESSAGE(look_for_node) MESSAGE(ledger_written) \
+  MESSAGE(round_decided) MESSAGE(spawn_shard_writer) MESSAGE(shard_writer_spawned) \
+  MESSAGE(use_shard_writer) MESSAGE(write_shards) MESSAGE(shards_written) MESSAGE(shards_refused) \
+  MESSAGE(serve) MESSAGE(serving) MESSAGE(start_node) MESSAGE(kill_node) MESSAGE(kill_agent) \
+  MESSAGE(dismiss) MESSAGE(drop_snapshot) MESSAGE(check_pass) MESSAGE(hold_is_over) \
+  MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
+  MESSAGE(successor_ended) MESSAGE(batch_failed)
+// clang-format on
+
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
-
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::activation))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::gradient))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::run_step))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::vote))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::decision))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::applied))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::committed))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::validated))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::request_batch))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::batch_ready))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::take_snapshot))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::snapshot))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::saved))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ready))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::all_restored))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::drain))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::lane_done))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_loader))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_checkpointer))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_monitor))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_viewer))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_replica))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_stage))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::loader_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::checkpointer_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::monitor_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::viewer_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::replica_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::stage_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::meet))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shut_down))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::conclude))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::concluded))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save_failed))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save_again))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::chosen))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ask_again))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::end_generation))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::generation_ended))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::look_again))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::look_at_lanes))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_loader))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_checkpointer))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::abandon))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::abandoned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::job_over))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::happened))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::start_process))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::process_started))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::process_died))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::process_may_move))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keep))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kept))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::fetch_kept))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::store_kept))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kept_state))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keep_refused))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::find_stored))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::stored_found))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_keeper))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keeper_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_keeper))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::suspected))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::taken_for_dead))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::join))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::admitted))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::present))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::withdraw))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::connect_to))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::connected))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::forget))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::agent_told))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::withdrawn))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::is_late))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::look_for_node))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ledger_written))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::round_decided))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_shard_writer))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shard_writer_spawned))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_shard_writer))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::write_shards))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shards_written))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shards_refused))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::serve))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::serving))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::start_node))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kill_node))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kill_agent))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::dismiss))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::drop_snapshot))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::check_pass))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::hold_is_over))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keep_run))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keep_ledger))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ledger_kept))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::succeed_here))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::successor_ended))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::batch_failed))
-
+#define TROUPE_ADD_TYPE_ID(name) CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::name))
+  TROUPE_MESSAGES(TROUPE_ADD_TYPE_ID)
+#undef TROUPE_ADD_TYPE_ID
 CAF_END_TYPE_ID_BLOCK(troupe_messages)
+
+// CAF's containers of each message, with code to encode, copy and print it: compiled once, in
+// instances.cpp.
+#define TROUPE_INSTANTIATE(how, name)                                             \
+  how template class caf::detail::type_erased_value_impl<troupe::messages::name>; \
+  how template class caf::detail::tuple_vals_impl<caf::detail::message_data,      \
+                                                  troupe::messages::name>;        \
+  how template class caf::detail::tuple_vals<troupe::messages::name>;             \
+  how template class caf::detail::tuple_vals_impl<caf::type_erased_tuple, troupe::messages::name>;
+#ifndef TROUPE_INSTANCES
+#define TROUPE_DECLARE_INSTANCES(name) TROUPE_INSTANTIATE(extern, name)
+TROUPE_MESSAGES(TROUPE_DECLARE_INSTANCES)
+#undef TROUPE_DECLARE_INSTANCES
+#endif
+
+namespace troupe::messages {
+
+/// Makes all messages known to a system that is made with `config`.
+void add_message_types(caf::actor_system_config& config);
+
+}  // namespace troupe::messages

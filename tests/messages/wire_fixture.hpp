@@ -41,7 +41,7 @@ using namespace troupe::messages;
 struct wire {
   struct configuration : caf::actor_system_config {
     configuration() {
-      add_message_types<caf::id_block::troupe_messages>();
+      messages::add_message_types(*this);
       add_message_types<caf::id_block::troupe_wire_test>();
       set("scheduler.policy", caf::atom("testing"));
     }

@@ -95,7 +95,7 @@ class deterministic {
  private:
   struct configuration : caf::actor_system_config {
     configuration() {
-      add_message_types<caf::id_block::troupe_messages>();
+      messages::add_message_types(*this);
       set("scheduler.policy", caf::atom("testing"));
       set("logger.verbosity", caf::atom("quiet"));
     }
