@@ -82,7 +82,7 @@ def build(tree, target):
     done = subprocess.run(["ninja", "-j2", "-C", tree / "build/release", target], capture_output=True, text=True)
     if done.returncode == 0:
         return ""
-    errors = [x for x in done.stdout.splitlines() if "error" in x]
+    errors = [x for x in done.stdout.splitlines() if "error: " in x or "undefined reference" in x]
     return errors[0] if errors else done.stdout[-500:]
 
 
