@@ -15,7 +15,7 @@
 namespace troupe::actors {
 namespace {
 
-/// To make a connection again.
+/// Calls to make a connection again: a reset may also hit the first ones. They share one timeout.
 constexpr int most_calls = 3;
 
 }  // namespace
@@ -34,8 +34,8 @@ void connector_state::start(std::shared_ptr<neighbours> by,
   });
 }
 
-void connector_state::call(const messages::process_address& x) {
-  const auto found = connector_at(self_->home_system(), x.host, x.port, patience_);
+void connector_state::call(const messages::process_address& x, std::chrono::milliseconds patience) {
+  const auto found = connector_at(self_->home_system(), x.host, x.port, patience);
   others_[x.who] = found;
   self_->monitor(found);
 }
@@ -46,7 +46,7 @@ messages::connected connector_state::connect(const messages::connect_to& x) {
     return connect_again(other);
   try {
     if (other.port != 0)
-      call(other);
+      call(other, patience_);
     by_->introduce(other);
     return {.other = other.who};
   } catch (const std::exception& failure) {
@@ -58,7 +58,7 @@ messages::connected connector_state::connect_again(const messages::process_addre
   messages::connected out{.other = x.who};
   for (int i = 0; i < most_calls; ++i)
     try {
-      call(x);
+      call(x, patience_ / most_calls);
       out.failure.clear();
       break;
     } catch (const std::exception& failure) {

@@ -36,7 +36,7 @@ class connector_state {
   void forget(const messages::forget& x);
 
  private:
-  void call(const messages::process_address& x);
+  void call(const messages::process_address& x, std::chrono::milliseconds patience);
   messages::connected connect_again(const messages::process_address& x);
   void lose(const caf::down_msg& x);
 

@@ -159,7 +159,8 @@ class node_process {
     where_ = context_->neighbours->address();
     where_.host = settings_.listen;
     where_.port = publish(connector_, settings_.listen);
-    (*self_)->send(rendezvous_, messages::present{where_, node_, connector_});
+    context_->messages->send(
+        self_->ptr(), rendezvous_, messages::present{where_, node_, connector_});
     runtime::log_info(" process {} (incarnation {}) listens at {}:{}",
                       settings_.who.process,
                       settings_.who.incarnation,
@@ -184,7 +185,8 @@ class node_process {
       place_ = before;
       return false;
     }
-    (*self_)->send(rendezvous_, messages::present{where_, node_, connector_});
+    context_->messages->send(
+        self_->ptr(), rendezvous_, messages::present{where_, node_, connector_});
     runtime::log_info(
         " another process leads the run: incarnation {} of the supervisor's, at {}:{}",
         place_.incarnation,

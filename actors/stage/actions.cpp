@@ -14,8 +14,6 @@ using runtime::action_kind;
 using runtime::chunk_id;
 using runtime::ticket_bundle;
 
-namespace {}  // namespace
-
 // With several logical replicas per stage, their micro-batches run one replica after the other; the
 // plan counts them all.
 runtime::pass_key stage_state::key_of(chunk_id chunk, runtime::microbatch_id microbatch) const {

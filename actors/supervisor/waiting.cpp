@@ -34,7 +34,12 @@ void supervisor_state::receive(const messages::taken_for_dead& x) {
     now.generation = generation();  // its node may not have been told of it yet
     for (int p = 0; p < int(processes_.size()) && processes_.size() > 1; ++p)
       if (address_of(node_in(p)) == by)
-        lose_connection(now, p, *to, "control");
+        return lose_connection(now, p, *to, "control");
+    if (by == address_of(node_))
+      runtime::log_warning(
+          "the control connection of the supervisor's process to process {} broke: {}",
+          to->process,
+          x.why);
     return;
   }
   if (const auto to = connection_named(x.who)) {

@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <caf/config.hpp>
 #include <caf/detail/tuple_vals.hpp>
 #include <caf/mailbox_element.hpp>
 #include <caf/make_type_erased_value.hpp>
@@ -29,6 +30,9 @@ concept message = std::string_view {
 
 }  // namespace troupe::messages
 
+// The specialization replaces a part of CAF that other versions do not have.
+static_assert(CAF_VERSION == 1706);
+
 namespace caf::detail {
 
 template <class Base, troupe::messages::message Message>
@@ -47,7 +51,11 @@ class tuple_vals_impl<Base, Message> : public Base {
   size_t size() const noexcept override { return 1; }
   const void* get(size_t) const noexcept override { return &std::get<0>(data_); }
   void* get_mutable(size_t) override { return &std::get<0>(data_); }
-  std::string stringify(size_t) const override { return type_name<Message>::value; }
+  /// "run_step": CAF prints messages in its own log only, and simulations in their traces.
+  std::string stringify(size_t) const override {
+    const std::string_view name = type_name<Message>::value;
+    return std::string(name.substr(name.rfind(':') + 1));
+  }
   using Base::copy;
   type_erased_value_ptr copy(size_t) const override {
     return make_type_erased_value<Message>(std::get<0>(data_));

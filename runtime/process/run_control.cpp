@@ -134,16 +134,21 @@ bool say_end_of_died(const fs::path& folder,
 
 void remove_remains_of_ended(const fs::path& folder) {
   try {
-    const auto run = run_folder::open(folder);
-    if (run.is_held() || !run.record().ended)
+    const auto run = held_run_folder::of_ended(folder);
+    if (!run)
       return;
-    std::error_code ignored;  // another process may do the same
-    for (const auto& one : {run.credentials(), run.order(), run.description(), run.rendezvous()})
+    std::error_code ignored;
+    for (const auto& one :
+         {run->credentials(), run->order(), run->description(), run->rendezvous()})
       fs::remove_all(one, ignored);
-    if (running_agent(run))
+    if (running_agent(*run))
       return;
-    for (const auto& socket : fs::directory_iterator(run.sockets(), ignored))
-      fs::remove(socket.path(), ignored);
+    for (auto at = fs::directory_iterator(run->sockets(), ignored);
+         !ignored && at != fs::directory_iterator();
+         at.increment(ignored)) {
+      std::error_code failure;
+      fs::remove(at->path(), failure);
+    }
   } catch (const error&) {  // it is gone
   }
 }

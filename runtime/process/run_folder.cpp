@@ -309,14 +309,23 @@ held_run_folder held_run_folder::temporary(const std::string& program,
   return temporary(new_temporary_folder(), program, command);
 }
 
-std::optional<held_run_folder> held_run_folder::of_died(const fs::path& path) {
+std::optional<held_run_folder> held_run_folder::of_free(const fs::path& path) {
   static_cast<void>(run_folder::open(path));
   auto lock = open_lock(path, 0);
   auto whole = whole_file();
   if (!lock || ::fcntl(lock.number(), F_OFD_SETLK, &whole) != 0)
     return std::nullopt;
-  held_run_folder out(path, std::move(lock));
-  return out.record().ended ? std::nullopt : std::optional(std::move(out));
+  return held_run_folder(path, std::move(lock));
+}
+
+std::optional<held_run_folder> held_run_folder::of_died(const fs::path& path) {
+  auto out = of_free(path);
+  return out && !out->record().ended ? std::move(out) : std::nullopt;
+}
+
+std::optional<held_run_folder> held_run_folder::of_ended(const fs::path& path) {
+  auto out = of_free(path);
+  return out && out->record().ended ? std::move(out) : std::nullopt;
 }
 
 std::optional<held_run_folder> held_run_folder::to_go_on(const fs::path& path,

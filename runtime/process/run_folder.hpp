@@ -103,6 +103,8 @@ class held_run_folder : public run_folder {
   /// The folder of a run that died, unchanged, to record its end. Empty if a process holds it or
   /// the end is recorded. Throws input_error as `open`, and io_error.
   static std::optional<held_run_folder> of_died(const std::filesystem::path& path);
+  /// Same, for a run whose end is recorded.
+  static std::optional<held_run_folder> of_ended(const std::filesystem::path& path);
   /// Like of_died, to continue the run in place of the process that held the folder. Waits up to
   /// `patience` until that process is gone.
   static std::optional<held_run_folder> to_go_on(const std::filesystem::path& path,
@@ -116,6 +118,7 @@ class held_run_folder : public run_folder {
   void end(int exit_code, const std::string& reason);
 
  private:
+  static std::optional<held_run_folder> of_free(const std::filesystem::path& path);
   held_run_folder(const std::filesystem::path& path, descriptor lock)
       : run_folder(path), lock_(std::move(lock)) {}
 

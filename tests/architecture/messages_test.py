@@ -1,7 +1,8 @@
 """Checks that messages are values and that actors send them in one place. Run by ctest.
 
 messages/ contains no pointers into a process and no untyped handles. In actors/ only
-actors/support/message_path.hpp sends.
+actors/support/message_path.* sends. A source that sends or answers includes messages/core/type_ids.hpp: without it, CAF
+stores a message in a class of the same name with another layout (messages/core/stored_message.hpp).
 """
 
 import pathlib
@@ -10,8 +11,11 @@ import sys
 import tempfile
 
 SHARED = re.compile(r"\b(std::(shared_ptr|unique_ptr|function|weak_ptr)|caf::(strong_actor_ptr|actor))\b")
-SENDS = re.compile(r"\b(self_?->(?:send|delayed_send|request)|caf::anon_send)\s*\(")
-PATH = "actors/support/message_path.hpp"
+SENDS = re.compile(r"((?:\bself_?\)?|\))->(?:send|delayed_send|request)|\bcaf::(?:delayed_)?anon_send|->enqueue"
+                   r"|\bschedule_message)\s*\(")
+PATH = ("actors/support/message_path.hpp", "actors/support/message_path.cpp")
+TYPES = "messages/core/type_ids.hpp"
+ACTORS = re.compile(r"#include <caf/(send|event_based_actor|typed_event_based_actor|stateful_actor|scoped_actor)\.hpp>")
 
 
 def sources(root, room):
@@ -28,13 +32,29 @@ def complaints(root):
     for path in sources(root, "actors"):
         here, text = path.relative_to(root).as_posix(), path.read_text()
         for found in SENDS.finditer(text):
-            # CAF's own exit message is allowed.
+            # CAF's own messages are allowed.
             statement = text[found.end():text.find(";", found.end())]
-            if here != PATH and "caf::exit_msg" not in statement:
+            if here not in PATH and not re.search("caf::(exit|down)_msg", statement):
                 number = text.count("\n", 0, found.start()) + 1
-                yield f"{here}:{number}: {found[1]} bypasses {PATH}"
+                yield f"{here}:{number}: {found[1]} bypasses {PATH[0]}"
+    for path in [x for room in ("actors", "tests", "examples") for x in sources(root, room) if x.suffix == ".cpp"]:
+        texts = included(root, path)
+        if (any(x.startswith("messages/") and not x.startswith("messages/core/") for x in texts) and TYPES not in texts
+                and any(ACTORS.search(x) for x in texts.values())):
+            yield f"{path.relative_to(root)}: uses messages and CAF's actors without {TYPES}"
     if seen == 0:
         yield f"{root}: no messages found, so nothing was checked"
+
+
+def included(root, path):
+    """Name -> text of a source and of all headers of the project that it includes."""
+    out, left = {}, [path.relative_to(root).as_posix()]
+    while left:
+        name = left.pop()
+        if name not in out and (root / name).is_file():
+            out[name] = (root / name).read_text()
+            left += re.findall(r'^#include "([^"]+)"', out[name], re.M)
+    return out
 
 
 def finds_what_it_plants():
@@ -42,12 +62,14 @@ def finds_what_it_plants():
         root = pathlib.Path(folder)
         planted = {"messages/a.hpp": "struct x { std::shared_ptr<int> y; };  // caf::actor\n",
                    "messages/b.hpp": "caf::actor who; caf::typed_actor<int> other;\n",
-                   "actors/a.cpp": "self_->send(to, x);\ncaf::anon_send(\n    to, caf::exit_msg{});\n",
-                   PATH: "self->send(to, x);\n"}
+                   "actors/a.cpp": "self_->send(to, x);\ncaf::anon_send(\n    to, caf::exit_msg{});\n(*self_)->send(to, x);\n"
+                                   "to->enqueue(x);\n",
+                   "actors/b.cpp": '#include "messages/a.hpp"\n#include <caf/send.hpp>\n',
+                   PATH[0]: "self->send(to, x);\n"}
         for name, text in planted.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        return len(list(complaints(root))) == 3
+        return len(list(complaints(root))) == 6
 
 
 def main(root):

@@ -156,12 +156,22 @@ class campaign:
         steps = self.run.steps()
         return steps[-1]["iteration"] if steps else 0
 
-    def round(self, number):
+    def drawn(self):
+        """A kind of reset, and connections to reset. Waits for connections that are made again."""
         kind = self.draw.choice(self.given.kinds)
-        names = self.names()
-        found = self.between.connections(self.ports_of_control())
-        whom = self.chosen(kind, sorted(found, key=lambda x: x.ends), names) if found else []
-        told = ", ".join(x.text(names) for x in whom) or "nothing is connected"
+        until = time.monotonic() + self.given.patience
+        while time.monotonic() < until:
+            names = self.names()
+            found = self.between.connections(self.ports_of_control())
+            whom = self.chosen(kind, sorted(found, key=lambda x: x.ends), names) if found else []
+            if whom:
+                return kind, whom, found, names
+            time.sleep(0.05)
+        raise self.run.fails(f"no connection for a reset of kind {kind} in {self.given.patience} s")
+
+    def round(self, number):
+        kind, whom, found, names = self.drawn()
+        told = ", ".join(x.text(names) for x in whom)
         began = time.monotonic()
         for x in whom:
             if kind == "side":
@@ -170,7 +180,7 @@ class campaign:
                 self.between.reset(x)
             if len(whom) < 4:
                 time.sleep(self.draw.choice([0, 0, 0.01, 0.1, 0.3, 0.7]))
-        if number == 1 and found and len(self.between.connections(set())) == len(found) and not self.run.restarts():
+        if number == 1 and len(self.between.connections(set())) == len(found) and not self.run.restarts():
             time.sleep(1)
             if {tuple(x.ends) for x in whom} <= {tuple(x.ends) for x in self.between.connections(set())}:
                 skip("`ss -K` resets nothing: the kernel is without CONFIG_INET_DIAG_DESTROY")
