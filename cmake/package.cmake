@@ -13,6 +13,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME troupe)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+# Loaded at its first use, so it is not found as a library that the program is linked with.
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS libcurl4)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "The program troupe makes tokenizers and data sets, trains GPTs in any layout of
 tensor, pipeline and data parallelism on the CPU, keeps checkpoints that any
 other layout loads, and generates text. Flags and files are Megatron-LM's.")
