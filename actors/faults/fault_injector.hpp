@@ -23,7 +23,7 @@ namespace troupe::actors {
 /// Shared by all actors of a process. Thread-safe.
 class fault_injector {
  public:
-  /// Throws input_error if a fault is not of the form WHO@STEP or WHO@FIRST-LAST; throws as
+  /// Throws input_error if a fault is not of the form ACTOR@STEP or ACTOR@FIRST-LAST; throws as
   /// planted_death_from.
   explicit fault_injector(const runtime::fault_settings& settings) : fault_injector(settings, {}) {}
 
@@ -36,7 +36,7 @@ class fault_injector {
   };
   fault_injector(const runtime::fault_settings& settings, simulated how);
 
-  /// Throws if a fault is planted for `who` in this step. WHO is "supervisor", "node", "loader",
+  /// Throws if a fault is planted for `who` in this step. ACTOR is "supervisor", "node", "loader",
   /// "checkpointer", "monitor", "replica:R", "stage:R.P.T", "lane:R.P.T" (fails in its reduction,
   /// while its groups wait) or "wire:R.P.T" (fails in the first bucket that the communication lane
   /// reduces). The default of T, the tensor rank, is 0.

@@ -197,7 +197,7 @@ class stage_state {
       return runtime::ask_behaviour(schedule.name(), told_.pipeline_rank, schedule.ranks(), call);
     } catch (const runtime::input_error& failure) {
       throw runtime::input_error(
-          "{} (in step {}; its rehearsal had succeeded)", failure.what(), runtime::value(step_));
+          "{} (in step {}; its rehearsal succeeded)", failure.what(), runtime::value(step_));
     }
   }
   void append_chosen(const runtime::action& x);

@@ -40,7 +40,7 @@ class stream {
   /// pool. Throws input_error on a device: the host cannot read its memory.
   template <std::invocable Work>
   void run(const Work& work) {
-    require_host("work of a model's own");
+    require_host("user code on tensor elements");
     if (!pool_.is_shadow())
       work();
   }

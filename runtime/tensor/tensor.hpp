@@ -83,8 +83,7 @@ class bundle {
     for (const auto& [key, x] : parts_)
       if (key == name)
         return x;
-    throw broken_promise("BUNDLE-1: a bundle has the tensor that is asked for: "
-                         + std::string(name));
+    throw broken_promise("BUNDLE-1: a bundle has the requested tensor: " + std::string(name));
   }
 
   bool has(std::string_view name) const {

@@ -1,10 +1,10 @@
 // A planted death: a fault that shows that a run survives it. Names an actor, a step, a moment and
 // a kind.
 //
-// Text: WHO@STEP:MOMENT[:HOW], e.g. "lane:0.1@3:reduce". A death strikes one incarnation once, even
-// if the step runs again or its process dies and restarts. Over several hosts it strikes once for
-// the folder of each standing node. That folder records past strikes; a place that moves to another
-// host is struck once more.
+// Text: ACTOR@STEP:MOMENT[:HOW], e.g. "lane:0.1@3:reduce". A death strikes one incarnation once,
+// even if the step runs again or its process dies and restarts. Over several hosts it strikes once
+// for the folder of each standing node. That folder records past strikes; a place that moves to
+// another host is struck once more.
 //
 // Wrong bits are always found where two workers hold the same data:
 // - a reduced gradient (STEP-2) or an updated state (STEP-5, STEP-6) of whole replicas;

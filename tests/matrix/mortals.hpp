@@ -144,7 +144,7 @@ inline std::vector<std::string> mortals(const runtime::training_job& job) {
   return out;
 }
 
-/// WHO@STEP:MOMENT[:HOW], at a step in which the moment occurs: step 4 is saved, a validation
+/// ACTOR@STEP:MOMENT[:HOW], at a step in which the moment occurs: step 4 is saved, a validation
 /// follows step 3, and only step `first` begins with building. The checkpoint of step 2 is written
 /// during the training, so an actor that dies at its next action still has work.
 inline std::string death_of(std::string_view who,
