@@ -25,7 +25,7 @@ void checkpointer_state::start(const messages::spawn_checkpointer& told,
   job_ = std::move(job);
   context_ = std::move(context);
   presence_ = context_->living->enter({told.generation, "checkpointer", -1, true});
-  if (context_->own_threads)
+  if (context_->env.own_threads)
     place_ = context_->lanes->add({.who = "checkpointer",
                                    .generation = value(told.generation),
                                    .service = true,

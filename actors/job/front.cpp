@@ -27,7 +27,7 @@ void front_state::start(messages::job_description told,
   ended_ = std::move(ended);
   recovery_ = context_->jobs->open(told_)->job.recovery;
   // Its only wait is for a writer of the ledger, which may hang.
-  if (recovery_.on && context_->watches_lanes)
+  if (recovery_.on && context_->env.watches_lanes)
     place_ = context_->lanes->add({.who = name, .actor = self_->id(), .shares_thread = true});
   self_->set_down_handler(on_board<caf::down_msg>(
       self_, context_->messages, place_, [this](const caf::down_msg& x) { lose(x); }));

@@ -21,7 +21,7 @@ void keeper_state::start(const messages::spawn_keeper& told,
   context_ = std::move(context);
   token_ = std::move(token);
   end_on_exception(self_, "keeper");
-  if (context_->own_threads)
+  if (context_->env.own_threads)
     place_ = context_->lanes->add({.who = "keeper",
                                    .generation = value(told.generation),
                                    .service = true,

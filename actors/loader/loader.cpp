@@ -91,7 +91,7 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
                                              runtime::generation_id generation) {
   end_on_exception(self, "loader");
   std::shared_ptr<runtime::lane_board::place> place;
-  if (context->own_threads)
+  if (context->env.own_threads)
     place = context->lanes->add({.who = "loader",
                                  .generation = value(generation),
                                  .service = true,

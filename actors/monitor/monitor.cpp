@@ -247,7 +247,7 @@ void monitor_state::start(const messages::spawn_monitor& told,
                           std::shared_ptr<const node_context> context) {
   context_ = std::move(context);
   end_on_exception(self_, "monitor");
-  if (context_->own_threads)
+  if (context_->env.own_threads)
     place_ = context_->lanes->add({.who = "monitor",
                                    .generation = value(told.generation),
                                    .service = true,

@@ -59,12 +59,6 @@ struct node_context {
   runtime::memory_pool pool = {};  ///< for micro-batches
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   environment env = {};
-  /// True: the loader, keeper, checkpointer and monitor block, so each has its own thread. False in
-  /// tests that drive one actor alone.
-  bool own_threads = true;
-  /// With recovery on, lanes and actors report progress to the failure detector, and a reaper
-  /// thread joins ended lanes. False in tests that drive one actor alone.
-  bool watches_lanes = true;
 
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: tracing is off
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: profiling is off

@@ -60,6 +60,13 @@ struct environment {
                                       std::span<const runtime::shard_to_write>)>
       write_shard = runtime::write_shard_file;
 
+  /// The loader, keeper, checkpointer and monitor block, so each has its own thread. False: all
+  /// actors run on one thread.
+  bool own_threads = true;
+  /// With recovery on, lanes and actors report progress to the failure detector, and a reaper
+  /// thread joins ended lanes. False: one actor runs alone.
+  bool watches_lanes = true;
+
   /// Also receives each record that a monitor writes to its logs.
   std::function<void(const runtime::watched&)> record = [](const runtime::watched&) {};
 };

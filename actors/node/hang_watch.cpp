@@ -42,7 +42,7 @@ void hang_watch_state::start(watch_settings told, std::shared_ptr<const node_con
   told_ = std::move(told);
   context_ = std::move(context);
   judge_ = std::make_unique<runtime::hang_judge>(told_.suspicion);
-  if (context_->neighbours && context_->own_threads)
+  if (context_->neighbours && context_->env.own_threads)
     still_ = std::make_unique<runtime::stillness>(told_.suspicion);
   end_on_exception(self_, "hang_watch");
   look({});
@@ -124,13 +124,13 @@ messages::hang_watch_actor watch_for_hangs(caf::actor_system& home,
                                            const std::shared_ptr<const node_context>& context,
                                            const runtime::recovery_settings& recovery,
                                            watch_settings told) {
-  if (!recovery.on || !context->watches_lanes)
+  if (!recovery.on || !context->env.watches_lanes)
     return {};
   told.suspicion = recovery.suspicion;
-  if (context->own_threads)
+  if (context->env.own_threads)
     told.threads = caf::get_or(home.config(), "scheduler.max-threads", std::size_t{0});
-  return context->own_threads ? home.spawn<caf::detached>(hang_watch, std::move(told), context)
-                              : home.spawn(hang_watch, std::move(told), context);
+  return context->env.own_threads ? home.spawn<caf::detached>(hang_watch, std::move(told), context)
+                                  : home.spawn(hang_watch, std::move(told), context);
 }
 
 }  // namespace troupe::actors

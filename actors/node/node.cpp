@@ -45,7 +45,7 @@ node_state::~node_state() {
 void node_state::start(std::shared_ptr<const node_context> context) {
   context_ = std::move(context);
   end_on_exception(self_, "node");
-  if (context_->watches_lanes)
+  if (context_->env.watches_lanes)
     place_ = context_->lanes->add({.who = "node", .actor = self_->id(), .shares_thread = true});
   self_->set_down_handler([this](const caf::down_msg& x) {
     const auto turn = take_turn("down_msg");

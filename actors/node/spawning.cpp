@@ -89,8 +89,8 @@ caf::result<messages::loader_spawned> node_state::spawn(const messages::spawn_lo
     return refusal;
   auto& home = self_->home_system();
   return answer<messages::loader_spawned>(
-      context_->own_threads ? home.spawn<caf::detached>(loader, context_, x.generation)
-                            : home.spawn(loader, context_, x.generation),
+      context_->env.own_threads ? home.spawn<caf::detached>(loader, context_, x.generation)
+                                : home.spawn(loader, context_, x.generation),
       kind::service,
       "loader");
 }
@@ -104,8 +104,8 @@ caf::result<messages::keeper_spawned> node_state::spawn(const messages::spawn_ke
     if (one.what == kind::service && one.name == "keeper")
       self_->send_exit(one.actor, caf::exit_reason::user_shutdown);
   return answer<messages::keeper_spawned>(
-      context_->own_threads ? home.spawn<caf::detached>(keeper, x, job, context_, services_)
-                            : home.spawn(keeper, x, job, context_, services_),
+      context_->env.own_threads ? home.spawn<caf::detached>(keeper, x, job, context_, services_)
+                                : home.spawn(keeper, x, job, context_, services_),
       kind::service,
       "keeper");
 }
@@ -119,8 +119,8 @@ caf::result<messages::checkpointer_spawned> node_state::spawn(
   // Cancelled with the epoch, or alone when the actor hangs.
   const runtime::cancel_token ends;
   auto answered = answer<messages::checkpointer_spawned>(
-      context_->own_threads ? home.spawn<caf::detached>(checkpointer, x, job, context_, ends)
-                            : home.spawn(checkpointer, x, job, context_, ends),
+      context_->env.own_threads ? home.spawn<caf::detached>(checkpointer, x, job, context_, ends)
+                                : home.spawn(checkpointer, x, job, context_, ends),
       kind::service,
       "checkpointer");
   spawned_.back().ends = ends;
@@ -139,8 +139,8 @@ caf::result<messages::shard_writer_spawned> node_state::spawn(
   // Cancelled with the epoch, or alone when the actor hangs.
   const runtime::cancel_token ends;
   auto answered = answer<messages::shard_writer_spawned>(
-      context_->own_threads ? home.spawn<caf::detached>(shard_writer, x, context_, ends)
-                            : home.spawn(shard_writer, x, context_, ends),
+      context_->env.own_threads ? home.spawn<caf::detached>(shard_writer, x, context_, ends)
+                                : home.spawn(shard_writer, x, context_, ends),
       kind::service,
       shard_writer_state::name);
   spawned_.back().ends = ends;
@@ -154,8 +154,8 @@ caf::result<messages::monitor_spawned> node_state::spawn(const messages::spawn_m
   auto& home = self_->home_system();
   const auto job = context_->jobs->open(x.job);
   return answer<messages::monitor_spawned>(
-      context_->own_threads ? home.spawn<caf::detached>(monitor, x, job, context_)
-                            : home.spawn(monitor, x, job, context_),
+      context_->env.own_threads ? home.spawn<caf::detached>(monitor, x, job, context_)
+                                : home.spawn(monitor, x, job, context_),
       kind::service,
       "monitor");
 }

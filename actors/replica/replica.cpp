@@ -71,7 +71,7 @@ void replica_state::start(messages::spawn_replica told,
                                         .tensor_rank = s % told_.tensor_ranks})
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
               [this](const caf::error& why) { refuse(why); });
-  if (context_->own_threads && context_->jobs->open(told_.job)->job.recovery.on) {
+  if (context_->env.own_threads && context_->jobs->open(told_.job)->job.recovery.on) {
     place_ = context_->lanes->add(
         {.who = who_, .generation = value(told_.generation), .shares_thread = true});
     place_->describe_by([this] { return waits_for(); });

@@ -18,7 +18,7 @@ void shard_writer_state::start(const messages::spawn_shard_writer& told,
   context_ = std::move(context);
   token_ = std::move(token);
   presence_ = context_->living->enter({told.generation, name, -1, true});
-  if (context_->own_threads)
+  if (context_->env.own_threads)
     place_ = context_->lanes->add({.who = name,
                                    .generation = value(told.generation),
                                    .service = true,

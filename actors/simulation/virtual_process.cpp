@@ -97,7 +97,7 @@ virtual_process::virtual_process(virtual_network& of,
     return std::make_shared<group_registry>(
         runtime::cancel_token(), generation, by, meeting, std::move(between));
   };
-  here.own_threads = false;
+  here.env.own_threads = false;
   here.reaper = std::make_shared<runtime::lane_reaper>(
       [fibers = of.world_.fibers()](const char* name, std::function<void()> what) {
         fibers->start(name, std::move(what));

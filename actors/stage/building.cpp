@@ -28,7 +28,8 @@ stage_state::~stage_state() {
       lanes.push_back(std::move(*other));
   // The worker hands over its estate after all work has ended, while its stream still exists.
   auto ended = [context = std::move(context_)] { context->worker.reset(); };
-  node_->reaper->take(std::move(lanes), std::move(ended), std::move(held_), node_->watches_lanes);
+  node_->reaper->take(
+      std::move(lanes), std::move(ended), std::move(held_), node_->env.watches_lanes);
 }
 
 void stage_state::start(messages::spawn_stage told,

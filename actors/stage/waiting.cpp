@@ -21,7 +21,7 @@ std::string stage_state::name_of_rank(int pipeline_rank) const {
 }
 
 void stage_state::take_places() {
-  if (!job_->job.recovery.on || !node_->watches_lanes)
+  if (!job_->job.recovery.on || !node_->env.watches_lanes)
     return;
   const auto generation = value(told_.generation);
   int at = 0;
@@ -31,7 +31,7 @@ void stage_state::take_places() {
                                                 .owner = who_,
                                                 .communication_lane = "wire:" + where_,
                                                 .saver = "saver:" + where_});
-  if (node_->own_threads)
+  if (node_->env.own_threads)
     place_ = node_->lanes->add({.who = who_, .generation = generation, .shares_thread = true});
 }
 

@@ -121,7 +121,7 @@ std::unique_ptr<runtime::lane_board::place::at_message> supervisor_state::take_t
 }
 
 void supervisor_state::take_place() {
-  if (job_->job.recovery.on && context_->watches_lanes)
+  if (job_->job.recovery.on && context_->env.watches_lanes)
     place_
         = context_->lanes->add({.who = "supervisor", .actor = self_->id(), .shares_thread = true});
 }

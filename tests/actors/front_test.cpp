@@ -36,7 +36,7 @@ TEST_CASE("HANG-4: a front is on its process's board while it handles a message"
   auto job = tests::tiny_job(1, 1);
   job.recovery.on = true;
   const auto prepared = tests::without_threads(job);
-  prepared->node->watches_lanes = true;
+  prepared->node->env.watches_lanes = true;
   std::vector<runtime::board_entry> seen;
   const auto root = system.keep(system.home().spawn(
       actors::front,

@@ -132,8 +132,8 @@ inline constexpr runtime::generation_id first_generation{1};
 inline std::shared_ptr<actors::prepared_job> without_threads(const runtime::training_job& job) {
   auto out = tiny_prepared(job);
   out->node->env.make_lane = runtime::make_inline_lane;
-  out->node->own_threads = false;
-  out->node->watches_lanes = false;
+  out->node->env.own_threads = false;
+  out->node->env.watches_lanes = false;
   return out;
 }
 
