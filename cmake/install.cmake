@@ -34,7 +34,7 @@ install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/ven
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
 install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
-install(PROGRAMS examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
+install(PROGRAMS examples/best_checkpoint.py examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
         examples/11_two_hosts.sh examples/12_kill_9.sh
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 

@@ -20,6 +20,7 @@ if(TEST examples/11_two_hosts)  # skipped without permission to create namespace
 endif()
 
 troupe_script_test(examples/quickstart examples/quickstart_test.py ${PROJECT_SOURCE_DIR} UNSANITIZED)
+troupe_script_test(examples/best_checkpoint examples/best_checkpoint_test.py ${PROJECT_SOURCE_DIR} UNSANITIZED)
 troupe_script_test(readme/commands readme/readme_test.py
                    $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/docs/guides/first_run.md NEEDS troupe UNSANITIZED)
 troupe_script_test(readme/shown readme/readme_test.py
