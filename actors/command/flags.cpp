@@ -30,15 +30,6 @@ void declare(command_line& line, training_flags& to) {
   settings::declare_faults(line, to);
   declare_table(line, to);
   declare_other_names(line, other_names_of_training());
-  line.begins_with(
-      "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
-      "DIR; --micro-batch-size; --train-iters or --train-samples; --lr; --data-path PREFIX or "
-      "--mock-data; --tokenizer DIR or --tokenizer-type, unless the --load-hf folder has one.");
-  line.begins_with(
-      "Example, with made-up data: troupe train gpt --num-layers 2 --hidden-size 64 "
-      "--num-attention-heads 4 --seq-length 64 --micro-batch-size 4 --train-iters 100 --lr 1e-3 "
-      "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "
-      "--log-interval 10");
   line.note(
       "The last use of a flag overrides earlier ones. Flags of Megatron-LM without an effect here "
       "are accepted. Flags that ask for a missing feature are refused with the reason: `troupe "

@@ -360,6 +360,13 @@ void add_memory(command_line& program) {
   line.toggle(
       "--json", "Prints JSON: bytes and floating-point operations.", [json] { *json = true; });
   declare(line, *flags);
+  line.begins_with(
+      "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
+      "DIR; --micro-batch-size; --vocab-size, --tokenizer DIR or --tokenizer-type, unless the "
+      "--load-hf folder has a tokenizer.");
+  line.begins_with(
+      "Example: troupe memory --num-layers 24 --hidden-size 1024 --num-attention-heads 16 "
+      "--seq-length 1024 --micro-batch-size 4 --vocab-size 50257 --world-size 2 --bf16");
   line.note(
       "Takes the flags and configurations of `troupe train gpt`; only shape, batch and layout "
       "matter. Needs no data, no tokenizer if --vocab-size is given, and little memory: a model of "

@@ -36,6 +36,15 @@ void add_train(command_line& program) {
     *table = megatron_markdown;
   });
   declare(gpt, *flags);
+  gpt.begins_with(
+      "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
+      "DIR; --micro-batch-size; --train-iters or --train-samples; --lr; --data-path PREFIX or "
+      "--mock-data; --tokenizer DIR or --tokenizer-type, unless the --load-hf folder has one.");
+  gpt.begins_with(
+      "Example, with made-up data: troupe train gpt --num-layers 2 --hidden-size 64 "
+      "--num-attention-heads 4 --seq-length 64 --micro-batch-size 4 --train-iters 100 --lr 1e-3 "
+      "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "
+      "--log-interval 10");
   gpt.tells_besides([flags, table] {
     return *table == nullptr ? what_is_missing(*flags) : std::vector<std::string>();
   });

@@ -235,6 +235,9 @@ def check_memory(folder):
                      "twice for a tied embedding if a stage has both its uses"]:
         if expected not in " ".join(page.split()):
             raise wrong(f"'{expected}' is not in the page:\n{page}")
+    for command, more in [("memory", []), ("train gpt", ["--dry-run"])]:
+        example, = [x for x in works(*command.split(), "--help").split("\n\n") if x.startswith("Example")]
+        works(*" ".join(example.split()).partition(": troupe ")[2].split(), *more)
     refuses("--num-layers is missing", "memory", "--vocab-size", 100)
     refuses("--vocab-size", "memory", *SMALL)
     refuses("multiple", "memory", *GPT3_175B, "--hidden-size", 100)
