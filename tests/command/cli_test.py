@@ -82,7 +82,10 @@ def check_help(folder):
             raise wrong(f"{flag} is shown by --help or -h, or not by --help-faults")
     if "--help-faults" not in all_of_it or max(map(len, faults.splitlines())) > 80:
         raise wrong(f"--help does not name --help-faults, or that is wider than 80 columns:\n{faults}")
-    works("--version")
+    if works("help") != works("--help") or works("help", "train", "gpt") != all_of_it:
+        raise wrong("`troupe help COMMAND` is not the help of the command")
+    if works("-V") != works("--version"):
+        raise wrong("-V does not print the version")
     if "--fp16" not in works("train", "gpt", "--help-megatron"):
         raise wrong("--help-megatron does not list --fp16")
 
@@ -155,9 +158,14 @@ def check_dry_run(folder):
     page = works("train", "gpt", "--dry-run", *SMALL, *MOCK, "--world-size", 1, "--threads-per-worker", 1,
                  "--micro-batch-size", SMALL[SMALL.index("--global-batch-size") + 1])
     for expected in ["1 replica x 1 micro-batch x", "1 worker (", "1 tensor rank x 1 pipeline stage, 1 replica;",
-                     "1 thread each", "1 micro-batch a worker"]:
+                     "1 thread each", "1 micro-batch per worker"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run of one worker:\n{page}")
+    time = r"^time        about .*\d.* here, estimated by matrix products of [\d.e+-]+ TFLOP/s$"
+    if not re.search(time, page, re.MULTILINE):
+        raise wrong(f"the dry run has no time:\n{page}")
+    if re.search(r"^time ", works("train", "gpt", "--dry-run", *SMALL, *MOCK, "--skip-train"), re.MULTILINE):
+        raise wrong("a dry run without a step has a time")
 
 
 def check_too_large(folder):

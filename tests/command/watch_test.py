@@ -5,6 +5,7 @@
 
 import csv
 import json
+import os
 import pathlib
 import re
 import struct
@@ -288,6 +289,18 @@ def check_test_data(folder):
         losses.append(re.findall(r" on test set \| lm loss value: (\S+)", out))
     if [len(x) for x in losses] != [1, 1, 0] or losses[0] == losses[1]:
         raise wrong(f"--test-data-path does not decide the test loss: {losses}")
+
+
+def check_shared_cores(folder):
+    """A pipeline whose workers share cores says so at its start."""
+    pipeline = ["--world-size", 2, "--pipeline-model-parallel-size", 2, "--threads-per-worker"]
+    told = re.search(r" 2 workers of (.*) share (\d+) cores?: actions wait for a core, so bubbles are larger",
+                     works(*TRAIN, *pipeline, os.cpu_count()))
+    if not told or int(told[1].split()[0]) != os.cpu_count() or int(told[2]) > os.cpu_count():
+        raise wrong(f"a pipeline on shared cores: {told}")
+    for one in [["--world-size", 2, "--threads-per-worker", os.cpu_count()]] + [[*pipeline, 1]] * (int(told[2]) > 1):
+        if "share" in works(*TRAIN, *one):
+            raise wrong(f"{one} has no bubbles of shared cores")
 
 
 if __name__ == "__main__":
