@@ -241,6 +241,26 @@ TEST_CASE("settings of tokenizer_config.json override those of tokenizer.json as
   CHECK(encoded(bert, config, "The") == std::vector<std::int32_t>{0});
 }
 
+// U+111C9 was punctuation until Unicode 10: there the library cuts this text into three words.
+TEST_CASE("BERT's words have the marks of Unicode 15", "[tokenizer]") {
+  const std::string text = "S\U000111c9\u1abe";
+  json bert = {{"model",
+                {{"type", "WordLevel"},
+                 {"vocab", {{"s\u1abe", 0}, {text, 1}, {"[UNK]", 2}}},
+                 {"unk_token", "[UNK]"}}},
+               {"added_tokens", json::array()},
+               {"normalizer",
+                {{"type", "BertNormalizer"},
+                 {"clean_text", true},
+                 {"handle_chinese_chars", true},
+                 {"strip_accents", nullptr},
+                 {"lowercase", true}}},
+               {"pre_tokenizer", {{"type", "BertPreTokenizer"}}}};
+  CHECK(hub_tokenizer(bert, "[UNK]")->encode(text) == ids{0});
+  bert["normalizer"]["lowercase"] = false;
+  CHECK(hub_tokenizer(bert, "[UNK]")->encode(text) == ids{1});
+}
+
 TEST_CASE("unsupported parts of a tokenizer.json are named", "[tokenizer]") {
   for (const auto& [pointer, value, says] :
        std::initializer_list<std::tuple<const char*, json, const char*>>{
