@@ -6,6 +6,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/descriptor.hpp"
+#include "tests/support/losing_packets.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tcp_caller.hpp"
 
@@ -44,8 +45,8 @@ constexpr const char* here = "127.0.0.1";
 
 /// A process of a run.
 struct process {
-  explicit process(const fs::path& credentials)
-      : config(actors::make_configuration(2, actors::control_settings{credentials, 10})),
+  explicit process(const fs::path& credentials, double suspicion = 10)
+      : config(actors::make_configuration(2, actors::control_settings{credentials, suspicion})),
         system(*config) {}
   std::unique_ptr<caf::actor_system_config> config;
   caf::actor_system system;
@@ -125,6 +126,28 @@ class silent_port {
   runtime::descriptor listens_ = end(0);
   std::array<runtime::descriptor, 4> waiting_{
       end(SOCK_NONBLOCK), end(SOCK_NONBLOCK), end(SOCK_NONBLOCK), end(SOCK_NONBLOCK)};
+  std::uint16_t number_ = 0;
+};
+
+/// A listening port whose system accepts calls and drops each packet with data.
+class losing_port {
+ public:
+  losing_port() {
+    tests::drop_packets_above(listens_.number(), tests::longest_tcp_header);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const auto at = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    if (::bind(listens_.number(), at, size) != 0 || ::listen(listens_.number(), 8) != 0
+        || ::getsockname(listens_.number(), at, &size) != 0)
+      throw std::runtime_error("no port");
+    number_ = ntohs(address.sin_port);
+  }
+  std::uint16_t number() const { return number_; }
+
+ private:
+  runtime::descriptor listens_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   std::uint16_t number_ = 0;
 };
 
@@ -277,6 +300,20 @@ TEST_CASE("a connection to a silent host does not block other connections of the
   CHECK_THROWS_WITH(
       actors::rendezvous_at(node.system, here, silent.number(), std::chrono::milliseconds(100)),
       ContainsSubstring("port " + std::to_string(silent.number())));
+  CHECK(is_answered(node, connect(node, ours.port), "one"));
+}
+
+TEST_CASE("a handshake without acknowledgements ends after the suspicion timeout", "[actors]") {
+  const tests::scratch_folder folder;
+  run ours(folder, "ours");
+  process node(ours.credentials, 1);
+  const losing_port losing;
+  for (int n = 0; n < 2; ++n) {  // the second call would wait for the first one
+    const auto began = std::chrono::steady_clock::now();
+    CHECK_THROWS_WITH(actors::rendezvous_at(node.system, here, losing.number(), patience),
+                      ContainsSubstring("cannot connect to"));
+    CHECK(std::chrono::steady_clock::now() - began < patience / 2);
+  }
   CHECK(is_answered(node, connect(node, ours.port), "one"));
 }
 

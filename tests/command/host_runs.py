@@ -165,7 +165,7 @@ class network:
     def require(self, *words):
         done = self.system(*words)
         if done.returncode != 0:
-            print(f"skipped: no network namespaces here: `{' '.join(map(str, words))}`: {done.stderr.strip()}")
+            print(f"skipped: no such network here: `{' '.join(map(str, words))}`: {done.stderr.strip()}")
             self.remove()
             sys.exit(77)
 
@@ -203,6 +203,12 @@ class network:
 
     def heal(self, host):
         self.neighbour(1 - host, "del", self.addresses[host])
+
+    def drop_large_packets(self):
+        """Packets above 700 bytes are lost from now on, in both directions. No ICMP message reports it."""
+        for name in self.names:
+            self.require("ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", "host0", "root", "tbf", "rate", "1gbit",
+                         "burst", 700, "limit", 1000000)
 
     def neighbour(self, host, what, *words):
         done = self.system("ip", "-n", self.names[host], "neigh", what, *words, "dev", "host0")

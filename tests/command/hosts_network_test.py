@@ -1,4 +1,4 @@
-"""Runs over hosts in network namespaces, with one-way and two-way network cuts. Run by ctest.
+"""Runs over hosts in network namespaces, with one-way and two-way network cuts and lost large packets. Run by ctest.
 
     hosts_network_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -84,6 +84,21 @@ def check_cut_off(folder):
     require_undisturbed(folder, one, "with a host that stays away")
     if "is available again" in one.out.read_text():
         raise one.fails("the run reconnected to the cut host")
+    for at in nodes:
+        at.stop()
+
+
+def check_black_hole(folder):
+    """Large packets between the hosts are lost for good, but heartbeats arrive. The run still ends, without a hang."""
+    few = ["--suspicion-seconds", 2]
+    between = network()
+    credentials = keys(folder)
+    nodes = between.nodes(folder, credentials, *few)
+    one = between.job(folder, *ENDLESS, *SLOW, *few, *over(nodes, credentials))
+    one.reaches(10)
+    between.drop_large_packets()
+    goes_on(one)
+    require_undisturbed(folder, one, "after a path lost large packets")
     for at in nodes:
         at.stop()
 
