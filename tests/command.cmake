@@ -122,7 +122,8 @@ foreach(check local_disk local_refused cold_start cold_damaged cold_refused)
 endforeach()
 foreach(check front_stopped supervisor_killed supervisor_and_front_killed supervisor_with_others_killed
         supervisor_and_agent_killed supervisor_and_stopped_agent_killed supervisor_and_agent_in_turn supervisor_lost
-        supervisor_killed_early supervisor_crashed supervisor_stopped signalled all_alone temporary temporary_without_successor)
+        supervisor_killed_early supervisor_killed_in_first_save
+        supervisor_crashed supervisor_stopped signalled all_alone temporary temporary_without_successor)
   troupe_script_test(command/processes_${check} command/succession_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 foreach(check keeper_planted shard_writer_planted)
@@ -143,7 +144,8 @@ troupe_compared_with_undisturbed(processes_killed processes_all_killed processes
   processes_front_killed processes_front_stopped processes_supervisor_killed processes_supervisor_with_others_killed
   processes_supervisor_and_agent_killed processes_supervisor_and_stopped_agent_killed
   processes_supervisor_and_agent_in_turn processes_supervisor_lost
-  processes_supervisor_stopped processes_supervisor_killed_early processes_cold_start processes_cold_damaged processes_cold_refused)
+  processes_supervisor_stopped processes_supervisor_killed_early processes_supervisor_killed_in_first_save
+  processes_cold_start processes_cold_damaged processes_cold_refused)
 if(TEST command/processes_full_disk)  # skipped without permission to mount
   set_tests_properties(command/processes_full_disk PROPERTIES SKIP_RETURN_CODE 77)
 endif()
@@ -201,7 +203,7 @@ endforeach()
 if(TEST command/placement_two_hosts)  # skipped without permission to set a host name
   set_tests_properties(command/placement_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
-foreach(check namespaces one_way cut_off)  # skipped without permission to make namespaces
+foreach(check namespaces one_way cut_off black_hole)  # skipped without permission to make namespaces
   troupe_script_test(command/hosts_${check} command/hosts_network_test.py ${program} ${check})
   if(TEST command/hosts_${check})
     set_tests_properties(command/hosts_${check} PROPERTIES SKIP_RETURN_CODE 77)
@@ -215,9 +217,9 @@ endforeach()
 foreach(check tokenizer_copy faults)
   troupe_script_test(command/forged_${check} command/forged_test.py ${program} ${check})
 endforeach()
-foreach(check logs throughput nonfinite plot evaluation test_data)
+foreach(check logs throughput nonfinite plot evaluation test_data shared_cores)
   troupe_script_test(command/watch_${check} command/watch_test.py ${program} ${check})
 endforeach()
-foreach(check terminal forms signals)
+foreach(check terminal forms signals tee)
   troupe_script_test(command/console_${check} command/console_test.py ${program} ${check})
 endforeach()

@@ -160,10 +160,14 @@ def check_signals(folder):
             said = b""
             while b"iteration        1/" not in said and (more_said := os.read(program.stdout.fileno(), 65536)):
                 said += more_said
+            staged = folder / sent.name / ".iter_0000099.generation-1.partial"
+            staged.mkdir()  # by a process of an earlier run
             program.send_signal(sent)
             said += program.stdout.read()
             if program.wait(timeout=60) != 0 or not list((folder / sent.name).glob("iter_*")):
                 raise wrong(f"{sent.name}: {said.decode()}")
+            if staged.exists():
+                raise wrong(f"{sent.name}: a staged checkpoint is left of a run that has ended")
     if not list((folder / "run").glob("iter_*")):
         raise wrong("SIGTERM has not saved")
 
@@ -172,7 +176,7 @@ def check_tee(folder):
     """A run in front of `| tee log` draws no bar. Ctrl-C also ends the tee; the last lines and the exit code remain."""
     ours, its = pty.openpty()
     log = folder / "log"
-    words = [watch_test.PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--save", folder / "run"])]
+    words = [cli_test.PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--save", folder / "run"])]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=its, stdin=subprocess.DEVNULL,
                           env={**os.environ, "TERM": "xterm"}) as program:
         with subprocess.Popen(["tee", str(log)], stdin=program.stdout, stdout=its) as tee:

@@ -219,6 +219,21 @@ def check_supervisor_killed_early(folder):
             raise one.fails(f"the ended run left '{left}'")
 
 
+def check_supervisor_killed_in_first_save(folder):
+    """The supervisor's process is killed while it writes the first checkpoint. The run goes on, and nothing staged is
+    left."""
+    save = folder / "save"
+    one = job(folder, *LONG, "--save", save, "--save-interval", 1, "--keep-last", 2, "--plant-death",
+              "checkpointer@1:save:kill")
+    one.reaches(5)
+    one.goes_on(judge(folder), "a supervisor's process that was killed in the first save")
+    if len(supervisors_deaths(one)) != 1:
+        raise one.fails("the supervisor was not killed once")
+    newest = int((save / "latest_checkpointed_iteration.txt").read_text())
+    if newest != one.steps()[-1]["iteration"] or list(save.glob(".iter_*")):
+        raise one.fails(f"iteration {newest} is saved, and the folder has {sorted(x.name for x in save.iterdir())}")
+
+
 def check_supervisor_crashed(folder):
     """The supervisor's process crashes before any other process starts."""
     one = job(folder, *ENDLESS)
