@@ -459,7 +459,8 @@ TEST_CASE("a folder that does not match the model exactly is refused", "[checkpo
   };
   const std::vector<std::uint16_t> twos(64, 0x4000);
   CHECK(with([](auto&) {}).empty());
-  CHECK_THAT(with([](auto& x) { x.pop_back(); }), ContainsSubstring("'ln_f.bias' is missing"));
+  CHECK_THAT(with([](auto& x) { x.pop_back(); }),
+             ContainsSubstring("'ln_f.bias' of the model in config.json is missing"));
   CHECK_THAT(with([&](auto& x) {
                x.back() = whole_tensor("ln_f.bias", stored_type::bf16, {5}, twos.data());
              }),
