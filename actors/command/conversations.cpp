@@ -124,8 +124,8 @@ void add_conversations(command_line& program) {
              whole(flags->workers, 1, 1024));
   line.toggle(
       "--strict",
-      "Refuses a conversation without an answer and names the reason. Default: skips and counts "
-      "it.",
+      "Refuses a conversation without an answer and names the reason. Without this flag such a "
+      "conversation is skipped and counted.",
       [&what] { what.strict = true; });
   declare(line, flags->tokenizer);
   line.note(

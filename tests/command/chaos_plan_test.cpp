@@ -202,7 +202,8 @@ TEST_CASE("a moment that comes too late in the job does not refuse the others", 
     CHECK(x.step == 90);
   wish.first = 90;  // first step of the run
   wish.last = 150;
-  CHECK_THROWS_WITH(plan_of(wish, job), Catch::Matchers::ContainsSubstring("leave no possible fault"));
+  CHECK_THROWS_WITH(plan_of(wish, job),
+                    Catch::Matchers::ContainsSubstring("leave no possible fault"));
   wish.last = 95;
   CHECK_THROWS_WITH(plan_of(wish, job), Catch::Matchers::ContainsSubstring("too few"));
 }

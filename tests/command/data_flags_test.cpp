@@ -61,7 +61,7 @@ TEST_CASE("contradicting data flags are named in the error", "[command][data]") 
   CHECK_THAT(data_refusal("--train-data-path " + data + " --split 1,0,0"),
              ContainsSubstring("--split"));
   CHECK_THAT(data_refusal("--train-data-path " + data + " --data-path " + data),
-             ContainsSubstring("--train-data-path") && ContainsSubstring("give one"));
+             ContainsSubstring("--train-data-path") && ContainsSubstring("leave one out"));
   CHECK_THAT(data_refusal("--data-path " + data + " --data-args-path " + files() / "blend"),
              ContainsSubstring("--data-args-path"));
   CHECK_THAT(data_refusal("--train-data-path " + data + " --per-split-data-args-path "

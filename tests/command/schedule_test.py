@@ -278,7 +278,7 @@ def check_refusals(folder):
     (folder / "x.csv").write_text("0F0,0X1\n")
     refuses("0X1", "schedule", "check", folder / "x.csv")
     (folder / "x.csv").write_text("0F0,0B0\n")
-    refuses("has 1 rows, one a rank, but --ranks says 2", "schedule", "check", folder / "x.csv", "--ranks", 2)
+    refuses("has 1 rows, one per rank, but --ranks is 2", "schedule", "check", folder / "x.csv", "--ranks", 2)
     refuses("micro-batches, but --microbatches says 2", "schedule", "check", folder / "x.csv", "--microbatches", 2)
     refuses("stages, but --chunks says 2", "schedule", "check", folder / "x.csv", "--chunks", 2)
     (folder / "x.lua").write_text("function plan(rank)\n  return rank .. nil\nend\n")
