@@ -10,7 +10,7 @@ import sys
 
 PROGRAM = None
 OTHERS = {"--all", "--preset", "--texts", "--only", "--stop", "--nproc_per_node",
-          "--nnodes"}  # flags of other programs
+          "--nnodes", "--patience"}  # flags of other programs
 FLAG = re.compile(r"--[A-Za-z][\w-]*")
 CODE = re.compile(r"`([^`]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

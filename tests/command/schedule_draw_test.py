@@ -137,7 +137,7 @@ def check_executed(folder):
     refuses("no step 9; it has 1 to 3", "schedule", "draw", *what, "--step", 9)
     refuses("lacks 0F4", "schedule", "draw", "1f1b", "--ranks", 2, "--microbatches", 6, "--executed",
             trace, "--step", 2)
-    refuses("belong together", "schedule", "draw", *what)
+    refuses("need each other", "schedule", "draw", *what)
     refuses("name another file", "schedule", "draw", *what, "--step", 2, "--trace", trace)
     other = folder / "other.json"
     other.write_text("{}")
