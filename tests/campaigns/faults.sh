@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Strikes a small job over real processes, in several layouts, with faults of all kinds and roles.
 #
-#   bash tests/campaigns/faults.sh PROGRAM [FAULTS] [SEED]    40 faults for each layout, seed 1
+#   bash tests/campaigns/faults.sh PROGRAM [FAULTS] [SEED]    12 faults for each layout, seed 1
 #
 # Fails when a run ends without its result, or with other losses, digests or checkpoints than the undisturbed run.
 set -euo pipefail
@@ -10,7 +10,7 @@ case ${1:-} in
   '') echo "faults.sh: PROGRAM is missing (see --help)" >&2; exit 2 ;;
 esac
 program=$(realpath "$1")
-faults=${2:-40}
+faults=${2:-12}
 seed=${3:-1}
 job=(train gpt --mock-data --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
      --max-position-embeddings 32 --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --vocab-size 128
