@@ -45,7 +45,8 @@ install(PROGRAMS examples/best_checkpoint.py examples/draw_trace.py examples/qui
 install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/kernels
         COMPONENT development FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
-        COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN runtime/transport/ucx EXCLUDE)
+        COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN runtime/transport/ucx EXCLUDE
+        PATTERN runtime/object/curl_library.hpp EXCLUDE)
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
