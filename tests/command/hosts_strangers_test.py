@@ -54,7 +54,7 @@ def check_refused(folder):
     fails_soon(folder, ["--nodes"], *given)
     fails_soon(folder, [a, "has other credentials"], "--nodes", f"{a},{b}", "--credentials", keys(folder, "others"))
     fails_soon(folder, ["the node at 127.0.0.1:", "--suspicion-seconds 10", "has 3"], "--nodes", f"{a},{b}", *given, "--suspicion-seconds", 3)
-    fails_soon(folder, ["is 5", "(--world-size)"], "--nodes", ",".join(f"127.0.0.1:{x}" for x in range(1, 6)), *given)
+    fails_soon(folder, ["--processes is 5", "--world-size 4"], "--nodes", ",".join(f"127.0.0.1:{x}" for x in range(1, 6)), *given)
     spare = ["--nodes", f"{a},{b}", *given, "--spare-nodes"]
     fails_soon(folder, ["--spare-nodes", a, "which is also in --nodes"], *spare, a)
     fails_soon(folder, ["--spare-nodes", "which is also in --nodes"], *spare, b.replace("127.0.0.1", "localhost"))
