@@ -75,7 +75,7 @@ def check_lost_choices(folder):
     manifest = json.loads((folder / "a/iter_0000002/manifest.json").read_text())
     expect(manifest["products"] == {x["product"]: x["algorithm"] for x in kept["choices"]}, "the manifest has the choices")
     page = run(["checkpoint", "show", "a"], folder)
-    says(page, 0, f"products    {len(kept['choices'])} with")
+    says(page, 0, f"products    {len(kept['choices'])} matrix products")
     for text, said in [(None, "resuming"), (json.dumps({**kept, "choices": [{**first, "algorithm": "0" * 127 + "7"}]}),
                                             "names other algorithms for 1 product than the checkpoint")]:
         shutil.copytree(folder / "a", folder / "went_on")
