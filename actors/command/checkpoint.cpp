@@ -55,7 +55,7 @@ int show_one(const checkpoint_flags& flags) {
                     : print(show_page(x.front(), flags.tensors));
 }
 
-/// What is wrong with a checkpoint; empty if it is sound.
+/// The fault of a checkpoint; empty if it is sound.
 std::string damage_of(const runtime::listed_checkpoint& x) {
   if (!x.manifest)
     return x.wrong;

@@ -72,7 +72,7 @@ struct command_description {
   std::string name() const { return path.substr(path.rfind(' ') + 1); }
 };
 
-/// How a shell completes a value.
+/// Completion of a value by a shell.
 enum class word_kind { any, file, folder };
 word_kind kind_of(const std::string& type);
 

@@ -249,7 +249,7 @@ std::string pytorch_text(const runtime::training_job& job,
                        runtime::human_bytes(most));
 }
 
-/// Of the process with most workers.
+/// Program memory of the process with most workers, in bytes.
 std::int64_t program_of(const runtime::training_job& job) {
   const auto& l = job.layout;
   return runtime::program_memory((l.world + l.processes - 1) / l.processes);

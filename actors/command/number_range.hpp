@@ -38,7 +38,7 @@ bool takes(const number_range& range, std::string_view word);
 std::string told(const whole_range& range);
 std::string told(const real_range& range);
 std::string told(const number_range& range);
-/// For help: "1 to 10000", "1 or more", "above 0"; empty: any number. The
+/// Text for help: "1 to 10000", "1 or more", "above 0"; empty: any number. The
 /// largest number of a type does not count as an end.
 std::string told_shortly(const number_range& range);
 

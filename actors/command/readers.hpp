@@ -160,7 +160,7 @@ struct refused_word {
   std::string word, why;
 };
 
-/// As `one_of`, with reasons for refused words.
+/// Like `one_of`, with reasons for refused words.
 template <class T>
 reader one_of(T& to, std::vector<std::string> allowed, std::vector<refused_word> refused) {
   auto out = one_of(to, std::move(allowed));

@@ -98,7 +98,7 @@ bool write_trace(const actors::prepared_job& prepared) {
 
 constexpr std::size_t table_lines = 16;
 
-/// As write_trace, for the profile.
+/// Like write_trace, for the profile.
 bool write_profile(const actors::prepared_job& prepared) {
   if (!prepared.node->profile)
     return true;
@@ -250,7 +250,7 @@ std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
   job.data.objects.end_by(drain.any_signal(), std::chrono::milliseconds(0));
   try {
     auto out = actors::prepare(job, drain.stop(), folder);
-    // From now on the current step may finish if the object store answers.
+    // The current step may finish from now on if the object store answers.
     job.data.objects.end_by(drain.any_signal());
     return out;
   } catch (const runtime::io_error&) {

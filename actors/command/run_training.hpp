@@ -14,7 +14,7 @@
 
 namespace troupe::command {
 
-/// What a run needs besides its job.
+/// Needs of a run besides its job.
 struct run_request {
   std::string configuration;         ///< saved with the checkpoints
   std::vector<std::string> command;  ///< as it was typed

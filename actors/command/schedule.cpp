@@ -123,8 +123,8 @@ verdict judged(const std::string& name, const check_flags& flags) {
   return out;
 }
 
-/// As `judged`. A file that is unreadable or not a plan gets a verdict too, so that the others are
-/// still judged.
+/// Like `judged`. A file that is unreadable or not a plan gets a verdict too, so that the others
+/// are still judged.
 verdict judged_in_turn(const std::string& name, const check_flags& flags) {
   const auto no_plan = [](const runtime::error& why) {
     return verdict{{}, {{with_flags(why.what())}, {}}, false};

@@ -40,7 +40,7 @@ void declare_costs(command_line& line, schedule_flags& to);
 /// The plan of a schedule's name, FILE.lua or a CSV file. Not checked. Throws usage_error and
 /// input_error.
 chosen_plan plan_of(const std::string& argument, const schedule_flags& flags);
-/// As plan_of, then checked, also against --memory-limit, and lowered with --lowered. Throws
+/// Like plan_of, then checked, also against --memory-limit, and lowered with --lowered. Throws
 /// input_error with all complaints.
 chosen_plan sound_plan_of(const std::string& argument, const schedule_flags& flags);
 

@@ -29,7 +29,7 @@ class shown_run {
   /// this process is shown as the supervisor of the run. Throws input_error and io_error for a
   /// requested folder or a job of several processes; otherwise a failure is only a warning.
   void open(const run_request& request, const runtime::training_job& job);
-  /// As `open`, for a run without a supervisor process. Returns the new incarnation; 0 if the
+  /// Like `open`, for a run without a supervisor process. Returns the new incarnation; 0 if the
   /// run has ended or another process leads it. Throws input_error and io_error.
   std::uint32_t go_on(const run_request& request, const runtime::training_job& job);
   /// After go_on: prepares the run's job from its folder and its ledger.
@@ -46,7 +46,7 @@ class shown_run {
   actors::launch_settings launch(const actors::prepared_job& job, const run_request& request);
 
   void end(int exit_code, const std::string& reason);
-  /// As above, with the exit code and the text of the error.
+  /// Like above, with the exit code and the text of the error.
   void end(const std::exception& failure);
 
  private:

@@ -42,7 +42,7 @@ class neighbours;
 /// during a system call.
 inline constexpr double patience_with_disks = 4;
 
-/// How far the logs of a run were written by an earlier process.
+/// The end of the logs of a run as written by an earlier process.
 struct written_so_far {
   std::uint64_t fact = 0;       ///< number of the newest ledger fact in every log
   std::uint64_t iteration = 0;  ///< last iteration in the logs

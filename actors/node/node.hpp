@@ -95,7 +95,7 @@ class node_state {
   void lose(const caf::down_msg& x);
   void close();
   void stop_next();
-  /// Whether an actor ends with the generations up to `last`.
+  /// True if an actor ends with the generations up to `last`.
   bool ends_with(const spawned_actor& x, runtime::generation_id last) const;
   void answer_if_ended();
 

@@ -1,4 +1,4 @@
-// How a node handles a hanging actor or lane.
+// A node handles a hanging actor or lane.
 
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"

@@ -11,7 +11,7 @@
 
 namespace troupe::actors::simulation {
 
-/// Whether the reason of a run's end is detected corruption; there it takes the place of
+/// True if the reason of a run's end is detected corruption; there it takes the place of
 /// killed_text.
 bool names_wrong_bits(const std::string& reason);
 

@@ -25,7 +25,7 @@ std::vector<std::string> accident_names(const seen_run& x) {
   return out;
 }
 
-/// Whether a run's reason names this fault as its cause.
+/// True if a run's reason names this fault as its cause.
 bool names(const std::string& reason, const std::string& who) {
   const auto has = [&](const std::string& part) { return reason.find(part) != std::string::npos; };
   return has(fmt::format("{}: {}", who, killed_text))

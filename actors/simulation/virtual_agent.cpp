@@ -66,8 +66,8 @@ void virtual_hosts::start(const messages::start_process& x) {
   auto& at = all_[std::size_t(x.process)];
   if (x.generation < at.asked.generation)
     return;  // of a superseded supervisor
-  // As in launch_machine.hpp: a second request by the same supervisor means that it lost the
-  // process.
+  // launch_machine.hpp has the same rule: a second request by the same supervisor means that it
+  // lost the process.
   const bool lost
       = value(at.asked.generation) != 0 && epoch_of(x.generation) == epoch_of(at.asked.generation);
   at.asked = x;

@@ -269,8 +269,8 @@ void virtual_links::hear(data_plane plane,
   told_->tell({other.self(), generation, why});
 }
 
-// As in windows.hpp and wire_transport.hpp: no more groups of the ended generation can be joined,
-// and the next redeem connects anew.
+// The same rule as in windows.hpp and wire_transport.hpp: no more groups of the ended generation
+// can be joined, and the next redeem connects anew.
 void virtual_links::renew_connections(int process) {
   static const std::string why = "it was closed; the next generation makes a new one";
   auto& wiring = network_.wiring();

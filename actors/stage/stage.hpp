@@ -233,7 +233,7 @@ class stage_state {
   /// Records what an idle lane waits for, or that its wait is over (timing.cpp).
   void note_waiting();
   static messages::stage_times times_of(const step_times& x, const runtime::stream& by);
-  /// Whether this action consumes the gradient from the next stage.
+  /// True if this action consumes the gradient from the next stage.
   bool begins_backward(const runtime::action& x) const;
   /// The tickets that the action consumes; empty while one is missing.
   std::optional<runtime::ticket_bundle> inputs_of(const runtime::action& x);
@@ -262,7 +262,7 @@ class stage_state {
   void give_to_keeper(bool unchanged = false);
   void expect_buckets();
   void gather_parameters();
-  /// Whether other processes of the host map the arrays that this rank sums and gathers.
+  /// True if other processes of the host map the arrays that this rank sums and gathers.
   bool sums_by_mapping() const;
   bool overlaps_gradients() const;
   bool overlaps_parameters() const;

@@ -44,7 +44,7 @@ class message_network {
                                                           caf::actor_clock::time_point now)
       = 0;
 
-  /// Whether a message that cannot be delayed arrives: a request, or a message followed by one.
+  /// True if a message that cannot be delayed arrives: a request, or a message followed by one.
   virtual bool reaches(caf::actor_id from, caf::actor_id to) const = 0;
 
   /// An actor that receives lost messages, and never answers.

@@ -248,7 +248,7 @@ __device__ __forceinline__ void write_result(const float (&x)[N][4],
 
 // --- on the host --------------------------------------------------------------------------------
 
-/// Whether tensor cores can compute this shape with these pointers to rows of heads.
+/// True if tensor cores can compute this shape with these pointers to rows of heads.
 template <class T>
 bool tensor_cores_take_rows(const attention_shape& a, std::initializer_list<const T*> arrays) {
   constexpr std::int64_t least = 16;

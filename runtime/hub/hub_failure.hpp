@@ -1,4 +1,4 @@
-// What to tell the user about failed requests to the Hugging Face Hub.
+// Messages to the user about failed requests to the Hugging Face Hub.
 
 #pragma once
 

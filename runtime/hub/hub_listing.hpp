@@ -12,7 +12,7 @@
 
 namespace troupe::runtime {
 
-/// What the Hub says of a revision.
+/// The Hub's answer about a revision.
 struct hub_listing {
   std::string commit;
   std::set<std::string> files;  ///< paths in the repository

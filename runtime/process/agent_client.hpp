@@ -51,7 +51,7 @@ class agent_client {
   /// Descriptor to poll: readable when an answer may be there.
   int connection() const;
 
-  /// How the agent ended; empty if it still runs after `at_most`. The exit code is that of its
+  /// The end of the agent; empty if it still runs after `at_most`. The exit code is that of its
   /// guard; it is known only for an agent that this object started.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);
   /// Kills only the agent; `next` throws afterwards. Its guard then kills the processes that the

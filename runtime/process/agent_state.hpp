@@ -129,7 +129,7 @@ class agent_state {
   /// No child, orphan or adopted process is left, except `spared`.
   agent_actions nobody_runs();
 
-  /// When time_is must be called next; empty if no timer is set.
+  /// Time of the next call of time_is; empty if no timer is set.
   std::optional<time> deadline() const;
   bool is_ending() const { return why_ending_.has_value(); }
   /// Name of the process that is not killed at the end; empty: none.

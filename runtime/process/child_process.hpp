@@ -48,7 +48,7 @@ class child_process {
   /// Sends the signal to the child and its group. Does nothing after `wait` has answered.
   void signal_group(int number) const;
 
-  /// How the child ended; empty if it still runs after `at_most`. Kills the rest of its group
+  /// The end of the child; empty if it still runs after `at_most`. Kills the rest of its group
   /// first, while the pid still belongs to the child. Call it until it answers; later calls give
   /// the same answer.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);

@@ -39,7 +39,7 @@ namespace troupe::runtime {
 struct stored_step {
   int process = 0;
   std::uint64_t iteration = 0;
-  /// For each rank, the digests of the parameters for which it accounts.
+  /// Digests per rank of the parameters for which it accounts.
   std::map<int, std::map<std::string, digest>> own = {};
 };
 

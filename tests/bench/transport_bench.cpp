@@ -27,7 +27,7 @@ namespace {
 
 constexpr generation_id now{1};
 
-/// Whether the processes share memory; equal on both ends.
+/// True if the processes share memory; equal on both ends.
 bool shares = true;
 
 std::unique_ptr<wire> by_ucx(wire_owner& owner) {

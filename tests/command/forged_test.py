@@ -134,7 +134,7 @@ def check_manifest(folder):
               {"padded_vocabulary": 2**31}, {"sequence": 2**31 - 1}, {"sequence": -1}]
     cases += [{size: x} for size in ["hidden", "heads", "groups", "head_size", "ffn", "positions", "vocabulary"]
               for x in [-1, 7, 10**9, 2**31, 1.5]]
-    # For each case takes one command per code path in turn: listing, loading the model, exporting.
+    # Each case takes one command per code path in turn: listing, loading the model, exporting.
     ways = [["show", "verify", "diff"], ["generate", "one", "eval"], ["export"]]
     for number, case in enumerate(cases):
         forge(model=good["model"] | case)

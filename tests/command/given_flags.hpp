@@ -1,4 +1,4 @@
-// For tests: makes jobs from the text of a command line.
+// Makes jobs of tests from the text of a command line.
 
 #pragma once
 

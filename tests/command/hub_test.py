@@ -277,7 +277,7 @@ def check_faults(folder):
     if [x.name for x in (cache / "blobs").iterdir() if len(x.name) > 40]:
         raise wrong("damaged bytes are kept")
     same(generate, "org/tiny", local)
-    # Models that are not there, and those that are not for everybody.
+    # Missing models, and gated ones.
     hub.uses(folder / "empty")
     for status, says in [((404, "RepoNotFound"), "has no such model"), ((401, ""), "it is private or restricted"),
                          ((401, "GatedRepo"), "access to this model is restricted"),

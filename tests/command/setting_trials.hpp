@@ -1,4 +1,4 @@
-// For tests: another value of each training setting, with the other flags that it needs.
+// A second value of each training setting, with the other flags that it needs.
 
 #pragma once
 
@@ -137,7 +137,7 @@ inline const made_files& files() {
   return all;
 }
 
-/// Whether a flag with this prefix is given.
+/// True if a flag with this prefix is given.
 inline bool gives(const std::string& text, const std::string& flag) {
   return (" " + text).find(" " + flag) != std::string::npos;
 }

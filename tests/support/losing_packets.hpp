@@ -11,7 +11,7 @@
 
 namespace troupe::tests {
 
-/// From now on the socket receives no TCP packet of more bytes, header included. Sockets that it
+/// Drops the socket's later TCP packets that are longer, header included. Sockets that it
 /// accepts inherit this.
 inline void drop_packets_above(int socket, std::uint32_t bytes) {
   std::array<sock_filter, 4> program{{{BPF_LD | BPF_W | BPF_LEN, 0, 0, 0},

@@ -123,7 +123,7 @@ constexpr std::array role_table = {
         replaced::one_node},
 };
 
-/// Whether the process of an actor of this role reaches that moment.
+/// True if the process of an actor of this role reaches that moment.
 bool comes_by(role who, runtime::moment_of_step at) {
   using enum runtime::moment_of_step;
   if (who == role::wire)

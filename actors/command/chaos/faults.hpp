@@ -98,7 +98,7 @@ bool is_replaced_after(fault_kind kind, role who);
 /// True if the fault ends a process that is not replaced.
 bool leaves_nobody(fault_kind kind, role who);
 
-/// Whether a restart of all ranks must, must not or may follow the fault, according to the log.
+/// States if a restart of all ranks must, must not or may follow the fault, according to the log.
 enum class restart_is : std::uint8_t { due, wrong, possible };
 restart_is restart_after(fault_kind kind, role who);
 

@@ -136,7 +136,7 @@ std::optional<std::uint64_t> steps_of(const disturbance& x, const plan_wish& wis
          + (wish.step_seconds > 0 ? std::uint64_t(std::ceil(lasts / wish.step_seconds)) : 0);
 }
 
-/// Whether the fault fits into its run beside the earlier ones.
+/// True if the fault fits into its run beside the earlier ones.
 bool fits(const disturbance& x, const std::vector<disturbance>& before, const plan_wish& wish) {
   std::size_t plants = x.plants.size();
   for (const auto& other : before) {

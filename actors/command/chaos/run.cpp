@@ -137,7 +137,7 @@ class disturbed_run {
     return found == all.end() ? nullptr : &*found;
   }
 
-  /// Whether the ledger and the logs show an effect of the fault by now.
+  /// True if the ledger and the logs show an effect of the fault by now.
   bool leaves_trace(const disturbance& what, std::uint64_t began) const {
     const auto by = trace_of(what);
     const auto& all = run_.ledger().successors();
