@@ -205,13 +205,13 @@ def check_supervisor_lost(folder):
         raise again.fails(f"resumed: last digest {digests(again)[-1]}, expected {digests(wanted)[-1]}")
 
 
-def check_supervisor_killed_early(folder, sign=signal.SIGKILL):
+def check_supervisor_killed_early(folder):
     """The supervisor's process dies while it starts. Before the first commit the run starts anew, after it a successor
     takes over: nothing is lost."""
     wanted = judge(folder)
     one = job(folder, *LONG)
     one.until("the supervisor has an entry", lambda: (one.run / "processes/supervisor.json").exists())
-    os.kill(one.deciding()["pid"], sign)
+    os.kill(one.deciding()["pid"], signal.SIGKILL)
     one.until("the front reports it", lambda: re.search("before the first commit: the run starts again|a successor takes "
                                                         "over", one.out.read_text()))
     one.reaches(5)
@@ -237,8 +237,20 @@ def check_supervisor_killed_in_first_save(folder):
 
 
 def check_supervisor_crashed(folder):
-    """A crash is handled as a kill."""
-    check_supervisor_killed_early(folder, signal.SIGSEGV)
+    """The supervisor's process crashes while it starts. The crash would come again, so the run ends. If a successor was
+    ready already, it takes over."""
+    wanted = judge(folder)
+    one = job(folder, *LONG)
+    one.until("the supervisor has an entry", lambda: (one.run / "processes/supervisor.json").exists())
+    os.kill(one.deciding()["pid"], signal.SIGSEGV)
+    said = one.until("the front reports it", lambda: re.search("was killed by SIGSEGV; (nothing was saved|a successor takes "
+                                                               "over)", one.out.read_text()))
+    if said[1] == "nothing was saved":
+        one.ends(3)
+        require_lost(one, "was killed by SIGSEGV")
+    else:
+        one.reaches(5)
+        one.goes_on(wanted, "a supervisor's process that crashed at the start")
 
 
 def check_supervisor_stopped(folder):
