@@ -6,3 +6,4 @@ troupe_plugin(ucx ${sources} ${PROJECT_SOURCE_DIR}/runtime/core/hmac.cpp
               ${PROJECT_SOURCE_DIR}/runtime/transport/handshake.cpp
               COMPONENT program LIBRARIES troupe_options ucx::ucp ucx::ucs OpenSSL::Crypto
               Threads::Threads ${CMAKE_DL_LIBS})
+troupe_unity(plugin_ucx)

@@ -20,7 +20,7 @@ endforeach()
 foreach(check messages pages odd_paths own_inputs)
   troupe_script_test(command/inputs_${check} command/inputs_test.py ${program} ${check})
 endforeach()
-foreach(check export export_refusals eval generate converse tuned)
+foreach(check export special_tokens export_refusals eval generate converse tuned)
   troupe_script_test(command/use_${check} command/use_test.py ${program} ${check})
 endforeach()
 foreach(check manifest merge blends sizes no_answers components)
@@ -114,13 +114,13 @@ foreach(check mapped relative tensors formats checkpoints memory refused_there s
         any_bytes)
   troupe_script_test(command/processes_${check} command/processes_test.py ${program} ${check} UNSANITIZED)
 endforeach()
-foreach(check full_disk all_killed removed_folder save_vanishes stopped without_recovery)
+foreach(check full_disk all_killed removed_folder save_vanishes without_recovery)
   troupe_script_test(command/processes_${check} command/process_deaths_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 foreach(check local_disk local_refused cold_start cold_damaged cold_refused)
   troupe_script_test(command/processes_${check} command/local_disk_test.py ${program} ${check} UNSANITIZED)
 endforeach()
-foreach(check front_stopped supervisor_killed supervisor_and_front_killed supervisor_with_others_killed
+foreach(check stopped front_stopped supervisor_killed supervisor_and_front_killed supervisor_with_others_killed
         supervisor_and_agent_killed supervisor_and_stopped_agent_killed supervisor_and_agent_in_turn supervisor_lost
         supervisor_killed_early supervisor_killed_in_first_save
         supervisor_crashed supervisor_stopped signalled all_alone temporary temporary_without_successor)

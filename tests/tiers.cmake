@@ -21,7 +21,7 @@ troupe_full("the same death of another role or at another moment: processes_kill
 processes_front_killed, processes_agent_killed, processes_supervisor_killed and processes_cold_start are in `change`"
   command/processes_stopped command/processes_front_stopped command/processes_supervisor_and_*
   command/processes_supervisor_with_others_killed command/processes_supervisor_lost
-  command/processes_supervisor_crashed command/processes_supervisor_killed_early
+  command/processes_supervisor_crashed command/processes_supervisor_killed_*
   command/processes_supervisor_stopped command/processes_signalled
   command/processes_all_alone command/processes_temporary* command/processes_removed_folder
   command/processes_save_vanishes command/processes_without_recovery command/processes_local_refused

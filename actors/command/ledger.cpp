@@ -25,7 +25,7 @@ using nlohmann::ordered_json;
 constexpr int not_in_order = 1;  // exit code
 
 /// Summary of the records, which are visited in their order.
-struct summary {
+struct ledger_summary {
   /// First iteration (unknown for a file that was cut) and newest iteration.
   std::optional<std::uint64_t> first, newest;
   std::uint64_t consumed = 0;  ///< samples, after the newest iteration
@@ -59,7 +59,7 @@ struct summary {
 };
 
 std::string page(const std::filesystem::path& file,
-                 const summary& x,
+                 const ledger_summary& x,
                  const std::vector<std::string>& wrong) {
   std::string out;
   const auto fact = [&](const char* name, const std::string& value) {
@@ -95,7 +95,7 @@ std::string page(const std::filesystem::path& file,
 }
 
 ordered_json json_of(const std::filesystem::path& file,
-                     const summary& x,
+                     const ledger_summary& x,
                      const std::vector<std::string>& wrong) {
   ordered_json out = {{"ledger", file.string()},
                       {"started_at", nullptr},
@@ -132,7 +132,7 @@ int show_ledger(const ledger_flags& flags) {
         "there is no ledger '{}': the run has not begun, or is of a build without ledgers",
         file.string());
   const auto all = runtime::read_ledger(file);
-  summary x;
+  ledger_summary x;
   for (const auto& one : all)
     std::visit(x, one);
   const auto wrong = runtime::complaints_of(all);

@@ -9,7 +9,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr const char* keeper = "keeper";
+constexpr const char* keeper_role = "keeper";
 
 /// Arrays in the order of tickets_of.
 std::vector<runtime::tensor> arrays_of(runtime::rank_state x, const messages::state_of_rank& told) {
@@ -50,10 +50,10 @@ std::vector<runtime::tensor> faulty_transport::redeem_all(std::span<const runtim
   if (!kept)
     return out;
   const auto step = value(kept->step);
-  if (faults_->pass(keeper, step, redeem) != fault_injector::fate::wrong_bits)
+  if (faults_->pass(keeper_role, step, redeem) != fault_injector::fate::wrong_bits)
     return out;
   auto state = assembled(kept->state, std::move(out));
-  runtime::flip_bit(state, runtime::random_key(0, keeper, step));
+  runtime::flip_bit(state, runtime::random_key(0, keeper_role, step));
   return arrays_of(std::move(state), kept->state);
 }
 

@@ -14,7 +14,7 @@ namespace troupe::actors {
 namespace {
 
 /// Minimum time that a behaviour may leave an idle lane idle although an action is ready.
-constexpr auto least_patience = std::chrono::seconds(2);
+constexpr auto shortest_wait = std::chrono::seconds(2);
 
 /// After this number of overrides, the behaviour counts as stuck.
 constexpr int most_passed_over = 2;
@@ -23,7 +23,7 @@ constexpr int most_passed_over = 2;
 /// forward and back through all stages.
 std::chrono::milliseconds longest_wait(double longest_ms, int ranks) {
   const auto long_enough = std::chrono::milliseconds(std::int64_t(20 * ranks * longest_ms));
-  return std::max<std::chrono::milliseconds>(least_patience, long_enough);
+  return std::max<std::chrono::milliseconds>(shortest_wait, long_enough);
 }
 
 /// Input gradients first, since other ranks wait for them; then weight gradients, which free

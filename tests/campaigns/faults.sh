@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Strikes a small job over real processes, in several layouts, with faults of all kinds and roles.
 #
-#   bash tests/campaigns/faults.sh PROGRAM [FAULTS] [SEED]    12 faults for each layout, seed 1
+#   bash tests/campaigns/faults.sh PROGRAM [FAULTS [SEED...]]    12 faults for each layout and seed, seed 1
 #
 # Fails when a run ends without its result, or with other losses, digests or checkpoints than the undisturbed run.
 set -euo pipefail
@@ -11,10 +11,10 @@ case ${1:-} in
 esac
 program=$(realpath "$1")
 faults=${2:-12}
-seed=${3:-1}
+seeds=("${@:3}")
 job=(train gpt --mock-data --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
      --max-position-embeddings 32 --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --vocab-size 128
-     --tokenizer-type NullTokenizer --threads-per-worker 1 --eval-iters 0 --train-iters 240)
+     --tokenizer-type NullTokenizer --threads-per-worker 1 --eval-iters 0 --train-iters 120)
 layouts=("--world-size 2 --processes 2 --pipeline-model-parallel-size 2"
          "--world-size 2 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel"
          "--world-size 2 --processes 2 --use-distributed-optimizer"
@@ -24,11 +24,13 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 failed=0
-for layout in "${layouts[@]}"; do
-  printf '%s\n' "$layout"
-  # shellcheck disable=SC2086  # a layout is several words
-  timeout 1800 "$program" chaos --kills "$faults" --every-steps 20 --seed "$seed" --roles all -- "${job[@]}" $layout \
-    >log 2>&1 || { failed=1; tail -n 40 log; }
-  tail -n 3 log
+for seed in "${seeds[@]:-1}"; do
+  for layout in "${layouts[@]}"; do
+    printf 'seed %s: %s\n' "$seed" "$layout"
+    # shellcheck disable=SC2086  # a layout is several words
+    timeout 1800 "$program" chaos --kills "$faults" --every-steps 20 --seed "$seed" --roles all -- "${job[@]}" $layout \
+      >log 2>&1 || { failed=1; tail -n 40 log; }
+    tail -n 3 log
+  done
 done
 exit $failed

@@ -152,17 +152,6 @@ def check_save_vanishes(folder):
                 raise one.fails("the last iteration is not saved")
 
 
-def check_stopped(folder):
-    """A process that hangs is declared dead, replaced and killed."""
-    wanted = judge(folder)
-    one = job(folder, *LONG, "--suspicion-seconds", 2)
-    one.reaches(10)
-    still = killed(one, 1, signal.SIGSTOP)
-    replaced(one, 1, still)
-    one.until("the hanging process is killed", lambda: still["pid"] not in one.left())
-    one.goes_on(wanted, "a process that stands still")
-
-
 def check_agent_killed(folder):
     """After the death of the host agent, alone or with its guard, another agent adopts all processes."""
     wanted = judge(folder)

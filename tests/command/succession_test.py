@@ -4,6 +4,7 @@
 """
 
 import atexit
+import functools
 import os
 import pathlib
 import re
@@ -105,41 +106,42 @@ def check_supervisor_and_front_killed(folder):
     works("checkpoint", "diff", save, folder / "alone")
 
 
-def check_supervisor_with_others_killed(folder):
-    """The supervisor's process dies together with a process that computes. Both are replaced."""
-    wanted = judge(folder)
-    one = job(folder, *LONG)
-    one.reaches(10)
-    old, beside = one.deciding(), one.node(0)
-    lost = one.node(1)
-    for pid in (old["pid"], lost["pid"]):
-        os.kill(pid, signal.SIGKILL)
-    succeeded(one, old)
-    replaced(one, 1, lost)
-    if not is_same(one.node(0), beside):
-        raise one.fails(f"the other process was replaced: {beside}, then {one.node(0)}")
-    one.goes_on(wanted, "the death of the supervisor's process and one more")
-    require_whole(one)
+# One row per check: the parts of the run that the signal hits at once, the suspicion timeout (None: the default), and the
+# nodes that live on.
+DEATHS = {
+    "stopped": (["node-1"], signal.SIGSTOP, 2, ["node-0"]),
+    "supervisor_stopped": (["supervisor"], signal.SIGSTOP, 1, []),
+    "supervisor_with_others_killed": (["supervisor", "node-1"], signal.SIGKILL, None, ["node-0"]),
+    "supervisor_and_agent_killed": (["supervisor", "agent"], signal.SIGKILL, None, ["node-0", "node-1"]),
+}
 
 
-def check_supervisor_and_agent_killed(folder):
-    """The supervisor's process dies together with the agent, which would start the next one. The front does so, and
-    the nodes live on."""
+def dies(name, folder):
+    """What is hit dies or is killed, others take its place, and the run ends with the undisturbed run's bits."""
+    parts, how, suspicion, alive = DEATHS[name]
     wanted = judge(folder)
-    one = job(folder, *LONG)
+    one = job(folder, *LONG, *(["--suspicion-seconds", suspicion] if suspicion else []))
     one.reaches(10)
-    old, nodes = one.deciding(), [one.node(0), one.node(1)]
-    agent, = one.processes("agent")
-    for how in (signal.SIGSTOP, signal.SIGKILL):  # stops both first, so that neither reacts to the other's death
-        for pid in (old["pid"], agent["pid"]):
-            os.kill(pid, how)
-    succeeded(one, old)
-    one.goes_on(wanted, "the death of the supervisor's process and the agent")
+    hit = {x: one.deciding() if x == "supervisor" else one.processes("agent")[0] if x == "agent" else one.node(int(x[-1]))
+           for x in parts}
+    for what in dict.fromkeys((signal.SIGSTOP, how)):  # stops all first, so that none reacts to another's death
+        for old in hit.values():
+            os.kill(old["pid"], what)
+    for part, old in hit.items():
+        if part == "supervisor":
+            succeeded(one, old)
+        elif part != "agent":
+            replaced(one, int(part[-1]), old)
+        one.until(f"{part} has ended", lambda: old["pid"] not in one.left())
+    one.goes_on(wanted, name)
     require_whole(one)
-    for number, before in enumerate(nodes):
-        log = (one.run / f"logs/node-{number}.log").read_text()
-        if log.count("listens at") != 1:
-            raise one.fails(f"process {number} was replaced, it was {before}")
+    for node in alive:
+        if (one.run / f"logs/{node}.log").read_text().count("listens at") != 1:
+            raise one.fails(f"{node} was replaced")
+
+
+for row in DEATHS:
+    globals()["check_" + row] = functools.partial(dies, row)
 
 
 def check_supervisor_and_stopped_agent_killed(folder):
@@ -251,20 +253,6 @@ def check_supervisor_crashed(folder):
     else:
         one.reaches(5)
         one.goes_on(wanted, "a supervisor's process that crashed at the start")
-
-
-def check_supervisor_stopped(folder):
-    """A supervisor's process that hangs for the suspicion timeout is killed, and another one takes its place."""
-    wanted = judge(folder)
-    one = job(folder, *LONG, "--suspicion-seconds", 1)
-    one.reaches(5)
-    old = one.deciding()
-    os.kill(old["pid"], signal.SIGSTOP)
-    succeeded(one, old)
-    if pathlib.Path(f"/proc/{old['pid']}").exists():
-        raise one.fails("the hanging process was not killed")
-    one.goes_on(wanted, "a supervisor's process that stands still")
-    require_whole(one)
 
 
 def check_front_stopped(folder):

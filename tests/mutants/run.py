@@ -23,7 +23,8 @@ import mutants
 import protocol
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HANGS = 240  # seconds until a test counts as hung, which also finds the fault
+# A check that takes this much longer than on the unchanged tree hangs, which also finds the fault.
+HANG_FACTOR, HANG_LEAST, UNKNOWN = 3, 60, 900  # UNKNOWN: of a check on the unchanged tree, in seconds
 # The first check finds most faults; the others are then not built.
 COMPOSITION = [("matrix", ["--stop"]), ("test_runtime_trainer", ["--abort"]),
                ("test_scenario", ["--abort", "[scenario]"])]
@@ -57,14 +58,20 @@ SETS = {
 def checks_of_sound(which, chosen):
     """The checks that must pass before any fault of the set is planted."""
     if which == "kernels":
-        return emulated(*(file for x in chosen for file, _, _ in x.places))
-    return COMPOSITION if which == "composition" else simulation(1)
+        return list({str(x.checks): x.checks[0] for x in chosen}.values())
+    if which == "composition":
+        return COMPOSITION
+    return [check for first in sorted({first for _, first, _ in protocol.MUTANTS}) for check in simulation(first)]
 
 
 def copy_tree(to):
-    """Copies the files that git does not ignore. Writes only changed ones, so that little is rebuilt."""
+    """Copies the files that git does not ignore and removes others. Writes only changed ones: little is rebuilt."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    for old in list(to.rglob("*")):
+        name = old.relative_to(to)
+        if name.parts[0] != "build" and old.is_file() and not (str(name) in listed and (ROOT / name).is_file()):
+            old.unlink()
     for name in filter(None, listed):
         here, there = ROOT / name, to / name
         if not here.is_file():
@@ -100,27 +107,33 @@ def first_complaint(text):
     return " ".join(found[1].split()) if found else text[-200:].strip()
 
 
-def verdict(tree, program, options):
-    """Returns how the program finds the fault, or an empty string."""
+def verdict(tree, check, sound):
+    """Returns how the check finds the fault, or an empty string. `sound`: seconds that each check took when it first
+    passed, which is on the unchanged tree."""
+    program, options = check
+    key = (program, *options)
+    limit = max(HANG_LEAST, HANG_FACTOR * sound[key]) if key in sound else UNKNOWN
+    began = time.monotonic()
     try:
         done = subprocess.run([tree / "build/release/bin" / program, *options], capture_output=True, text=True,
-                              timeout=HANGS, cwd=tree)
+                              timeout=limit, cwd=tree)
     except subprocess.TimeoutExpired:
         return f"{program}: timeout"
     if done.returncode == 0:
+        sound.setdefault(key, time.monotonic() - began)
         return ""
     if done.returncode < 0:
         return f"{program}: ended by signal {-done.returncode}"
     return f"{program}: {first_complaint(done.stdout + done.stderr)}"
 
 
-def judge(tree, checks):
+def judge(tree, checks, sound):
     """Returns which check finds the planted fault, or an empty string."""
-    for program, options in checks:
-        wrong = build(tree, program)
+    for check in checks:
+        wrong = build(tree, check[0])
         if wrong:
             return f"does not build: {wrong}"
-        found = verdict(tree, program, options)
+        found = verdict(tree, check, sound)
         if found:
             return found
     return ""
@@ -135,7 +148,7 @@ def misplaced(tree, mutant):
     return ""
 
 
-def plant(tree, mutant):
+def plant(tree, mutant, sound):
     wrong = misplaced(tree, mutant)
     if wrong:
         return wrong
@@ -143,7 +156,7 @@ def plant(tree, mutant):
     for file, text, other in mutant.places:
         (tree / file).write_text((tree / file).read_text().replace(text, other))
     try:
-        return judge(tree, mutant.checks)
+        return judge(tree, mutant.checks, sound)
     finally:
         for file, text in sound.items():
             (tree / file).write_text(text)
@@ -170,8 +183,9 @@ def main():
         print(done.stdout + done.stderr, file=sys.stderr)
         return 2
     chosen = [(which, x) for which in args.sets or SETS for x in SETS[which] if args.only in x.what]
+    sound = {}
     for which in dict.fromkeys(which for which, _ in chosen):
-        wrong = judge(tree, checks_of_sound(which, [x for w, x in chosen if w == which]))
+        wrong = judge(tree, checks_of_sound(which, [x for w, x in chosen if w == which]), sound)
         if wrong:
             print(f"the unchanged tree fails: {wrong}", file=sys.stderr)
             return 2
@@ -179,7 +193,7 @@ def main():
     missed = 0
     for _, mutant in chosen:
         began = time.monotonic()
-        found = plant(tree, mutant)
+        found = plant(tree, mutant, sound)
         # A fault that does not compile was not tested.
         untried = found.startswith(("does not build", "the text to replace"))
         missed += not found or untried
