@@ -65,7 +65,7 @@ bool get_name(std::string_view& from, std::string& to) {
 }
 
 /// Text from another process, made safe for a log line.
-std::string quoted(std::string_view x) {
+std::string in_quotes(std::string_view x) {
   std::string out = "'";
   for (const char c : x.substr(0, 80))
     out += c >= ' ' && c <= '~' ? c : '?';
@@ -171,8 +171,8 @@ void handshake::take_claim(std::string_view body) {
     return fail(handshake_fault::nonsense, "its claim cannot be read");
   if (called != terms_.address)
     return fail(handshake_fault::wrong_address,
-                "the caller tried to call " + quoted(called) + ", but this is "
-                    + quoted(terms_.address)
+                "the caller tried to call " + in_quotes(called) + ", but this is "
+                    + in_quotes(terms_.address)
                     + ": introduce processes by the address that they report");
   step_ = step::payload;
 }
@@ -229,12 +229,12 @@ bool handshake::agree(std::string_view& rest, const std::string& whom) {
     fail(handshake_fault::nonsense, "its claim cannot be read");
   } else if (build != terms_.build) {
     fail(handshake_fault::wrong_build,
-         whom + " is of the build " + quoted(build) + ", but the other side is of the build "
-             + quoted(terms_.build) + ": start all processes of a run with the same build");
+         whom + " is of the build " + in_quotes(build) + ", but the other side is of the build "
+             + in_quotes(terms_.build) + ": start all processes of a run with the same build");
   } else if (run != terms_.run_id) {
     fail(handshake_fault::wrong_run,
-         whom + " belongs to the run " + quoted(run) + ", but the other side belongs to the run "
-             + quoted(terms_.run_id) + ": it was given the address of another run's process");
+         whom + " belongs to the run " + in_quotes(run) + ", but the other side belongs to the run "
+             + in_quotes(terms_.run_id) + ": it was given the address of another run's process");
   }
   return !has_failed();
 }
