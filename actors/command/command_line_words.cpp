@@ -268,6 +268,8 @@ std::string command_line::why_not(const std::string& flag) const {
     if (flag.starts_with(beginning))
       return fmt::format("{} is refused: {}", flag, reason);
   const auto near = nearest(flag, parts_->names());
+  if (parts_->refusals.contains(near))
+    return fmt::format("{} is not a flag of '{}'; {}", flag, path_, why_not(near));
   return fmt::format("{} is not a flag of '{}'{}",
                      flag,
                      path_,

@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/other_names.hpp"
 #include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_chat.hpp"
@@ -128,6 +129,7 @@ void add_conversations(command_line& program) {
       "conversation is skipped and counted.",
       [&what] { what.strict = true; });
   declare(line, flags->tokenizer);
+  declare_other_names(line, other_names_of_preparing());
   line.note(
       "Example: writes data/talks_conversations, for --sft --data-path data/talks_conversations:");
   line.note(

@@ -4,6 +4,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/data/inflating_file.hpp"
 #include "runtime/data/record_reader.hpp"
 #include "runtime/inference/text_stream.hpp"
 
@@ -43,11 +44,14 @@ std::vector<asked_text> objects_of(const std::filesystem::path& from) {
 
 std::vector<asked_text> read_prompts(const std::filesystem::path& from) {
   std::vector<asked_text> out;
-  if (from.extension() == ".jsonl")
+  if (from.extension() == ".jsonl") {
     out = objects_of(from);
-  else
-    for (auto& line : lines_of(from == "-" ? read_standard_input() : runtime::read_text(from)))
+  } else {
+    const auto text = from == "-" ? read_standard_input() : runtime::read_text(from);
+    runtime::refuse_other_formats(text, from);
+    for (auto& line : lines_of(text))
       out.push_back({line, {{"prompt", line}}});
+  }
   if (out.empty())
     throw runtime::input_error("--prompts '{}' has no prompts: give one per line", from.string());
   return out;

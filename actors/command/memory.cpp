@@ -23,6 +23,7 @@ using runtime::forecast_group;
 /// Keeps what memory depends on: shape, batch and layout. Resets all other settings, so that data
 /// and tokenizer files may be missing.
 training_flags shape_and_layout(training_flags flags) {
+  recognise_folders(flags);  // before --load is reset
   flags.data = {.mock = true};
   if (flags.tokenizer.vocabulary_size)
     flags.tokenizer = {.type = "NullTokenizer", .vocabulary_size = flags.tokenizer.vocabulary_size};
@@ -39,7 +40,6 @@ training_flags shape_and_layout(training_flags flags) {
   flags.rate = {.maximum = 1};
   flags.checkpoints = {};
   flags.watch = megatron_watch();
-  flags.faults = {};
   flags.dry_run = true;  // needs no weights
   return flags;
 }
@@ -359,7 +359,7 @@ void add_memory(command_line& program) {
   const auto json = std::make_shared<bool>(false);
   line.toggle(
       "--json", "Prints JSON: bytes and floating-point operations.", [json] { *json = true; });
-  declare(line, *flags);
+  declare(line, *flags, false);
   line.begins_with(
       "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
       "DIR; --micro-batch-size; --vocab-size, --tokenizer DIR or --tokenizer-type, unless the "

@@ -40,7 +40,7 @@ constexpr other_name of_training[] = {
     {"tie-word-embeddings tie-embeddings",
      "they are tied; --untie-embeddings-and-output-weights separates them"},
     {"model model-name model-path model-name-or-path pretrained init-from hf-model base-model "
-     "model.flavor",
+     "model.name model.flavor",
      "use --load-hf DIR for a Hugging Face folder, or --num-layers, --hidden-size and "
      "--num-attention-heads for a new model"},
     {"dtype torch-dtype precision amp mixed-precision training.mixed-precision-param",
@@ -65,11 +65,11 @@ constexpr other_name of_training[] = {
     {"grad-clip max-grad-norm max-norm gradient-clip-val gradient-clipping training.max-norm",
      "use --clip-grad"},
     {"optim optimizer.name", "use --optimizer"},
-    {"beta1", "use --adam-beta1"},
-    {"beta2", "use --adam-beta2"},
-    {"adam-epsilon", "use --adam-eps"},
-    {"wd", "use --weight-decay"},
-    {"random-seed training.seed", "use --seed"},
+    {"beta1 optimizer.beta1", "use --adam-beta1"},
+    {"beta2 optimizer.beta2", "use --adam-beta2"},
+    {"adam-epsilon optimizer.eps", "use --adam-eps"},
+    {"wd optimizer.weight-decay", "use --weight-decay"},
+    {"random-seed data-seed training.seed", "use --seed, which also sets the sample order"},
     {"gradient-checkpointing activation-checkpointing activation-checkpoint.mode",
      "use --recompute-granularity"},
     {"tp tp-size tensor-parallel tensor-parallel-size tensor-parallel-degree "
@@ -94,8 +94,31 @@ constexpr other_name of_training[] = {
     {"compile torch-compile training.compile", "nothing is compiled at run time; leave it out"},
     {"flash-attn flash-attention attn-implementation",
      "attention never stores its scores of a whole sequence; leave it out"},
-    {"wandb use-wandb wandb-log report-to",
+    {"wandb use-wandb wandb-log wandb-run-name report-to metrics.enable-wandb",
      "use --log-file or --tensorboard-dir, which Weights & Biases can read"},
+    {"logging-dir metrics.enable-tensorboard metrics.save-tb-folder", "use --tensorboard-dir"},
+    {"run-name", "a run is named by its folder; use --save or --run"},
+    {"eval-only", "use --skip-train"},
+    {"eval-strategy evaluation-strategy", "use --eval-interval; 0 is never"},
+    {"per-device-eval-batch-size eval-batch-size",
+     "validation has the batch of training; use --eval-iters for the number of batches"},
+    {"checkpoint.enable checkpoint.enable-checkpoint", "use --save"},
+    {"save-strategy always-save-checkpoint",
+     "use --save-interval; checkpoints do not depend on the loss"},
+    {"load-best-model-at-end",
+     "checkpoints do not depend on the loss; use --save-interval, and `troupe eval` on each"},
+    {"early-stopping-patience early-stopping-threshold",
+     "a run does not end by its loss; leave it out, or end the run with `troupe stop`"},
+    {"decay-lr", "use --lr-decay-style; constant has no decay"},
+    {"bias", "linear layers have biases; --disable-bias-linear leaves them out"},
+    {"packing", "documents and conversations are always packed into samples; leave it out"},
+    {"deepspeed",
+     "DeepSpeed's configurations are not read; --use-distributed-optimizer shards the optimizer's "
+     "state, as ZeRO 1"},
+    {"context-parallel-degree parallelism.context-parallel-degree",
+     "samples are not split over workers; leave it out"},
+    {"pipeline-parallel-schedule parallelism.pipeline-parallel-schedule",
+     "use --pipeline-schedule"},
     {"do-train do-eval overwrite-output-dir push-to-hub",
      "leave it out; --skip-train only evaluates, `troupe checkpoint export` writes a Hugging Face "
      "folder"},
@@ -122,6 +145,18 @@ constexpr other_name of_evaluating[] = {
     {"dtype precision torch-dtype", "use --bf16 or --fp16; without them it is fp32"},
 };
 
+/// Of `troupe preprocess` and `troupe conversations`.
+constexpr other_name of_preparing[] = {
+    {"model model-name model-path model-name-or-path tokenizer-name tokenizer-path "
+     "tokenizer-name-or-path hf load-hf",
+     "use --tokenizer DIR"},
+    {"data dataset datasets dataset-name dataset-path data-path data-dir file files input-file "
+     "train-file",
+     "use --input FILE..."},
+    {"out output out-dir output-dir output-path output-file save", "use --output-prefix PREFIX"},
+    {"num-proc num-workers nproc threads num-threads", "use --workers"},
+};
+
 }  // namespace
 
 std::span<const other_name> other_names_of_training() {
@@ -132,6 +167,10 @@ std::span<const other_name> other_names_of_generating() {
 }
 std::span<const other_name> other_names_of_evaluating() {
   return of_evaluating;
+}
+
+std::span<const other_name> other_names_of_preparing() {
+  return of_preparing;
 }
 
 void declare_other_names(command_line& line, std::span<const other_name> rows) {

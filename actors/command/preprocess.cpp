@@ -1,6 +1,7 @@
 #include "runtime/data/preprocess.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/other_names.hpp"
 #include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_flags.hpp"
@@ -118,6 +119,7 @@ void add_preprocess(command_line& program) {
               "another command is refused.",
               [&what] { what.resume = false; });
   declare(line, flags->tokenizer);
+  declare_other_names(line, other_names_of_preparing());
   line.accepted("--dataset-impl", 1, "mmap is the only format");
   line.accepted("--log-interval", 1, "a progress bar shows the progress");
   line.refused("--partitions", "--workers N distributes the work over threads; leave it out");

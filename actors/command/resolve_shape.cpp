@@ -1,7 +1,6 @@
 #include "actors/command/hub_models.hpp"
 #include "actors/command/resolve_parts.hpp"
 #include "runtime/checkpoint/hub.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/model/choices.hpp"
 
 #include <algorithm>
@@ -149,8 +148,8 @@ void require_weights_of(const gpt_config& model, const std::filesystem::path& fo
         bytes);
 }
 
-std::string text_of_hub(const std::filesystem::path& file, const std::filesystem::path& hub) try {
-  return runtime::read_text(file);
+std::string text_of_hub(const std::filesystem::path& folder, const std::filesystem::path& hub) try {
+  return runtime::read_hub_config(folder);
 } catch (const runtime::input_error& failure) {
   throw runtime::input_error("--load-hf '{}': {}", hub.string(), failure.what());
 }
@@ -159,9 +158,9 @@ std::string text_of_hub(const std::filesystem::path& file, const std::filesystem
 /// model's positions, --seq-length.
 gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   const auto& m = flags.model;
-  const auto file
-      = hub_or_local_folder("--load-hf", m.hub, runtime::hub_files::shape) / "config.json";
-  auto out = runtime::hub_config(text_of_hub(file, m.hub), fmt::format("'{}'", file.string()));
+  const auto folder = hub_or_local_folder("--load-hf", m.hub, runtime::hub_files::shape);
+  auto out = runtime::hub_config(text_of_hub(folder, m.hub),
+                                 fmt::format("'{}'", (folder / "config.json").string()));
   require_weights_of(out, m.hub);
   const auto agree = [&](const char* flag, const auto& given, const auto& there) {
     if (given && *given != there)

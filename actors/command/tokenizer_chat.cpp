@@ -15,7 +15,7 @@ namespace troupe::command {
 nlohmann::ordered_json json_in(const std::string& flag, const std::string& file) {
   const auto content = file == "-" ? read_standard_input() : runtime::read_text(file);
   try {
-    return runtime::ordered_json_value(content);
+    return runtime::ordered_json_value_of_record(content);
   } catch (const nlohmann::json::exception& failure) {
     throw runtime::input_error(
         "{} '{}' is not JSON: {}", flag, file, runtime::json_complaint(failure));

@@ -39,6 +39,11 @@ bool is_checkpoint(const fs::path& folder) {
   return fs::exists(folder / "manifest.json", failure);
 }
 
+bool is_missing(const fs::path& folder) {
+  std::error_code failure;
+  return fs::status(folder, failure).type() == fs::file_type::not_found;
+}
+
 void require_own_folder(const runtime::checkpoint_settings& where) {
   if (where.save.empty())
     return;
@@ -93,11 +98,12 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
   if (!found.folder
       && (where.finetune || where.exit_on_missing || resolved(where.load) != resolved(where.save)))
     throw runtime::input_error(
-        "cannot resume from `checkpoints.load` '{}': it has no manifest.json of a checkpoint and "
-        "no iter_* folders of a run; correct the path, or leave "
-        "`checkpoints.load` out to "
-        "start from iteration 0",
-        where.load.string());
+        "cannot resume from `checkpoints.load` '{}': {}; correct the path, or leave "
+        "`checkpoints.load` out to start from iteration 0",
+        where.load.string(),
+        is_missing(where.load)
+            ? "there is no such folder"
+            : "it has no manifest.json of a checkpoint and no iter_* folders of a run");
   return found;
 }
 

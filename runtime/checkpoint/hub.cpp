@@ -192,9 +192,8 @@ void hub_model::check_tied_head(const tensor_location& head) const {
 }
 
 hub_model read_hub_model(const fs::path& dir) {
-  const auto path = dir / "config.json";
   hub_model out;
-  out.config_ = hub_config(read_text(path), "'" + path.string() + "'");
+  out.config_ = hub_config(read_hub_config(dir), "'" + (dir / "config.json").string() + "'");
   out.open(dir);
   out.check_size(dir);
   const bool with_head = out.sources_.count("transformer.wte.weight") != 0;

@@ -88,6 +88,9 @@ class hub_model {
 /// True if `dir` is a Hugging Face model folder: it has a config.json and no Troupe checkpoint.
 bool is_hub_folder(const std::filesystem::path& dir);
 
+/// Reads the config.json of a Hugging Face model folder. Throws input_error.
+std::string read_hub_config(const std::filesystem::path& dir);
+
 /// Opens `dir`: config.json with model.safetensors, or with model.safetensors.index.json and the
 /// files it lists. Throws input_error with the name of a tensor that is missing or has other
 /// extents.

@@ -34,6 +34,18 @@ bool is_hub_folder(const fs::path& dir) {
          && !fs::exists(dir / manifest_file, failure) && iterations_in(dir).empty();
 }
 
+std::string read_hub_config(const fs::path& dir) {
+  std::error_code failure;
+  const auto file = dir / "config.json";
+  if (!fs::exists(file, failure) && fs::is_directory(dir, failure)
+      && (fs::exists(dir / manifest_file, failure) || !iterations_in(dir).empty()))
+    throw input_error(
+        "'{}' has checkpoints of Troupe, and no config.json of Hugging Face; name it with "
+        "`checkpoints.load`",
+        dir.string());
+  return read_text(file);
+}
+
 void require_no_checkpoints(const fs::path& dir) {
   if (!iterations_in(dir).empty())
     throw input_error("'{}' has checkpoints already; name a folder without checkpoints",

@@ -130,7 +130,13 @@ mapped_file::mapped_file(const std::filesystem::path& path)
   ::fstat(descriptor, &about);
   ::close(descriptor);  // the mapping stays: thousands of data sets take no descriptors
   if (at == MAP_FAILED)
-    throw input_error("cannot map '{}': {}", path.string(), system_message(error_number));
+    throw input_error("cannot map '{}': {}{}",
+                      path.string(),
+                      system_message(error_number),
+                      error_number == ENOMEM
+                          ? "; every file takes one map: raise vm.max_map_count by sysctl, or the "
+                            "limit of ulimit -v"
+                          : "");
   device_ = about.st_dev;
   inode_ = about.st_ino;
   data_ = static_cast<const std::byte*>(at);

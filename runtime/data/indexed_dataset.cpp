@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/data/indexed_format.hpp"
+#include "runtime/data/inflating_file.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -78,16 +79,20 @@ bool known(std::uint8_t code) {
 std::filesystem::path half(const std::filesystem::path& prefix, const char* extension) {
   std::filesystem::path path = prefix.string() + extension;
   if (!is_object_url(path.string()) && !std::filesystem::exists(path)) {
+    if (std::filesystem::is_regular_file(prefix))
+      static_cast<void>(inflating_file(prefix));  // refuses Parquet
     const bool is_file = prefix.extension() == ".bin" || prefix.extension() == ".idx";
     const auto as_written = prefix.string() + "_text_document";  // by `troupe preprocess`
     const auto near_it = std::filesystem::exists(as_written + extension) ? as_written : "";
     throw input_error("cannot open the data set '{}': there is no '{}'; {}",
                       prefix.string(),
                       path.string(),
-                      is_file           ? "name it by its prefix, without .bin or .idx"
-                      : near_it.empty() ? "a data set is two files, <prefix>.bin and <prefix>.idx: "
-                                          "check the prefix, or make them with `troupe preprocess`"
-                                        : fmt::format("did you mean '{}'?", near_it));
+                      is_file ? "name it by its prefix, without .bin or .idx"
+                      : near_it.empty()
+                          ? "a data set is two files, <prefix>.bin and <prefix>.idx: "
+                            "check the prefix, or make them with `troupe preprocess` (for "
+                            "`data.sft`: `troupe conversations`)"
+                          : fmt::format("did you mean '{}'?", near_it));
   }
   return path;
 }

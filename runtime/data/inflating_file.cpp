@@ -154,9 +154,11 @@ struct zstd_stream final : inflating_file::stream {
   bool full_ = false;
 };
 
-/// The first bytes of the file, at most six; rewinds it.
+constexpr std::size_t compared_bytes = 6;  // the longest magic
+
+/// The first bytes of the file, at most compared_bytes; rewinds it.
 std::string first_bytes(file_reader& file) {
-  std::array<char, 6> first = {};
+  std::array<char, compared_bytes> first = {};
   std::size_t size = 0;
   while (size < first.size())
     if (const auto n = file.read(first.data() + size, first.size() - size))
@@ -173,8 +175,15 @@ bool begins_zstd(std::string_view x) {
          || (x.size() >= 4 && (x[0] & 0xf0) == 0x50 && x.substr(1, 3) == "\x2a\x4d\x18");
 }
 
-void refuse_others(std::string_view first, const std::filesystem::path& path) {
+bool named_compressed(const std::filesystem::path& path) {
+  return path.extension() == ".gz" || path.extension() == ".zst";
+}
+
+}  // namespace
+
+void refuse_other_formats(std::string_view first, const std::filesystem::path& path) {
   using namespace std::string_view_literals;
+  first = first.substr(0, compared_bytes);
   // Text may begin with "PAR1". Parquet has the first field of a Thrift structure after it.
   if (first.starts_with("PAR1\x15"))
     throw input_error(
@@ -189,7 +198,7 @@ void refuse_others(std::string_view first, const std::filesystem::path& path) {
   for (const auto& [magic, name] : others)
     // Text may begin with "BZh". bzip2 has a digit and the magic of a block after it.
     if (first.starts_with(magic)
-        && (magic != "BZh" || (first.size() == 6 && first.ends_with("1A"))))
+        && (magic != "BZh" || (first.size() == compared_bytes && first.ends_with("1A"))))
       throw input_error(
           "cannot read '{}': it is compressed by {}, but only gzip and Zstandard are supported; "
           "unpack it, or compress it by zstd",
@@ -197,15 +206,9 @@ void refuse_others(std::string_view first, const std::filesystem::path& path) {
           name);
 }
 
-bool named_compressed(const std::filesystem::path& path) {
-  return path.extension() == ".gz" || path.extension() == ".zst";
-}
-
-}  // namespace
-
 inflating_file::inflating_file(const std::filesystem::path& path) : file_(path) {
   const auto first = first_bytes(file_);
-  refuse_others(first, path);
+  refuse_other_formats(first, path);
   if (first.starts_with("\x1f\x8b"))
     stream_ = std::make_unique<gzip_stream>(file_);
   else if (begins_zstd(first))

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 namespace troupe::runtime {
 
@@ -39,6 +40,10 @@ class inflating_file {
   file_reader file_;
   std::unique_ptr<stream> stream_;  ///< null: not compressed
 };
+
+/// Throws input_error if these first bytes of a file show Parquet, or another compression than gzip
+/// and Zstandard.
+void refuse_other_formats(std::string_view first, const std::filesystem::path& path);
 
 /// Removes an extension ".gz" or ".zst".
 std::filesystem::path without_compression(const std::filesystem::path& path);

@@ -235,8 +235,11 @@ run_record read_run_record(std::string_view text, const std::string& what) {
 }
 
 run_folder run_folder::open(const fs::path& path) {
-  require_own(path);
   run_folder out(path);
+  std::error_code failure;
+  if (fs::is_directory(path, failure) && !fs::exists(path / record_file, failure) && !failure)
+    static_cast<void>(out.record());  // throws: `chmod` would not help
+  require_own(path);
   static_cast<void>(out.record());
   return out;
 }

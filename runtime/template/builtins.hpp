@@ -26,6 +26,7 @@ class given_arguments {
     return found_[which] ? &*found_[which] : nullptr;
   }
   const value& required(std::size_t which) const;
+  /// Counts a scan of the text by the meter.
   const std::string& text(std::size_t which) const;
   std::int64_t whole(std::size_t which, std::int64_t otherwise) const;
   bool truth(std::size_t which, bool otherwise) const;

@@ -7,6 +7,15 @@
 
 namespace troupe::runtime::jinja {
 
+namespace {
+
+/// The steps of a search for a name of `bytes` among `count` names, which may be as long.
+std::size_t steps_of_search(std::size_t count, std::size_t bytes) {
+  return count * (64 + bytes) / 4096;
+}
+
+}  // namespace
+
 /// RAII: enters a new scope and leaves it.
 class evaluator::within {
  public:
@@ -209,7 +218,8 @@ value evaluator::call_macro(const statement& macro,
 
 void evaluator::bind(const statement& macro, const arguments& given) {
   const auto& parameters = macro.parameters;
-  use.step(parameters.size() * given.named.size() / 32);
+  for (const auto& [name, to] : given.named)
+    use.step(2 * steps_of_search(parameters.size(), name.size()));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& one = parameters[i];
     const auto named = std::find_if(
@@ -256,7 +266,7 @@ void evaluator::bind_the_rest(const statement& macro, const arguments& given) {
 }
 
 void evaluator::set(const std::string& name, const value& to) {
-  use.step(frame_->names.size() / 64);
+  use.step(name.size() / 64 + steps_of_search(frame_->names.size(), name.size()));
   for (auto& [known, was] : frame_->names)
     if (known == name) {
       was = to;
@@ -267,7 +277,7 @@ void evaluator::set(const std::string& name, const value& to) {
 
 const value* evaluator::find(const std::string& name) const {
   for (const auto* frame = frame_.get(); frame != nullptr; frame = frame->outer.get()) {
-    use.step(1 + frame->names.size() / 64);
+    use.step(1 + steps_of_search(frame->names.size(), name.size()));
     for (const auto& [known, is] : frame->names)
       if (known == name)
         return &is;
@@ -287,6 +297,7 @@ void evaluator::assign(const expression& target, const value& to) {
                            type_name(of)));
     if (target.text.starts_with('_'))
       use.fail(fmt::format("a namespace takes no name that begins with '_': '{}'", target.text));
+    use.make_text(target.text.size());
     (*names)->attributes[target.text] = to;
     return;
   }

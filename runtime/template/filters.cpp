@@ -2,8 +2,6 @@
 
 #include "runtime/template/filters.hpp"
 
-#include "runtime/template/text.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -26,9 +24,7 @@ value changed_text(evaluator& with, const value& to, const arguments& given, Cha
 value trim(evaluator& with, const value& to, const arguments& given) {
   const given_arguments got(with, "|trim", given, {"chars"});
   const auto text = text_of(with.use, to);
-  const auto bare = got[0] == nullptr || got[0]->is<none>()
-                        ? stripped(text)
-                        : stripped(text, side::both, got.text(0));
+  const auto bare = stripped_by(with, text, got, side::both);
   return to.is_marked() ? value::marked(std::string(bare)) : value(bare);
 }
 
@@ -68,7 +64,7 @@ value replace(evaluator& with, const value& to, const arguments& given) {
 value indent(evaluator& with, const value& to, const arguments& given) {
   const given_arguments got(with, "|indent", given, {"width", "first", "blank"});
   const auto by = got[0] != nullptr && got[0]->text() != nullptr
-                      ? *got[0]->text()
+                      ? got.text(0)
                       : repeat_text(with, " ", got.whole(0, 4));
   const bool blank = got.truth(2, false);
   const auto text = text_of(with.use, to) + "\n";  // as in Jinja, to keep a final line end
@@ -215,13 +211,14 @@ value to_json(evaluator& with, const value& to, const arguments& given) {
   json_style style{.ascii = got.truth(0, false), .sort_keys = got.truth(3, false)};
   if (got[1] != nullptr && !got[1]->is<none>()) {
     style.indent
-        = got[1]->text() != nullptr ? *got[1]->text() : repeat_text(with, " ", got.whole(1, 0));
+        = got[1]->text() != nullptr ? got.text(1) : repeat_text(with, " ", got.whole(1, 0));
     style.between = ",";
   }
   if (got[2] != nullptr && !got[2]->is<none>()) {
     const auto both = elements_of(with.use, *got[2]);
     if (both.size() != 2 || both[0].text() == nullptr || both[1].text() == nullptr)
       with.use.fail("|tojson: 'separators' must be two texts");
+    with.use.make_text(both[0].text()->size() + both[1].text()->size());
     style.between = *both[0].text();
     style.after_key = *both[1].text();
   }
@@ -293,6 +290,18 @@ value word_count(evaluator& with, const value& to, const arguments& given) {
 }
 
 }  // namespace
+
+std::string_view stripped_by(evaluator& with,
+                             std::string_view text,
+                             const given_arguments& got,
+                             side from) {
+  with.use.look_at(text.size());
+  if (got[0] == nullptr || got[0]->is<none>())
+    return stripped(text, from);
+  const auto& which = got.text(0);
+  with.use.step(which.size());  // stripped() sorts it
+  return stripped(text, from, which);
+}
 
 std::string repeat_text(evaluator& with, std::string_view text, std::int64_t times) {
   const auto out = combined(with, "*", value(text), std::max<std::int64_t>(times, 0));

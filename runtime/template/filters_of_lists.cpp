@@ -22,7 +22,7 @@ value attribute_path(evaluator& with, const value& of, const value& path) {
     const auto part = rest.substr(0, rest.find('.'));
     std::int64_t number = 0;
     const auto read = std::from_chars(part.data(), part.data() + part.size(), number);
-    const bool digits = is_digits(part) && read.ec == std::errc();
+    const bool digits = read.ec == std::errc() && is_digits(part);  // the faster one first
     out = with.item_of(out, digits ? value(number) : value(part));
     if (part.size() == rest.size())
       return out;

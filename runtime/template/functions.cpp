@@ -68,6 +68,7 @@ value name_space_of(evaluator& with, const arguments& given) {
     if (name.starts_with('_'))
       with.use.fail(fmt::format("a namespace takes no name that begins with '_': '{}'", name));
     with.use.step(8);  // the memory is kept until the end
+    with.use.make_text(name.size());
     names[name] = to;
   };
   for (const auto& from : given.positional) {
@@ -192,6 +193,7 @@ const std::string& given_arguments::text(std::size_t which) const {
   if (given.text() == nullptr)
     with_.use.fail(
         fmt::format("{}: '{}' must be a str, not a '{}'", call_, names_[which], type_name(given)));
+  with_.use.look_at(given.text()->size());
   return *given.text();
 }
 

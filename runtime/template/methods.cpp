@@ -1,7 +1,6 @@
 // The methods of texts, dictionaries and lists.
 
 #include "runtime/template/filters.hpp"
-#include "runtime/template/text.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,10 +15,7 @@ value strip_by(evaluator& with, const value& of, const arguments& given, side fr
   const given_arguments got(with, "strip()", given, {"chars"});
   const auto& text = *of.text();
   with.use.make_text(text.size());
-  if (got[0] == nullptr || got[0]->is<none>())
-    return stripped(text, from);
-  with.use.step(got.text(0).size());
-  return stripped(text, from, got.text(0));
+  return stripped_by(with, text, got, from);
 }
 
 value split_at_spaces(evaluator& with, std::string_view text, std::int64_t most, bool from_right) {
@@ -263,6 +259,7 @@ value padded(evaluator& with, const value& of, const arguments& given, bool left
   const given_arguments got(with, "ljust(), rjust() and zfill()", given, {"width", "fillchar"});
   got.required(0);
   const auto& text = *of.text();
+  with.use.make_text(text.size());
   const std::string fill = got[1] != nullptr ? got.text(1) : zeros ? "0" : " ";
   if (length(fill) != 1)
     with.use.fail("a text is padded with exactly one character");

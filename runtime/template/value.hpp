@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -133,7 +132,8 @@ struct sequence {
 /// Keeps the order of insertion.
 struct dictionary {
   std::vector<std::pair<value, value>> items;
-  std::unordered_map<std::string, std::size_t> places;  ///< by key_text
+  /// By key_text; a map, because a template may choose keys of equal hashes.
+  std::map<std::string, std::size_t> places;
   int depth = 1;
 
   const value* find(const std::string& key) const {

@@ -5,6 +5,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/bert_vocabulary.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 #include "runtime/tokenizer/pipeline_tokenizer.hpp"
 #include "runtime/tokenizer/sentencepiece_tokenizer.hpp"
@@ -227,10 +228,12 @@ tokenizer_choice tokenizer_in(const fs::path& folder) {
     return of_model(folder, file);
   if (const auto file = folder / "vocab.txt"; is_there(file))
     return of_bert(folder, file);
+  const auto kept = kept_tokenizer_folder(folder);
   throw input_error(
       "there is no tokenizer in '{}': neither tokenizer.json, nor vocab.json with merges.txt, nor "
-      "tokenizer.model, nor vocab.txt",
-      folder.string());
+      "tokenizer.model, nor vocab.txt{}",
+      folder.string(),
+      has_tokenizer(kept) ? fmt::format("; did you mean '{}'?", kept.string()) : "");
 }
 
 tokenizer_choice tokenizer_of_model(const fs::path& folder, std::int64_t vocabulary_size) {

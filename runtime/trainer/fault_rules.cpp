@@ -99,6 +99,9 @@ void validate_fault(const training_job& job, std::string_view fault, sentences& 
                     "{1}@3, or the first and the last of several, e.g. {1}@3-5",
                     fault,
                     fault.substr(0, at)));
+  else if (job.train_iterations > 0 && first > job.train_iterations)
+    wrong.push_back(fmt::format(
+        "`faults.fault` '{}' never occurs: the run has {} steps", fault, job.train_iterations));
 }
 
 /// True if the first rank certainly has only the first chunk of the model. Unknown, and so false,

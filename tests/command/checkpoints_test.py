@@ -15,7 +15,8 @@ def check_resume(folder):
     saved, log = folder / "run", folder / "log.jsonl"
     train = ["train", "gpt", *SMALL, *MOCK]
     mine = [*train, "--save", saved, "--load", saved, "--log-file", log, "--save-interval", 2]
-    refuses("no manifest.json of a checkpoint", *train, "--load", folder / "gone")
+    refuses("gone': there is no such folder", *train, "--load", folder / "gone")
+    refuses("no manifest.json of a checkpoint", *train, "--load", folder)
     refuses("no manifest.json of a checkpoint", *train, "--save", folder / "none", "--load", folder / "none",
             "--exit-on-missing-checkpoint")
     refuses("--exit-on-missing-checkpoint needs --load", *train, "--exit-on-missing-checkpoint")

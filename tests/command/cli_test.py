@@ -95,6 +95,9 @@ def check_words(folder):
     refuses("needs a command: gpt", "train")
     refuses("did you mean --num-layers?", "train", "gpt", "--num-lyers", 3)
     refuses("is refused", "train", "gpt", "--fp8-format", "hybrid")
+    for command, flag, answer in [("preprocess", "--tokenizer-name", "use --tokenizer DIR"), ("preprocess", "--data", "use --input FILE"),
+                                  ("conversations", "--model", "use --tokenizer DIR")]:
+        refuses(answer, command, flag, "x")
     refuses("--micro-batch-size is missing", "train", "gpt")
     refuses("'x' does not belong to a flag", "generate", "x")
 

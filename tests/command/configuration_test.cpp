@@ -345,14 +345,19 @@ TEST_CASE("flags of a single start are not kept", "[command]") {
   const auto trace = (folder.path() / "trace.json").string();
   auto words = tests::words_of(tests::small_run
                                + "--quiet --exit-interval 3 --exit-duration-in-mins 5 "
-                                 "--no-progress --log-level error --log-interval 7 --trace "
+                                 "--plant-delays 1,2,3 --no-progress --log-level error --log-interval 7 --trace "
                                + trace);
   line.parse(words);
   write_back(resolve(flags), flags);
   const auto text = configuration_text(kept_settings(line, flags), {});
   INFO(text);
-  for (const auto* one :
-       {"quiet:", "exit-interval:", "exit-duration", "no-progress:", "trace:", "log-level:"})
+  for (const auto* one : {"quiet:",
+                          "exit-interval:",
+                          "exit-duration",
+                          "no-progress:",
+                          "trace:",
+                          "log-level:",
+                          "plant-"})
     CHECK_THAT(text, !ContainsSubstring(one));
   CHECK_THAT(text, ContainsSubstring("log-interval: 7\n"));
 }

@@ -103,6 +103,18 @@ TEST_CASE("weight decay grows over the whole run", "[command]") {
                     ContainsSubstring("it only grows"));
 }
 
+// Megatron-LM runs one step more, see --train-samples in docs/guides/from_megatron.md.
+TEST_CASE("a run in samples ends before a step that would read more of them", "[command]") {
+  const auto steps = [](const std::string& more) {
+    auto given = tests::words_of(tests::small_run + "--seq-length 8 --train-samples 200 " + more);
+    const auto at = std::find(given.begin(), given.end(), "--train-iters");
+    given.erase(at, at + 2);
+    return training_job_from(given).train_iterations;
+  };
+  CHECK(steps("--global-batch-size 8 --step-batch-size-schedule 0:2,160:4,480:8") == 37);
+  CHECK(steps("--global-batch-size 16 --rampup-batch-size 4 4 260") == 35);
+}
+
 TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
   const auto in_samples = tests::words_of(tests::small_run);
   auto given = in_samples;

@@ -226,7 +226,7 @@ def check_downloads(folder):
     # A forecast needs no weights. A run needs them, and keeps the commit in its configuration.
     hub.uses(folder / "a")
     train = ["train", "gpt", *SMALL[8:], "--mock-data", "--data-cache-path", cli_test.INDEX, "--load-hf", "org/tiny"]
-    works("memory", *train[2:])
+    expect(works("memory", *train[2:-2], "--load", local), works("memory", *train[2:]), "the forecast of --load")
     works(*train, "--dry-run")
     refuses("--lr is missing", *[x for i, x in enumerate(train) if "--lr" not in (x, train[i - 1])])
     expect(hub.stores.seen, [], "requests of a forecast")
@@ -234,6 +234,9 @@ def check_downloads(folder):
     if f"org/tiny@{COMMIT}" not in (folder / "run" / "config.yaml").read_text():
         raise wrong("the configuration does not name the commit:\n" + (folder / "run" / "config.yaml").read_text())
     require_layout(cache, files, files)
+    for words in [[*train[:-1], folder / "run"], ["checkpoint", "import", "--hf", folder / "run", "--save", folder / "x"]]:
+        refuses("name it with --load", *words)
+    refuses(f"did you mean '{folder}/run/tokenizer'?", *encode(folder / "run"))
     asked = {bool(x[2].get("Authorization")) for x in hub.pages.seen}
     leaked = [x for x in hub.stores.seen if "Authorization" in x[2]]
     if asked != {True} or leaked or len(hub.stores.seen) != 2:

@@ -73,6 +73,14 @@ TEST_CASE("a flag of another program is answered with troupe's", "[command]") {
   CHECK_THAT(answer("--lora-rank 8"), ContainsSubstring("no adapters (LoRA)"));
   CHECK_THAT(answer("--training.seq_len 128"), ContainsSubstring("use --seq-length"));
   CHECK_THAT(answer("--per_device_train_batch_size 8"), ContainsSubstring("--micro-batch-size"));
+  CHECK_THAT(answer("--eval_only"), ContainsSubstring("use --skip-train"));
+  CHECK_THAT(answer("--save_strategy epoch"), ContainsSubstring("use --save-interval"));
+  CHECK_THAT(answer("--packing"), ContainsSubstring("always packed"));
+  CHECK_THAT(answer("--optimizer.weight-decay 0.1"), ContainsSubstring("use --weight-decay"));
+  CHECK_THAT(answer("--metrics.enable-wandb"), ContainsSubstring("--tensorboard-dir"));
+  CHECK_THAT(answer("--wandb_project x"),
+             ContainsSubstring("--wandb-project is refused: metrics are not sent to services")
+                 && !ContainsSubstring("did you mean"));
 }
 
 TEST_CASE("answers to flags of other programs name existing flags", "[command]") {
@@ -92,7 +100,9 @@ TEST_CASE("answers to flags of other programs name existing flags", "[command]")
   };
   for (const auto& [path, rows] : {std::pair("troupe train gpt", other_names_of_training()),
                                    std::pair("troupe generate", other_names_of_generating()),
-                                   std::pair("troupe eval", other_names_of_evaluating())}) {
+                                   std::pair("troupe eval", other_names_of_evaluating()),
+                                   std::pair("troupe preprocess", other_names_of_preparing()),
+                                   std::pair("troupe conversations", other_names_of_preparing())}) {
     std::set<std::string> flags;
     const auto its = command(path);
     for (const auto& group : its.groups)

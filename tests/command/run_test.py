@@ -231,6 +231,7 @@ def check_default(folder):
     for command in ("status", "stop", "wait"):
         refuses("the run is missing", command)
         refuses("No such file", command, "--run", folder / "nothing")
+        refuses("is not the folder of a run: it has no run.json", command, folder / "other/.run")
     works("train", "gpt", *SMALL, *MOCK, "--dry-run", "--run", folder / "dry")
     if (folder / "dry").exists():
         raise wrong("--dry-run creates the folder of a run")

@@ -35,6 +35,7 @@ def check_chat(folder):
     expect('[{"name": "é"}]', "--tools", folder / "tools.json")
     expect("own 1", "--tools", folder / "tools.json", "--template", folder / "own.jinja")
     expect('[{"name": "f"}]', given=b'{"messages": [{"role": "user"}], "tools": [{"name": "f"}]}')
+    expect('[{"name": null}]', given=b'{"messages": [{"role": "user", "score": NaN}], "tools": [{"name": Infinity}]}')
     (folder / "messages.json").write_bytes(hello)
     expect("user: Hi<|endoftext|>", "--messages", folder / "messages.json", "--template", "default", given=b"")
     ids = works(*chat, "--ids", text=hello).split()

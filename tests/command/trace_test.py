@@ -33,6 +33,17 @@ def complaints(program, sources, folder):
     picture = xml.parse(drawing).getroot()
     if len(list(picture.iter(f"{svg}title"))) != len(spans):
         yield f"{len(spans)} spans, but the drawing has another number"
+    bars = [x for x in picture.iter(f"{svg}rect") if x.find(f"{svg}title") is not None]
+    texts = [x for x in picture.iter(f"{svg}text") if x.get("text-anchor") == "middle" and x.get("fill") == "white"]
+    if not texts:
+        yield "no span of the drawing has a label"
+    for text in texts:
+        around = [x for x in bars if 0 <= float(text.get("y")) - float(x.get("y")) <= float(x.get("height"))
+                  and abs(float(x.get("x")) + float(x.get("width")) / 2 - float(text.get("x"))) < 0.2]
+        # 8: the widest letters of the font, in pixels
+        if not any(text.text == x.find(f"{svg}title").text.rsplit(":", 1)[0]
+                   and float(x.get("width")) > 8 * len(text.text) for x in around):
+            yield f"the label '{text.text}' is wider than its span, or has none"
     labels = {x.text for x in picture.iter(f"{svg}text") if x.get("text-anchor") == "end"}
     called = {f"rank {x['pid']}" + ("" if x["tid"] == 0 else ", communicates") for x in spans}
     if labels != called:

@@ -90,6 +90,9 @@ def check_refusals(folder):
     tokens = ["--tokenizer-type", "NullTokenizer", "--vocab-size", 90]
     refuses(f"did you mean '{folder}/corpus_text_document'?", *mine, *tokens, "--data-path", folder / "corpus")
     refuses(f"'{folder}/second'", *mine, *tokens, "--data-path", folder / "first", "--data-path", folder / "second")
+    (folder / "p.parquet").write_bytes(b"PAR1\x15\x04\0")
+    refuses("it is Parquet", *mine, *tokens, "--sft", "--data-path", folder / "p.parquet")
+    refuses("for --sft: `troupe conversations`", *mine, *tokens, "--sft", "--data-path", folder / "none")
     refuses("File name too long", *said, "--save", folder / ("x" * 256))
     out = works("train", "gpt", *SMALL, *MOCK, "--save", folder / "iter_0000001", "--eval-iters", 0)
     if "saved iteration" not in out or "valid" not in works("checkpoint", "verify", folder / "iter_0000001"):

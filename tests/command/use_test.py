@@ -87,6 +87,28 @@ def check_export(folder):
         refuses("has checkpoints already", "checkpoint", "import", "--hf", hub, "--save", back)
 
 
+def check_special_tokens(folder):
+    """Special ids and generation_config.json of an imported model survive its export, also after training."""
+    hub, imported = folder / "hub", folder / "imported"
+    works("checkpoint", "export", trained(folder, *LLAMA), "--hf", hub)
+    config = json.loads((hub / "config.json").read_text())
+    ids = {"bos_token_id": 4, "eos_token_id": [config["eos_token_id"], 5, 6], "pad_token_id": 7}
+    (hub / "config.json").write_text(json.dumps({**config, **ids}))
+    (hub / "generation_config.json").write_text(json.dumps({**ids, "do_sample": True, "temperature": 0.6}))
+    works("checkpoint", "import", "--hf", hub, "--save", imported)
+    tuned = trained(folder, *LLAMA, "--load", imported, "--finetune")
+    loaded = folder / "loaded"
+    works("train", "gpt", *SMALL[6:], "--load-hf", hub, "--data-path", folder / "d_text_document", "--split", "100,0,0",
+          "--eval-iters", 0, "--save", loaded)
+    for save in [imported, tuned, loaded]:
+        out = folder / f"{save.name}_out"
+        works("checkpoint", "export", save, "--hf", out)
+        for name in ["config.json", "generation_config.json"]:
+            seen, wanted = (json.loads((x / name).read_text()) for x in (out, hub))
+            expect({x: seen.get(x) for x in ids}, ids, f"special ids of '{save.name}', {name}")
+        expect(seen, wanted, f"generation_config.json of '{save.name}'")
+
+
 def check_export_refusals(folder):
     save = trained(folder, "--position-embedding-type", "rope")
     refuses("--normalization RMSNorm", "checkpoint", "export", save, "--hf", folder / "hub")
@@ -152,6 +174,24 @@ def check_eval(folder):
             folder / "none" / "l")
 
 
+def padded(save, hub):
+    """Exports a model of 288 tokens, with 600 rows of the vocabulary, as Qwen 2.5 has more rows than tokens."""
+    works("checkpoint", "export", save, "--hf", hub)
+    config = json.loads((hub / "config.json").read_text())
+    head, data = {}, b""
+    for name, (kind, extents, raw) in tensors(hub / "model.safetensors").items():
+        if extents[0] == config["vocab_size"]:
+            raw = raw.ljust(len(raw) // extents[0] * 600, b"\0")
+            extents[0] = 600
+        head[name] = {"dtype": kind, "shape": extents, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    (hub / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (hub / "config.json").write_text(json.dumps({**config, "vocab_size": 600}))
+    return hub
+
+
 def check_generate(folder):
     save = trained(folder)
     more = ["--load", save, "--tokens", 12, "--temperature", 0.9]
@@ -196,8 +236,14 @@ def check_generate(folder):
         raise wrong(f"generation does not use all learned positions: {code} {out!r}\n{err}")
     if not out.endswith("\n") or len(out.split()) != 41:  # the last token needs no position
         raise wrong(f"a text of 40 positions has {len(out.split())} tokens: {out!r}")
+    wide = ["--load", padded(save, folder / "hub"), "--tokens", 15, "--temperature", 1000]  # all ids are as probable
+    expect(works("generate", "--prompts", folder / "p.txt", *wide).count("\n"), len(prompts), "texts of a padded vocabulary")
+    if not works("generate", "--prompt", prompts[0], *wide).startswith(prompts[0]):
+        raise wrong("with a padded vocabulary the prompt is not continued")
     refuses("has no prompts", "generate", "--prompts", "-", *more, text=b"")
     refuses("No such file", "generate", "--prompts", folder / "none.txt", *more)
+    (folder / "p.parquet").write_bytes(b"PAR1\x15\x04\0")
+    refuses("it is Parquet", "generate", "--prompts", folder / "p.parquet", *more)
 
 
 def check_converse(folder):
@@ -218,7 +264,8 @@ def check_converse(folder):
     talk = json.dumps([{"role": "user", "content": "The actor"}])
     (folder / "m.json").write_text('{"messages": ' + talk + "}")
     expect(works(*chat, "--messages", folder / "m.json"), answer, "a conversation of a file")
-    expect(works(*chat, "--messages", "-", text=talk.encode()), answer, "one of standard input")
+    nan = talk[:-2] + ', "score": NaN}]'
+    expect(works(*chat, "--messages", "-", text=nan.encode()), answer, "one of standard input, with Python's NaN")
     expect(works(*chat, "--messages", folder / "m.json", "--set", "header=b:"),
            continued("u:The actor|b:"), "with a variable of the template")
     # Text that the template writes after an answer ends the answer.

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <exception>
 #include <fmt/format.h>
+#include <fstream>
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -105,6 +106,22 @@ TEST_CASE("more files can be mapped than open", "[core]") {
   write_text(folder / "38", "8");
   CHECK(files[38].text() == "888");
   CHECK_NOTHROW(files[38].require_intact());
+}
+
+TEST_CASE("a file that cannot be mapped names the limits", "[core]") {
+  const troupe::tests::scratch_folder folder;
+  write_text(folder / "large", "");
+  std::filesystem::resize_file(folder / "large", std::uintmax_t{4} << 30);  // sparse
+  rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  rlim_t pages = 0;
+  REQUIRE(std::ifstream("/proc/self/statm") >> pages);
+  const rlimit tight = {pages * 4096 + (rlim_t{1} << 30), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_AS, &tight) == 0);
+  CHECK_THROWS_WITH(mapped_file(folder / "large"),
+                    ContainsSubstring("large': Cannot allocate memory; ")
+                        && ContainsSubstring("vm.max_map_count"));
+  ::setrlimit(RLIMIT_AS, &before);
 }
 
 TEST_CASE("MAPPED-1: a truncated mapped file is reported, also within a page", "[core]") {

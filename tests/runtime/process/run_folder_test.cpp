@@ -258,6 +258,7 @@ TEST_CASE("a damaged run.json is refused with the reason", "[process]") {
                        input_error,
                        MessageMatches(ContainsSubstring("version 7")));
   fs::remove(run.path() / "run.json");
+  fs::permissions(run.path(), fs::perms(0755));
   CHECK_THROWS_MATCHES(run_folder::open(run.path()),
                        input_error,
                        MessageMatches(ContainsSubstring("not the folder of a run")));

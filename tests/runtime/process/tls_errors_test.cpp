@@ -26,6 +26,7 @@ using runtime::descriptor;
 namespace {
 
 constexpr auto silence = std::chrono::milliseconds(300);
+constexpr std::uint32_t no_limit = 1U << 20;
 constexpr int patience_ms = 20'000;  // reached by a hang only
 
 /// A TCP connection of this process with itself. The ends drop received packets above these sizes.
@@ -121,4 +122,16 @@ TEST_CASE("a process that ends hangs up its TLS calls without an answer", "[proc
   REQUIRE(caller.waits(::SSL_connect(caller.on())));
   runtime::hang_up_on_unknown_callers();
   CHECK(caller.is_ended());
+}
+
+TEST_CASE("a process that ends does not hang up a failed TLS call: its number may be reused",
+          "[process]") {
+  const losing_connection between(no_limit, no_limit);
+  const handshake_side caller(between.caller);
+  REQUIRE(caller.waits(::SSL_connect(caller.on())));
+  REQUIRE(::send(between.called.number(), "no TLS", 6, 0) == 6);
+  REQUIRE(caller.hears());
+  REQUIRE_FALSE(caller.waits(::SSL_connect(caller.on())));
+  runtime::hang_up_on_unknown_callers();
+  CHECK(::send(between.caller.number(), "x", 1, MSG_NOSIGNAL) == 1);
 }

@@ -207,7 +207,35 @@ TEST_CASE("bytes of lists and work on characters count before they are made and 
                             "s[1:29999]",
                             "s.splitlines()"})
     refuses_to_render(text + "{{ " + looks + " }}", "steps", steps);
+  // Repeated, because one of them is within the steps.
+  for (const auto* repeats : {"'a'|trim(s)",
+                              "'a'.lstrip(s)",
+                              "s.ljust(3)",
+                              "s.rjust(3)",
+                              "s.zfill(3)",
+                              "'a'.split(s)",
+                              "'a'.rsplit(s)",
+                              "'a'.find(s)",
+                              "'a'.partition(s)",
+                              "'a'.count(s)",
+                              "'a'.removeprefix(s)",
+                              "'a'.replace(s, '')",
+                              "''|indent(s)",
+                              "1|tojson(indent=s)",
+                              "1|tojson(separators=[s, s])",
+                              "namespace(d)"})
+    refuses_to_render(text + "{% set d = {s: 1} %}{% for i in range(20) %}{% set x = " + repeats
+                          + " %}{% endfor %}",
+                      "steps",
+                      steps);
+  const std::string name(30000, 'a');
+  for (const auto& set : {"{% set " + name + " = 1 %}", "{% set n." + name + " = 1 %}"})
+    refuses_to_render(
+        "{% for i in range(50) %}{% set n = namespace() %}" + set + "{% endfor %}", "steps", steps);
   refuses_to_render("{{ range(190)|sort|sort|sort|length }}", "steps", steps);
+  CHECK(result_of("{{ 'xax'|trim('yx') }}{{ ' ab '.ljust(3) }}{{ 'ab'.zfill(3) }}|{{ "
+                  "'a-b'.rsplit('-') }}{{ [1]|tojson(indent='-') }}")
+        == "a ab 0ab|['a', 'b'][\n-1\n]");
 }
 
 TEST_CASE("an expensive untrusted template ends", "[template][unsanitized]") {

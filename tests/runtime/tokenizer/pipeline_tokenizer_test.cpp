@@ -206,13 +206,16 @@ TEST_CASE("a tokenizer.json that names no end of a document encodes and decodes"
 
 TEST_CASE("settings of tokenizer_config.json override those of tokenizer.json as in transformers",
           "[tokenizer]") {
-  const auto encoded = [](const json& file, const json& config, const char* text) {
+  const auto made = [](const json& file, const json& config) {
     const scratch_folder folder;
     write_text(folder / "tokenizer.json", file.dump());
     write_text(folder / "tokenizer_config.json", config.dump());
-    return make_tokenizer(tokenizer_in(folder.path()))->encode(text);
+    return make_tokenizer(tokenizer_in(folder.path()));
   };
-  const auto gpt2 = file_of("gpt2");
+  const auto encoded = [&](const json& file, const json& config, const char* text) {
+    return made(file, config)->encode(text);
+  };
+  auto gpt2 = file_of("gpt2");
   const json none = {{"tokenizer_class", "GPT2Tokenizer"}};
   json spaced = none;
   spaced["add_prefix_space"] = true;
@@ -220,6 +223,19 @@ TEST_CASE("settings of tokenizer_config.json override those of tokenizer.json as
   CHECK(encoded(gpt2, none, "the") != encoded(gpt2, none, " the"));
   spaced["tokenizer_class"] = "PreTrainedTokenizerFast";
   CHECK(encoded(gpt2, spaced, "the") == encoded(gpt2, none, "the"));
+
+  // Beside a tokenizer.json transformers 5.24 ignores them.
+  gpt2["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"!", 0}}, {"sep", {"\"", 1}}};
+  for (const auto* type : {"LlamaTokenizer", "TokenizersBackend"})
+    for (const bool add : {false, true}) {
+      const auto t = made(gpt2,
+                          {{"tokenizer_class", type},
+                           {"bos_token", "<|endoftext|>"},
+                           {"add_bos_token", add},
+                           {"add_eos_token", add}});
+      CHECK(t->frame().before == ids{0});
+      CHECK(t->frame().after == ids{1});
+    }
 
   json bert = {{"model",
                 {{"type", "WordLevel"},

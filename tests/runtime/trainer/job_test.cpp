@@ -132,6 +132,7 @@ TEST_CASE("each broken rule of a job has an error text", "[job]") {
   for (const auto* no_step :
        {"monitor", "monitor@", "stage:1.0@0", "loader@x", "monitor@3,loader@x", "monitor@3,loader"})
     add("names no step", [&](auto& x) { x.faults.fault = no_step; });
+  add("never occurs: the run has 10 steps", [](auto& x) { x.faults.fault = "monitor@11-12"; });
   for (const auto& [what, job] : broken) {
     CAPTURE(what);
     CHECK(tells(job, what));
