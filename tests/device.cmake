@@ -7,7 +7,7 @@ troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_
 # Emulates the inexactness of a device that the tests' tolerances allow: products and approximate
 # functions. Attention takes a minute: run it by hand when its tolerances change.
 troupe_script_test(kernels/cuda_coarse test_kernels_cuda
-                   "[operations][linear],[operations][activation],[operations][norm],[operations][adamw],[operations][cross_entropy],[operations][head_norm],[cuda][linear],[cross_entropy]~[operations]" AS device)
+                   "[operations][linear],[operations][activation],[operations][norm],[operations][adamw],[operations][cross_entropy],[operations][head_norm],[cuda][linear],[cross_entropy]~[operations]" ${filtered} AS device)
 set_tests_properties(kernels/cuda_coarse PROPERTIES ENVIRONMENT TROUPE_EMULATED_COARSE=1)
 
 # Replaces cuDNN's plug-in.
@@ -38,7 +38,7 @@ if(TARGET plugin_cuda)
                         CUDA::cudart_static Catch2::Catch2)
   add_dependencies(test_kernels_device attention_for_device_tests)
   troupe_script_test(kernels_device ${CMAKE_CURRENT_SOURCE_DIR}/support/if_built.sh
-                     $<TARGET_FILE:test_kernels_device> ~[emulated] AS device TIMEOUT 600)
+                     $<TARGET_FILE:test_kernels_device> ~[emulated] ${filtered} AS device TIMEOUT 600)
   set_tests_properties(kernels_device PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 

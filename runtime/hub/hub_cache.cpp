@@ -101,16 +101,20 @@ void hub_cache::remember_absence(const std::string& commit, const std::string& f
 void hub_cache::link(const std::string& commit,
                      const std::string& file,
                      const std::string& etag) const {
+  if (has(commit, file))  // another process was faster, and may read it already
+    return;
   const auto path = snapshot(commit) / file;
   make_folder(path.parent_path());
   std::error_code failure;
   const auto target = fs::relative(blob(etag), path.parent_path(), failure);
-  fs::remove(path, failure);  // a link to a removed blob
-  fs::create_symlink(target, path, failure);
-  if (!failure || has(commit, file))  // another process may have made it
-    return;
-  fs::rename(blob(etag), path, failure);
-  if (failure)
+  const fs::path fresh = fmt::format("{}.partial-{}", path.string(), ::getpid());
+  fs::remove(fresh, failure);
+  fs::create_symlink(target, fresh, failure);
+  if (!failure)
+    fs::rename(fresh, path, failure);  // also replaces a link to a removed blob
+  if (failure && !has(commit, file))
+    fs::rename(blob(etag), path, failure);
+  if (failure && !has(commit, file))
     throw io_error("cannot create '{}': {}", path.string(), failure.message());
 }
 

@@ -35,7 +35,7 @@ class hub_cache {
   void remember_absence(const std::string& commit, const std::string& file) const;
 
   /// Makes the complete blob visible as `file` of the commit, as a link; as the blob itself where
-  /// the file system has no links.
+  /// the file system has no links. Keeps a file that is there: another process may read it.
   void link(const std::string& commit, const std::string& file, const std::string& etag) const;
 
   /// Calls `work` while no other process downloads this blob. `waiting` is called once if one does.

@@ -1,6 +1,7 @@
 #include "runtime/hub/hub_failure.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/object/http_answer.hpp"
 
 namespace troupe::runtime {
 namespace {
@@ -26,9 +27,7 @@ std::string access_advice(const hub_name& name, const hub_service& service) {
 }  // namespace
 
 bool may_succeed_later(const hub_answer& x) {
-  return x.failure.empty() ? x.status == 429 || x.status == 500 || x.status == 502
-                                 || x.status == 503 || x.status == 504
-                           : x.may_pass;
+  return x.failure.empty() ? may_pass(x.status) : x.may_pass;
 }
 
 void refuse_answer(const hub_answer& x,

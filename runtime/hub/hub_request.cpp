@@ -1,10 +1,10 @@
 #include "runtime/hub/hub_request.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/object/curl_library.hpp"
+#include "runtime/object/http_answer.hpp"
 
-#include <algorithm>
 #include <exception>
+#include <memory>
 #include <utility>
 
 namespace troupe::runtime {
@@ -12,17 +12,10 @@ namespace {
 
 constexpr const char* doing = "cannot ask the Hugging Face Hub";
 constexpr std::size_t longest_body = std::size_t(16) << 20;
+constexpr std::size_t longest_text = 1000;  // bytes of a header or an error
 constexpr int most_hops = 8;
 constexpr long connect_seconds = 10;
 constexpr long silence_seconds = 20;  // an attempt fails after this time below 1 KiB per second
-
-/// Removes control characters from texts of a server.
-std::string printable_part(std::string_view text) {
-  std::string out(text.substr(0, 1000));
-  std::ranges::replace_if(
-      out, [](char c) { return c < 0x20 || c >= 0x7f; }, '?');
-  return out;
-}
 
 struct receiving {
   CURL* from;
@@ -40,31 +33,26 @@ long status_of(CURL* handle) {
 /// A return value other than `size` ends the transfer.
 std::size_t take_bytes(char* data, std::size_t, std::size_t size, void* opaque) {
   auto& x = *static_cast<receiving*>(opaque);
-  const auto status = status_of(x.from);
-  if (*x.sink && (status == 200 || status == 206)) {
-    try {
+  return caught(x.thrown, std::size_t(0), [&] {
+    const auto status = status_of(x.from);
+    if (*x.sink && (status == 200 || status == 206)) {
       x.to->status = status;
       (*x.sink)(*x.to, {data, size});
-    } catch (...) {
-      x.thrown = std::current_exception();
-      return 0;
+      return size;
     }
+    const bool fits = size <= longest_body - x.to->body.size();
+    if (!fits && status < 300) {
+      x.to->failure = "the answer is longer than 16 MiB";
+      return std::size_t(0);
+    }
+    if (fits)
+      x.to->body.append(data, size);
     return size;
-  }
-  const bool fits = size <= longest_body - x.to->body.size();
-  if (!fits && status < 300) {
-    x.to->failure = "the answer is longer than 16 MiB";
-    return 0;
-  }
-  if (fits)
-    x.to->body.append(data, size);
-  return size;
+  });
 }
 
-std::size_t take_hub_header(char* data, std::size_t, std::size_t size, void* opaque) {
-  auto& to = *static_cast<receiving*>(opaque)->to;
-  const std::string_view line(data, size);
-  const std::pair<const char*, std::string hub_answer::*> known[]
+void take_line(std::string_view line, hub_answer& to) {
+  static constexpr std::pair<const char*, std::string hub_answer::*> known[]
       = {{"x-repo-commit", &hub_answer::commit},
          {"x-linked-etag", &hub_answer::linked_etag},
          {"x-linked-size", &hub_answer::linked_size},
@@ -75,32 +63,18 @@ std::size_t take_hub_header(char* data, std::size_t, std::size_t size, void* opa
   if (line.starts_with("HTTP/"))  // answers of a proxy, or status 100, may precede this one
     for (const auto& entry : known)
       (to.*entry.second).clear();
-  const auto colon = line.find(':');
-  if (colon == std::string_view::npos)
+  const auto header = parse_http_header(line);
+  for (const auto& [name, member] : known)
+    if (header && header->name == name)
+      to.*member = printable_ascii(header->value.substr(0, longest_text));
+}
+
+std::size_t take_hub_header(char* data, std::size_t, std::size_t size, void* opaque) {
+  auto& x = *static_cast<receiving*>(opaque);
+  return caught(x.thrown, std::size_t(0), [&] {
+    take_line({data, size}, *x.to);
     return size;
-  std::string name(line.substr(0, colon));
-  std::ranges::transform(
-      name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  auto value = line.substr(colon + 1);
-  while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
-    value.remove_prefix(1);
-  while (!value.empty() && (value.back() == '\r' || value.back() == '\n' || value.back() == ' '))
-    value.remove_suffix(1);
-  for (const auto& entry : known)
-    if (name == entry.first)
-      to.*entry.second = printable_part(value);
-  return size;
-}
-
-bool is_unreachable(CURLcode code) {
-  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY
-         || code == CURLE_COULDNT_CONNECT;
-}
-
-bool may_pass_again(CURLcode code) {
-  return is_unreachable(code) || code == CURLE_OPERATION_TIMEDOUT || code == CURLE_GOT_NOTHING
-         || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE
-         || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM;
+  });
 }
 
 bool is_redirection(long status) {
@@ -131,7 +105,8 @@ hub_answer hub_connection::ask(const hop& x) {
   receiving to{handle, &out, &x.sink};
   curl_headers headers(doing);
   char failure[CURL_ERROR_SIZE] = "";
-  curl().reset(handle);  // keeps its connections
+  // Until then libcurl may write to `failure`, and the handle has the token. Keeps the connection.
+  const std::unique_ptr<CURL, decltype(curl().reset)> reset(handle, curl().reset);
   const auto set = [handle](CURLoption option, auto value) {
     require_curl(curl().set(handle, option, value), doing);
   };
@@ -163,8 +138,8 @@ hub_answer hub_connection::ask(const hop& x) {
     std::rethrow_exception(to.thrown);
   out.status = status_of(handle);
   if (code != CURLE_OK && out.failure.empty()) {
-    out.failure = printable_part(failure[0] != '\0' ? failure : curl().text_of(code));
-    out.may_pass = may_pass_again(code);
+    out.failure = printable_ascii(failure[0] != '\0' ? failure : curl().text_of(code));
+    out.may_pass = may_pass(code);
     out.unreachable = is_unreachable(code);
   }
   const char* location = nullptr;

@@ -1,13 +1,13 @@
 #include "runtime/object/object_failure.hpp"
 
+#include "runtime/object/http_answer.hpp"
+
 #include <fmt/format.h>
 
 namespace troupe::runtime {
 
 bool may_pass(const object_answer& x) {
-  return x.failure.empty() ? x.status == 429 || x.status == 500 || x.status == 502
-                                 || x.status == 503 || x.status == 504
-                           : x.again;
+  return x.failure.empty() ? may_pass(x.status) : x.again;
 }
 
 const char* advice(long status, const object_service& service, const std::string& region) {

@@ -1,10 +1,11 @@
 #include "runtime/object/object_request.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/object/curl_library.hpp"
+#include "runtime/object/http_answer.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <exception>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -19,61 +20,42 @@ struct receiver {
   CURL* from;
   object_answer* to;
   std::size_t most;  // maximum size of the body
+  patience* until;
+  std::exception_ptr thrown = {};
 };
-
-/// Replaces control characters in texts of a service.
-std::string printable(std::string_view text) {
-  std::string out(text);
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return c < 0x20 || c >= 0x7f; }, '?');
-  return out;
-}
 
 /// A return value other than `size` ends the transfer.
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
   auto& x = *static_cast<receiver*>(opaque);
-  long status = 0;
-  curl().info(x.from, CURLINFO_RESPONSE_CODE, &status);
-  if (status >= 300) {
-    x.to->body.append(
-        data, std::min(size, longest_refusal - std::min(longest_refusal, x.to->body.size())));
+  return caught(x.thrown, std::size_t(0), [&] {
+    long status = 0;
+    curl().info(x.from, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 300) {
+      x.to->body.append(
+          data, std::min(size, longest_refusal - std::min(longest_refusal, x.to->body.size())));
+      return size;
+    }
+    if (size > x.most - x.to->body.size()) {
+      x.to->failure = "the answer is longer than requested";
+      return std::size_t(0);
+    }
+    x.to->body.append(data, size);
     return size;
-  }
-  if (size > x.most - x.to->body.size()) {
-    x.to->failure = "the answer is longer than requested";
-    return 0;
-  }
-  x.to->body.append(data, size);
-  return size;
+  });
 }
 
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque) {
-  take_header_line({data, size}, *static_cast<receiver*>(opaque)->to);
-  return size;
+  auto& x = *static_cast<receiver*>(opaque);
+  return caught(x.thrown, std::size_t(0), [&] {
+    take_header_line({data, size}, *x.to);
+    return size;
+  });
 }
 
 /// Called by libcurl each second, and more often during transfers.
 int look_at_patience(void* opaque, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return static_cast<patience*>(opaque)->is_over() ? 1 : 0;
-}
-
-/// Transport errors that a retry may fix.
-bool may_pass(CURLcode code) {
-  switch (code) {
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-      return true;
-    default:
-      return false;
-  }
+  auto& x = *static_cast<receiver*>(opaque);
+  return caught(x.thrown, 1, [&] { return x.until->is_over() ? 1 : 0; });
 }
 
 /// The text between <name> and </name>.
@@ -86,7 +68,7 @@ std::string element(std::string_view xml, std::string_view name) {
   const auto end = rest.find(close);
   if (end == std::string_view::npos)
     return {};
-  return printable(rest.substr(0, std::min<std::size_t>(end, 200)));
+  return printable_ascii(rest.substr(0, std::min<std::size_t>(end, 200)));
 }
 
 }  // namespace
@@ -120,13 +102,12 @@ object_answer object_connections::ask(const object_service& service,
   }
   if (handle == nullptr && (handle = curl().init()) == nullptr)
     throw io_error("cannot read objects: libcurl gives no connection; there may be no memory left");
-  std::unique_ptr<CURL, void (*)(CURL*)> closed(handle, curl().cleanup);
-
   object_answer out;
-  receiver to{handle, &out, request.size};
+  receiver to{handle, &out, request.size, &until};
   curl_headers headers(doing);
   char failure[CURL_ERROR_SIZE] = "";
-  curl().reset(handle);  // keeps its connections
+  // Ends before `failure`, to which libcurl may write until then.
+  std::unique_ptr<CURL, void (*)(CURL*)> closed(handle, curl().cleanup);
   const auto set = [handle](CURLoption option, auto value) {
     require_curl(curl().set(handle, option, value), doing);
   };
@@ -144,7 +125,7 @@ object_answer object_connections::ask(const object_service& service,
   set(CURLOPT_HEADERFUNCTION, take_header);
   set(CURLOPT_HEADERDATA, &to);
   set(CURLOPT_XFERINFOFUNCTION, look_at_patience);
-  set(CURLOPT_XFERINFODATA, &until);
+  set(CURLOPT_XFERINFODATA, &to);
   set(CURLOPT_NOPROGRESS, 0L);
   if (!service.certificates.empty())
     set(CURLOPT_CAINFO, service.certificates.c_str());
@@ -165,13 +146,15 @@ object_answer object_connections::ask(const object_service& service,
   set(CURLOPT_HTTPHEADER, headers.first());
   out.body.reserve(request.size);
   const auto code = curl().perform(handle);
+  if (to.thrown)
+    std::rethrow_exception(to.thrown);
   curl().info(handle, CURLINFO_RESPONSE_CODE, &out.status);
   if (code != CURLE_OK && out.failure.empty()) {
-    out.failure = printable(failure[0] != '\0' ? failure : curl().text_of(code));
+    out.failure = printable_ascii(failure[0] != '\0' ? failure : curl().text_of(code));
     out.given_up = code == CURLE_ABORTED_BY_CALLBACK;
     out.again = may_pass(code);
   }
-  curl().reset(handle);  // removes all traces of this request, above all its credentials
+  curl().reset(handle);  // removes the credentials, and keeps the connection
   const std::lock_guard lock(state_->mutex);
   state_->idle.push_back(handle);
   static_cast<void>(closed.release());
@@ -185,24 +168,16 @@ void take_header_line(std::string_view line, object_answer& out) {
     out.bucket_region.clear();
     out.length.reset();
   }
-  const auto colon = line.find(':');
-  if (colon == std::string_view::npos)
+  const auto header = parse_http_header(line);
+  if (!header)
     return;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
-  });
-  auto value = line.substr(colon + 1);
-  while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
-    value.remove_prefix(1);
-  while (!value.empty() && (value.back() == '\r' || value.back() == '\n' || value.back() == ' '))
-    value.remove_suffix(1);
+  const auto& [name, value] = *header;
   if (name == "etag")
-    out.etag = printable(value);
+    out.etag = printable_ascii(value);
   else if (name == "content-range")
-    out.content_range = printable(value);
+    out.content_range = printable_ascii(value);
   else if (name == "x-amz-bucket-region")
-    out.bucket_region = printable(value);
+    out.bucket_region = printable_ascii(value);
   else if (name == "content-length")
     if (std::uint64_t length = 0;
         std::from_chars(value.data(), value.data() + value.size(), length).ec == std::errc())

@@ -162,10 +162,10 @@ int SSL_connect(SSL* on) {
   const int result = next(on);
   const int system = errno;
   auto& calls = troupe::runtime::calls();
-  if (result == 1)
-    calls.end(on);
-  else
+  if (result != 1 && troupe::runtime::state_of(on, result) == troupe::runtime::handshake::waits)
     calls.begin(on);
+  else
+    calls.end(on);  // CAF closes a failed call, and its number may be reused
   errno = system;
   return result;
 }

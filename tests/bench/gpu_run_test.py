@@ -86,6 +86,18 @@ def failed_kernel_tests_are_named(folder):
     assert not gpu_run.slow_but_clean("========= Race reported\n", None), "an error is a failure"
 
 
+def foreign_files_stay(folder):
+    part(folder, "losses")
+    part(folder, "losses")  # An earlier run's folder is emptied.
+    (folder / "out/own").mkdir()
+    (folder / "out/own/notes.txt").touch()
+    try:
+        part(folder, "own")
+    except SystemExit as refused:
+        assert "no earlier run wrote" in str(refused)
+    assert (folder / "out/own/notes.txt").exists()
+
+
 def the_page_has_the_parts_with_their_seconds(folder):
     page = (HERE.parents[1] / "docs/benchmarks/2026-11-21-gpu.md").read_text()
     told = re.findall(r"^\| `([\w.]+)` \| .+? \| (\d+) s \|", page, re.M)
@@ -93,6 +105,6 @@ def the_page_has_the_parts_with_their_seconds(folder):
 
 
 for check in [a_wrong_loss_fails, a_failed_or_stopped_command_is_a_row, the_best_variant_counts_if_none_is_missing,
-              failed_kernel_tests_are_named, the_page_has_the_parts_with_their_seconds]:
+              failed_kernel_tests_are_named, foreign_files_stay, the_page_has_the_parts_with_their_seconds]:
     with tempfile.TemporaryDirectory() as place:
         check(pathlib.Path(place))

@@ -26,9 +26,13 @@ class session:
         self.folders = [self.out, *([pathlib.Path(o.save).resolve()] if o.save else [])]
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
+        table = self.out / f"table.{part}.txt"  # The first file: it also marks the logs of an interrupted run as ours.
+        if not table.exists() and any(self.out.iterdir()):
+            raise SystemExit(f"gpu_run.py: '{self.out}' has files that no earlier run wrote; move it, or name another --out")
         for old in self.out.iterdir():
-            if old.is_file():
+            if old.is_file() and old != table:
                 old.unlink()
+        table.write_text("")
         self.rows, self.running, self.failed = [], [], 0
         self.codes = {}  # Exit code of each command; None: stopped at its limit.
         self.steps, self.dropped = (5, 2) if o.smoke else (14, 4)

@@ -15,8 +15,9 @@ seed, resets them with `ss -K` within a second, and waits until the run commits 
     sides    all connections of one process
     all      all connections
 
-Fails when the run ends, when it commits no step for --patience seconds, or when a step has other bits than those of
-one process. Prints one line per round. Exit code 77: no network namespaces, or no `ss -K`.
+Fails when the run ends, when it commits no step for --patience seconds, when all rounds pass without a restart, or when
+a step has other bits than those of one process. Prints one line per round. Exit code 77: no network namespaces, or no
+`ss -K`.
 """
 
 import argparse
@@ -200,6 +201,8 @@ class campaign:
         took = [self.round(number) for number in range(1, self.given.rounds + 1)]
         print(f"{len(took)} rounds: {sum(took) / len(took):.1f} s on average, {max(took):.1f} s at most, "
               f"{len(self.run.restarts())} restarts")
+        if not self.run.restarts():
+            raise self.run.fails(f"no restart in {len(took)} rounds: the resets had no effect")
         self.run.process.terminate()
         self.run.ends()
         undisturbed = process_runs.job(self.folder, *self.words, "--exit-interval", self.steps(), processes=1).ends()

@@ -7,7 +7,8 @@
 #                                      the same sources then get the same inputs. Default: a random seed
 #   bash tests/fuzz/run.sh --runtime ...   only the targets that need no actors, which build in half of the time
 #
-# Keeps inputs that break a target as build/dev/<target>-crash-...; also those with a timeout or a leak.
+# Fails when a target breaks or runs no input. Keeps inputs that break a target as build/dev/<target>-crash-...; also
+# those with a timeout or a leak.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 group=tests_fuzz
@@ -32,8 +33,8 @@ one() {
   log=build/dev/$name.log
   fresh=$(mktemp -d)
   if "$1" -max_total_time="$2" -seed="$3" -artifact_prefix="build/dev/$name-" -rss_limit_mb=1024 "$fresh" \
-    $([[ -d $corpus ]] && echo "$corpus") >"$log" 2>&1; then
-    echo "$name: $(grep -o 'Done .*' "$log" || true)"
+    $([[ -d $corpus ]] && echo "$corpus") >"$log" 2>&1 && grep -q '^Done [1-9]' "$log"; then
+    echo "$name: $(grep -o '^Done .*' "$log")"
   else
     tail -n 30 "$log"
     echo "$name: BROKEN; output: $log, input: build/dev/$name-*"

@@ -29,7 +29,8 @@ def main(program, level):
     # run only outside this script.
     elsewhere = [f"~{name} - f16" for name in ("products are right at every tail",
                                                "large products are right with one thread and several")]
-    return subprocess.run([program, "[products]" + "".join(elsewhere)], env=environment).returncode
+    filtered = ["[products]" + "".join(elsewhere), "-w", "UnmatchedTestSpec"]
+    return subprocess.run([program, *filtered], env=environment).returncode
 
 
 if __name__ == "__main__":

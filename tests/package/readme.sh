@@ -4,13 +4,14 @@
 #
 #   bash tests/package/readme.sh
 #
-# Ends with 0 when both work, with 77 when they could not be tried, and with 1 when one fails.
+# Ends with 0 when both work and README.md shows the losses of the first, with 77 when they could not be tried, else
+# with 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/package/chroot.sh
 case ${1:-} in
   '') ;;
-  -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
   *) echo "tests/package/readme.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
 esac
 
@@ -25,7 +26,8 @@ if cache=$(ccache --get-config cache_dir 2>/dev/null) && [[ -d $cache ]]; then
   mounted+=("$root/ccache")
 fi
 step "bash examples/quickstart.sh"
-within env CCACHE_DIR=/ccache bash /troupe/examples/quickstart.sh
+within env CCACHE_DIR=/ccache bash /troupe/examples/quickstart.sh 2>&1 | tee "$root/quickstart.out"
+python3 -B tests/readme/readme_test.py "$root/quickstart.out" --quickstart README.md
 step "bash tests/run.sh"
 within env CCACHE_DIR=/ccache bash /troupe/tests/run.sh
 step "both work"

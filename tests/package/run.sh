@@ -28,14 +28,16 @@ if grep -q -e '-march=' -e '-mtune=' -e '-mavx' $build/compile_commands.json; th
   echo "tests/package/run.sh: a source is compiled for one processor; see compile_commands.json" >&2
   exit 1
 fi
-rm -f $build/*.deb
-(cd $build && timeout 600 cpack -G DEB >cpack.log) || { tail $build/cpack.log; exit 1; }
-for package in $build/troupe*.deb; do
+packages=$build/tests/packages  # packages in $build are the user's (docs/guides/install.md)
+rm -rf $packages
+mkdir -p $packages
+(cd $build && timeout 600 cpack -G DEB -B tests/packages >cpack.log) || { tail $build/cpack.log; exit 1; }
+for package in $packages/troupe*.deb; do
   dpkg-deb --info "$package" | sed -n 's/^ \(Package\|Version\|Installed-Size\|Depends\)/  \1/p'
 done
 
 make_chroot
-cp $build/troupe*.deb "$root/tmp/"
+cp $packages/troupe*.deb "$root/tmp/"
 
 as_user() {
   timeout 300 chroot --userspec=nobody:nogroup "$root" env -i -C /tmp PATH=/usr/bin:/bin HOME=/tmp "$@"

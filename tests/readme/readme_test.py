@@ -2,6 +2,8 @@
 
     readme_test.py PROGRAM PAGE              runs all commands of docs/guides/first_run.md in an empty folder
     readme_test.py PROGRAM --shown SOURCES   compares the marked outputs of all pages with what the commands print
+    readme_test.py OUTPUT --quickstart PAGE  compares the losses of README.md with the output of examples/quickstart.sh;
+                                             tests/package/readme.sh runs it
 
 Commands begin with `troupe`, in blocks or in the text, and run in the order of the page. A command with --dry-run runs
 again without that flag. A block of flags replaces the --world-size line of the last training command. The table SMALL
@@ -9,7 +11,8 @@ reduces sizes; each of its entries must occur on the page.
 
 An output is marked by the comment `<!-- checked -->` before the block of its command; the next block is what it prints.
 In it, `...` stands for any text on its line, and on a line of its own for any lines. Sizes may differ by 5 %, because
-scratch memory of operations depends on the processor. A page's commands share a folder and its shell variables.
+scratch memory of operations depends on the processor. Losses may differ by 1 %, because rounding does. A block after
+`<!-- run -->` is only run. A page's marked blocks share a folder and the shell variables of the page.
 """
 
 import os
@@ -91,26 +94,37 @@ def main(program, page):
     return len(wrong) != 0
 
 
-MARKED = re.compile(r"^<!-- checked -->\n\n((?: {4}.*\n)+)\n(?:(?! {4}).*\n\n)?((?: {4}.*\n)+)", re.MULTILINE)
+MARKED = re.compile(r"^<!-- (?:(run)|checked) -->\n\n((?: {4}.*\n)+)(?(1)|\n(?:(?! {4}).*\n\n)?((?: {4}.*\n)+))",
+                    re.MULTILINE)
+MARK = re.compile(r"<!-- (?:run|checked) -->")
 VARIABLE = re.compile(r'^ {4}([a-z]+="[^"]*")$', re.MULTILINE)
-SIZE = re.compile(r"[\d.]+(?= [kMG]?B\b)")
-MARKS_AT_LEAST = 7  # minimum number of marked outputs; fewer mean that this test no longer finds them
+NUMBER = re.compile(r"(?P<size>\d[\d.]*(?= [kMG]?B\b))"
+                    r"|(?P<loss>(?:(?<=loss: )|(?<=value: )|(?<=PPL: )|(?<=perplexity ))\d[\d.E+-]*"
+                    r"|\d[\d.]*(?= nats| bits per byte))"
+                    r"|(?P<gain>\d[\d.]*(?= % fewer bits))")
+# A gain is a difference of losses, in percent.
+TOLERANCE = {"size": lambda x: 0.05 * x, "loss": lambda x: 0.01 * x, "gain": lambda x: 0.5}
+OTHER_MACHINE = 5  # factor for 500 iterations on other processors, whose rounding differs
+MARKS_AT_LEAST = 12  # minimum number of marked outputs; fewer mean that this test no longer finds them
 
 
 def unindented(block):
     return [x[4:] for x in block.splitlines()]
 
 
-def same_line(shown, said):
-    """Whether `shown`, with `...` for any text, is `said` up to 5 % of each size."""
-    form = SIZE.sub("<size>", shown)
-    form = re.escape(form).replace(re.escape("..."), ".*").replace("<size>", r"([\d.]+)")
+def same_line(shown, said, slack=1):
+    """Whether `shown`, with `...` for any text, is `said` up to `slack` times the tolerance of each number."""
+    form, at, allowed = "", 0, []
+    for x in NUMBER.finditer(shown):
+        form += re.escape(shown[at:x.start()]) + r"(\d[\d.E+-]*)"
+        at = x.end()
+        allowed.append((float(x[0]), slack * TOLERANCE[x.lastgroup](float(x[0]))))
+    form = (form + re.escape(shown[at:])).replace(re.escape("..."), ".*")
     found = re.fullmatch(form, said)
-    return found is not None and all(abs(float(x) - float(y)) <= 0.05 * float(x)
-                                     for x, y in zip(SIZE.findall(shown), found.groups()))
+    return found is not None and all(abs(x - float(y)) <= most for (x, most), y in zip(allowed, found.groups()))
 
 
-def first_difference(shown, said):
+def first_difference(shown, said, slack=1):
     """The first shown line that is not printed where the page has it; None if there is none."""
     at, anywhere = 0, True
     for line in shown:
@@ -118,7 +132,7 @@ def first_difference(shown, said):
             anywhere = True
             continue
         places = range(at, len(said)) if anywhere else range(at, min(at + 1, len(said)))
-        found = next((i for i in places if same_line(line, said[i])), None)
+        found = next((i for i in places if same_line(line, said[i], slack)), None)
         if found is None:
             return line
         at, anywhere = found + 1, False
@@ -126,11 +140,27 @@ def first_difference(shown, said):
 
 
 def self_test():
-    said = ["a", "b 1.00 MB x", "c"]
-    right = [["a", "b 1.04 MB x"], ["..."], ["...", "c"], ["a", "...", "c"], ["b ... x"]]
-    wrong = [["a", "c"], ["b 1.06 MB x"], ["c", "a"], ["b 1.00 MB y"], ["d"]]
+    said = ["a", "b 1.00 MB x", "c", "lm loss value: 6.00E+00 | lm loss PPL: 4.03E+02 |",
+            "5.8 nats, needs 2.4 % fewer bits"]
+    right = [["a", "b 1.04 MB x"], ["..."], ["...", "c"], ["a", "...", "c"], ["b ... x"],
+             ["lm loss value: 6.05E+00 | ..."], ["5.77 nats, needs 2.1 % fewer bits"]]
+    wrong = [["a", "c"], ["b 1.06 MB x"], ["c", "a"], ["b 1.00 MB y"], ["d"],
+             ["lm loss value: 6.00E+00 | lm loss PPL: 3.9E+02 |"], ["5.7 nats, ..."], ["... needs 1.8 % fewer bits"]]
     return (all(first_difference(x, said) is None for x in right)
             and all(first_difference(x, said) is not None for x in wrong))
+
+
+def check_quickstart(output, page):
+    block = re.search(r"<!-- quickstart.*?<!-- end -->", page.read_text(), re.DOTALL)[0]
+    shown = [re.sub(r"tokens/s: \d+", "tokens/s: ...", x) for x in unindented(block)
+             if any(y.lastgroup != "size" for y in NUMBER.finditer(x))]
+    ordered = [x for line in shown for x in ("...", line)]
+    line = first_difference(ordered, output.read_text(errors="replace").splitlines(), OTHER_MACHINE)
+    wrong = f"the page shows '{line}', but quickstart.sh prints otherwise" if line else None
+    if len(shown) < 3:
+        wrong = "the page shows no losses"
+    print(wrong or f"{len(shown)} lines with losses are what quickstart.sh prints")
+    return wrong is not None
 
 
 def check_shown(program, sources):
@@ -141,16 +171,20 @@ def check_shown(program, sources):
     environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
     for page in [sources / "README.md", *sorted((sources / "docs").rglob("*.md"))]:
         text = page.read_text()
-        if text.count("<!-- checked -->") != len(MARKED.findall(text)):
+        if len(MARK.findall(text)) != len(MARKED.findall(text)):
             wrong.append(f"{page}: a mark is not followed by a command and its output")
         with tempfile.TemporaryDirectory() as folder:
             for found in MARKED.finditer(text):
-                marks += 1
                 variables = VARIABLE.findall(text[:found.start()])
-                script = "\n".join([*variables, *unindented(found[1])])
+                script = "\n".join([*variables, *unindented(found[2])])
                 done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True, timeout=120,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-                line = first_difference(unindented(found[2]), done.stdout.splitlines())
+                if found[1]:
+                    if done.returncode != 0:
+                        wrong.append(f"{page}: this exits with {done.returncode}:\n{script}\n{done.stdout}")
+                    continue
+                marks += 1
+                line = first_difference(unindented(found[3]), done.stdout.splitlines())
                 if line is not None:
                     wrong.append(f"{page}: the page shows '{line}', but this prints otherwise:\n{script}\n{done.stdout}")
     if marks < MARKS_AT_LEAST:
@@ -160,6 +194,5 @@ def check_shown(program, sources):
 
 
 if __name__ == "__main__":
-    PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-    sys.exit(check_shown(PROGRAM, pathlib.Path(sys.argv[3])) if sys.argv[2] == "--shown"
-             else main(PROGRAM, pathlib.Path(sys.argv[2])))
+    checks = {"--shown": check_shown, "--quickstart": check_quickstart}
+    sys.exit(checks.get(sys.argv[2], main)(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[-1])))

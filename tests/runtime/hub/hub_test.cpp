@@ -1,5 +1,7 @@
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/git_hash.hpp"
+#include "runtime/hub/hub_cache.hpp"
 #include "runtime/hub/hub_listing.hpp"
 #include "runtime/hub/hub_name.hpp"
 #include "runtime/hub/hub_request.hpp"
@@ -10,7 +12,9 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 
 using namespace troupe;
@@ -103,6 +107,26 @@ TEST_CASE("answers of a Hub name files of the model's own folder", "[hub]") {
                            R"({"weight_map": {"a": "../x"}})",
                            R"({"weight_map": {"a": "/x"}})"})
     CHECK_THROWS_AS(shards_in(text, "i"), io_error);
+}
+
+TEST_CASE("a link of the cache replaces a link to a removed blob, but no file", "[hub]") {
+  const tests::scratch_folder folder;
+  const hub_cache cache(folder.path(), "a/b");
+  const std::string commit(40, 'c'), etag(40, 'e');
+  const auto path = cache.snapshot(commit) / "config.json";
+  make_folder(path.parent_path());
+  make_folder(cache.blob(etag).parent_path());
+  write_text(cache.blob(etag), "{}");
+  std::filesystem::create_symlink("removed", path);
+  cache.link(commit, "config.json", etag);
+  CHECK(std::filesystem::is_symlink(path));
+  CHECK(read_text(path) == "{}");
+  std::filesystem::remove(path);
+  write_text(path, "of a faster process");
+  cache.link(commit, "config.json", etag);
+  CHECK(read_text(path) == "of a faster process");
+  const std::filesystem::directory_iterator files(path.parent_path());
+  CHECK(std::distance(begin(files), end(files)) == 1);
 }
 
 TEST_CASE("a file has the hash that git gives it", "[hub]") {
