@@ -1,6 +1,6 @@
 # Unity builds: compile up to 64 sources at once. Headers, and templates that several sources use, are then compiled once
 # per group. A build from scratch takes less than a third of the time. A change recompiles its whole group; use
-# TROUPE_UNITY=OFF for repeated changes of one source, and for clang-tidy. A group takes up to 2.4 GB.
+# TROUPE_UNITY=OFF for repeated changes of one source, and for clang-tidy. The compiler takes up to 2.4 GB for a group.
 
 option(TROUPE_UNITY "Compile many sources of a library or test program at once" ON)
 set(TROUPE_UNITY_SIZE 64)

@@ -7,7 +7,7 @@
 
 namespace troupe::command {
 
-void declare(command_line& line, training_flags& to, bool with_faults) {
+void declare(command_line& line, training_flags& to) {
   line.configurable();
   settings::declare_shape(line, to);
   settings::declare_function(line, to);
@@ -27,8 +27,7 @@ void declare(command_line& line, training_flags& to, bool with_faults) {
   settings::declare_recovery(line, to);
   settings::declare_device(line, to);
   settings::declare_testing(line, to);
-  if (with_faults)
-    settings::declare_faults(line, to);
+  settings::declare_faults(line, to);
   declare_table(line, to);
   declare_other_names(line, other_names_of_training());
   line.note(

@@ -166,9 +166,8 @@ struct training_flags {
   std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
 };
 
-/// Declares all flags of training, or all except those that inject faults. Parsing writes to `to`,
-/// which must outlive `line`.
-void declare(command_line& line, training_flags& to, bool with_faults = true);
+/// Declares all flags of training. Parsing writes to `to`, which must outlive `line`.
+void declare(command_line& line, training_flags& to);
 
 /// Turns a --load of a Hugging Face folder into --load-hf, and takes the tokenizer from that folder
 /// unless flags name another one. Idempotent.

@@ -44,14 +44,11 @@ std::vector<asked_text> objects_of(const std::filesystem::path& from) {
 
 std::vector<asked_text> read_prompts(const std::filesystem::path& from) {
   std::vector<asked_text> out;
-  if (from.extension() == ".jsonl") {
+  if (runtime::without_compression(from).extension() == ".jsonl")
     out = objects_of(from);
-  } else {
-    const auto text = from == "-" ? read_standard_input() : runtime::read_text(from);
-    runtime::refuse_other_formats(text, from);
-    for (auto& line : lines_of(text))
+  else
+    for (auto& line : lines_of(from == "-" ? read_standard_input() : runtime::inflated_text(from)))
       out.push_back({line, {{"prompt", line}}});
-  }
   if (out.empty())
     throw runtime::input_error("--prompts '{}' has no prompts: give one per line", from.string());
   return out;

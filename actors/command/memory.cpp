@@ -40,6 +40,7 @@ training_flags shape_and_layout(training_flags flags) {
   flags.rate = {.maximum = 1};
   flags.checkpoints = {};
   flags.watch = megatron_watch();
+  flags.faults = {};
   flags.dry_run = true;  // needs no weights
   return flags;
 }
@@ -359,7 +360,7 @@ void add_memory(command_line& program) {
   const auto json = std::make_shared<bool>(false);
   line.toggle(
       "--json", "Prints JSON: bytes and floating-point operations.", [json] { *json = true; });
-  declare(line, *flags, false);
+  declare(line, *flags);
   line.begins_with(
       "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
       "DIR; --micro-batch-size; --vocab-size, --tokenizer DIR or --tokenizer-type, unless the "

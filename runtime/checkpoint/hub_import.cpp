@@ -40,8 +40,8 @@ std::string read_hub_config(const fs::path& dir) {
   if (!fs::exists(file, failure) && fs::is_directory(dir, failure)
       && (fs::exists(dir / manifest_file, failure) || !iterations_in(dir).empty()))
     throw input_error(
-        "'{}' has checkpoints of Troupe, and no config.json of Hugging Face; name it with "
-        "`checkpoints.load`",
+        "'{}' has checkpoints of Troupe, and no config.json of Hugging Face; it needs no import: "
+        "training, `troupe generate` and `troupe eval` take it with --load",
         dir.string());
   return read_text(file);
 }

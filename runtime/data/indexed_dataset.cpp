@@ -79,8 +79,8 @@ bool known(std::uint8_t code) {
 std::filesystem::path half(const std::filesystem::path& prefix, const char* extension) {
   std::filesystem::path path = prefix.string() + extension;
   if (!is_object_url(path.string()) && !std::filesystem::exists(path)) {
-    if (std::filesystem::is_regular_file(prefix))
-      static_cast<void>(inflating_file(prefix));  // refuses Parquet
+    if (prefix.extension() == ".parquet" && std::filesystem::is_regular_file(prefix))
+      static_cast<void>(inflating_file(prefix));  // refuses it
     const bool is_file = prefix.extension() == ".bin" || prefix.extension() == ".idx";
     const auto as_written = prefix.string() + "_text_document";  // by `troupe preprocess`
     const auto near_it = std::filesystem::exists(as_written + extension) ? as_written : "";

@@ -179,8 +179,6 @@ bool named_compressed(const std::filesystem::path& path) {
   return path.extension() == ".gz" || path.extension() == ".zst";
 }
 
-}  // namespace
-
 void refuse_other_formats(std::string_view first, const std::filesystem::path& path) {
   using namespace std::string_view_literals;
   first = first.substr(0, compared_bytes);
@@ -205,6 +203,8 @@ void refuse_other_formats(std::string_view first, const std::filesystem::path& p
           path.string(),
           name);
 }
+
+}  // namespace
 
 inflating_file::inflating_file(const std::filesystem::path& path) : file_(path) {
   const auto first = first_bytes(file_);
@@ -250,6 +250,18 @@ std::uint64_t inflating_file::taken() const {
 
 std::uint64_t inflating_file::size() const {
   return file_.size();
+}
+
+std::string inflated_text(const std::filesystem::path& path) {
+  inflating_file from(path);
+  std::string out;
+  for (std::size_t got = 1; got > 0;) {
+    const auto before = out.size();
+    out.resize(before + (std::size_t{1} << 17));
+    got = from.read(out.data() + before, out.size() - before);
+    out.resize(before + got);
+  }
+  return out;
 }
 
 std::filesystem::path without_compression(const std::filesystem::path& path) {

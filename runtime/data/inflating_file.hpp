@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string_view>
+#include <string>
 
 namespace troupe::runtime {
 
@@ -41,9 +41,8 @@ class inflating_file {
   std::unique_ptr<stream> stream_;  ///< null: not compressed
 };
 
-/// Throws input_error if these first bytes of a file show Parquet, or another compression than gzip
-/// and Zstandard.
-void refuse_other_formats(std::string_view first, const std::filesystem::path& path);
+/// The decompressed bytes of a file. Throws like inflating_file.
+std::string inflated_text(const std::filesystem::path& path);
 
 /// Removes an extension ".gz" or ".zst".
 std::filesystem::path without_compression(const std::filesystem::path& path);

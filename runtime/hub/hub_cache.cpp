@@ -112,6 +112,10 @@ void hub_cache::link(const std::string& commit,
   fs::create_symlink(target, fresh, failure);
   if (!failure)
     fs::rename(fresh, path, failure);  // also replaces a link to a removed blob
+  if (failure) {
+    std::error_code ignored;
+    fs::remove(fresh, ignored);
+  }
   if (failure && !has(commit, file))
     fs::rename(blob(etag), path, failure);
   if (failure && !has(commit, file))

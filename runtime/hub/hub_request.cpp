@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* doing = "cannot ask the Hugging Face Hub";
 constexpr std::size_t longest_body = std::size_t(16) << 20;
-constexpr std::size_t longest_text = 1000;  // bytes of a header or an error
+constexpr std::size_t longest_text = 1000;  // bytes of a header
 constexpr int most_hops = 8;
 constexpr long connect_seconds = 10;
 constexpr long silence_seconds = 20;  // an attempt fails after this time below 1 KiB per second

@@ -1,4 +1,4 @@
-// What all requests by libcurl share: texts of a server, retries, callbacks.
+// Shared parts of all requests by libcurl: texts of a server, retries, callbacks.
 
 #pragma once
 

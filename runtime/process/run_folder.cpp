@@ -238,7 +238,7 @@ run_folder run_folder::open(const fs::path& path) {
   run_folder out(path);
   std::error_code failure;
   if (fs::is_directory(path, failure) && !fs::exists(path / record_file, failure) && !failure)
-    static_cast<void>(out.record());  // throws: `chmod` would not help
+    static_cast<void>(out.record());  // reports the missing run.json first: chmod cannot make it
   require_own(path);
   static_cast<void>(out.record());
   return out;

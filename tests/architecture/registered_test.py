@@ -20,7 +20,7 @@ def complaints(root, commands):
     """A script that is given no name of its checks runs all of them."""
     for path in sorted((root / "tests").rglob("*_test.py")):
         text = path.read_text()
-        checks = set(re.findall(r"^def check_(\w+)\(", text, re.MULTILINE))
+        checks = set(re.findall(r"^(?:def )?check_(\w+)(?:\(| = )", text, re.MULTILINE))
         given = [set(command) for command in commands if str(path) in command]
         if any(not words & checks for words in given):
             continue
@@ -33,7 +33,7 @@ def own_faults(root):
     """True if the check misses a planted fault."""
     (root / "tests").mkdir()
     script = root / "tests/a_test.py"
-    script.write_text("def check_a(x):\n    check_b(x)\ndef check_b(x):\n    pass\ndef check_c(x):\n    pass\n")
+    script.write_text("def check_a(x):\n    check_b(x)\ndef check_b(x):\n    pass\ncheck_c = check_b\n")
     found = [[x.split()[-1] for x in complaints(root, commands)]
              for commands in ([], [["python", str(script), "a"]], [["python", str(script), "a"],
                               ["python", str(script), "c"]], [["python", str(script), "program"]])]

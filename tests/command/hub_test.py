@@ -235,7 +235,7 @@ def check_downloads(folder):
         raise wrong("the configuration does not name the commit:\n" + (folder / "run" / "config.yaml").read_text())
     require_layout(cache, files, files)
     for words in [[*train[:-1], folder / "run"], ["checkpoint", "import", "--hf", folder / "run", "--save", folder / "x"]]:
-        refuses("name it with --load", *words)
+        refuses("it needs no import: training, `troupe generate` and `troupe eval` take it with --load", *words)
     refuses(f"did you mean '{folder}/run/tokenizer'?", *encode(folder / "run"))
     asked = {bool(x[2].get("Authorization")) for x in hub.pages.seen}
     leaked = [x for x in hub.stores.seen if "Authorization" in x[2]]

@@ -106,30 +106,36 @@ def check_supervisor_and_front_killed(folder):
     works("checkpoint", "diff", save, folder / "alone")
 
 
-# One row per check: the parts of the run that the signal hits at once, the suspicion timeout (None: the default), and the
-# nodes that live on.
+# One row per check: the parts of the run that get the signal at once, the signal, the suspicion timeout (None: the
+# default), and the nodes that live on.
 DEATHS = {
+    # A process that hangs is declared dead, replaced and killed.
     "stopped": (["node-1"], signal.SIGSTOP, 2, ["node-0"]),
+    # A supervisor's process that hangs is killed before its successor takes its place.
     "supervisor_stopped": (["supervisor"], signal.SIGSTOP, 1, []),
+    # Both are replaced.
     "supervisor_with_others_killed": (["supervisor", "node-1"], signal.SIGKILL, None, ["node-0"]),
+    # The agent would start the next supervisor; without it the front does.
     "supervisor_and_agent_killed": (["supervisor", "agent"], signal.SIGKILL, None, ["node-0", "node-1"]),
 }
 
 
 def dies(name, folder):
-    """What is hit dies or is killed, others take its place, and the run ends with the undisturbed run's bits."""
+    """The parts end, others take their places, and the run ends with the undisturbed run's bits."""
     parts, how, suspicion, alive = DEATHS[name]
     wanted = judge(folder)
     one = job(folder, *LONG, *(["--suspicion-seconds", suspicion] if suspicion else []))
     one.reaches(10)
-    hit = {x: one.deciding() if x == "supervisor" else one.processes("agent")[0] if x == "agent" else one.node(int(x[-1]))
-           for x in parts}
+    agent, = one.processes("agent")
+    hit = {x: one.deciding() if x == "supervisor" else agent if x == "agent" else one.node(int(x[-1])) for x in parts}
     for what in dict.fromkeys((signal.SIGSTOP, how)):  # stops all first, so that none reacts to another's death
         for old in hit.values():
             os.kill(old["pid"], what)
     for part, old in hit.items():
         if part == "supervisor":
             succeeded(one, old)
+            if old["pid"] in one.left():
+                raise one.fails("the old supervisor's process lives beside its successor")
         elif part != "agent":
             replaced(one, int(part[-1]), old)
         one.until(f"{part} has ended", lambda: old["pid"] not in one.left())
@@ -140,8 +146,10 @@ def dies(name, folder):
             raise one.fails(f"{node} was replaced")
 
 
-for row in DEATHS:
-    globals()["check_" + row] = functools.partial(dies, row)
+check_stopped = functools.partial(dies, "stopped")
+check_supervisor_stopped = functools.partial(dies, "supervisor_stopped")
+check_supervisor_with_others_killed = functools.partial(dies, "supervisor_with_others_killed")
+check_supervisor_and_agent_killed = functools.partial(dies, "supervisor_and_agent_killed")
 
 
 def check_supervisor_and_stopped_agent_killed(folder):

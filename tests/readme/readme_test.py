@@ -98,10 +98,10 @@ MARKED = re.compile(r"^<!-- (?:(run)|checked) -->\n\n((?: {4}.*\n)+)(?(1)|\n(?:(
                     re.MULTILINE)
 MARK = re.compile(r"<!-- (?:run|checked) -->")
 VARIABLE = re.compile(r'^ {4}([a-z]+="[^"]*")$', re.MULTILINE)
-NUMBER = re.compile(r"(?P<size>\d[\d.]*(?= [kMG]?B\b))"
-                    r"|(?P<loss>(?:(?<=loss: )|(?<=value: )|(?<=PPL: )|(?<=perplexity ))\d[\d.E+-]*"
-                    r"|\d[\d.]*(?= nats| bits per byte))"
-                    r"|(?P<gain>\d[\d.]*(?= % fewer bits))")
+NUMBER = re.compile(r"(?P<size>\d+(?:\.\d+)?(?= [kMG]?B\b))"
+                    r"|(?P<loss>(?:(?<=loss: )|(?<=value: )|(?<=PPL: )|(?<=perplexity ))\d+(?:\.\d+)?(?:E[+-]\d+)?"
+                    r"|\d+(?:\.\d+)?(?= nats| bits per byte))"
+                    r"|(?P<gain>\d+(?:\.\d+)?(?= % fewer bits))")
 # A gain is a difference of losses, in percent.
 TOLERANCE = {"size": lambda x: 0.05 * x, "loss": lambda x: 0.01 * x, "gain": lambda x: 0.5}
 OTHER_MACHINE = 5  # factor for 500 iterations on other processors, whose rounding differs
@@ -116,7 +116,7 @@ def same_line(shown, said, slack=1):
     """Whether `shown`, with `...` for any text, is `said` up to `slack` times the tolerance of each number."""
     form, at, allowed = "", 0, []
     for x in NUMBER.finditer(shown):
-        form += re.escape(shown[at:x.start()]) + r"(\d[\d.E+-]*)"
+        form += re.escape(shown[at:x.start()]) + r"(\d+(?:\.\d+)?(?:E[+-]\d+)?)"
         at = x.end()
         allowed.append((float(x[0]), slack * TOLERANCE[x.lastgroup](float(x[0]))))
     form = (form + re.escape(shown[at:])).replace(re.escape("..."), ".*")
