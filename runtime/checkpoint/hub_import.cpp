@@ -41,7 +41,7 @@ std::string read_hub_config(const fs::path& dir) {
       && (fs::exists(dir / manifest_file, failure) || !iterations_in(dir).empty()))
     throw input_error(
         "'{}' has checkpoints of Troupe, and no config.json of Hugging Face; it needs no import: "
-        "training, `troupe generate` and `troupe eval` take it with --load",
+        "training, `troupe generate` and `troupe eval` take it with `checkpoints.load`",
         dir.string());
   return read_text(file);
 }
