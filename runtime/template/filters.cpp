@@ -212,7 +212,7 @@ value to_json(evaluator& with, const value& to, const arguments& given) {
   if (got[1] != nullptr && !got[1]->is<none>()) {
     style.indent
         = got[1]->text() != nullptr ? got.text(1) : repeat_text(with, " ", got.whole(1, 0));
-    style.between = ",";
+    style.between = std::string(1, ',');  // GCC 12 warns of an overlap when "," is assigned
   }
   if (got[2] != nullptr && !got[2]->is<none>()) {
     const auto both = elements_of(with.use, *got[2]);

@@ -1,7 +1,9 @@
 // Workers that resume from the estates of their ranks: same bits, and detection of damage.
 
 #include "runtime/trainer/rank_estate.hpp"
+#include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/failing_store.hpp"
+#include "tests/support/formula_source.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/two_copies.hpp"
 
@@ -11,8 +13,10 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
