@@ -19,6 +19,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/machine/machine.hpp"
+#include "runtime/process/run_control.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
