@@ -1,4 +1,4 @@
-# Finds CAF 0.17 of Debian, whose package has no CMake files.
+# Finds CAF 0.17 of Debian; its package has no CMake files.
 #
 #   find_package(CAF REQUIRED COMPONENTS core)   defines CAF::core
 #

@@ -27,8 +27,8 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "None" AND CMAKE_CXX_FLAGS MATCHES "-O2")
   set(TROUPE_GLUE_OPTIONS -O1)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # In kB. By default GCC collects garbage from 128 MB on. Later collection takes a tenth less time and up to a third
-  # more memory.
+  # The unit is kB. GCC collects garbage from 128 MB on by default. Later collection takes a tenth less time and up to a
+  # third more memory.
   target_compile_options(troupe_options INTERFACE
                          $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=500000>)
 endif()

@@ -1,5 +1,5 @@
-// From training to text: four workers train and save a checkpoint, which is then loaded as one
-// model that continues to count. Each layout can load the checkpoints of all other layouts.
+// Trains, then generates text: four workers train and save a checkpoint; one model loaded from it
+// continues to count. Each layout can load the checkpoints of all other layouts.
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"

@@ -63,7 +63,7 @@ log=build/$preset/Testing/Temporary/LastTest.log
 skipped=$(awk '/explicitly with message:/ { getline; print } /^ *SKIPPED: ./ || /^skipped: ./' "$log" 2>/dev/null |
   sort | uniq -c) || true
 [[ -z $skipped ]] || printf 'skipped:\n%s\n' "$skipped"
-# For .ci/full.
+# Lists the skipped tests for .ci/full.
 [[ -z ${TROUPE_SKIPPED:-} ]] ||
   sed -n '/status="notrun"/{s/.*<testcase name="\([^"]*\)".*/\1/;N;s/\n.*message="SKIP_.*//p}' "$shared/tests.xml" \
   >>"$TROUPE_SKIPPED" || true

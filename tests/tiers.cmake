@@ -1,11 +1,11 @@
-# Which tests every change must pass, and which run before an issue is closed.
+# Tiers of tests: every change must pass the first; the second runs before an issue is closed.
 #
 # Each test has two labels: its room and its tier.
 #   change   tests/run.sh and .ci/run run it.
 #   full     tests/run.sh --all and .ci/full run it, with all of `change`.
 #
-# Rule: `change` has one test for each promise, whatever it takes; a variation goes to `full`. Where faults are planted
-# (docs/mutants.md), a test may also go to `full` because another one finds the same fault.
+# Rule: `change` has one test for each promise, however long it takes; a variation goes to `full`. A test may also go to
+# `full` if another one finds the same planted faults (docs/mutants.md).
 
 # troupe_full(<reason> <test>...): these tests are in the tier `full`. A name may end with *.
 set(TROUPE_FULL)

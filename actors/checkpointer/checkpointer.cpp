@@ -209,7 +209,7 @@ void checkpointer_state::fail(const messages::save& order, const std::string& wh
 std::unique_ptr<runtime::checkpoint_writer> checkpointer_state::stage(const messages::save& order,
                                                                       const std::string& by) {
   const auto& job = job_->job;
-  require_to_lead();  // else it would remove another host's unfinished checkpoint
+  require_to_lead();  // otherwise it would remove another host's unfinished checkpoint
   if (context_->save_lock && context_->save_lock->regain())
     runtime::log_warning(
         "'{}' or its lock was removed while this run saves there: it is locked again; its other "

@@ -1,5 +1,5 @@
 // The shards of one checkpoint, written by several processes: which process writes which shards,
-// which have answered, and when the manifest may be written. No actor and no thread.
+// which have answered, and when the manifest may be written. It uses no actor and no thread.
 //
 //   SHARDS-1  The manifest is made when each process has reported its shards as durable.
 //   SHARDS-2  The acknowledgement of a file covers exactly its requested shards.

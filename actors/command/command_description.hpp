@@ -40,8 +40,8 @@ struct flag_description {
   std::string help = {};    ///< or the reason why it is accepted without an effect, or refused
   int least = 0, most = 0;  ///< number of values
   number_range range = {};  ///< of each value
-  /// The difference from Megatron-LM's flag of this name, "" for none; nothing: not one of its
-  /// flags.
+  /// The difference from Megatron-LM's flag of this name, "" for none; empty: Megatron-LM has no
+  /// such flag.
   std::optional<std::string> megatron = std::nullopt;
   at_resume resume = at_resume::free;
   /// It concerns one start of a run, such as its end or its output: a kept configuration leaves it

@@ -100,8 +100,8 @@ command_line::work command_line::parse_here_or_below(const std::vector<std::stri
   refuse_command(words[0]);
 }
 
-/// Returns `words` without the earlier uses of Megatron-LM's flags that take any number of values:
-/// as there, the last use counts.
+/// Returns `words` without the earlier uses of Megatron-LM's flags that take any number of values.
+/// The last use counts, as in Megatron-LM.
 std::vector<std::string> command_line::last_uses(const std::vector<std::string>& words) const {
   std::vector<std::string> out;
   std::set<std::string> seen;

@@ -87,7 +87,7 @@ std::string options(const command_description& x) {
   return out;
 }
 
-/// Without the hundreds of refused flags, which `troupe train gpt --help-megatron` lists.
+/// Leaves out the hundreds of refused flags; `troupe train gpt --help-megatron` lists them.
 std::string accepted_flags(const command_description& x) {
   std::string list;
   for (const auto& flag : x.others)

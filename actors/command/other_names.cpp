@@ -145,7 +145,7 @@ constexpr other_name of_evaluating[] = {
     {"dtype precision torch-dtype", "use --bf16 or --fp16; without them it is fp32"},
 };
 
-/// Of `troupe preprocess` and `troupe conversations`.
+/// For `troupe preprocess` and `troupe conversations`.
 constexpr other_name of_preparing[] = {
     {"model model-name model-path model-name-or-path tokenizer-name tokenizer-path "
      "tokenizer-name-or-path hf load-hf",

@@ -16,7 +16,7 @@ struct other_name {
 std::span<const other_name> other_names_of_training();
 std::span<const other_name> other_names_of_generating();
 std::span<const other_name> other_names_of_evaluating();
-/// Of `troupe preprocess` and `troupe conversations`.
+/// For `troupe preprocess` and `troupe conversations`.
 std::span<const other_name> other_names_of_preparing();
 
 /// Makes `line` refuse these names with their answers.

@@ -255,7 +255,7 @@ bool chooses_tokenizer(const tokenizer_flags& x) {
 }
 
 /// Downloads the small files of models of the Hub; the flags then name their folders. Returns the
-/// model whose weights are left to download, if there is one.
+/// model with weights left to download, if there is one.
 std::filesystem::path find_hub_models(training_flags& flags) {
   std::filesystem::path left;
   auto& t = flags.tokenizer;
@@ -304,7 +304,7 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
             "{} is missing; without --load-hf the model's shape is given by flags", flag));
   const bool unread = names_hub_model(flags.tokenizer)
                       || (names_hub_model(m.hub) && !chooses_tokenizer(flags.tokenizer));
-  if (!unread)  // else it is not downloaded yet
+  if (!unread)  // otherwise it is not downloaded yet
     collect(wrong, [&] { choice_of(flags.tokenizer); });
   const auto& s = flags.steps;
   require(s.micro.has_value(),

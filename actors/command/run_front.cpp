@@ -41,8 +41,9 @@ constexpr auto between_looks = std::chrono::milliseconds(20);
 /// Attempts to start a run if its supervisor process is killed before the first commit.
 constexpr int most_beginnings = 3;
 
-/// True if, by the run's arbiter, another host leads the run or may lead it. Otherwise this also
-/// ends the run at the arbiter, so that no host takes it over later. Blocks on the file system.
+/// True if another host leads the run or may lead it, according to the run's arbiter. Otherwise
+/// this also ends the run at the arbiter, so that no host takes it over later. Blocks on the file
+/// system.
 bool leads_elsewhere(const fs::path& save, const fs::path& run) {
   std::optional<runtime::run_folder> folder;
   try {
@@ -269,7 +270,7 @@ class succession {
  private:
   bool is_starting() { return started_ && !started_->wait(between_looks); }
 
-  /// Starts one successor per incarnation: what stopped it would stop another one, too.
+  /// Starts one successor per incarnation: the cause of its end would end another one, too.
   bool start(const runtime::run_folder& run) {
     const auto before = runtime::find_rendezvous(run);
     const bool has_given_up = runtime::running_agent(run).has_value();

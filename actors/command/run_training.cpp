@@ -199,7 +199,7 @@ void compare_memory(const actors::prepared_job& prepared,
 }
 
 /// Takes a lock. If the run has moved, its previous process on another host may still hold the
-/// lock: the file system may not know yet that it is dead, or it is suspended. That process will
+/// lock: it is suspended, or the file system does not know yet that it is dead. That process will
 /// find the arbiter's decision and end, so this only warns.
 template <class Take>
 void take_from_one_that_is_gone(bool moved, const Take& take) {

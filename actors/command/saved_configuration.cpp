@@ -45,7 +45,7 @@ void save_configuration(const fs::path& folder, const std::string& text) {
     if (says_the_same(file, text))
       return;
     const auto before = free_name(folder);
-    // A link instead of a rename, so that config.yaml exists at every moment.
+    // Makes a link instead of a rename, so that config.yaml exists at every moment.
     std::error_code failure;
     fs::create_hard_link(file, before, failure);
     if (failure)

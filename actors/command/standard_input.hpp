@@ -1,3 +1,5 @@
+// Standard input of the commands.
+
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ std::filesystem::path model_file(const tokenizer_flags& flags, const char* what)
   return flags.model;
 }
 
-/// The tokenizer of a Hugging Face folder, in whichever of its files, or of a tokenizer.json.
+/// The tokenizer of a Hugging Face folder, in any of its files, or of a tokenizer.json.
 runtime::tokenizer_choice of_hub(const tokenizer_flags& flags) {
   auto file = model_file(flags, "a tokenizer.json, or its folder");
   if (names_hub_model(file))

@@ -27,7 +27,7 @@ class fault_injector {
   /// planted_death_from.
   explicit fault_injector(const runtime::fault_settings& settings) : fault_injector(settings, {}) {}
 
-  /// For simulations.
+  /// Hooks for simulations.
   struct simulated {
     /// Called when a planted death is about to strike. False: the death is dropped.
     std::function<bool(const runtime::planted_death&)> strikes;
@@ -78,7 +78,7 @@ class fault_injector {
   /// Planted deaths that have not struck yet, in the syntax of the job.
   std::vector<std::string> deaths_to_come() const;
 
-  /// Sleeps for a time that the seed decides. For lanes.
+  /// Delays a lane: sleeps for a time that the seed decides.
   void delay_lane() const;
 
   bool delays_messages() const { return settings_.message_delay_us > 0; }
@@ -113,7 +113,7 @@ class fault_injector {
   runtime::fault_settings settings_;
   simulated simulated_;
   std::vector<injected_fault> faults_;
-  /// With the step.
+  /// Faults that struck once, with the step.
   mutable std::set<std::pair<const injected_fault*, std::uint64_t>> struck_once_;
   std::vector<std::unique_ptr<death>> deaths_;
   mutable std::map<std::string, std::function<void(const std::string&)>> enlisted_;

@@ -58,7 +58,7 @@ class faulty_network final : public message_network {
   void leaves(const caf::local_actor& from, const message_view& what) override;
   void left(const caf::local_actor& from, const message_view& what) override;
 
-  /// The message whose state a keeper redeems with these tickets; empty for other tickets.
+  /// The message with the state that a keeper redeems with these tickets; empty for other tickets.
   std::optional<messages::keep> kept_with(std::span<const runtime::ticket> tickets) const;
   /// Call it after a shard writer has written the first file of a rank, before the second.
   void come_between_files() const;

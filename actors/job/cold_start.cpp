@@ -134,7 +134,7 @@ void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledge
         ledger.string());
 }
 
-/// Which setting keeps a job from continuing after its newest checkpoint.
+/// The setting that keeps a job from continuing after its newest checkpoint.
 std::string unwanted_by(const runtime::checkpoint_settings& where) {
   if (where.finetune)
     return "`checkpoints.finetune` starts again at iteration 0";

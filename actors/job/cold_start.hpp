@@ -1,12 +1,12 @@
 // Cold start: all processes of a run are gone, and it is started again in its folder.
 //
-// The ledger that the dead run left says what it had committed beyond its newest checkpoint. With
-// it, the states that its processes wrote to local disks (local_states.hpp) can be verified. The
-// new run continues that ledger and searches for these states when its processes stand, like a
-// successor that finds all processes dead: docs/protocol/succession.md.
+// The ledger of the dead run lists the steps that it committed after its newest checkpoint. The
+// ledger verifies the states on local disks (local_states.hpp). The new run continues that ledger.
+// It searches for these states when its processes stand, like a successor that finds all processes
+// dead: docs/protocol/succession.md.
 //
-//   COLD-1  Only the same job continues from the local states of a dead run: same identity, same
-//           origin, as many processes, and the checkpoint that the dead run saved last.
+//   COLD-1  Only the same job continues from the local states of a dead run: with the same
+//           identity, origin, number of processes and last saved checkpoint.
 //   COLD-2  Committed steps run again when their states are lost, with the same digests, and are
 //           reported once.
 

@@ -1,12 +1,13 @@
-// The front actor: keeps a node and a supervisor running in its process. One that dies or hangs is
-// replaced and continues from the ledger. The supervisor that ended the job reports how.
+// The front actor: keeps a node and a supervisor running in its process. A dead or hanging one is
+// replaced; its replacement continues from the ledger. The supervisor that ended the job reports
+// how.
 //
-// The watch beside it (node/hang_watch.hpp) finds hung actors, which are left behind: they are told
+// The watch beside it (node/hang_watch.hpp) finds hung actors. They are left behind: they are told
 // to end when they run again, and messages of their older epoch are ignored. This actor itself
 // cannot be replaced; if it hangs, the watch ends the run (HANG-4).
 //
-//   FRONT-1  Only the current supervisor reports how the job ended; one that was left behind is
-//            ignored.
+//   FRONT-1  Only the current supervisor reports how the job ended; a supervisor that was left
+//            behind is ignored.
 
 #pragma once
 

@@ -67,8 +67,8 @@ own_program::own_program(int argc, char** argv, runtime::registered_functions fu
 std::optional<int> own_program::take_part() {
   asked_ = true;
   runtime::choose_settings_of_ucx();
-  ::signal(SIGCHLD, SIG_DFL);  // else an ignored SIGCHLD, inherited from the parent, would hide the
-                               // exit status of children
+  ::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD, inherited from the parent, would hide the exit
+                               // status of children
   ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with an error
   if (!is_part(words_))
     return {};

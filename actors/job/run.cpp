@@ -187,7 +187,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     unconnected.reason = failure.what();
   }
   if (!standing) {
-    // CAF may still wait for a silent peer, and the actor system's destructor for CAF.
+    // CAF may still wait for a silent peer, and the actor system's destructor would wait for CAF.
     [[maybe_unused]] const auto* const abandoned = here.release();
     return unconnected;
   }
@@ -218,7 +218,7 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
   if (!alone)
     unpublish(context->agent);
   context->agent = nullptr;      // the actor system waits for references to detached actors
-  if (alone && context->faults)  // else the deaths were planted in other processes
+  if (alone && context->faults)  // otherwise the deaths were planted in other processes
     for (const auto& death : context->faults->deaths_to_come())
       runtime::log_warning("the planted death {} did not strike during the run", death);
   runtime::keep_product_choices(job->opened().job);  // also the choices made after the last update

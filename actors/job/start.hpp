@@ -46,8 +46,8 @@ struct start_point {
 /// else differs under `checkpoints.strict_identity`.
 start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop = {});
 
-/// Whether the job continues from the newest of its own checkpoints, not from a named one and not
-/// as a finetuning run.
+/// True if the job continues from the newest of its own checkpoints; false for a named one and for
+/// a finetuning run.
 bool goes_on_from_its_saves(const runtime::checkpoint_settings& where);
 
 /// Differences of two JSON objects, one per line: "model/hidden: checkpoint 32, this run 64".

@@ -47,9 +47,8 @@ void keeper_state::receive(const messages::keep& x) {
   tell_if_kept(x.generation, x.step);
 }
 
-// KEEPER-3. A generation starts at the first step that this keeper gets in it: the run neither goes
-// back behind that step nor starts from a later one. A later step is decided only when the current
-// keepers have all of the first one.
+// KEEPER-3. A generation starts exactly at the first step that this keeper gets in it. A later step
+// is decided only when the current keepers have all of the first one.
 void keeper_state::forget_others(const messages::keep& x) {
   if (x.generation < given_in_)
     return;

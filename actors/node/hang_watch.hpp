@@ -30,7 +30,7 @@
 
 namespace troupe::actors {
 
-/// In `suspected` and `taken_for_dead`: every member of the process waits (HANG-5).
+/// Name in `suspected` and `taken_for_dead` when every member of the process waits (HANG-5).
 inline constexpr const char* everything = "everything";
 
 /// Receivers of the reports.

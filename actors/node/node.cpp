@@ -34,7 +34,8 @@ caf::actor_clock::duration_type seconds(double x) {
 
 }  // namespace
 
-// Releases every actor that waits for the node and ends those it spawned, whatever ended the node.
+// Releases every actor that waits for the node and ends those it spawned; runs however the node
+// ends.
 node_state::~node_state() {
   place_.reset();
   if (context_)

@@ -27,7 +27,7 @@ namespace troupe::actors {
 class pool_registry {
  public:
   void add(int rank, runtime::memory_pool pool);
-  /// The pool of the rank's earlier lane, since the rank's state may lie in its blocks; else a new
+  /// The pool of the rank's earlier lane, since its blocks may hold the rank's state; else a new
   /// one.
   runtime::memory_pool of(int rank) const;
   /// Peak use of each pool in bytes, by rank.
@@ -43,7 +43,7 @@ class estate_registry {
  public:
   /// The rank's estate; creates a blank one on first use.
   std::shared_ptr<runtime::rank_estate> of(int rank);
-  /// Replaces the rank's estate by a blank one, for a worker that is filled from elsewhere.
+  /// Replaces the rank's estate by a blank one, for a worker that gets its state from elsewhere.
   std::shared_ptr<runtime::rank_estate> renewed(int rank);
   /// Replaces the rank's estate by a state from elsewhere.
   std::shared_ptr<runtime::rank_estate> replaced(int rank,
@@ -53,7 +53,7 @@ class estate_registry {
   std::shared_ptr<runtime::rank_estate> gone_back(int rank,
                                                   std::uint64_t iteration,
                                                   runtime::stream& by);
-  /// Oldest and newest step whose state every rank here has; empty if there is none.
+  /// The oldest and the newest step for which every rank here has a state; empty if there is none.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> common() const;
   /// Number of ranks that have, or had, a worker here.
   int ranks() const;
@@ -66,8 +66,8 @@ class estate_registry {
   std::set<int> left_behind_;
 };
 
-/// Members at work in this process, by generation: lanes, and actors whose successors need the
-/// resources that they hold. Any thread.
+/// Members at work in this process, by generation: lanes, and actors that hold resources which
+/// their successors need. Any thread.
 class living_registry {
  public:
   struct member {

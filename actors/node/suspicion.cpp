@@ -61,8 +61,8 @@ void node_state::tell_root(const messages::taken_for_dead& x) {
     context_->messages->send_at_once(self_, caf::actor_cast<messages::supervisor_actor>(root_), x);
 }
 
-// A stage whose lane hangs ends by an exit message. A hanging actor does not receive exit messages,
-// so this reports its death in its place.
+// A stage with a hanging lane ends by an exit message. A hanging actor does not receive exit
+// messages, so this function reports its death.
 void node_state::suspect(const messages::suspected& x) {
   const auto [kind, where] = parts_of(x.who);
   if (connection_named(x.who))  // the supervisor finds the cause

@@ -42,14 +42,14 @@ class connector_state {
 
   messages::connector_actor::pointer self_;
   std::shared_ptr<neighbours> by_;
-  std::chrono::milliseconds patience_{};  ///< timeout for one that does not answer
+  std::chrono::milliseconds patience_{};  ///< timeout for a process that does not answer
   /// The processes that this one has called. These handles keep the connections open: CAF closes
   /// one when no actor of its other end is known. Null: that connection was lost.
   std::map<messages::process_name, messages::connector_actor> others_;
 };
 
 /// Timeout of one connect, from the failure detector's timeout in seconds. Callers of a connector
-/// wait for all of the latter.
+/// wait for the full timeout.
 inline std::chrono::milliseconds connect_patience(double suspicion) {
   return std::chrono::milliseconds(std::int64_t(suspicion * 500));
 }

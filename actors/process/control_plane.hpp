@@ -74,9 +74,9 @@ messages::standing_node_actor standing_node_at(caf::actor_system& system,
                                                std::uint16_t port,
                                                std::chrono::milliseconds patience);
 
-/// The same for an actor, without blocking it: `found` is called in a handler of `caller`, or
-/// never. CAF's connecting thread waits for the system's timeout, so check first that a process
-/// listens (require_listener).
+/// Like standing_node_at, but does not block: `found` is called in a handler of `caller`, or never.
+/// CAF's connecting thread waits for the system's timeout, so check first that a process listens
+/// (require_listener).
 void find_standing_node(messages::launcher_actor::pointer caller,
                         const std::string& address,
                         std::uint16_t port,

@@ -54,8 +54,8 @@ launch_actions launch_machine::wanted(int process, runtime::generation_id in, bo
   auto& x = all_[std::size_t(process)];
   if (in < x.asked)
     return out;  // from a supervisor that has a successor
-  // The same supervisor asks again, so it has lost the process. Alive or not, no part of it may
-  // take part any more.
+  // The same supervisor asks again, so it has lost the process. Even if it is alive, it no longer
+  // takes part in the run.
   const bool lost = value(x.asked) != 0 && epoch_of(in) == epoch_of(x.asked);
   x.asked = in;
   if (elsewhere && x.avoided.insert(x.agent).second && agents_.size() > 1)
@@ -205,7 +205,7 @@ launch_actions launch_machine::unanswered(name by, name other) {
       } else {
         if (silent->is == phase::connecting)
           fail(*silent, "it did not answer a request to connect with another process", out);
-        kill(*silent, out);  // the supervisor loses one that stood, and asks for another one
+        kill(*silent, out);  // the supervisor loses a process that stood, and requests another one
       }
       break;
     }
@@ -328,7 +328,7 @@ void launch_machine::lose(one& x, const std::string& how, launch_actions& out) {
     return end_if_alone(out);
   if (was == phase::starting || was == phase::connecting)
     fail(x, how, out);
-  else if (!x.killed && !x.refused)  // else the cause of death is known
+  else if (!x.killed && !x.refused)  // otherwise the cause of death is known
     out.emplace_back(act::tell_died{who, how});
   if (x.again)
     launch(x, out);

@@ -36,13 +36,13 @@ namespace troupe::actors {
 
 namespace launch_action {
 
-/// To the place's host agent. The answer carries the request's number.
+/// Asks the place's host agent to start the process. The answer carries the request's number.
 struct start {
   std::uint64_t request = 0;
   messages::process_name who = {};
   int agent = 0;
 };
-/// To the place's new host agent.
+/// Asks the place's new host agent to adopt the process.
 struct adopt {
   std::uint64_t request = 0;
   int process = 0;
@@ -64,19 +64,19 @@ struct kill_agent {
   int agent = 0;
 };
 
-/// To the connector of `by`: connect with `other`. The processes that stand call the newcomer,
-/// which learns their data planes' addresses.
+/// Tells the connector of `by` to connect with `other`. The running processes call the newcomer,
+/// which learns the addresses of their data planes.
 struct connect {
   messages::process_name by = {}, other = {};
   bool calls = false;
 };
-/// To all connectors: that process is gone.
+/// Tells all connectors that the process is gone.
 struct forget {
   messages::process_name who = {};
   std::string why;
 };
 
-/// To a process on a lost host: it no longer takes part in the run.
+/// Tells a process on a lost host that it no longer takes part in the run.
 struct abandon {
   messages::process_name who = {};
 };
@@ -94,7 +94,7 @@ struct relocate {
   std::string why = {};
 };
 
-/// To the supervisor, as are those below.
+/// Sent to the supervisor, like the actions below.
 struct tell_started {
   messages::process_name who = {};
   bool lived = false;
@@ -170,10 +170,10 @@ class launch_machine {
                  bool outlived = false,
                  int spares = 0);
 
-  /// At the beginning: a place of an earlier launcher. A running process joins again by itself;
-  /// else it is started anew.
+  /// Call it at the beginning, for a place of an earlier launcher. A running process joins again by
+  /// itself; otherwise it is started again.
   launch_actions take_over(const filled_place& x);
-  /// At the beginning: an earlier launcher was told that the place must move.
+  /// Call it at the beginning, if an earlier launcher was told that the place must move.
   void avoid(int process, int agent);
 
   // Events from the supervisor:
@@ -197,7 +197,7 @@ class launch_machine {
   launch_actions connected(name by, name other, const std::string& failure);
   launch_actions unanswered(name by, name other);
   launch_actions withdrawn(name who, const std::string& why);
-  /// The process is not heard of any more, or did not join in time.
+  /// The process has stopped reporting, or did not join in time.
   launch_actions late(name who, const std::string& why);
 
   // Events from host agents:
@@ -274,7 +274,7 @@ class launch_machine {
   one* find(name who);
   bool is_here(name who) const;
   void launch(one& x, launch_actions& out);
-  /// The agent for the next start; nothing: no host is left.
+  /// The agent for the next start; empty: no host is left.
   std::optional<int> agent_for(const one& x) const;
   std::vector<int> beside(const one& x, int agent) const;
   /// Whether another host is tried after this failure.
@@ -307,9 +307,11 @@ class launch_machine {
   int over_ = 0;
 };
 
-/// Starts of a process that dies before it stands; then it is refused with the cause of its death.
+/// Maximum number of starts of a process that dies before it stands; then it is refused with the
+/// cause of its death.
 inline constexpr int most_failed_starts = 3;
-/// Calls of one process by another; a machine that starts many processes at once answers late.
+/// Maximum number of calls of one process by another; a machine that starts many processes at once
+/// answers late.
 inline constexpr int most_failed_calls = 3;
 /// Consecutive requests to connect, each a suspicion long, that a process does not answer; then it
 /// is killed.

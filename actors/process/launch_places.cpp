@@ -1,4 +1,4 @@
-// Which host starts a place, and what happens to the places of a lost host.
+// Chooses the host that starts a place, and moves the places of a lost host.
 
 #include "actors/process/launch_machine.hpp"
 
@@ -59,7 +59,8 @@ bool launch_machine::leave_host(one& x, const std::string& why) {
   return false;
 }
 
-// One move at a time: the supervisor asks for the moving place again, and it stands then.
+// Offers one move at a time: the supervisor requests the place again, and its process must stand
+// before the next offer.
 void launch_machine::offer_moves(launch_actions& out) {
   if (over_ > 0
       || !std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::stands; })
@@ -73,8 +74,8 @@ void launch_machine::offer_moves(launch_actions& out) {
     }
 }
 
-// The host or only the network may be down. A process that still lives there is told, but may not
-// get the message.
+// The host or only the network may be down. The message to a process that still lives there may be
+// lost.
 launch_actions launch_machine::host_gone(int agent, const std::string& why) {
   launch_actions out;
   auto& by = agents_[std::size_t(agent)];

@@ -1,4 +1,4 @@
-// How the processes of a run are started.
+// Settings for the start of the processes of a run.
 
 #pragma once
 

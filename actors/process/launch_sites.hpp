@@ -29,8 +29,8 @@ class launch_sites {
   launch_sites(const launch_sites&) = delete;
   launch_sites& operator=(const launch_sites&) = delete;
 
-  /// Whether all hosts have answered: that they serve, with what an earlier launcher left there, or
-  /// that they do not. Nothing is started before.
+  /// True if all hosts have answered whether they serve, and what an earlier launcher left there.
+  /// Nothing is started before.
   virtual bool is_ready() const { return true; }
   virtual std::vector<filled_place> filled() const { return {}; }
   /// Hosts that did not serve this launcher at its start, and why.
@@ -85,8 +85,8 @@ std::vector<messages::standing_node_actor> connect_with(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,
     std::chrono::milliseconds patience);
-/// The same, all at once, without throwing: null for each node that is not reached within twice
-/// that time, with a warning.
+/// Like connect_with, but with all nodes at once, and does not throw: returns null and logs a
+/// warning for each node that is not reached within twice that time.
 std::vector<messages::standing_node_actor> connect_with_those_there(
     caf::actor_system& system,
     const std::vector<standing_node_address>& nodes,

@@ -44,8 +44,8 @@ void launcher_state::start(launch_settings settings,
   port_ = publish(messages::rendezvous_actor(messages::launcher_actor(self_)), settings_.address);
   if (!settings_.standing.empty())
     find_places(job.layout.processes);
-  // Lets processes find this launcher, and a successor find its incarnation, whatever happens to
-  // this process.
+  // Lets processes find this launcher, and lets a successor find its incarnation even after this
+  // process has died.
   if (!settings_.successor.empty())
     leave_rendezvous();
   if (standing.empty())

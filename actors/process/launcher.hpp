@@ -57,7 +57,7 @@ class launcher_state {
   void receive(const messages::look_for_node& x);
   void receive(const messages::ledger_written& x);
   void receive(const messages::round_decided& x);
-  /// Ends all processes. Kills those that do not end within the failure detector's timeout.
+  /// Ends all processes. Kills processes that do not end within the failure detector's timeout.
   void receive(const messages::shut_down& x);
 
  private:
@@ -153,7 +153,7 @@ class launcher_state {
   std::vector<early_join> early_joins_;
   std::vector<std::uint32_t> places_;  ///< as in runtime::rendezvous_place
   std::uint32_t round_ = 0;
-  /// Copy of the run for the hosts; nothing: no host keeps one. Places, round and rendezvous are
+  /// Copy of the run for the hosts; empty: no host keeps one. Places, round and rendezvous are
   /// the current ones.
   std::optional<messages::keep_run> kept_run_;
   struct copy {

@@ -140,8 +140,8 @@ void launcher_state::is_superseded(const std::string& why) {
   settings_.other_hosts->superseded(fmt::format("{}{}; this process ends", because, why));
 }
 
-// A host obeys a later incarnation. That one may have resigned since; this ending process resigns
-// its rounds so that the others do not lose to it.
+// A host obeys a later incarnation. The later incarnation may have resigned since. This ending
+// process resigns its rounds so that the others do not lose to it.
 void launcher_state::obeys_another(const std::string& why) {
   if (!settings_.other_hosts || machine_->is_over())
     return;
@@ -169,9 +169,9 @@ void launcher_state::settle_undecided() {
     find_host(host);
 }
 
-// Writes the new round to the rendezvous first: a successor here would else ask for a round that is
-// over. If this launcher has lost all its hosts since it asked, it resigns, so that they can
-// continue.
+// Writes the new round to the rendezvous first: otherwise a successor here would ask for a round
+// that is over. If this launcher has lost all its hosts since it asked, it resigns, so that they
+// can continue.
 void launcher_state::win_round(std::uint32_t won) {
   const auto before = std::exchange(round_, won + 1);
   try {

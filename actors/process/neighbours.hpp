@@ -28,7 +28,7 @@ struct broken_connection {
 /// "connection:1.2" is the connection with incarnation 2 of process 1, in `suspected` and
 /// `taken_for_dead`.
 std::string name_of_connection(const messages::process_name& to);
-/// Nothing when the name is of another form.
+/// Empty when the name has another form.
 std::optional<messages::process_name> connection_named(const std::string& name);
 /// "control:1.2" is the connection with that process that carries messages of actors.
 std::string name_of_control_connection(const messages::process_name& to);

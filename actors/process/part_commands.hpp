@@ -1,5 +1,6 @@
-// How a run starts its own program again as one of its processes: a host agent, or a node that
-// hosts ranks. The command lines are not meant for users and contain no secrets.
+// The command lines by which a run starts its own program again as one of its processes: a host
+// agent, or a node that hosts ranks. The command lines are not meant for users and contain no
+// secrets.
 
 #pragma once
 

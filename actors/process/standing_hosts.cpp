@@ -157,7 +157,7 @@ class other_hosts final : public launch_sites {
 
   bool end_own_agent() override { return !own_agent_ || own_agent_->end(); }
 
-  // The standing node has already processed what it passes on.
+  // The standing node has already processed the messages that it passes on.
   bool hear(const messages::agent_told& x) override {
     if (x.host == succession_agent::host) {
       const bool is_news = own_agent_ && own_agent_->hear(x);

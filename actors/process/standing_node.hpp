@@ -100,7 +100,7 @@ class standing_node_state {
   messages::serving serve(const messages::serve& x);
   caf::result<messages::serving> release(const messages::serve& x);
   caf::result<messages::serving> take_over(const messages::serve& x);
-  /// Answers the launcher that has taken over, when no start is pending that it would not know.
+  /// Answers the launcher that has taken over, once no start is pending.
   void tell_who_runs();
   void lose(const caf::down_msg& x);
   bool is_from_launcher() const;
@@ -134,12 +134,12 @@ class standing_node_state {
   /// Starting processes that wait for the end of their predecessor, which is being killed: the
   /// agent runs one process per name.
   std::set<std::string> behind_;
-  /// The launcher it serves; nothing: it is free.
+  /// The launcher it serves; empty: it is free.
   std::optional<messages::serve> job_;
   std::uint64_t jobs_ = 0;  ///< number of jobs served
   bool held_ = false;       ///< the launcher is gone; a successor may come
   std::optional<run_copy> copy_;
-  /// The job and incarnation for which a successor was started from `copy_`; nothing: it has ended.
+  /// The job and incarnation for which a successor was started from `copy_`; empty: it has ended.
   std::optional<messages::succeed_here> lent_for_;
   /// Copies still used by a process. Their folders keep their names until it ends: under a new name
   /// it could win a round that it has lost.

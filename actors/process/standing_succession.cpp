@@ -1,4 +1,4 @@
-// How a standing node continues a run after the supervisor's host is lost.
+// Continues a run from a standing node after the supervisor's host is lost.
 
 #include "actors/process/standing_node.hpp"
 #include "runtime/core/error.hpp"

@@ -91,8 +91,7 @@ void replica_state::add(int stage_index, const messages::stage_actor& stage) {
     introduce();
 }
 
-// A node that has ended this generation ends this replica, too. One that cannot be reached does
-// not.
+// A node that has ended this generation ends this replica, too. An unreachable node does not.
 void replica_state::refuse(const caf::error& why) {
   if (!is(why, messages::ec::cancelled))
     self_->quit(because_of(who_, why));

@@ -49,7 +49,7 @@ class replica_state {
   }
   template <class Order>
   void pass_down(const Order& x);
-  /// To the stages in that process that were already introduced.
+  /// Passes the order to the stages in that process that were already introduced.
   template <class Order>
   void pass_to_process(const Order& x);
   void add(int stage_index, const messages::stage_actor& stage);

@@ -1,4 +1,4 @@
-// Whether a process sees the checkpoint folder, as all shard writers must.
+// Checks that a process sees the checkpoint folder, as all shard writers must.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace troupe::actors {
 
-/// Why the process of a new shard writer cannot save, with its number and host. Nothing: it can, or
-/// this is not the first generation. Only in the first generation does this end a run; later it
-/// counts as a failed disk.
+/// Why the process of a new shard writer cannot save, with its number and host. Empty if it can, or
+/// after the first generation. Only in the first generation does this end a run; later it counts as
+/// a failed disk.
 std::optional<std::string> obstacle_to_saving(const messages::spawn_shard_writer& x);
 
 }  // namespace troupe::actors

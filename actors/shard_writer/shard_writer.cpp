@@ -36,7 +36,7 @@ void shard_writer_state::receive(const messages::write_shards& x) {
         x.checkpointer,
         messages::shards_written{x.generation, x.step, x.attempt, process_, std::move(ranks)});
   } catch (const runtime::cancelled&) {
-    if (!token_.is_cancelled())  // else this writer has been replaced, and its end is reported
+    if (!token_.is_cancelled())  // otherwise this writer has been replaced, and its end is reported
                                  // elsewhere
       refuse(x, true, {});
   } catch (const runtime::io_error& failure) {

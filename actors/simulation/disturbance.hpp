@@ -59,9 +59,9 @@ inline constexpr std::string_view broken_text = "broken by the simulation";
 /// Types of messages that can be moments.
 std::vector<std::string> moments();
 
-/// Draws faults that the protocol must survive, or without recovery must end by in order. With
-/// recovery there are up to three deaths, and some strike during a recovery. With several
-/// processes, processes die, the network partitions and connections break.
+/// Draws faults that a run must survive; without recovery it must end in order. With recovery there
+/// are up to three deaths, and some strike during a recovery. With several processes, processes
+/// die, the network partitions and connections break.
 std::vector<disturbance> draw_disturbances(choices& from, bool recovers, int processes = 1);
 std::string to_string(const disturbance& x);
 

@@ -19,8 +19,8 @@
 namespace troupe::actors::simulation {
 namespace {
 
-/// After this turn no fault strikes and all run in order of arrival. The run must then end within
-/// as many turns, and within this time.
+/// After `faulty_turns` no fault strikes and all run in order of arrival. The run must then end
+/// within `calm_turns` and `calm_ns`.
 constexpr std::uint64_t faulty_turns = 40'000, calm_turns = 40'000;
 constexpr std::uint64_t calm_ns = 1'000'000'000'000;
 
@@ -388,7 +388,7 @@ class played_run {
   drain_request drain_;
   std::map<std::string, std::vector<std::pair<std::string, std::uint64_t>>> lanes_;
   std::uint64_t disk_ns_ = 0, refusals_ = 0, last_refusals_ = 0, read_refusals_ = 0;
-  /// Rank whose kept state is damaged between two generations.
+  /// The kept state of this rank is damaged between two generations.
   std::optional<std::uint64_t> damage_;
   std::map<std::string, disturbance> planted_;
   bool calm_ = false;  ///< the liveness phase has begun

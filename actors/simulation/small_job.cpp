@@ -25,8 +25,8 @@ runtime::gpt_config small_model(int layers) {
   return m;
 }
 
-/// A behaviour that picks the next action by what has arrived: input gradients first, since other
-/// ranks wait for them, then as many forward passes as the first rank of 1F1B holds.
+/// A behaviour that picks the next action by what has arrived. It runs input gradients first, since
+/// other ranks wait for them, then as many forward passes as the first rank of 1F1B holds.
 constexpr const char* behaviour = R"(
 function next(state)
   local ready = {}

@@ -11,7 +11,7 @@ namespace troupe::actors::simulation {
 namespace {
 
 constexpr std::uint64_t longest_start_ns = 2'000'000'000;
-/// Probability that the host reports a death; else it shows only in broken connections.
+/// Probability that the host reports a death; otherwise only broken connections show it.
 constexpr double tells = 0.7;
 
 }  // namespace

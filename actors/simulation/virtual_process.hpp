@@ -139,8 +139,8 @@ class virtual_process {
   std::shared_ptr<virtual_links> links_;
 };
 
-/// The ticket transport of a virtual process. Its own tickets are redeemed at once. Those of other
-/// processes arrive after the network's latency, unless the connection breaks. Throws as
+/// The ticket transport of a virtual process. Its own tickets are redeemed at once. Tensors of
+/// other processes arrive after the network's latency, unless the connection breaks. Throws as
 /// transport.hpp says, and peer_lost when the holder is dead. Waits on a fiber.
 class virtual_transport final : public runtime::transport {
  public:

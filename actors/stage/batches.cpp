@@ -1,5 +1,5 @@
-// Requests of micro-batches: a stage requests those of the next step as soon as it has all of this
-// step, so that the loader reads them during the computation.
+// Requests micro-batches. A stage requests those of the next step as soon as it has all of this
+// step, so the loader reads them during the computation.
 
 #include "actors/stage/stage.hpp"
 #include "runtime/core/error.hpp"

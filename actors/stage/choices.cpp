@@ -118,8 +118,8 @@ void stage_state::append_early() {
   }
 }
 
-// All ranks may be waiting for this one, whose behaviour waits by choice. To avoid a deadlock, the
-// stage executes a ready action.
+// All ranks may be waiting for this one while its behaviour waits by choice. To avoid a deadlock,
+// the stage executes a ready action.
 void stage_state::ask_again(const messages::ask_again& x) {
   if (!now_ || !now_->policy || x.generation != told_.generation || x.step != step_)
     return;

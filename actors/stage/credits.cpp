@@ -16,8 +16,8 @@ using runtime::action_kind;
 
 namespace {
 
-/// A lent credit, returned by the last owner. That may be the transport, on any thread, after the
-/// stage and its actor system have ended.
+/// A lent credit, returned by the last owner. The last owner may be the transport, on any thread,
+/// after the stage and its actor system have ended.
 class lent_credit {
  public:
   lent_credit(std::uint64_t number,

@@ -208,7 +208,7 @@ void stage_state::vote() {
       report);
 }
 
-// The copy whose last chunk is on this rank; the first tensor rank reports its loss.
+// The copy with its last chunk on this rank; the first tensor rank reports its loss.
 int stage_state::head_copy() const {
   const auto last = chunk_id(now_->plan->chunks - 1);
   for (int k = 0; told_.tensor_rank == 0 && k < now_->plan->copies; ++k)

@@ -6,8 +6,8 @@
 // queued in the lane, enough to keep it busy while threads wake up. With a behaviour at most
 // `chosen_ahead` are queued, so that it decides late, with recent information.
 //
-// An action whose result goes to another rank needs a credit. The credit returns when the result is
-// redeemed, so a slow receiver causes at most the leases that the plan allows (PLAN-6).
+// An action needs a credit if its result goes to another rank. The credit returns when the result
+// is redeemed, so a slow receiver causes at most the leases that the plan allows (PLAN-6).
 //
 // The row comes from the plan, or a behaviour chooses it at run time. The first tensor rank runs
 // the behaviour and sends its choices to the others.
@@ -38,7 +38,7 @@ namespace troupe::actors {
 /// State used by a stage's lanes (stage_context.hpp).
 struct stage_context;
 
-/// One piece of work for a lane, whose completion is sent to the actor.
+/// One piece of work for a lane. Its completion is sent to the actor.
 struct lane_task;
 
 /// Runs on a lane.
@@ -126,7 +126,7 @@ class stage_state {
     messages::run_step step;
     std::shared_ptr<const runtime::plan> plan;
     std::shared_ptr<const runtime::handoff_credits> credits;
-    /// With B split into I and W; grows at run time with a behaviour.
+    /// This rank's actions, with B split into I and W; grows at run time with a behaviour.
     std::vector<runtime::action> row;
     std::size_t length = 0;  ///< final length of `row`
     std::size_t next = 0;
@@ -143,7 +143,7 @@ class stage_state {
     std::vector<check_key> checks = {};
     std::size_t checks_submitted = 0;
     std::vector<messages::checked_pass> checked = {};
-    /// Chunk whose last recomputed pass added different gradients.
+    /// The last recomputed pass of this chunk added different gradients.
     std::optional<runtime::chunk_id> adds_otherwise = {};
   };
 
@@ -243,7 +243,7 @@ class stage_state {
   /// Votes once the row is done and all buckets are reduced.
   void vote_if_done();
   void vote();
-  /// The copy whose loss this rank reports; -1 if it reports none.
+  /// This rank reports the loss of this copy; -1 if it reports none.
   int head_copy() const;
 
   void begin_row(const messages::run_step& step);
@@ -305,7 +305,7 @@ class stage_state {
   bool stands_ = false;                    ///< the worker is built
   /// Tickets given to the keeper for the newest two states.
   std::vector<runtime::ticket> given_, given_before_;
-  /// Step whose state the keeper has refused once.
+  /// The keeper has refused the state of this step once.
   std::optional<runtime::step_id> refused_;
   std::optional<messages::state_of_rank> fetched_;  ///< initial state from a keeper
   std::uint64_t asked_ns_ = 0;                      ///< time of the first request to the keeper

@@ -1,4 +1,4 @@
-// Data that a stage keeps of a pass for its verification by another replica. On a lane.
+// Data that a stage keeps of a pass for its verification by another replica. Used on a lane.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// Compares what replicas must have alike, to find wrong bits; also finds stragglers.
+// Compares the values that must be equal on all replicas, to find wrong bits; also finds
+// stragglers.
 
 #include "actors/supervisor/pass_ballots.hpp"
 #include "actors/supervisor/supervisor.hpp"

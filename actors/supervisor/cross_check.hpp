@@ -54,7 +54,7 @@ struct wrong_bits {
   std::uint64_t pass = 0;
   /// The wrong replicas; for `undecided` and `irreproducible`: those that differ from each other.
   std::vector<int> replicas;
-  /// Those of them in places that are no longer trusted. They are exchanged, one at a time if
+  /// The wrong replicas in places that are no longer trusted. They are exchanged, one at a time if
   /// necessary (docs/protocol/verification.md).
   std::vector<int> replaced;
   /// Parameters in which they last differed, as passed to `compare`.

@@ -13,8 +13,7 @@
 //             in a newer one.
 //   MEMBER-3  The run goes back to the newest step that all have kept, or to an older tier, never
 //             forward.
-//   MEMBER-4  The first cause is reported, whatever died of it and in whatever order the reports
-//             come.
+//   MEMBER-4  The first cause is reported, even if deaths that it caused are reported earlier.
 //   MEMBER-5  Restarts are limited: in a time window, and without progress.
 //   MEMBER-6  See stored_steps.hpp.
 //   MEMBER-7  Living processes are separated when their connection breaks repeatedly: at the second
@@ -86,7 +85,7 @@ enum class process_loss : std::uint8_t {
 
 /// The remains of an ended generation in one process.
 struct generation_remains {
-  /// The newest step that all ranks there have; nothing: some rank has none.
+  /// The newest step that all ranks there have; empty: some rank has none.
   std::optional<std::uint64_t> newest = {};
   /// The oldest step that all ranks there have.
   std::optional<std::uint64_t> oldest = {};
@@ -120,7 +119,7 @@ struct order_form {
 /// Ask every process which states of others are on its host's disk; answered by `looked`.
 struct order_look {
   std::uint64_t number = 0;  ///< answers to older searches are ignored
-  /// Only older steps are useful, because the states in memory may be wrong. Nothing: all steps.
+  /// Only older steps are useful, because the states in memory may be wrong. Empty: all steps.
   std::optional<std::uint64_t> before = {};
   friend bool operator==(const order_look&, const order_look&) = default;
 };
@@ -197,7 +196,7 @@ class membership {
   /// A data connection broke in this generation. It is handled when all have ended: by then it is
   /// known whether one of the two processes has died.
   orders broke(const broken_link& x, runtime::generation_id generation, const std::string& why);
-  /// All ranks of the generation stand with their states.
+  /// All ranks of the generation are built and have their states.
   void ready(runtime::generation_id generation);
   orders lost(const member_death& x, std::uint64_t now_ns);
   /// The generation has ended in this process.
@@ -205,7 +204,7 @@ class membership {
                int process,
                generation_remains remains,
                std::uint64_t now_ns);
-  /// Result of order_look: the newest step of which all states are there; nothing: none.
+  /// Result of order_look: the newest step of which all states are there; empty: none.
   orders looked(std::uint64_t number, std::optional<stored_everywhere> found);
   /// Enables searches of local disks, for when no process has the newest state in memory.
   void looks_at_disks(bool yes) { looks_at_disks_ = yes; }
@@ -231,7 +230,7 @@ class membership {
   std::uint32_t incarnation(int process) const {
     return processes_[std::size_t(process)].incarnation;
   }
-  /// First death of the generation that is ending; nothing: none.
+  /// First death of the generation that is ending; empty: none.
   const std::optional<member_death>& cause() const { return cause_; }
   std::vector<runtime::restart> take_restarts() { return restarts_.take_new(); }
 
@@ -288,7 +287,7 @@ class membership {
   runtime::generation_id generation_ = {};
   bool formed_ = false;  ///< the current generation was formed
   std::optional<runtime::generation_id> first_
-      = {};  ///< of the run; nothing: formed by an earlier supervisor
+      = {};  ///< of the run; empty: formed by an earlier supervisor
   std::vector<hosting> processes_;
   std::optional<std::uint64_t> saved_;
   bool looks_at_disks_ = false;

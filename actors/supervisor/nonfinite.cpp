@@ -1,4 +1,4 @@
-// A step that is not finite: because of its data, or because a rank computed wrong.
+// Handles a step that is not finite, because of its data or because a rank computed wrong.
 
 #include "actors/supervisor/supervisor.hpp"
 

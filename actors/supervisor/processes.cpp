@@ -281,7 +281,8 @@ void supervisor_state::receive(const messages::process_may_move& x) {
     may_move_.reset();
 }
 
-// The state that it starts with elsewhere was just kept: one step runs again, none is lost.
+// A keeper has just stored the initial state of the moved process: one step runs again, none is
+// lost.
 bool supervisor_state::move_process() {
   if (!may_move_ || !job_->job.recovery.on || !keeps()
       || members_->now() != membership::phase::running || replays() || is_over()

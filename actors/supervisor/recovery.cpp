@@ -149,7 +149,7 @@ void supervisor_state::carry_out(const order_form& x) {
   spawn_ranks_if_served();
 }
 
-// A node that dies or ends reports the reason by its own end.
+// Ignores other errors: a node that dies or ends reports the reason by its own end.
 void supervisor_state::refuse(const caf::error& reason) {
   if (is(reason, messages::ec::refused) || is(reason, messages::ec::protocol_violated))
     end(is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason));

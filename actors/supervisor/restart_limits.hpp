@@ -16,7 +16,7 @@ struct restart_limits {
   int most = 10;    ///< maximum within the window
   std::uint64_t window_ns = 3'600'000'000'000;
   /// Maximum of consecutive deaths without a newly committed step. The last but one goes back to an
-  /// older tier; the last ends the run, because a fault that always strikes is no accident. Broken
+  /// older tier. The last ends the run: a fault that always strikes is not an accident. Broken
   /// connections are counted separately: the same number ends the run, but they do not make a state
   /// suspect.
   int without_progress = 4;
@@ -28,7 +28,7 @@ class restart_counter {
   /// `before`: restarts from the ledger.
   restart_counter(restart_limits limits, std::vector<runtime::restart> before);
 
-  /// Counts a restart while `step` runs. Returns why the run ends; nothing: it continues.
+  /// Counts a restart while `step` runs. Returns why the run ends; empty: it continues.
   std::optional<std::string> add(const std::string& who,
                                  const std::string& why,
                                  std::uint64_t step,

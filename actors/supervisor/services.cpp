@@ -240,7 +240,7 @@ bool supervisor_state::can_save() const {
                  processes_.begin(), processes_.end(), [](const auto& x) { return x.writer; }));
 }
 
-// Viewers only watch, so their deaths are ignored; but their spawning is waited for.
+// Viewers only watch, so their deaths are ignored; but the supervisor waits until they are spawned.
 void supervisor_state::spawn_viewers() {
   if (!viewers_.empty())
     return;

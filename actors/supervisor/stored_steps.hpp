@@ -1,9 +1,8 @@
 // Selects the step on local disks that the run may go back to: a function of what the processes
 // found, without actors.
 //
-//   MEMBER-6  Unverified states are never used: a step counts only when the states of all processes
-//             are there, each with the process that holds it, and together give the ledger's digest
-//             of that step.
+//   MEMBER-6  Unverified states are never used. A step counts only when the states of all processes
+//             are there, each with its holder, and together give the ledger's digest of that step.
 
 #pragma once
 
@@ -29,10 +28,10 @@ struct stored_search {
   std::vector<std::string> passed_over = {};
 };
 
-/// `keepers`: the keeper of each process, which is asked first where its states are; else the first
-/// process that found them, for example after a move. `replicas`: the ranks of each. `sharded`:
-/// each replica has a part of the state, else all of it. `committed`: the ledger's state of a step;
-/// zero: unknown. `before`: only steps older than this one.
+/// `keepers`: the keeper of each process. Takes its states from the keeper if it has them, else
+/// from the first process that found them, for example after a move. `replicas`: the ranks of each.
+/// `sharded`: each replica has a part of the state, else all of it. `committed`: the ledger's state
+/// of a step; zero: unknown. `before`: only steps older than this one.
 stored_search newest_stored(const found_on_disks& found,
                             const std::vector<int>& keepers,
                             const std::vector<std::vector<int>>& replicas,

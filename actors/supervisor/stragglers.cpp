@@ -83,8 +83,8 @@ bool stragglers::is_slow(const times& mine,
          && more > rule_.spread * beside.spread * work;
 }
 
-// When slow steps occur by chance with probability p, one of n workers has m of them in a row, from
-// a given step on, with probability n p^m.
+// If p is the chance of a slow step, one of n workers has m of them in a row, from a given step on,
+// with probability n p^m.
 int stragglers::needed(slowness cause) const {
   const auto& seen = chances_[std::size_t(cause) - 1];
   if (seen.all <= 0 || seen.slow <= 0 || workers_.empty())

@@ -8,13 +8,13 @@
 // slow worker looks like a busy machine.
 //
 // Step times vary where machines are shared. A slow time must exceed the usual one by more than its
-// own variation. A worker is named after so many slow steps in a row that chance would name one
-// worker of the run in a hundred thousand steps: three, and more only where slow steps come and go
-// by chance.
+// own variation. A worker is named after three slow steps in a row, and after more if slow steps
+// come and go by chance. Chance alone names one worker of the run in a hundred thousand steps.
 //
 //   STRAGGLER-1  A worker that is slow in three consecutive steps is named then, once, until that
-//                changes. Where slow steps come and go, it takes as many as chance does not
-//                explain. Without others of its stage they also take 10 s together.
+//                changes. If slow steps come and go by chance, it takes more consecutive ones, as
+//                many as chance does not explain. A worker without others of its stage is named
+//                only if these steps also take 10 s together.
 
 #pragma once
 

@@ -223,7 +223,7 @@ bool supervisor_state::is_followed(std::uint64_t step) const {
          && (job.exit_interval <= 0 || step % job.exit_interval != 0);
 }
 
-// When stages wait for each other, and the times will be reported.
+// True if stages wait for each other and the times will be reported.
 bool supervisor_state::is_timed(std::uint64_t step) const {
   const auto& watch = job_->job.watch;
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;

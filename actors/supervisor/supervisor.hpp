@@ -89,8 +89,8 @@ class supervisor_state {
   void lose(const caf::down_msg& x);
   bool lose_known(const caf::down_msg& x);
   void lose_node(int process, const caf::error& reason);
-  /// How long a report of a death waits for its cause from the process's host, when the run ends by
-  /// it.
+  /// Time for which a report of a death waits for its cause from the process's host, when the run
+  /// ends by it.
   std::chrono::milliseconds patience_with_causes() const;
   void lose_process(int process,
                     std::uint32_t incarnation,
@@ -128,7 +128,7 @@ class supervisor_state {
   void begin_when_ready();
   /// Ends the run, as planned or after a fatal error.
   void end(int exit_code, const std::string& why);
-  /// The same, after the decided step is committed and the running save is finished.
+  /// Like `end`, after the decided step is committed and the running save is finished.
   void give_up(const std::string& why);
   void end_processes();
 
@@ -197,7 +197,7 @@ class supervisor_state {
   /// All processes, this one included, have reported it within the suspicion.
   bool is_still(std::uint64_t now_ns) const;
   void end_stillness();
-  /// Processes whose answer to an order, or the order itself, was lost.
+  /// Processes that lost an order, or sent an answer that was lost.
   std::vector<int> unanswering() const;
   void take_place();
   std::vector<std::string> keepers_waited_for() const;
@@ -231,7 +231,7 @@ class supervisor_state {
 
   // Wrong bits and stragglers (checking.cpp).
 
-  /// Whether replicas have alike what they must. If not, the step runs again.
+  /// True if the replicas agree in what must be equal. Otherwise the step runs again.
   bool passes_agree();
   bool votes_agree();
   bool states_agree();
@@ -244,7 +244,7 @@ class supervisor_state {
   void send_back(const std::vector<wrong_bits>& found, const std::string& why);
   /// Exchanges as many doubted processes as possible at once; false: none.
   bool exchange_doubted();
-  /// Exchanges those that had to wait, when the correct result of their step is kept.
+  /// Exchanges processes that had to wait, when the correct result of their step is kept.
   bool exchange_when_kept();
   int process_of(int replica, int stage) const;
   std::string name_of_stage(int replica, int stage) const;  ///< "stage:1.0"
@@ -347,7 +347,7 @@ class supervisor_state {
   struct {
     member_death cause = {};
     std::uint64_t began_ns = 0;  ///< when it was noticed; 0: no death
-    /// When the last process had ended its generation, and when the last one had started.
+    /// Times at which the last process had ended its generation and the last one had started.
     std::uint64_t released_ns = 0, stands_ns = 0;
     double transfer = 0;  ///< seconds of the slowest replica
   } loss_;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a step once";
 
-/// Adds in the order of logical replicas, however many a physical one plays.
+/// Adds in the order of logical replicas, for any number of them per physical replica.
 void add_losses(const std::vector<messages::vote>& votes, runtime::loss_value& to) {
   for (const auto& vote : votes)
     for (const auto& part : vote.losses) {

@@ -21,7 +21,7 @@ caf::actor_addr address_of(const Handle& x) {
 
 }  // namespace
 
-// CAF does not report it: an actor that hangs in a handler does not end.
+// CAF does not report an actor that hangs in a handler, because it does not end.
 void supervisor_state::receive(const messages::taken_for_dead& x) {
   caf::actor_addr who;
   const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());

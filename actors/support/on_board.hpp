@@ -57,7 +57,7 @@ auto on_board(Self* self,
       };
 }
 
-/// Same, for an actor whose state receives the message and holds the place.
+/// Same, for an actor with a state that receives the message and holds the place.
 template <class Message, class Self>
 auto receives(Self* self) {
   return on_board<Message>(self, self->state.path(), self->state.place(), [self](const Message& x) {

@@ -8,7 +8,7 @@ namespace troupe::kernels {
 
 namespace {
 
-/// The backend whose code runs an operation; not for the reference.
+/// The backend with the code that runs an operation; not for the reference.
 backend served_by(backend where, const operation& op) {
   if (op.type == element_type::f64)
     throw std::logic_error("BACKEND-1: only the reference backend computes in double");

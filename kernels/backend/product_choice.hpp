@@ -8,8 +8,7 @@
 
 namespace troupe::kernels {
 
-/// Stands for a product whose epilogue the library lacks or refuses: a plain product followed by a
-/// kernel.
+/// The library lacks or refuses the epilogue: a plain product is followed by a kernel.
 inline constexpr const char* no_algorithm = "none";
 
 /// The algorithm of a product, measured for a device, shape and types.

@@ -17,7 +17,7 @@ constexpr std::int64_t block_side
     = 32;  ///< side of a block of four result tiles; also terms per step
 
 /// Number of bf16 pieces per element. A float is split into three bf16, each nearest to the
-/// remainder. Of the nine partial products the three smallest are left out: an error of at most
+/// remainder. The three smallest of the nine partial products are left out: an error of at most
 /// 1.001 * 2^-24 of the product, like rounding it to float. Henry, Tang, Heinecke: "Leveraging the
 /// bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019.
 template <class T>

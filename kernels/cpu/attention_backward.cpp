@@ -248,9 +248,10 @@ struct backward_plan {
   std::int64_t dq_floats;    ///< size of one partial dq
   std::int64_t partial_dqs;
 
-  // Many sequences and groups keep the threads busy by themselves. Otherwise each is cut by key
-  // tiles, dealt out in turns, because the first keys are seen by the most queries. Each part then
-  // has its own dq; they are added in order. The first part may use op.dq itself if that is float.
+  // If there are enough sequences and groups for all threads, none is cut. Otherwise each is cut by
+  // key tiles. The parts take tiles in turns, because the first keys are seen by the most queries.
+  // Each part has its own dq; they are added in order. The first part may use op.dq itself if that
+  // is float.
   backward_plan(const attention_shape& a, int threads, bool in_place, bool tiled) {
     const longest most = longest_of(a);
     const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);

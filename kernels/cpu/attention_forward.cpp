@@ -190,7 +190,7 @@ class forward_part : forward_base<T> {
     q.row[i] = hn::GetLane(hn::Max(hn::Set(d, q.row[i]), hn::MaxOfLanes(d, top)));
   }
 
-  // Rescales sums and outputs of the rows whose maximum rose.
+  // Rescales sums and outputs of the rows with a new maximum.
   void shrink() {
     const query_tile& q = own_.queries;
     for (std::int64_t i = 0; i < q.rows; ++i) {
@@ -242,7 +242,7 @@ struct forward_plan {
   std::int64_t copied_keys;  ///< upper limit per thread
   std::size_t thread_bytes;  ///< scratch per thread, enough for vectors and for tiles
 
-  // Many sequences and groups keep the threads busy by themselves. Otherwise each is cut by
+  // If there are enough sequences and groups for all threads, none is cut. Otherwise each is cut by
   // queries, and every part copies the keys that it needs. The bits of a row do not depend on the
   // cut.
   forward_plan(const attention_shape& a, int threads, bool tiled) {

@@ -160,7 +160,7 @@ class tiled_forward_part : forward_base<bf16> {
     q.row[i] = std::max(q.row[i], raised * a_.scale);
   }
 
-  // Rescales sums and outputs of the rows whose maximum rose.
+  // Rescales sums and outputs of the rows with a new maximum.
   void shrink(const rows_of_strip& rows) {
     const query_tile& q = own_.queries;
     for (std::int64_t i = rows.row; i < rows.row + rows.n; ++i) {

@@ -6,8 +6,8 @@
 
 namespace troupe::kernels::cpu {
 
-// In double: for confident predictions the loss is a small difference. There are only a few numbers
-// per row, so this is cheap.
+// Uses double, because for confident predictions the loss is a small difference. There are only a
+// few numbers per row, so this is cheap.
 template <class T>
 void run(const cross_entropy_merge<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.parts), [&](std::int64_t begin, std::int64_t end) {

@@ -252,8 +252,9 @@ void multiply_terms(const packing<T>& at, int threads) {
   split(threads, at.columns, widest_panel, [&](std::int64_t begin, std::int64_t end) {
     TROUPE_DISPATCH(pack_b, T)(at, begin, end);
   });
-  // By rows: each thread packs its own rows. By columns (few rows): each thread packs all rows. If
-  // one part runs alone, it uses slot 0, because the caller's thread number may differ.
+  // True: divides rows, and each thread packs its own rows. False (few rows): divides columns, and
+  // each thread packs all rows. If one part runs alone, it uses slot 0, because the caller's thread
+  // number may differ.
   const bool by_rows
       = at.rows / rows_of_block >= std::min<std::int64_t>(4 * threads, at.columns / widest_panel);
   const std::int64_t n = by_rows ? at.rows : at.columns;

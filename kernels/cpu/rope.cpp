@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-// Pairs whose sines are kept at once; a longer head is rotated in several runs.
+// Sines of this number of pairs are kept at once; a longer head is rotated in several runs.
 constexpr std::int64_t pairs_at_once = 256;
 
 // Cosine and sine of position * frequency[i]. The angle is a double: at position 100,000 a float is

@@ -17,8 +17,9 @@
 // pieces (amx.hpp) with each other: 14 loads for 24 multiplications. Loads determine the speed:
 //
 // - A bf16 panel of b (32 columns, up to 512 terms) stays in the L1 cache (32 kB) while panels of a
-//   stream past it. Those come from the L2 cache by TILELOADDT1, which leaves L1 unchanged. A float
-//   panel does not fit; smaller panels took 3 to 7 % longer because more sums had to be stored.
+//   stream past it. The panels of a come from the L2 cache by TILELOADDT1, which leaves L1
+//   unchanged. A float panel does not fit; smaller panels took 3 to 7 % longer because more sums
+//   had to be stored.
 // - Longer sums are kept in the L2 cache, block by block. A part of c that fits there passes
 //   through all terms before the next part.
 // - Vector code finishes a block (bias, activation, rounding, stores) a few rows at a time,
@@ -242,7 +243,7 @@ template <class T>
 void multiply_terms(const tiled<T>& at, int threads) {
   const std::int64_t high = panels_of(at.rows), end = at.column + at.columns;
   const std::int64_t most = panels_of(std::min(at.columns, most_columns));
-  // Divides rows if there are enough, else columns.
+  // Divides rows if there are enough, otherwise columns.
   const bool by_rows = high >= 4 * threads || high >= most;
   const std::int64_t parts = std::min<std::int64_t>(threads, by_rows ? high : most);
   const auto columns_from = [&](std::int64_t column) {

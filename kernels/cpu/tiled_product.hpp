@@ -27,7 +27,7 @@ template <class T>
 constexpr std::int64_t most_terms = std::is_same_v<T, float> ? 1536 : 4096;
 /// Columns of c with stored sums, if a product has more than `most_terms` terms: 32 MB.
 constexpr std::int64_t columns_of_sums = 4096;
-// Size of a near part of c, whose sums fit in the L2 cache (256 kB).
+// Size of a near part of c; its sums fit in the L2 cache (256 kB).
 constexpr std::int64_t near_rows = 256, near_columns = 256;
 
 constexpr std::int64_t panels_of(std::int64_t n) {

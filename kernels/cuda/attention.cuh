@@ -55,7 +55,7 @@ inline std::int64_t tile_numbers(std::int64_t rows, std::int64_t S) {
   return rows / tile + S;
 }
 
-/// At most 64 rows of one sequence.
+/// A tile: at most 64 rows of one sequence.
 struct tile_place {
   int s;
   int number;  ///< within its sequence
@@ -64,7 +64,7 @@ struct tile_place {
 };
 
 __device__ inline tile_place find_tile(const std::int32_t* starts, std::int64_t S, int number) {
-  int low = 0, high = int(S) - 1;  // the last sequence whose tile numbers start at or before it
+  int low = 0, high = int(S) - 1;  // the last sequence with tile numbers that start at or before it
   while (low < high) {
     const int middle = (low + high + 1) / 2;
     if (starts[middle] / tile + middle <= number)

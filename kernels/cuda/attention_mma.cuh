@@ -166,7 +166,7 @@ class shared_rows {
   int turn_;
 };
 
-/// In registers if they fit.
+/// Rows of the left factor, in registers if they fit.
 template <class T, int Dp>
 using left_rows = std::conditional_t<Dp == 256, rows_in_memory<T>, kept_rows<T, Dp>>;
 

@@ -7,7 +7,7 @@ namespace {
 // Two kernels, like attention_backward.cu: one has keys and iterates over queries, for dk and dv;
 // the other has queries and iterates over keys, for dq. Each recomputes the probabilities.
 //
-// The rows of the iteration are copied one tile ahead. Those that the last product of a tile needs
+// The rows of the iteration are copied one tile ahead. Rows that the last product of a tile needs
 // (queries or keys) have two buffers; the others are free earlier and have one.
 
 /// Rows in shared memory at a time, limited by 48 KiB and by registers.

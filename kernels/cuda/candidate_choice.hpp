@@ -17,7 +17,7 @@ struct fastest_candidate {
 /// is refused; a refused candidate is not tried again.
 ///
 /// 1. Each candidate runs once to load its code; this time is not counted.
-/// 2. Each runs once more. Those that take more than twice as long as the second fastest are
+/// 2. Each runs once more. Candidates that take more than twice as long as the second fastest are
 ///    dropped.
 /// 3. The rest take turns, at least five times and more often if they are short, so that a falling
 ///    clock rate affects all equally.

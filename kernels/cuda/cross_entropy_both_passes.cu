@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(Threads, Threads == most_threads ? 2 : 1)
                             : 0.0F;
     const auto row = sum_of<T, Threads>(logits, int(op.vocabulary));
     if (threadIdx.x == 0) {
-      // In double: for confident predictions the loss is a small difference.
+      // Uses double, because for confident predictions the loss is a small difference.
       const double lse = double(row.highest) + log(row.sum);
       op.loss[r] = float(lse - double(logit));
       op.lse[r] = lse_of_row = float(lse);

@@ -16,7 +16,7 @@ __device__ __forceinline__ float logit_of(const cross_entropy_forward<T>& op, st
   return target >= 0 && target < op.vocabulary ? to_float(op.logits[r * op.V + target]) : 0.0F;
 }
 
-/// In double: for confident predictions the loss is a small difference.
+/// Uses double, because for confident predictions the loss is a small difference.
 template <class T>
 __device__ __forceinline__ void finish(const cross_entropy_forward<T>& op,
                                        std::int64_t r,

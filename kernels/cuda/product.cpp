@@ -17,9 +17,9 @@ constexpr product_type type_of = std::is_same_v<T, bf16>  ? product_type::bf16
                                                           : product_type::f32;
 
 /// Whether to use cuBLASLt's GELU epilogue, which is the tanh form. It needs rows of z of a
-/// multiple of 8 elements, aligned to 16 bytes. The same is required of the other operands, because
-/// few algorithms for odd rows have the epilogue. It is not used in fp32, the reference for the
-/// 16-bit types: the accuracy of its tanh is not documented.
+/// multiple of 8 elements, aligned to 16 bytes. The other operands need the same, because few
+/// algorithms for odd rows have the epilogue. It is not used in fp32, the reference for the 16-bit
+/// types: the accuracy of its tanh is not documented.
 template <class T>
 bool fuses(epilogue activation, std::int64_t N, std::int64_t K, bool aligned) {
   return !std::is_same_v<T, float> && activation == epilogue::gelu_tanh && N % 8 == 0 && K % 8 == 0

@@ -84,8 +84,8 @@ inline constexpr std::size_t most_trial_bytes = std::size_t{64} << 20;
 
 /// Limit of the memory that is written before each trial to evict the operands from the L2 cache.
 /// In a training step most operands come from memory, and the fastest algorithm with cached
-/// operands may be another one. The limit is twice the cache of an H100 (50 MB), whose halves may
-/// hold the same lines, and once that of a B200 (126 MB).
+/// operands may be another one. The limit is twice the cache of an H100 (50 MB), because its halves
+/// may hold the same lines, and once that of a B200 (126 MB).
 inline constexpr std::size_t most_cold_bytes = std::size_t{128} << 20;
 
 /// Bytes to write to evict the L2 cache of the current device. Only reads the cache size of the
@@ -166,7 +166,7 @@ std::optional<measured_product> measure(const product_key& key,
                                         double budget,
                                         cudaStream_t queue);
 
-/// Enqueues the product on the queue of the context, whose device is current. Fills in the rest of
+/// Enqueues the product on the queue of the context; its device is current. Fills in the rest of
 /// the key. The workspace has at least `product_workspace` bytes plus alignment; anything beyond is
 /// used for measurements. Returns false and enqueues nothing if the library has no algorithm with
 /// this epilogue. Throws device_failure if a product without epilogue is impossible.

@@ -5,7 +5,7 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr int rope_threads = 256;  ///< also the number of pairs whose sines a block holds
+constexpr int rope_threads = 256;  ///< also the number of pairs; a block holds their sines
 
 /// Cosine and sine of position * frequency. The angle is a double: at position 100,000 a float has
 /// an error of 0.004. After reduction to pi/4, floats are enough. Same polynomials as

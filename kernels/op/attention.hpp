@@ -39,8 +39,8 @@
 namespace troupe::kernels {
 
 /// The shape of both passes. Every row must be finite, masked rows too: kernels multiply masked
-/// rows by a weight of 0, and 0 * NaN is NaN. A NaN reaches up to 63 rows next to those that see
-/// it.
+/// rows by a weight of 0, and 0 * NaN is NaN. A NaN spreads to up to 63 rows beside the rows that
+/// see it.
 struct attention_shape {
   const std::int32_t*
       query_starts;                ///< (S + 1) first query row of each sequence, then the row count

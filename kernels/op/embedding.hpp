@@ -5,7 +5,7 @@
 // Backward pass: dtable[id[r]] += dy[r] and dposition_table[position[r]] += dy[r], in row order, so
 // the bits are independent of the thread count. A device handles an id or position with more than
 // `part` rows in parts of `part` rows: the first part is added to the existing value, the others to
-// zero, then the partial sums are added in order.
+// zero. Then the partial sums are added in order.
 //
 // The table may be a shard with the ids [first, first + rows). Ids outside it give zeros and get no
 // gradient. Otherwise the caller guarantees ids below V and positions below P.

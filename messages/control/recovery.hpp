@@ -45,7 +45,7 @@ struct end_generation {
 struct generation_ended {
   runtime::generation_id last = {};
   bool has_state = false;                ///< every rank of the process has a state to restart from
-  std::uint64_t oldest = 0, newest = 0;  ///< range of steps whose states all its ranks have
+  std::uint64_t oldest = 0, newest = 0;  ///< all its ranks have the states of these steps
   int ranks = 0;                         ///< number of ranks that were ever there
   /// For other processes: steps for which this process keeps the states of all their ranks.
   std::map<int, std::vector<std::uint64_t>> kept = {};
@@ -73,7 +73,7 @@ struct use_keeper {
   runtime::generation_id generation = {};
   int process = 0;  ///< keeps the states of this process's ranks
   keeper_actor keeper = {};
-  /// The keeper with their initial state, because the one asked before may have died. None: the
+  /// The keeper with their initial state, because the one asked before may have died. Null: the
   /// ranks have it.
   keeper_actor holder = {};
 

@@ -126,7 +126,7 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<vote>,
     // A replica's state is updated.
     caf::reacts_to<applied>,
-    // To be forwarded to another replica.
+    // Forward this to another replica.
     caf::reacts_to<check_pass>,
     // A checkpoint is durable.
     caf::reacts_to<saved>,
@@ -178,7 +178,7 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<batch_failed>,
     // Recompute a pass of another replica.
     caf::reacts_to<check_pass>,
-    // With a deciding behaviour: the first tensor rank's choice.
+    // The first tensor rank's choice, if a behaviour decides.
     caf::reacts_to<chosen>,
     // To itself: ask the behaviour again.
     caf::reacts_to<ask_again>,

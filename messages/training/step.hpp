@@ -58,7 +58,7 @@ struct run_step {
   friend bool operator==(const run_step&, const run_step&) = default;
 };
 
-/// From the first tensor rank of a stage to the others, so that all execute the same action.
+/// Sent by the first tensor rank of a stage to the others, so that all execute the same action.
 struct chosen {
   runtime::generation_id generation = {};
   runtime::step_id step = {};

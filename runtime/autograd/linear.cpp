@@ -40,7 +40,7 @@ struct linear_node final : node {
       return of_y;
     auto z = std::move(dy->z);
     if (of_y) {
-      // In place of z, which is no longer needed.
+      // Overwrites z, which is no longer needed.
       tape.stream().run(kernels::activation_backward<T>{z.data<T>(),
                                                         of_y.template data<T>(),
                                                         z.data<T>(),

@@ -123,7 +123,7 @@ tensor run(tape& tape,
   double *const total = sums.data<double>(), *const tokens = total + 1;
   if (tape.recording()) {
     const auto dloss = gradients_of_rows(tape, mask, tokens, average);
-    // In place of the logits if no other tensor shares their memory.
+    // Overwrites the logits if no other tensor shares their memory.
     auto gradient = own.logits.block().use_count() == 1
                         ? own.logits
                         : tensor::empty<T>(stream, own.logits.extents());

@@ -55,7 +55,7 @@ struct norm_node final : node {
   }
 };
 
-/// Two tensors whose sum is the input; empty: the input exists already.
+/// The input is the sum of these two tensors; empty: the input exists already.
 struct summands {
   tensor x = {}, residual = {};
 };

@@ -173,7 +173,7 @@ struct loss_value {
   }
 };
 
-/// The scalar whose gradient a micro-batch computes.
+/// A micro-batch computes the gradient of this scalar.
 struct loss_average {
   float scale = 1;
   /// True: scale * total / rows, with all rows counted. The update divides by the number of tokens

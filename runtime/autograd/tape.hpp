@@ -126,7 +126,7 @@ class tape {
 
   /// A new variable with a gradient slot while recording.
   variable make(tensor data, const axis_map<placement>& placements) const;
-  /// With this placement on the tensor axis and replicated on all others.
+  /// Like `make` above, with this placement on the tensor axis and replicated on all others.
   variable make(tensor data, placement on_tensor_axis) const {
     return make(std::move(data), {{axis::tensor, on_tensor_axis}});
   }

@@ -14,7 +14,7 @@ namespace troupe::runtime {
 struct tensor_difference {
   std::int64_t elements = 0;   ///< elements of the tensor
   std::int64_t different = 0;  ///< elements that differ in any bit
-  /// Largest absolute difference; infinite if only one side is NaN. Nothing for types that float
+  /// Largest absolute difference; infinite if only one side is NaN. Empty for types that float
   /// cannot represent.
   std::optional<double> largest = {};
 };

@@ -37,7 +37,7 @@ struct hub_rows {
   std::int64_t of = 0;  ///< total rows of the source
 };
 
-/// How to assemble a Troupe tensor from source tensors.
+/// A recipe to assemble a Troupe tensor from source tensors.
 struct hub_recipe {
   std::string name;         ///< Megatron-core's name
   shape extents;            ///< (out, in), without padding rows

@@ -30,7 +30,7 @@ std::optional<std::int64_t> tracked_in(const fs::path& dir) {
   }
 }
 
-/// Handles "dir/", whose last name is empty, and ".".
+/// Handles "dir/", which ends with an empty name, and ".".
 fs::path plain(const fs::path& dir) {
   std::error_code failure;
   if (!fs::is_directory(dir, failure))

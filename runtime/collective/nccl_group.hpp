@@ -8,9 +8,9 @@
 //
 // An operation returns once it is in the stream's queue. NCCL may need the other ranks for that (in
 // the first operations, while it connects), so the caller may sleep; cancelling the generation
-// wakes it. A queue whose peer does not come waits on the device until the generation is cancelled.
-// Its results are then undefined, so a thread that waits for a queue checks the token before it
-// uses them.
+// wakes it. If its peer does not come, a queue waits on the device until the generation is
+// cancelled. Its results are then undefined, so a thread that waits for a queue checks the token
+// before it uses them.
 //
 // Ordered sums move bytes by NCCL and add them on the receiver in rank order, like every other
 // transport. All parts of all ranks travel: (parts + 1) (size - 1) / size arrays per rank, where a
@@ -133,7 +133,7 @@ class nccl_communicator : public communicator {
   virtual std::unique_ptr<nccl_communicator> split(axis along, int color, int key) = 0;
 
   /// Registers device memory for transfers without a copy, until the handle or the group is
-  /// destroyed. For long-lived buffers.
+  /// destroyed. Use it for long-lived buffers.
   [[nodiscard]] virtual std::shared_ptr<void> hold(void* at, std::size_t bytes) = 0;
 };
 

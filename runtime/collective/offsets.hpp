@@ -18,7 +18,7 @@ inline std::byte* at(void* from, std::int64_t bytes) {
   return static_cast<std::byte*>(from) + bytes;
 }
 
-/// In the unit of `ends`.
+/// Results are in the unit of `ends`.
 inline std::int64_t begin_of(communicator::offsets ends, int rank) {
   return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
 }

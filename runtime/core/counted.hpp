@@ -14,7 +14,7 @@ inline std::string counted(std::int64_t number, std::string_view one) {
   return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s");
 }
 
-/// For irregular plurals: "1 micro-batch", "2 micro-batches".
+/// Same, with a given plural: "1 micro-batch", "2 micro-batches".
 inline std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", number, number == 1 ? one : many);
 }

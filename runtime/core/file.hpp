@@ -95,8 +95,8 @@ void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, std::string_view text);
 
-/// Why a file or folder cannot be created at `path`; nothing if no obstacle is found. Checks the
-/// nearest existing folder and changes nothing.
+/// The reason why a file or folder cannot be created at `path`; empty if no obstacle is found.
+/// Checks the nearest existing folder and changes nothing.
 std::optional<std::string> write_obstacle(const std::filesystem::path& path);
 
 /// Creates the folder and its parents. Throws io_error.

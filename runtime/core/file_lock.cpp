@@ -110,7 +110,7 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
           holder);
     }
     if (is_still_there(descriptor_, path_))
-      break;  // else the previous holder removed it between open and flock
+      break;  // otherwise the previous holder removed it between open and flock
     ::close(std::exchange(descriptor_, -1));
   }
   dead_ = sign_lock(descriptor_);

@@ -105,7 +105,7 @@ nlohmann::json json_list(Value x) {
   return to.take();
 }
 
-/// Nothing if `from` is not a list of such fields.
+/// Empty if `from` is not a list of such fields.
 template <class Value>
 std::optional<Value> value_of_json_list(const nlohmann::json& from) {
   Value out;

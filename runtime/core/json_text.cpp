@@ -59,7 +59,7 @@ Json value_of_record(std::string_view text) {
       throw;
     const auto out = Json::parse(changed, nullptr, false);
     if (out.is_discarded())
-      throw;  // whose place is that in the text
+      throw;  // keeps the error with the position in the original text
     return out;
   }
 }

@@ -17,7 +17,8 @@ enum class severity { debug, info, warning, error };
 void set_log_level(severity lowest);
 
 /// Writes lines on a thread of their own, so that logging never blocks on a slow reader. Drops the
-/// oldest lines once 8,192 are queued. For long runs; call it once, before other threads log.
+/// oldest lines once 8,192 are queued. Use it for long runs; call it once, before other threads
+/// log.
 void write_log_beside();
 
 /// Appends every line to `file` too, without colours. Lines that cannot be written there go to the

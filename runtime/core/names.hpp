@@ -8,7 +8,7 @@
 
 namespace troupe::runtime {
 
-/// Nothing if the table does not contain `name`.
+/// Empty if the table does not contain `name`.
 template <class Choice, std::size_t n>
 std::optional<Choice> value_named(const std::string_view (&names)[n], std::string_view name) {
   for (std::size_t i = 0; i < n; ++i)

@@ -256,7 +256,7 @@ class bordered_text {
 
   const std::vector<std::int32_t>& ids() const { return ids_; }
 
-  /// For border k, at byte `at`: the number of tokens before it, and whether a token crosses it.
+  /// The number of tokens before border k, at byte `at`, and whether a token crosses it.
   std::pair<std::int32_t, bool> tokens_before(std::size_t k, std::size_t at) const {
     if (parts_)
       return {std::int32_t(counts_[k]), false};

@@ -45,7 +45,7 @@ struct conversation {
 /// the loss. Returns conversations without an answer too; `tokenize` refuses these.
 std::vector<conversation> conversations_of(std::string_view line);
 
-/// How a conversation is rendered as text.
+/// The rendering of a conversation as text.
 enum class conversation_format : std::uint8_t {
   /// The folder's chat template. Answers are the parts marked by {% generation %}. Without marks,
   /// an answer is the text that an assistant's message adds after the generation prompt.

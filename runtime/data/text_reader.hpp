@@ -10,7 +10,7 @@
 
 namespace troupe::runtime {
 
-/// How a file is divided into documents.
+/// The division of a file into documents.
 enum class text_format {
   jsonl,       ///< each line is a JSON object; the document is the string under a key
   paragraphs,  ///< plain text, documents separated by blank lines

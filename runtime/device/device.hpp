@@ -1,7 +1,7 @@
 // Devices: accelerators with their own memory and with queues that run in parallel to the host.
 //
 // This is the interface between libtroupe_cuda.so and the runtime (kernels/backend/plugin.hpp). The
-// plug-in exports `troupe_device_driver`. Nothing here includes CUDA.
+// plug-in exports `troupe_device_driver`. This header does not include CUDA.
 
 #pragma once
 

@@ -42,7 +42,7 @@ class fiber_pool {
   std::vector<number> alive() const;
 
   /// The current and all later waits of the fiber throw `cancelled`, so that it unwinds its stack
-  /// and ends. For a fiber that waits for something that will never happen.
+  /// and ends. Use it for a fiber with a wait that can never end.
   void abandon(number which);
 
   /// Returns when the fiber has ended. Called on a fiber, it waits; otherwise it runs other fibers

@@ -47,7 +47,7 @@ class lane_board {
   void leave_behind(std::uint64_t number);
   /// Marks all members of this and older generations as left behind, with or without services.
   void leave_behind_until(std::uint64_t generation, bool services);
-  /// Number of left-behind members whose place still exists.
+  /// Number of left-behind members that still have a place.
   std::size_t left_behind() const;
   /// Number of shared threads that left-behind actors hold inside a message.
   std::size_t threads_lost() const;

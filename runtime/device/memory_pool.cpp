@@ -106,8 +106,8 @@ struct memory_pool::state {
     return bytes;
   }
 
-  /// Allocates from the system: a new segment, whose first part is returned, or a small block. Two
-  /// threads may do this at once and allocate more than both need.
+  /// Allocates from the system: a new segment, of which it returns the first part, or a small
+  /// block. Two threads may do this at once and allocate more than both need.
   std::byte* take_fresh(std::size_t size) {
     if (size < large) {
       auto* const at = fresh_block(queue.get(), size);

@@ -68,9 +68,9 @@ class memory_pool {
 
   /// Sets the source of `allocate_shared`; an empty function removes it.
   void share_by(memory_source from);
-  /// Memory from the source of `share_by`, to which the last copy returns it. For the few large
-  /// arrays that a rank reduces and gathers in every step. Falls back to `allocate_apart` without a
-  /// source, or if the source has none.
+  /// Memory from the source of `share_by`, to which the last copy returns it. Use it for the few
+  /// large arrays that a rank reduces and gathers in every step. Falls back to `allocate_apart`
+  /// without a source, or if the source has none.
   memory_block allocate_shared(std::size_t bytes);
   /// A separate device segment for each block, for the few large arrays that outlive the pool's
   /// user (rank_estate). Dropping the last copy waits for pending work and returns the segment to
@@ -79,7 +79,7 @@ class memory_pool {
   memory_block allocate_apart(std::size_t bytes);
 
   /// Returns idle memory to the system: small blocks, and large segments that are entirely idle.
-  /// For owners that keep some blocks longer than they need the pool.
+  /// Owners call it if they keep some blocks longer than they need the pool.
   void release_idle();
 
   std::size_t bytes_in_use() const;  ///< in size classes

@@ -55,7 +55,7 @@ class operation_timer {
   int begun_ = 0;
   bool counting_ = false;
   std::uint64_t steps_ = 0;
-  std::int64_t began_ns_ = 0;  ///< begin of the step whose marks are being read
+  std::int64_t began_ns_ = 0;  ///< start time of the step that is being read
   double seconds_ = 0;         ///< total of the steps read so far
 };
 

@@ -24,7 +24,7 @@ std::vector<product_choice> load_product_choices(const std::filesystem::path& pa
 /// none for its gradient.
 bool lack_gelu_gradient(const std::vector<product_choice>& choices);
 
-/// Which choice wins when the file already has one for a product.
+/// The choice that wins when the file already has one for a product.
 enum class standing : std::uint8_t {
   there,  ///< the one in the file: a choice is made once
   used,   ///< the new one: the file records what its run used

@@ -1,7 +1,7 @@
 // Decides whether anything in a process moves. Pure data: it uses no threads and no clock.
 //
-// The wait graph of one process misses a hang whose parts live in several processes, for example
-// a message that was lost between two. There every member of every process waits.
+// The wait graph of one process misses a hang across several processes, for example after a message
+// was lost between two. In such a hang every member of every process waits.
 
 #pragma once
 

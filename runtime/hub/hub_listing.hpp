@@ -1,4 +1,4 @@
-// Which files of a Hugging Face Hub model are needed.
+// Selects the files of a Hugging Face Hub model that are needed.
 
 #pragma once
 

@@ -15,10 +15,10 @@ struct hub_name {
   friend bool operator==(const hub_name&, const hub_name&) = default;
 };
 
-/// Nothing if the text is no such name; a path with one "/" may look like one.
+/// Empty if the text is not a Hub name; a path with one "/" may look like one.
 std::optional<hub_name> parse_hub_name(std::string_view text);
 
-/// True for the 40 hexadecimal digits of a commit, whose files never change.
+/// True for the 40 hexadecimal digits of a commit; its files never change.
 bool is_hub_commit(std::string_view revision);
 
 std::string to_string(const hub_name& x);  ///< without "@main"

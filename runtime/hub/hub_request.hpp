@@ -44,8 +44,8 @@ class hub_connection {
   /// pass through.
   hub_answer read(const std::string& path, std::uint64_t offset = 0, const hub_sink& sink = {});
 
-  /// Headers of a file. Ends at the redirection that leaves the endpoint, whose headers describe
-  /// the file.
+  /// Headers of a file. Ends at the redirection that leaves the endpoint, because its headers
+  /// describe the file.
   hub_answer head(const std::string& path);
 
  private:

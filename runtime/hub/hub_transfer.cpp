@@ -178,7 +178,7 @@ void hub_transfer::fetch(const std::string& commit,
         rename_part(part, blob);
       else {
         remove_file(part);
-        if (!resumed)  // else the older bytes may be of something else
+        if (!resumed)  // otherwise the older bytes may be of something else
           throw io_error(
               "cannot download '{}': the received '{}' has the hash {}, not {}, so it was removed; "
               "try again, or check HF_ENDPOINT ({})",

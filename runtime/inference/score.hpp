@@ -14,8 +14,8 @@
 
 namespace troupe::runtime {
 
-/// The ids of documents as a data set has them: each with what the tokenizer puts around a text, if
-/// `framed`, and followed by the end of a document, which also begins the whole.
+/// The ids of documents as in a data set. An end-of-document token begins the whole and follows
+/// each document. If `framed`, each document has the tokens that the tokenizer puts around a text.
 std::vector<std::int32_t> ids_of_documents(std::span<const std::string> documents,
                                            const tokenizer& text,
                                            bool framed);

@@ -26,7 +26,7 @@ enum class axis : std::uint8_t {
 };
 inline constexpr std::size_t axes = 8;
 
-/// How dense or expert layers use an axis.
+/// The use of an axis by dense or expert layers.
 enum class axis_use : std::uint8_t {
   none,
   model,  ///< splits a replica: each rank owns a part of it

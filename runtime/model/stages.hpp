@@ -11,7 +11,7 @@
 
 namespace troupe::runtime {
 
-/// How the first and the last stage differ from the others.
+/// Differences of the first and the last stage from the others.
 struct uneven_ends {
   std::optional<std::int64_t> first, last;  ///< layers of the first and the last stage
   bool embedding_counts = false;            ///< the embedding counts as a layer
@@ -36,7 +36,7 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
                                           int each = 1);
 
 /// Layers per stage of a layout string with any number of stages. Accepts m (multi-token
-/// prediction) as one layer. For schedules that are displayed, not run. Messages name `flag`.
+/// prediction) as one layer. Used for schedules that are only displayed. Messages name `flag`.
 std::vector<std::int64_t> layers_of_stages(std::string_view text, std::string_view flag);
 
 /// The layout string that stages_from_text parses back.

@@ -26,7 +26,7 @@ struct object_limits {
   std::size_t ahead = std::size_t(64) << 20;    ///< bytes of them for prefetched chunks
   int readers_ahead = 4;                        ///< prefetching threads, one request each
   int attempts = 6;                             ///< per request
-  /// Before the first retry; doubles with each further one.
+  /// Pause before the first retry; doubles with each further one.
   std::chrono::milliseconds first_pause{200};
   std::chrono::milliseconds longest_pause{10000};
   std::chrono::seconds connect{10};  ///< timeout of connecting
@@ -50,7 +50,7 @@ struct object_facts {
 /// Retries connection errors, 429 and 5xx with backoff, up to `attempts` attempts. After that, and
 /// at once for other errors, throws input_error if the user can fix it (missing object, no
 /// permission, changed object, wrong endpoint) or io_error if the service fails. Messages have
-/// bucket, key, HTTP status and error code, but no credentials. Throws io_error too after the run
+/// bucket, key, HTTP status and error code, but no credentials. Also throws io_error after the run
 /// is told to end (end_by).
 class object_store {
  public:
@@ -89,7 +89,7 @@ class object_store {
   std::shared_ptr<state> state_;
 };
 
-/// How to open paths that name objects; files do not need it.
+/// Settings to open paths that name objects; files do not need them.
 struct object_access {
   object_store store = {};
   std::optional<std::filesystem::path> cache = {};  ///< folder for objects that are read as a whole

@@ -33,7 +33,7 @@ struct update_decision {
   std::uint64_t step = 0;  ///< counts updates: 1 is the first
   double learning_rate = 0;
   double gradient_scale = 1;  ///< clipping times inverse loss scale
-  /// Rate of the word embedding and the output layer; nothing: learning_rate.
+  /// Rate of the word embedding and the output layer; empty: learning_rate.
   std::optional<double> decoupled_learning_rate = {};
   std::optional<double> weight_decay = {};  ///< nothing: the value in the settings
 

@@ -148,7 +148,7 @@ void optimizer_state::update(stream& stream,
   }
   const bool by_unit = std::any_of(
       parts_.begin(), parts_.end(), [this](const part& x) { return lacks_values(x); });
-  std::map<int, int> left;  // by unit: parts whose gradients are still needed
+  std::map<int, int> left;  // by unit: parts that still need their gradients
   for (const auto& x : parts_)
     ++left[unit_of(x)];
   const auto done = [&](const part& x) {

@@ -2,9 +2,9 @@
 // all-gather collects. Also assigns each rank its share of every bucket.
 //
 // Rajbhandari et al.: "ZeRO", 2020, stage 1. As in Megatron-LM, buckets are filled from the last
-// parameter to the first, because gradients arrive in that order. Unlike there, shares are cut at
-// grain boundaries only. So results computed per grain (norms, digests) have the same bits for any
-// number of ranks.
+// parameter to the first, because gradients arrive in that order. Unlike in Megatron-LM, shares are
+// cut at grain boundaries only. So results computed per grain (norms, digests) have the same bits
+// for any number of ranks.
 
 #pragma once
 

@@ -25,9 +25,8 @@ enum class gradient_memory : std::uint8_t {
 /// Lifetime of the memory of values.
 enum class value_memory : std::uint8_t {
   lasting,  ///< allocated once, in one array
-  /// Allocated per unit, freed when dropped and allocated again when written. For values that are
-  /// rounded from master weights, together with gradients `by_unit`: gradients and values use the
-  /// memory in turn.
+  /// Allocated per unit, freed when dropped and allocated again when written. If values are rounded
+  /// from master weights and gradients are `by_unit`, gradients and values use the memory in turn.
   until_dropped,
 };
 

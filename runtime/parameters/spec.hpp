@@ -31,7 +31,7 @@ constexpr parameter_placement row_sharded(int sections = 1) {
 constexpr parameter_placement column_sharded() {
   return {.dimension = 1};
 }
-/// Placement of parameters whose ranks see different rows, heads or samples.
+/// Placement of parameters for which each rank sees different rows, heads or samples.
 constexpr parameter_placement partial_gradient() {
   return {.partial_gradient = true};
 }

@@ -33,7 +33,7 @@ struct parameter_entry {
   int owner = -1;  ///< entry of this store that it is tied to, or -1
 
   std::int64_t size() const { return extents.size(); }
-  /// True for a tied copy whose owner is on another stage.
+  /// True for a tied copy with its owner on another stage.
   bool is_foreign_copy() const { return owner < 0 && !spec.tied_to.empty(); }
   /// The name of its values: that of the owner if it is tied.
   const std::string& known_as() const { return spec.tied_to.empty() ? spec.name : spec.tied_to; }
@@ -55,8 +55,8 @@ class parameter_store {
   virtual const std::vector<parameter_entry>& entries() const = 0;
   virtual const axis_ranks& axes() const = 0;
   virtual const memory_pool& pool() const = 0;
-  /// Number of logical replicas with separate gradients. They make fewer workers than replicas give
-  /// the same bits.
+  /// Number of logical replicas with separate gradients. With them, fewer workers than replicas
+  /// give the same bits.
   virtual int replicas() const = 0;
 
   // Called by layers.

@@ -16,7 +16,7 @@
 
 namespace troupe::runtime {
 
-/// How the host agent replaces the supervisor process (succeed_owner).
+/// Settings by which the host agent replaces the supervisor process (succeed_owner).
 struct succession {
   std::vector<std::string> command;
   std::vector<std::string> environment = {};

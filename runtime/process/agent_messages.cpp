@@ -145,7 +145,7 @@ struct reading {
           version,
           agent_protocol);
     type = text_field(of, "type", what);
-    if (is_process_name(type))  // else the text may be arbitrary and long
+    if (is_process_name(type))  // otherwise the text may be arbitrary and long
       what += " ('" + type + "')";
   }
 

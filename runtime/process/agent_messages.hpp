@@ -18,7 +18,7 @@ namespace troupe::runtime {
 /// Increased when an older agent would misunderstand a message. Other versions are refused.
 constexpr std::int64_t agent_protocol = 1;
 
-/// Which start of a name; the agent counts from 1.
+/// Number of a start of the process with that name; the agent counts from 1.
 using incarnation = std::uint64_t;
 
 // --- requests; `request` is the sender's number and comes back in the answer --------------------

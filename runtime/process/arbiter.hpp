@@ -60,7 +60,7 @@ class arbiter {
   std::optional<contender> winner_now(std::uint32_t round) const;
   /// The winner of the newest round; empty if it has resigned. Past the cache as well.
   std::optional<contender> leader() const;
-  /// Called by the winner when it does not lead and will not. Throws io_error.
+  /// Called by a winner that will never lead. Throws io_error.
   void resign(std::uint32_t round, const contender& who) const;
   /// Resigns all rounds from `first` on that `who` has won.
   void resign_all(std::uint32_t first, const contender& who) const;

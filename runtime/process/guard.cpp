@@ -25,7 +25,7 @@ constexpr const char* part_prefix = "troupe:";
 /// Process name of a guard (proc(5), comm), at most 15 characters. Its command line is its agent's.
 constexpr const char* guards_name = "troupe-guard";
 
-/// Without ignored signals: a blocked signal would be delivered even when it is ignored.
+/// Leaves out ignored signals: a blocked signal would be delivered even when it is ignored.
 sigset_t agent_signals() {
   sigset_t out;
   ::sigemptyset(&out);
@@ -202,9 +202,9 @@ int guarded(const std::function<int()>& work,
   take_orphans();
   const auto wanted = guard_signals();
   ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
-  std::fflush(nullptr);  // else both processes write the buffers
-  // The guard takes its name before the fork. A process that kills agents would else take it for an
-  // agent, kill it and leave the agent's processes running.
+  std::fflush(nullptr);  // otherwise both processes write the buffers
+  // The guard takes its name before the fork. Otherwise a process that kills agents would take it
+  // for an agent, kill it and leave the agent's processes running.
   std::array<char, 16> own_name{};  // the kernel's maximum
   ::prctl(PR_GET_NAME, own_name.data());
   ::prctl(PR_SET_NAME, guards_name);

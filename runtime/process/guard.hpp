@@ -13,7 +13,7 @@
 
 namespace troupe::runtime {
 
-/// Which processes outlive a guarded process that is killed.
+/// The processes that outlive a guarded process that is killed.
 struct survival {
   /// The survivors; called when the guarded process has ended. All its other remains are killed.
   std::function<std::vector<process_id>()> who;

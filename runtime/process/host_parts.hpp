@@ -37,7 +37,7 @@ struct host_part {
   std::uint64_t incarnation = 0;
   bool operator==(const host_part&) const = default;
 };
-/// Running processes of that folder, by name. Of several with one name, the newest.
+/// Running processes of that folder, by name; the newest of several with one name.
 std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
 /// All running processes of that folder.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);

@@ -1,6 +1,6 @@
-// Ends what is left of a run's host agents among the children of this process: guards, agents
-// without a guard, and processes of an agent that was killed together with its guard. This process
-// started them, or inherited them as a subreaper.
+// Ends children of this process that are left of a run's host agents: guards, agents without a
+// guard, and processes of an agent that was killed together with its guard. This process started
+// them, or inherited them as a subreaper.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// How a process ended: exit code or signal.
+// The end of a process: exit code or signal.
 
 #pragma once
 

@@ -149,7 +149,7 @@ std::vector<seen_process> seen_processes(const run_folder& of,
       out.push_back(looked_at(read_process_entry(
           read_text(file.path()), file.path().stem().string(), "'" + file.path().string() + "'")));
     } catch (const error& trouble) {
-      if (fs::exists(file.path(), failure))  // else its process has just ended
+      if (fs::exists(file.path(), failure))  // otherwise its process has just ended
         complain(trouble.what());
     }
   }

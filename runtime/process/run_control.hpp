@@ -49,9 +49,9 @@ bool say_end_of_died(const std::filesystem::path& folder,
                      int exit_code,
                      const std::string& reason);
 
-/// Removes files that an ended run no longer needs and that a process killed at its end has left:
-/// credentials, order, description, rendezvous, and sockets of an agent that does not run. Does
-/// nothing if a process holds the folder or the run has not ended.
+/// Removes files of an ended run that a process left when it was killed: credentials, order,
+/// description, rendezvous, and sockets of an agent that does not run. Does nothing if a process
+/// holds the folder or the run has not ended.
 void remove_remains_of_ended(const std::filesystem::path& folder);
 
 /// Follows the growing logs of a run. One thread.

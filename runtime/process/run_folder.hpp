@@ -17,7 +17,7 @@
 
 namespace troupe::runtime {
 
-/// How a run ended: the program's exit code and the reason, if any.
+/// The end of a run: the program's exit code and the reason, if any.
 struct run_end {
   int exit_code = 0;
   std::string reason;
@@ -103,7 +103,7 @@ class held_run_folder : public run_folder {
   /// The folder of a run that died, unchanged, to record its end. Empty if a process holds it or
   /// the end is recorded. Throws input_error as `open`, and io_error.
   static std::optional<held_run_folder> of_died(const std::filesystem::path& path);
-  /// Same, for a run whose end is recorded.
+  /// Same, for a run with a recorded end.
   static std::optional<held_run_folder> of_ended(const std::filesystem::path& path);
   /// Like of_died, to continue the run in place of the process that held the folder. Waits up to
   /// `patience` until that process is gone.

@@ -32,8 +32,8 @@ std::chrono::milliseconds beat_of(double suspicion);
 /// One thread, except where noted.
 ///
 ///   SHOWN-2  The run does not need this process: when it ends, in any way, the child continues.
-///   SHOWN-3  When the child has ended, in any way, and no successor continues its run, no process
-///            of the run is left (end_what_is_left).
+///   SHOWN-3  The run has no process left after any end of the child, unless a successor continues
+///            the run (end_what_is_left).
 class supervisor_process {
  public:
   /// Starts nothing yet. Makes this process a subreaper, so that it inherits what a killed child

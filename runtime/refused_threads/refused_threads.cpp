@@ -1,8 +1,8 @@
-// Wraps pthread_create, so that a refused thread ends the process with our message. OpenMP would
-// end the process without it, and CAF by a signal, or CAF would wait forever for an actor that
-// never ran. A program gets the wrapper by linking troupe::refused_threads. The wrapper retries for
-// a while before it gives up, because other processes of the user often reach the limit only
-// briefly.
+// Wraps pthread_create, so that a refused thread ends the process with our message. Without the
+// wrapper, OpenMP would end the process without that message. CAF would end it by a signal, or wait
+// forever for an actor that never ran. A program gets the wrapper by linking
+// troupe::refused_threads. The wrapper retries for a while before it gives up, because other
+// processes of the user often reach the limit only briefly.
 
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"

@@ -63,21 +63,21 @@ class stage_book {
 
   /// Requires one of these credits for each later choice with a result for another rank.
   void bound(const handoff_credits& all);
-  /// Returns or takes a credit for a result of a hosted chunk: its receiver took it, or it is in
-  /// transit.
+  /// For a result of a hosted chunk: returns a credit when the receiver has taken the result; takes
+  /// one when the result is in transit.
   void give_back(chunk_id maker, bool gradient) { lend(maker, gradient, -1); }
   void lend(chunk_id maker, bool gradient) { lend(maker, gradient, 1); }
   /// An input, or the gradient of an output, arrived from another rank for a hosted chunk.
   /// Neighbours on the same rank need no call: their results are available when chosen.
   void arrive_activation(chunk_id c, microbatch_id m);
   void arrive_gradient(chunk_id c, microbatch_id m);
-  /// The view for the next question to the behaviour.
+  /// The state that the behaviour sees at its next call.
   const stage_view& view();
   /// Throws input_error with the name of the behaviour if the action is not ready.
   void choose(const action& x, const std::string& by);
   bool is_complete() const;
-  /// Actions of other ranks whose results may arrive next: for each hosted chunk the first F and
-  /// the first I. If there are none and the book is not complete, only this rank can proceed.
+  /// Actions of other ranks with results that may arrive next: for each hosted chunk the first F
+  /// and the first I. If there are none and the book is not complete, only this rank can proceed.
   std::vector<action> awaited() const;
 
  private:

@@ -1,4 +1,4 @@
-// Credits: how many results a stage may have sent that the next stage has not taken.
+// Credits: the maximum number of results of a stage that the next stage has not taken.
 //
 // A credit is space for one result at the rank that makes it. An action takes it at its start; it
 // is returned when the receiver has redeemed the last ticket of the result. Without credits a slow
@@ -46,8 +46,8 @@ inline constexpr int credits_in_transit = 2;
 
 /// For each hand-off: the maximum number of results between the start of their maker and the end of
 /// their taker when the plan runs with these costs, plus `credits_in_transit`. A rank then waits
-/// for a credit only if its receiver is later than planned by more than these hide. `told` > 0:
-/// this number everywhere. Needs a sound plan without sends.
+/// for a credit only if its receiver is later than these credits allow for. `told` > 0: this number
+/// everywhere. Needs a sound plan without sends.
 handoff_credits credits_of(const plan& x, const cost_model& by = {}, int told = 0);
 
 }  // namespace troupe::runtime

@@ -188,8 +188,8 @@ class executed_rank {
   std::map<key, interval> intervals_;
 };
 
-/// A pair whose actions overlapped in time stays a pair, from the first start to the last end;
-/// otherwise it becomes two actions.
+/// Joins a pair if its actions overlapped in time: it lasts from the first start to the last end.
+/// Otherwise it becomes two actions.
 void join_pairs(std::vector<timed_action>& row, executed_step& out) {
   for (std::size_t i = 0; i + 1 < row.size(); ++i) {
     auto &a = row[i], &b = row[i + 1];

@@ -18,7 +18,7 @@ struct drawn_kind {
   std::string_view colour;  ///< "#rrggbb"; distinct with red-green blindness, and in grey
   int terminal;             ///< the same colour among the 256 colours of terminals
 };
-/// For F, B, I, W and R, in the order of action_kind.
+/// F, B, I, W and R, in the order of action_kind.
 inline constexpr std::array<drawn_kind, 5> drawn_kinds = {{
     {'F', "forward", "#2f5f9e", 67},
     {'B', "backward: input, then weight gradients", "#cf6247", 167},
@@ -40,7 +40,7 @@ struct drawn_row {
   int shades = 1;
 };
 
-/// Without transfers, which take a rank no time.
+/// Leaves out transfers, because they take a rank no time.
 std::vector<drawn_row> drawn_rows(const timeline& of);
 
 /// The latest end of all timelines: the end of the time axis.

@@ -112,7 +112,7 @@ class plan_graph {
   };
   std::optional<handoff> made_by(const action& x) const;
   std::optional<handoff> taken_by(const action& x) const;
-  /// The node whose end returns the credit that this node needs; or none.
+  /// The node that returns at its end the credit that this node needs; or none.
   node credit_of(node n) const { return credit_.empty() ? none : credit_[n]; }
   /// True if the action's numbers are within the plan's.
   bool is_within(const action& x) const;

@@ -85,7 +85,8 @@ class stopwatch {
   struct action_position {
     std::uint32_t rank, position;
   };
-  /// For the last timed rows: positions whose predecessor in the row is also on the critical path.
+  /// For the last timed rows: positions with a predecessor in the row that is also on the critical
+  /// path.
   void find_critical(const search_rows& rows, std::vector<action_position>& out) const {
     out.clear();
     action_position at{};

@@ -15,7 +15,7 @@
 
 namespace troupe::runtime {
 
-/// For one chunk and micro-batch.
+/// Costs of the actions of one chunk and micro-batch.
 struct action_costs {
   double forward = 1, input_gradients = 1, weight_gradients = 1;
   double recompute = 0;  ///< of all recomputed blocks together

@@ -16,7 +16,7 @@ namespace troupe::runtime {
 struct skipped_steps {
   std::uint64_t iterations = 0;  ///< since training began
   std::uint64_t samples = 0;     ///< samples of these steps
-  std::uint64_t nan = 0;         ///< steps whose loss was not finite
+  std::uint64_t nan = 0;         ///< steps with a non-finite loss
   std::uint64_t in_a_row = 0;    ///< latest consecutive ones; 0: the latest step was applied
 
   friend bool operator==(const skipped_steps&, const skipped_steps&) = default;

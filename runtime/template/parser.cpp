@@ -152,7 +152,7 @@ class statement_parser : private expression_parser {
     return out;
   }
 
-  /// Parses a body whose output is buffered. It cannot break or continue an outer loop.
+  /// Parses a body with buffered output. It cannot break or continue an outer loop.
   statements buffered(std::string_view end) {
     const auto loops = std::exchange(loops_, 0);
     ++buffers_;

@@ -132,7 +132,7 @@ struct sequence {
 /// Keeps the order of insertion.
 struct dictionary {
   std::vector<std::pair<value, value>> items;
-  /// By key_text; a map, because a template may choose keys of equal hashes.
+  /// Index in `items` by key_text; a map, because a template may choose keys of equal hashes.
   std::map<std::string, std::size_t> places;
   int depth = 1;
 

@@ -1,3 +1,5 @@
+// Element types of tensors: their sizes, names and C++ types.
+
 #pragma once
 
 #include "kernels/op/bf16.hpp"

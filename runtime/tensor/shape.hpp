@@ -1,3 +1,5 @@
+// Shape of a tensor.
+
 #pragma once
 
 #include <array>

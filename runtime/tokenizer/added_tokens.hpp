@@ -26,7 +26,7 @@ struct added_token {
 /// The added tokens that are searched in one kind of text: raw or normalized.
 class added_tokens {
  public:
-  /// Ignores empty tokens. Of equal tokens the last one counts.
+  /// Ignores empty tokens. The last of several equal tokens counts.
   explicit added_tokens(std::vector<added_token> tokens);
 
   bool empty() const { return tokens_.empty(); }

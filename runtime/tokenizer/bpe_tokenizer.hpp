@@ -1,3 +1,5 @@
+// GPT-2's byte-level BPE tokenizer, from vocab.json and merges.txt.
+
 #pragma once
 
 #include "runtime/tokenizer/bpe_merger.hpp"

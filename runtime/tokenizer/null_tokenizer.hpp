@@ -1,3 +1,5 @@
+// A tokenizer for tests and benchmarks: words are ids.
+
 #pragma once
 
 #include "runtime/tokenizer/tokenizer.hpp"

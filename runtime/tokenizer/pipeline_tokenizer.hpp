@@ -1,3 +1,5 @@
+// The tokenizer of a tokenizer.json file of Hugging Face.
+
 #pragma once
 
 #include "runtime/tokenizer/tokenizer.hpp"

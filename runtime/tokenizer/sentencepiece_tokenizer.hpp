@@ -1,3 +1,5 @@
+// The tokenizer of a SentencePiece model file.
+
 #pragma once
 
 #include "runtime/tokenizer/added_tokens.hpp"

@@ -14,8 +14,8 @@
 namespace troupe::runtime {
 
 struct tiktoken_choice {
-  /// For lines: r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1. For JSON: v1 or
-  /// v2.
+  /// Files with lines: r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1. JSON
+  /// files: v1 or v2.
   std::string pattern;
   std::int32_t special_tokens = 1000;      ///< JSON only: number of ids before the first rank
   std::int32_t vocabulary_size = 1 << 17;  ///< JSON only: special tokens plus ranks to use

@@ -65,7 +65,7 @@ class tokenizer {
   virtual digest fingerprint() const = 0;
 
   /// Fingerprint of the base tokenizer without the added tokens from id `first` on. Ids below
-  /// `first` mean the same in both. Nothing if an id from `first` on is not an added token.
+  /// `first` mean the same in both. Empty if an id from `first` on is not an added token.
   virtual std::optional<digest> fingerprint_before_adding(std::int32_t first) const {
     (void)first;
     return std::nullopt;

@@ -14,7 +14,7 @@ namespace {
 
 /// Limits unused ids, because each takes memory.
 constexpr std::size_t most_missing_ids = 1 << 16;
-/// In bytes. Limits the work per position of a text.
+/// Limits the work per position of a text; in bytes.
 constexpr std::size_t longest_added_token = 4096;
 constexpr std::size_t longest_piece = 1024;
 

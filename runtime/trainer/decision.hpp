@@ -37,8 +37,8 @@ struct recipe {
   /// other overflows lower the scale and are always skipped.
   std::uint64_t skippable_in_a_row = 0;
 
-  /// True: the gradient of the mean over all counted tokens of the step. False: of the mean over
-  /// the tokens of each micro-batch, averaged over micro-batches, whatever their numbers of tokens.
+  /// True: the gradient of the mean over all counted tokens of the step. False: the gradient of the
+  /// mean over the tokens of each micro-batch, averaged with equal weights over micro-batches.
   bool per_token_loss = false;
 };
 

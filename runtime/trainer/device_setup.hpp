@@ -45,13 +45,13 @@ void take_products(const training_job& job,
 void keep_product_choices(const training_job& job);
 
 /// Logs, once each, why attention uses troupe's own kernels instead of cuDNN, and why
-/// nondeterministic attention runs deterministically. Any thread; the first update settles it.
+/// nondeterministic attention runs deterministically. Any thread; complete after the first update.
 void tell_attention(const training_job& job);
 
 /// The sum over the devices of the job's workers in FLOP per second; see measured_device_rate.
 double matrix_rate_of_devices(const training_job& job);
 
-/// For the run's identity: "NVIDIA H200", and the libraries that decide bits.
+/// Parts of the run's identity: "NVIDIA H200", and the libraries that decide bits.
 std::string device_identity(const training_job& job);
 std::string library_identity();
 

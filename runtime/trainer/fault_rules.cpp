@@ -174,7 +174,7 @@ std::string why_in_vain(const training_job& job, const planted_death& x) {
   return {};
 }
 
-/// Why this job has no such actor; empty: it has.
+/// The reason why this job has no such actor; empty if it has one.
 std::string why_nobody(const training_job& job, const planted_death& death, std::string_view who) {
   if (who == "keeper")
     return has_keepers(job) ? ""

@@ -186,7 +186,7 @@ void validate_fim(const training_job& job,
       shortened(job.tokenizer_description, 200));
 }
 
-/// Nothing if the job has no fingerprint of its tokenizer.
+/// Empty if the job has no fingerprint of its tokenizer.
 std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
   const auto from = json_value_or_discarded(job.tokenizer_description);
   if (!from.is_object() || !from.contains("fingerprint"))

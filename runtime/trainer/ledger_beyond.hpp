@@ -18,15 +18,15 @@ struct ledger_beyond {
   std::uint64_t newest = 0;            ///< last committed iteration
   /// Iterations after the checkpoint with states on local disks; ascending.
   std::vector<std::uint64_t> stored = {};
-  /// The newest complete checkpoint, if it is later than the one that this starts from.
+  /// The newest complete checkpoint, if it is later than the starting checkpoint.
   std::optional<std::uint64_t> saved = {};
   /// Why the stored steps cannot be used; empty: they can. Either the ledger is of another
   /// training, or a repeated step had another result (LEDGER-2), or `records` are inconsistent
   /// (`complaints_of`).
   std::string complaint = {};
-  /// A ledger that begins at the checkpoint, with what was committed, told and validated since
-  /// then, in order. Without the dead run's restarts, keepers and requests to end. Its supervisor
-  /// has epoch 1, which supersedes the supervisor of the dead run.
+  /// A ledger that begins at the checkpoint, with what was committed, reported and validated since
+  /// then, in order. It leaves out the dead run's restarts, keepers and requests to end. Its
+  /// supervisor has epoch 1, which supersedes the supervisor of the dead run.
   std::vector<ledger_record> records = {};
 };
 

@@ -14,7 +14,7 @@ namespace troupe::runtime {
 
 std::string folder_of_process(int process);
 std::string folder_of_step(std::uint64_t iteration);
-/// Nothing: not such a name.
+/// Empty if the name has another form.
 std::optional<int> process_of_folder(const std::string& name);
 std::optional<std::uint64_t> step_of_folder(const std::string& name);
 

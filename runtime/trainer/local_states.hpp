@@ -1,5 +1,5 @@
 // Snapshots of another process's ranks on a local disk. A keeper writes the states that it has in
-// memory every few steps. They serve if a process dies together with its keeper, or if all
+// memory every few steps. They are used if a process dies together with its keeper, or if all
 // processes die and the run is started again.
 //
 //   FOLDER/process-0/step-0000042/manifest.json    what is here, with hashes
@@ -13,11 +13,11 @@
 //   LOCAL-1  A folder with the name of a step is complete and durable: it is written under another
 //            name, synced and renamed.
 //   LOCAL-2  A state that does not match its hashes is not used: it is removed, and a warning
-//   logged. LOCAL-3  A failing, slow or missing disk delays nothing: each process writes one step
-//   at a
-//            time and skips steps that come meanwhile.
-//   LOCAL-4  From the first step that all processes of a run have written, the folders of all
-//            processes have one step in common: it is removed when all have a later one
+//            logged.
+//   LOCAL-3  A failing, slow or missing disk delays nothing: each process writes one step at a time
+//            and skips steps that come meanwhile.
+//   LOCAL-4  Once all processes of a run have written the same step, their folders always have one
+//            step in common. It is removed when all have a later one
 //            (actors/supervisor/storing.cpp).
 
 #pragma once

@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// A communicator whose other ranks do not exist.
+/// A communicator without the other ranks: only this rank exists.
 class shadow_communicator final : public communicator {
  public:
   shadow_communicator(axis along, int rank, int size) : along_(along), rank_(rank), size_(size) {}

@@ -15,7 +15,7 @@ namespace troupe::runtime {
 struct process_forecast {
   int first_rank = 0, end_rank = 0;  ///< end_rank: one past the last
   std::int64_t workers = 0;          ///< sum of the peaks of its workers
-  int keeps_for = -1;                ///< the process whose states it keeps; -1: none
+  int keeps_for = -1;                ///< it keeps the states of this process; -1: none
   std::int64_t kept = 0;             ///< the two newest states of those ranks
   /// The largest kept state of one rank: a new state arrives completely before it replaces an older
   /// one (KEPT-1).

@@ -59,7 +59,7 @@ struct rank_state {
     std::vector<std::pair<std::int64_t, std::int64_t>> own_weights = {};
     std::vector<tensor> weights = {};  ///< one tensor per stretch
     tensor kept = {};                  ///< the optimizer state
-    /// Which of these arrays the digests cover; null: unknown.
+    /// The arrays that the digests cover; null: unknown.
     std::shared_ptr<const digested_chunk> digested = {};
   };
   std::map<chunk_id, part> parts = {};
@@ -79,7 +79,7 @@ class rank_estate {
 
   // Thread-safe.
 
-  /// The iterations of the newest state. Nothing: no state was sealed.
+  /// The iterations of the newest state. Empty if no state was sealed.
   std::optional<iteration_range> newest() const;
   bool holds(std::uint64_t iteration) const;
   /// The digests from the seal of the iteration's state. ESTATE-4: the state must be held.

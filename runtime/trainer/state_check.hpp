@@ -18,8 +18,8 @@ state_digests digests_of(const rank_state& x);
 /// A parameter with other bytes than those that were sealed; empty: none.
 std::string damaged_parameter(const rank_state& x);
 
-/// Flips one bit of an array that the digests cover, in a private copy of the array. `key` selects
-/// parameter, array and element. For fault injection.
+/// Fault injection: flips one bit of an array that the digests cover, in a private copy of the
+/// array. `key` selects parameter, array and element.
 void flip_bit(rank_state& x, std::uint64_t key);
 
 /// The first name at which two states differ; empty: none.

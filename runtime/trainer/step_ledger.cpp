@@ -209,7 +209,7 @@ void step_ledger::replay(const committed_step& step) {
       before == whole_.end() ? "" : "; it differs in " + differing(before->parts, step.parts)));
 }
 
-// Nothing is written in between: the ledger has no file yet. Otherwise records would occur twice.
+// The ledger has no file yet: writing these records to a file would repeat them.
 void step_ledger::take_up(const std::vector<ledger_record>& all) {
   ensure(!writes_down_, "LEDGER-4: a ledger takes up another one before it writes");
   struct {

@@ -94,7 +94,7 @@ class step_ledger {
   void replay(const committed_step& step);
 
   std::uint64_t newest() const;  ///< newest iteration; before the first commit, the start
-  /// The position after a step; nothing: no longer stored.
+  /// The position after a step; empty: no longer stored.
   std::optional<training_position> position(std::uint64_t iteration) const;
   /// Stores the position of a state that the run may go back to: a checkpoint in progress, or a
   /// step that goes to local disks. Keeps the newest few of each kind separately, so that local

@@ -1,5 +1,5 @@
-// How long a run will take on this machine, before it runs: its operations by the rate of matrix
-// products here. An estimate within about a factor of 1.5 on processors.
+// Forecasts the duration of a run on this machine: the time of its operations at the rate of matrix
+// products here. On processors the estimate is within about a factor of 1.5.
 
 #pragma once
 

@@ -22,8 +22,8 @@ struct verifiable_pass {
 bool is_verified(double fraction, std::uint64_t seed, step_id step, const verifiable_pass& x);
 
 /// Counts for the passes of one chunk in a step, on one replica. `all`: passes that are computed
-/// again. `copied`: those that follow a pass that is not; the gradients that they add to must be
-/// copied if the plan adds micro-batches in ascending order.
+/// again. `copied`: passes of these that follow a pass that is not computed again. The gradients
+/// that they add to must be copied if the plan adds micro-batches in ascending order.
 struct verified_passes {
   int all = 0, copied = 0;
 };

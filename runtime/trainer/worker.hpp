@@ -161,8 +161,8 @@ class worker {
   /// after another's; some may be missing.
   struct again {
     digest output, input_gradient, weight_gradient;
-    /// The pass adds to gradients of passes that were also computed again here. If one of those had
-    /// another result, this one has too.
+    /// The pass adds to gradients of passes that were also computed again here. If one of those
+    /// passes had another result, this pass has, too.
     bool continues = false;
   };
   again compute_again(chunk_id id, const bundle& in, const bundle& gradient, added_gradients to);
@@ -170,9 +170,9 @@ class worker {
   void end_computing_again() { replayed_ = {}; }
   /// True if passes of the chunk send an input gradient.
   bool gives_gradient(chunk_id id) const { return !homes_.at(id)->model.range().embedding; }
-  /// Flips a bit of the output of a pass, or of its loss on the head. For fault injection.
+  /// Fault injection: flips a bit of the output of a pass, or of its loss on the head.
   void flip_output_bit(const pass_key& key, bundle& out);
-  /// Flips a bit of a gradient that the next recorded W adds to. For fault injection.
+  /// Fault injection: flips a bit of a gradient that the next recorded W adds to.
   void flip_added_bit(chunk_id id);
 
   /// The blocks of a chunk's backward pass; nonzero: recomputed.
@@ -323,7 +323,7 @@ class worker {
 
     /// True if the sum over replicas changes the bucket.
     bool is_summed(const bucket& x) const;
-    /// Which gradients are not final after that sum.
+    /// The gradients that are not final after that sum.
     gradient_prospects prospects() const;
     /// Reads entries [first, end) after their sum.
     void take_gradients(stream& by, int first, int end);
@@ -372,7 +372,8 @@ class worker {
   bool enter_estate();
   /// Arrays of the newest slot; null: the chunk gets new arrays.
   const state_arrays* found_of(chunk_id id) const;
-  /// After all chunks exist: gives a blank estate its arrays, or checks the state that it holds.
+  /// Called after all chunks exist: gives a blank estate its arrays, or checks the state that it
+  /// holds.
   void settle_estate(bool begins);
   void check_digests() const;
   void emitted(hosted& home, int unit);
@@ -403,7 +404,7 @@ class worker {
   std::function<void(int)> complete_;
   std::shared_ptr<device_event> updated_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;
-  /// The chunk whose passes are computed again.
+  /// The chunk of the passes that are computed again.
   std::pair<chunk_id, std::unique_ptr<replayed_gradients>> replayed_;
   std::map<pass_key, tensor> losses_;  ///< see loss_value
 };

@@ -23,7 +23,8 @@ void visit_own_entry(Homes& homes, const Visit& visit) {
         return visit(*home, e);
 }
 
-/// Draws a range for which a rank accounts and whose rule keeps that array, and an element of it.
+/// Draws a range that a rank accounts for, with a rule that keeps that array, and an element of the
+/// range.
 template <class Homes, class Visit>
 void visit_drawn_element(Homes& homes, state_array which, std::uint64_t key, const Visit& visit) {
   using home_of = typename Homes::mapped_type::element_type;

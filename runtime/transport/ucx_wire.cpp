@@ -33,8 +33,8 @@ void choose_settings_of_ucx() {
       if (std::getenv(name) == nullptr)  // a second call writes nothing
         ::setenv(name, value, 0);
     };
-    choose("UCX_HANDLE_ERRORS", "none");  // else UCX catches SIGSEGV and others
-    choose("UCX_MEM_EVENTS", "n");        // else UCX patches mmap and free of this process
+    choose("UCX_HANDLE_ERRORS", "none");  // otherwise UCX catches SIGSEGV and others
+    choose("UCX_MEM_EVENTS", "n");        // otherwise UCX patches mmap and free of this process
     choose("UCX_LOG_LEVEL", "fatal");     // failures become exceptions here
     // A host that falls silent while its peer connects would block the wire's thread, and so all
     // other peers, for the system's timeout of two minutes.

@@ -58,7 +58,7 @@ class wire {
   /// Before this call, callers are not answered and the owner gets no callbacks.
   virtual void start() = 0;
   /// Ends unfinished operations with `done(false)` and refuses callers. After it returns, there are
-  /// no callbacks, and requests to the wire are dropped. Not on the wire's own thread.
+  /// no callbacks, and requests to the wire are dropped. Do not call it on the wire's own thread.
   virtual void stop() = 0;
 
   /// The address for other processes: "127.0.0.1:40123". A plain value that may travel in a

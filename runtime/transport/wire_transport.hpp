@@ -11,8 +11,8 @@
 // code; small ones travel with the header and are copied once. On one host the redeemer reads large
 // tensors directly from the holder's memory (lent_memory.hpp). Device tensors pass through pinned
 // memory, in two pieces at a time: the redeemer's stream copies one piece while the wire fills the
-// other, and a stager does the same on the holder's side. A wire that reads device memory itself
-// skips the staging.
+// other. A stager does the same on the holder's side. A wire that reads device memory itself skips
+// the staging.
 //
 // When a peer is lost, every wait for it ends at once, and the tensors that it had begun to redeem
 // are released. Messages are validated before use. A peer that sends an invalid message is
@@ -74,9 +74,9 @@ class wire_transport final : public transport, private wire_owner {
   /// Call it before a ticket of that process is redeemed; the first redeem connects. A second call
   /// with a new address, or after a loss, connects anew.
   void introduce(const transport_address& who);
-  /// Closes all connections with a process that does not answer. Releases what it was being sent,
-  /// which the end of a generation does not do, and fails all waits for it. The process stays lost
-  /// until it is introduced again.
+  /// Closes all connections with a process that does not answer. Fails all waits for it. Releases
+  /// the tensors that were being sent to it; the end of a generation does not release them. The
+  /// process stays lost until it is introduced again.
   void forget(std::uint64_t process, const std::string& why);
   /// Closes all connections with a running process after one of them broke. The next redeem
   /// connects anew, unless the process was forgotten. Call it in both processes after the end of

@@ -129,7 +129,7 @@ class silent_port {
   std::uint16_t number_ = 0;
 };
 
-/// A listening port whose system accepts calls and drops each packet with data.
+/// A listening port: the system accepts calls and drops each packet with data.
 class losing_port {
  public:
   losing_port() {

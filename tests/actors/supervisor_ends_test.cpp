@@ -75,8 +75,8 @@ TEST_CASE(
 
 namespace {
 
-/// Two processes whose first checkpoint is in progress when their loaders fail with unreadable
-/// data; with recovery one of them fails after each replacement.
+/// Two processes: their loaders fail with unreadable data while the first checkpoint is in
+/// progress. With recovery one of them fails after each replacement.
 struct unreadable_run : supervised_processes {
   explicit unreadable_run(bool recovers)
       : supervised_processes("nowhere", 0, false, [recovers](runtime::training_job& job) {

@@ -55,7 +55,7 @@ def checked_in(root):
 
 
 def unnamed_in(root):
-    """Yields the places of ensure() calls whose literal has no name. Other arguments are literals elsewhere."""
+    """Yields the places of ensure() calls with a literal without a name. Other arguments are literals elsewhere."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*")):
             if path.suffix not in SOURCES:

@@ -10,7 +10,7 @@ import tempfile
 
 
 def commands_of(ctest, build):
-    """The command of each test; a test whose program is not built has none."""
+    """The command of each test; a test without a built program has none."""
     out = subprocess.run([ctest, "--test-dir", build, "--show-only=json-v1"],
                          capture_output=True, text=True, check=True).stdout
     return [test["command"] for test in json.loads(out)["tests"] if "command" in test]

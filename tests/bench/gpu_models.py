@@ -152,7 +152,7 @@ def ceilings(b):
 
 
 def one_model(b, model):
-    """Trains the most layers that both programs have room for. Troupe runs first, for the time may run out."""
+    """Trains the most layers that both programs have room for. Troupe runs first, because the time may run out."""
     m, profiled = models_of(b)[model], False
     rate, copy = guarded(b, ceilings) or (0, 0)
     if not b.o.peer:
@@ -188,7 +188,7 @@ def compare_all(b, model, m, layers, mine, rate):
         ran = {kind: x for kind, x in found.items() if isinstance(x, dict)}
         if ran:
             compare(b, name_of(model, m, layers, batch), run, kinds, found, m, model, layers, rate)
-            # Time is short: the next batch leaves out what is neither the fastest nor the smallest.
+            # Time is short: the next batch repeats only the fastest and the smallest.
             best = max(ran, key=lambda kind: ran[kind]["tokens_per_second"])
             least = min(ran, key=lambda kind: ran[kind]["peak_bytes"])
             kinds = [kind for kind in kinds if kind in (best, least) or kind not in ran]

@@ -186,7 +186,7 @@ class network:
                      within=[*self.within(host), *(apart if host else [])]) for host in (0, 1)]
 
     def job(self, folder, *words):
-        """A job whose command runs on the first host."""
+        """A job with its command on the first host."""
         outside = cli_test.PROGRAM
         there = folder / "there"
         there.write_text(f'#!/bin/sh\nexec {" ".join(self.within(0))} {outside} "$@"\n')

@@ -296,7 +296,7 @@ def check_faults(folder):
     refuses("only models saved as safetensors", *generate("org/tiny"))
     hub.uses(folder / "empty", HF_HUB_OFFLINE="1")
     refuses("HF_HUB_OFFLINE forbids", *encode("org/tiny"))
-    # Names that are none ask no server.
+    # Invalid names are refused without a request to a server.
     hub.uses(folder / "empty")
     (folder / "runs").mkdir()
     here = os.getcwd()

@@ -1,5 +1,4 @@
-"""Which process keeps which states, depending on the hosts: the forecast of --dry-run and the run itself. Run by
-ctest.
+"""Checks which process keeps which states on several hosts, in the forecast of --dry-run and in the run. Run by ctest.
 
     placement_test.py PROGRAM NAME...   runs the named checks, or all
 """

@@ -12,7 +12,7 @@ from process_runs import JOBS, PIPELINE, job, require_same, require_same_files
 
 
 def check_wrong_bits(folder):
-    """Of four replicas, the process with other bits is replaced. Of two, a repeated comparison decides."""
+    """With four replicas, the process with other bits is replaced. With two, a repeated comparison decides."""
     def events(one, kind):
         return [x for x in one.records() if x.get("event") == kind]
 

@@ -235,7 +235,7 @@ def check_asked_early(folder):
     agent = one.until("the agent runs", lambda: one.run.exists() and one.processes("agent"))[0]["pid"]
     os.kill(agent, signal.SIGSTOP)  # so that the first signal cannot end the run
     one.process.send_signal(signal.SIGINT)
-    one.until("the first signal is delivered", lambda: not pending(one.process.pid))  # else the kernel merges both
+    one.until("the first signal is delivered", lambda: not pending(one.process.pid))  # otherwise the kernel merges both
     one.process.send_signal(signal.SIGINT)
     one.ends(128 + signal.SIGINT)
 

@@ -201,7 +201,7 @@ def check_stopped(folder):
         wait_until_stopped(it.it)
         it.it.send_signal(signal.SIGCONT)
         it.it.stdout.close()
-        # 2: output was lost, but nothing else.
+        # Exit code 2: only output was lost.
         if it.it.wait(timeout=PATIENCE) not in (0, 2):
             raise wrong(f"a run without a reader: exit code {it.it.returncode}")
     if steps(place) != expected:

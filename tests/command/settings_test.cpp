@@ -95,7 +95,7 @@ std::string meaning_of(const std::string& text) {
   return runtime::to_json(job_of(text));
 }
 
-/// Settings whose values are not numbers in a range, choices or files, with the reason.
+/// Settings with other values than numbers in a range, choices or files, with the reason.
 const std::map<std::string, std::string>& free_words() {
   const std::string several = "several numbers, which their reader knows",
                     token = "of the tokenizer, which is asked";

@@ -331,7 +331,7 @@ def check_signalled(folder):
     one.reaches(3)
     os.kill(one.deciding()["pid"], signal.SIGSTOP)  # so that the first signal cannot end the run
     one.process.send_signal(signal.SIGINT)
-    one.until("the first signal is delivered", lambda: not pending(one.process.pid))  # else the kernel merges both
+    one.until("the first signal is delivered", lambda: not pending(one.process.pid))  # otherwise the kernel merges both
     one.process.send_signal(signal.SIGINT)
     one.ends(128 + signal.SIGINT)
     if one.status()["ended"] is None or "SIGINT" not in one.status()["ended"]["reason"]:

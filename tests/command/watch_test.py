@@ -292,7 +292,7 @@ def check_test_data(folder):
 
 
 def check_shared_cores(folder):
-    """A pipeline whose workers share cores says so at its start."""
+    """A pipeline logs at its start that its workers share cores."""
     pipeline = ["--world-size", 2, "--pipeline-model-parallel-size", 2, "--threads-per-worker"]
     told = re.search(r" 2 workers of (.*) share (\d+) cores?: actions wait for a core, so bubbles are larger",
                      works(*TRAIN, *pipeline, os.cpu_count()))

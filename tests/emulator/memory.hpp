@@ -40,7 +40,7 @@ void free_all_of(int device);
 /// The block that contains an address.
 std::optional<memory_block> device_block(const void* at);
 
-/// The device whose range contains the address, allocated or not.
+/// The device with a range that contains the address, allocated or not.
 std::optional<int> device_of(const void* at);
 
 std::size_t free_bytes(int device);

@@ -64,8 +64,7 @@ struct array {
   std::int64_t moved;  ///< elements counted by bytes_moved()
   double units
       = 0;          ///< error that is allowed, in roundings of float relative to the largest result
-  double size = 0;  ///< if larger than the results: magnitude of the operands whose difference is
-                    ///< the result
+  double size = 0;  ///< if results are differences of larger operands: their size
   std::int64_t products = 0;  ///< for matrix products: terms per sum
   bool gelu_slope = false;    ///< for matrix products: multiplied by the slope of tanh GELU
   std::shared_ptr<std::byte> memory;

@@ -107,7 +107,7 @@ TEST_CASE("f16 overflows to infinity and underflows to zero", "[kernels][referen
 }
 
 TEST_CASE("NaN becomes a quiet NaN in f16", "[kernels][reference][f16]") {
-  // A NaN whose upper bits alone would mean infinity.
+  // A NaN; its upper bits alone would mean infinity.
   CHECK(f16(std::bit_cast<float>(0x7f800001U)).bits == 0x7e00);
   CHECK(f16(std::bit_cast<float>(0xffc02000U)).bits == 0xfe01);
 }

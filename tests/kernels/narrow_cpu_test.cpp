@@ -32,7 +32,7 @@ std::size_t differences(const std::vector<T>& a, const std::vector<T>& b) {
 template <class T>
 constexpr float tiny = std::is_same_v<T, bf16> ? 7.34683969e-40f : 2.3e-5f;
 
-/// The smallest number whose distance to the next one exceeds 1: 2^fraction * 2.
+/// The smallest number with a distance above 1 to the next one: 2^fraction * 2.
 template <class T>
 constexpr float gapless = 2 << tests::narrow_format<T>::fraction;
 

@@ -5,8 +5,8 @@
 //
 // - Each result is within the case's allowed roundings of the double reference on the same inputs,
 //   plus one rounding of its type.
-// - Nothing else is written: results are poisoned first, and arrays have guards. What the reference
-//   leaves poisoned stays poisoned.
+// - Nothing else is written: results are poisoned first, and arrays have guards. Elements that the
+//   reference leaves poisoned stay poisoned.
 // - Every run gives the same bits, also with fewer threads than requested. If the case says so,
 //   also for any thread count or alignment.
 // - In-place results have the same bits. If the case says so, bits equal the reference's in the

@@ -34,7 +34,7 @@ namespace {
 
 constexpr double u = 0x1p-24;  // rounding unit of float, the type of all sums
 
-/// Error bound of a sum of n products whose absolute values sum to `size`. The errors are a random
+/// Error bound of a sum of n products; their absolute values sum to `size`. The errors are a random
 /// walk, so they stay below a few times the square root of n (Higham, Mary: "A New Approach to
 /// Probabilistic Rounding Error Analysis", 2019). In the worst order, the factor 4 is exceeded once
 /// in thousands of sums; kernels sum in blocks and stay far below.

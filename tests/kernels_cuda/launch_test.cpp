@@ -19,7 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// The error text of a norm whose first launch fails; empty if it throws nothing.
+/// The error text of a norm after its first launch fails; empty if it throws nothing.
 std::string said_of_norm(const std::string& error) {
   constexpr std::int64_t R = 5, C = 24;
   const device_array<float> x(std::vector<float>(R * C, 1)), gain(std::vector<float>(C, 1));

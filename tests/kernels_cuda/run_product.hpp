@@ -1,3 +1,5 @@
+// Runs matrix products on the emulated device.
+
 #pragma once
 
 #include "kernels/cuda/product.hpp"

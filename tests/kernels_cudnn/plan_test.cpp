@@ -45,7 +45,7 @@ TEST_CASE("cuDNN makes attention plans for an H200 without the device", "[cudnn]
                           sizes{6, 24, 2, 4096, 128},                // by sequences
                           sizes{2, 4, 4, 512, 136},                  // large heads
                           sizes{2, 8, 2, 512, 256});
-  const bool half = x.H == 3;  // f16 for the odd one only; types differ in nothing else
+  const bool half = x.H == 3;  // f16 only for the odd one; the types are otherwise equal
   const auto shape = shape_of(x);
   INFO("S " << x.S << " H " << x.H << " G " << x.G << " T " << x.T << " D " << x.D);
   REQUIRE(sayable(shape, hopper(), true));

@@ -104,7 +104,7 @@ NUMBER = re.compile(r"(?P<size>\d+(?:\.\d+)?(?= [kMG]?B\b))"
                     r"|(?P<gain>\d+(?:\.\d+)?(?= % fewer bits))")
 # A gain is a difference of losses, in percent.
 TOLERANCE = {"size": lambda x: 0.05 * x, "loss": lambda x: 0.01 * x, "gain": lambda x: 0.5}
-OTHER_MACHINE = 5  # factor for 500 iterations on other processors, whose rounding differs
+OTHER_MACHINE = 5  # factor for 500 iterations on other processors, which round differently
 MARKS_AT_LEAST = 12  # minimum number of marked outputs; fewer mean that this test no longer finds them
 
 

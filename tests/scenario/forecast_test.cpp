@@ -104,7 +104,7 @@ TEST_CASE("the memory of passes that are recomputed for verification is forecast
 
 namespace {
 
-/// Tells when its backward passes begin.
+/// Sets a flag when its backward passes begin.
 class telling_worker final : public runtime::worker {
  public:
   telling_worker(std::atomic<bool>& backward,
@@ -143,7 +143,7 @@ TEST_CASE("gradients that wait for a slow receiver are forecast", "[scenario]") 
   const auto bytes = forecast.handoffs.front().bytes;
   CHECK(bytes == 2 * 64 * job.training.model.hidden * 4);
   CHECK(forecast.left_by_others >= 11 * bytes);
-  // Stage 0 takes gradients once the maximum number waits.
+  // Stage 0 takes gradients only after the maximum number of them waits.
   std::atomic<bool> backward = false;
   std::atomic<int> made = 0;
   const auto counting = std::make_shared<tests::counting_transport>(prepared->node->transport);

@@ -64,7 +64,7 @@ TEST_CASE("the norm of parameters and the zeros of gradients are the same in any
   CAPTURE(tied);
   const auto model_of = [tied](runtime::training_job& job) {
     job.training.model.tied_embeddings = tied;
-    job.training.model.linear_bias = false;  // those of keys have zero gradients up to rounding
+    job.training.model.linear_bias = false;  // biases of keys have zero gradients up to rounding
   };
   const auto with = [&](int P, int D, int N, bool distributed) {
     auto job = tests::tiny_job(P, D, N);

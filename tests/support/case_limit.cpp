@@ -1,5 +1,5 @@
-// Ends the test program when one case takes longer than its limit, and names the case: many cases
-// share a process, and ctest's own timeout knows the process alone.
+// Ends the test program when one case takes longer than its limit, and names the case. Many cases
+// share a process, and ctest's own timeout knows only the process.
 
 #include <catch2/catch_test_case_info.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>

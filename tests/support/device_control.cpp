@@ -1,5 +1,5 @@
-// tests/emulator/control.hpp for a real device. Its order and its pace cannot be set; a test that
-// plants faults is skipped.
+// tests/emulator/control.hpp for a real device. set_seed, set_delay and set_coarse have no effect;
+// a test that plants faults is skipped.
 
 #include "tests/emulator/control.hpp"
 #include "tests/support/places.hpp"

@@ -1,5 +1,5 @@
 // Device memory and a device stream for tests of kernels. Uses only the CUDA runtime; tests link
-// the emulated device (tests/emulator), whose order of execution and delays can be set.
+// the emulated device (tests/emulator), with a chosen order of execution and chosen delays.
 //
 //   device_array<float> x(host_x), y(n);         // y is poisoned
 //   run_on_device(norm_forward<float>{.y = y.data(), .x = x.data(), ...});

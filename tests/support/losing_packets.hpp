@@ -1,5 +1,5 @@
-// Sockets whose system drops long packets before it acknowledges them, as a path may that loses
-// packets above its limit without a report.
+// Sockets that lose long packets: the system drops them before it acknowledges them, like a path
+// that loses packets above its limit without a report.
 
 #pragma once
 

@@ -1,3 +1,5 @@
+// Temporary folders for tests.
+
 #pragma once
 
 #include <cstdlib>

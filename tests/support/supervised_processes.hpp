@@ -1,5 +1,4 @@
-// Runs a supervisor whose ranks live in two other processes; the test plays the agent and the
-// nodes.
+// Runs a supervisor with ranks in two other processes; the test plays the agent and the nodes.
 
 #pragma once
 
@@ -73,7 +72,7 @@ struct supervised_processes {
     system.run();
   }
 
-  /// Fills the ledger of a run whose processes are all dead; the last step but one is on local
+  /// Fills the ledger of a run after all its processes died; the last step but one is on local
   /// disks.
   void had_committed(std::uint64_t steps) {
     auto& ledger = *prepared->node->ledger;

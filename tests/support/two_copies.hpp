@@ -1,4 +1,4 @@
-// Two copies of a model whose passes go through the stages in opposite directions, as in a DualPipe
+// Two copies of a model with passes through the stages in opposite directions, as in a DualPipe
 // schedule, without actors.
 
 #pragma once

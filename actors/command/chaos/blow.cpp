@@ -103,7 +103,7 @@ std::string carry_out(const disturbance& what,
       });
     case fault_kind::disk_full:
     case fault_kind::short_write: {
-      // Ends the fault once a write has failed, or shortly before the end of the run, whose last
+      // Ends the fault once a write has failed, or shortly before the end of the run: its last
       // steps need the space.
       const auto told = run.times_told(trace::refused_write);
       return runtime::make_scarce(

@@ -10,7 +10,7 @@
 
 namespace troupe::command::chaos {
 
-/// Name of the process that the fault strikes; nothing: no process of that role runs.
+/// Name of the process that the fault strikes; empty: no process of that role runs.
 std::optional<std::string> victim_of(const disturbance& what, const standing_processes& all);
 
 /// Carries out the fault on process `whom`, and watches the run until the fault is over. Sets

@@ -137,8 +137,8 @@ struct cut {
   int replicas = 1, stages = 1, tensor = 1;
 };
 cut cut_of(const runtime::training_job& job);
-/// Numbers of those that reach the moment. Of replicas with equal state only the first takes a
-/// snapshot.
+/// Numbers of the ranks that reach the moment. Only the first of the replicas with equal state
+/// takes a snapshot.
 cut cut_at(const std::string& moment, const runtime::training_job& job);
 
 /// The values for --plant-death. A fault at restore needs a second planted death, which causes the

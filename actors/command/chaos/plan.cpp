@@ -28,7 +28,7 @@ std::uint64_t last_step(const plan_wish& wish) {
   return wish.last - std::min(wish.last, steps_after);
 }
 
-/// Period of the steps that have that moment. Nothing: none of them is early enough.
+/// Period of the steps that have that moment. Empty if none of them is early enough.
 std::optional<std::uint64_t> period_of(const std::string& moment, const plan_wish& wish) {
   const std::uint64_t period = moment == "save" || moment == "snapshot" ? wish.save_every
                                : moment == "validate"                   ? wish.validate_every
@@ -124,8 +124,8 @@ bool place(disturbance& x,
   return x.step > wish.first && x.step <= last_step(wish);
 }
 
-/// Number of steps to leave free after the fault. Nothing: unlimited, since a service that hangs
-/// may be detected late.
+/// Number of steps to leave free after the fault. Empty: unlimited, since a service that hangs may
+/// be detected late.
 std::optional<std::uint64_t> steps_of(const disturbance& x, const plan_wish& wish) {
   if (x.kind == fault_kind::hang && is_service(x.who))
     return std::nullopt;

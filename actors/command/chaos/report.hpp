@@ -33,7 +33,7 @@ struct chaos_report {
 std::optional<double> percentile(std::vector<double> all, double hundredths);
 
 /// Share of its time that a run spends on new steps, if such a fault strikes once in
-/// `every_seconds`. Nothing: no fault cost time.
+/// `every_seconds`. Empty if no fault cost time.
 std::optional<double> effective_share(const chaos_report& x, double every_seconds);
 
 nlohmann::ordered_json json_of(const chaos_report& x);

@@ -22,7 +22,7 @@ using seconds = std::chrono::duration<double>;
 constexpr double shortest_patience = 60;
 constexpr double patience_suspicions = 15, patience_steps = 50;
 constexpr double patience_with_leftovers = 20;
-// Within so many steps the run logs a failed write, or a refused state.
+// The run logs a failed write, or a refused state, within this number of steps.
 constexpr std::uint64_t steps_until_told = 8;
 
 double between(std::uint64_t from_ns, std::uint64_t to_ns) {
@@ -113,7 +113,7 @@ class disturbed_run {
     x.processes_seen = !what.is_planted() || looked < began;
     look_at_survivors(x, before);
     x.had_effect = !x.replaced_ones.empty() || leaves_trace(what, began);
-    // An actor that throws is missed at once; one that hangs perhaps never.
+    // The supervisor notices at once that an actor throws, but perhaps never that it hangs.
     if (!x.had_effect && what.kind == fault_kind::raise)
       x.wrong.push_back("the ledger has no replacement of " + x.victim);
     if (trace_of(what) == trace::refused_state)

@@ -15,7 +15,7 @@
 
 namespace troupe::command::chaos {
 
-/// The effect of one fault. Times are in seconds; nothing: the recovery had no such part.
+/// The effect of one fault. Times are in seconds; empty: the recovery had no such part.
 struct struck_fault {
   disturbance what;
   std::string victim;           ///< "node-1", "lane:0.1"

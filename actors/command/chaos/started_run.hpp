@@ -41,7 +41,7 @@ class started_run {
   const runtime::run_folder& folder() const { return *opened_; }
   const runtime::footprint& footprint() const { return footprint_; }
   standing_processes standing_now() const { return standing(*opened_, front_, job_.node_folders); }
-  /// Time at which that planted death first struck, in nanoseconds of the steady clock; nothing:
+  /// Time at which that planted death first struck, in nanoseconds of the steady clock; empty:
   /// not known yet.
   std::optional<std::uint64_t> struck_at(const std::string& plant) const;
 

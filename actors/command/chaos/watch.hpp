@@ -25,7 +25,7 @@ struct seen_recovery {
   runtime::run_event event;
   std::uint64_t seen_ns = 0;   ///< time at which the event was read
   std::uint64_t replayed = 0;  ///< committed steps that ran again
-  /// The first new step, and the time at which it was read; nothing: none yet.
+  /// The first new step, and the time at which it was read; empty: none yet.
   std::optional<std::uint64_t> first_new, first_new_ns;
 };
 

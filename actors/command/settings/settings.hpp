@@ -1,6 +1,6 @@
 // The settings of training by subject. Each function declares a title of the help and the rows
-// under it; all rows together are the one table of settings (command_description.hpp), in the order
-// in which `declare` (flags.cpp) calls these functions.
+// under it. All rows together are the one table of settings (command_description.hpp), in the order
+// of the calls by `declare` (flags.cpp).
 
 #pragma once
 

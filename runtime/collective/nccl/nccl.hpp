@@ -61,7 +61,7 @@ class nccl_end {
 
   virtual bool settled() = 0;
 
-  // After the group is made.
+  // Valid once the group is made.
   virtual int rank() = 0;
   virtual int size() = 0;
 

@@ -1,4 +1,4 @@
-// A communicator for a group whose ranks are in several processes.
+// A communicator for a group with ranks in several processes.
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace troupe::runtime {
 
-/// For host memory; throws input_error on a device stream. Sums have the bits of local_group's.
+/// Works on host memory; throws input_error on a device stream. Sums have the bits of
+/// local_group's.
 ///
 /// A call has two or three meetings. At the first, ranks exchange their calls and the places of
 /// their arrays. Then each rank reads what it needs and adds it in rank order, a piece at a time.

@@ -1,4 +1,4 @@
-// A wire by messages, to a process whose memory cannot be read.
+// A wire by messages, to a process with memory that cannot be read.
 
 #pragma once
 

@@ -41,7 +41,7 @@ struct window_tuning {
 /// WINDOW-2  A call that read bytes succeeds only if all ranks arrived at its last meeting and had
 /// not left by then. So a successful result never contains bytes read from a rank that had left.
 ///
-/// WINDOW-3  A rank whose call failed may free its arrays at once. Threads of its own process no
+/// WINDOW-3  A rank may free its arrays at once after a failed call. Threads of its own process no
 /// longer read them. Other processes read through the kernel, which refuses unmapped memory, or
 /// through mappings of their own, which stay valid.
 ///

@@ -22,9 +22,9 @@ class shared_memory {
  public:
   shared_memory();
 
-  /// Zeroed and page-aligned. For few and large arrays, because each block needs a file descriptor.
-  /// Blocks of 2 MiB or more use large pages if the system provides them, and then allocate all
-  /// pages at once. Throws io_error.
+  /// Zeroed and page-aligned. Use it for few and large arrays, because each block needs a file
+  /// descriptor. Blocks of 2 MiB or more use large pages if the system provides them, and then
+  /// allocate all pages at once. Throws io_error.
   memory_block allocate(std::size_t bytes);
   /// Empty if the bytes are not within one block.
   std::optional<shared_place> find(const void* at, std::int64_t bytes) const;

@@ -34,7 +34,7 @@ std::shared_ptr<shared_memory_peer> open_peer(const window_address& where);
 ///
 /// Maps arrays of windows::allocate and sums them in place. Copies pieces of other arrays by
 /// process_vm_readv. The other process may free an array meanwhile: then the bytes are meaningless
-/// or missing, and the call cannot succeed (WINDOW-2). Nor can it if the process has died and
+/// or missing, and the call fails (WINDOW-2). The call also fails if the process has died and
 /// another process with its pid was read (WINDOW-8).
 class shared_wire final : public window_wire {
  public:

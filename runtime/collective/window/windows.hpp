@@ -5,8 +5,8 @@
 //   windows mine({.process = 7, .make_wire = by_ucx});
 //   tell_supervisor(mine.address());
 //
-// For each generation, group and rank of this process. `homes` has, for each rank of the group, the
-// address that its process published:
+// Then once for each generation, group and rank of this process. `homes` has, for each rank of the
+// group, the address that its process published:
 //
 //   const auto group = mine.join({"dp0", axis::data, generation, homes}, rank, token);
 //   group->all_reduce_sum(stream, dtype::f32, parts, to, n);  // on the rank's lane

@@ -80,8 +80,8 @@ gpt_config gpt_config_from_json(const std::string& text);
 std::int64_t parameter_count(const gpt_config& config);
 
 /// Floating-point operations of one training step on `samples` sequences, forward and backward, by
-/// Megatron-LM's formula. Causal attention counts half, a window what it covers, and recomputation
-/// nothing.
+/// Megatron-LM's formula. Causal attention counts half, a window counts what it covers, and
+/// recomputation is not counted.
 double training_flops(const gpt_config& config, double samples);
 
 }  // namespace troupe::runtime

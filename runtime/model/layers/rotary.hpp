@@ -19,7 +19,7 @@
 
 namespace troupe::runtime {
 
-/// How wavelengths are scaled for sequences longer than the original context length.
+/// The scaling of wavelengths for sequences longer than the original context length.
 enum class rope_scaling : std::uint8_t { none, llama3, yarn };
 
 struct rotary_spec {

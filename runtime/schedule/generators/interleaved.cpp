@@ -6,8 +6,8 @@
 namespace troupe::runtime::schedules {
 namespace {
 
-/// The number of micro-batches of each round. By default the number of ranks, or a few more if they
-/// do not divide evenly: a round smaller than the ranks would wait for itself.
+/// The number of micro-batches of each round. The default is the number of ranks, or a few more if
+/// they do not divide evenly: a round smaller than the ranks would wait for itself.
 std::vector<int> rounds_of(const schedule_request& request) {
   const int p = request.ranks, m = request.microbatches, n = request.group;
   std::vector<int> out;

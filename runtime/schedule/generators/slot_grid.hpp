@@ -29,7 +29,7 @@ struct cell {
 class slot_grid {
  public:
   /// `pattern`: the slot of each step of the first micro-batch, for each rank; micro-batch k is k
-  /// `period` later. Throws broken_promise if two share a slot or a step comes before what it
+  /// `period` later. Throws broken_promise if two steps share a slot or a step comes before what it
   /// needs.
   slot_grid(const std::vector<std::array<int, steps_of_pattern>>& pattern,
             int period,

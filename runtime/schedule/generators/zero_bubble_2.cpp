@@ -8,8 +8,8 @@ namespace troupe::runtime::schedules {
 namespace {
 
 /// Repeats F, I, W, with I `ahead` forwards behind F, and W as far behind I as the limit allows.
-/// Limit p gives ZB-H1. From limit 2 p - 1 on no rank waits within its span if F = I = W; otherwise
-/// it waits (p - 1) max(0, F + I - 2 W, I - F).
+/// Limit p gives ZB-H1. With a limit of 2 p - 1 or more, a rank waits within its span for
+/// (p - 1) max(0, F + I - 2 W, I - F), which is 0 if F = I = W.
 void in_lockstep(plan& out, int limit) {
   const int p = int(out.ranks.size()), m = out.microbatches;
   for (int r = 0; r < p; ++r) {
@@ -33,9 +33,9 @@ struct progress {
   int forwards = 0, inputs = 0, weights = 0;
 };
 
-/// For a limit or a number of micro-batches below the ranks, which prevents the lockstep. In each
-/// tick each rank does the first possible of these: forwards of its head start, I, F within the
-/// limit, W.
+/// Used if the limit or the number of micro-batches is below the ranks, which prevents the
+/// lockstep. In each tick each rank does the first possible of these: forwards of its head start,
+/// I, F within the limit, W.
 void as_they_come(plan& out, int limit) {
   const int p = int(out.ranks.size()), m = out.microbatches;
   std::vector<strand> chunks;

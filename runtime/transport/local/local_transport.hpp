@@ -1,3 +1,5 @@
+// The transport within one process.
+
 #pragma once
 
 #include "runtime/transport/transport.hpp"

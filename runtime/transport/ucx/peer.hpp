@@ -63,7 +63,7 @@ class peer {
   /// Closes the connection of a broken peer; returns true when it is closed. The first call starts
   /// the close, progress continues it.
   bool close();
-  /// Deadline for the greeting of the other end; nothing: it has greeted.
+  /// Deadline for the greeting of the other end; empty: it has greeted.
   std::optional<clock::time_point> greeted_until() const { return greeted_until_; }
   void expire(clock::time_point now);
   /// Why the peer is broken; empty while it works.

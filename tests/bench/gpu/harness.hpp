@@ -19,7 +19,7 @@ struct options {
   bool smoke = false;     ///< tiny shapes and few runs, to test the program
   bool ceilings = false;  ///< measures only the device's rates
   int device = 0;
-  std::string only;            ///< operations whose name contains it; empty: all
+  std::string only;            ///< operations with this text in their name; empty: all
   std::string model;           ///< "gpt2", "1.3b", "llama", "flat"; empty: all
   std::filesystem::path json;  ///< empty: none; updated after each line
 };

@@ -18,7 +18,7 @@ Weights: element i (row-major, in the stored shape) of tensor `name` of a case i
   offset + 2^-s * uniform(CASE + "/" + name, i)      offset 1 for the gains of norms, otherwise 0;
                                                      0 for gains that are stored less one
 
-with s by the kind of tensor (SHIFTS, or the case's own `shifts`). As s of a gain is 4, each value
+with s by the kind of tensor (SHIFTS, or the case's own `shifts`). s of a gain is 4, so each value
 needs at most 24 significant bits: it is exact in float32 and no platform can round it differently.
 
 Tokens: the global sample n = (step - 1) * global_batch_size + micro_batch * micro_batch_size + row

@@ -66,7 +66,7 @@ MODELS = dict(gpt2=transformers.GPT2LMHeadModel, llama=transformers.LlamaForCaus
               nemotron=transformers.NemotronForCausalLM,
               persimmon=transformers.PersimmonForCausalLM)
 
-# The parts of transformers' models whose precision class Inside decides.
+# The parts of transformers' models with a precision that class Inside decides.
 PARTS = [*((module, name + part, "forward", mine)
            for module, name in ((modeling_llama, "Llama"), (modeling_mistral, "Mistral"),
                                 (modeling_qwen3, "Qwen3"))

@@ -142,7 +142,7 @@ struct attention_extents {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
       const auto [q, k, v] = s.inputs<T>(a);
-      // The softmax of a single key has zero gradient. What remains are rounding errors of products
+      // The softmax of a single key has zero gradient. The rest are rounding errors of products
       // near 1 and of o, which was rounded to its type.
       const double of_o = sizeof(T) >= 4 ? 0 : std::is_same_v<T, kernels::bf16> ? 0x1p16 : 0x1p13;
       const auto [dq, dk, dv]
@@ -176,7 +176,7 @@ inline op_family attention_family() {
                                             {"queries", s.query_rows()},
                                             {"keys", s.key_rows()}});
     out.cases.push_back({.shape = shape, .op = s.forward()});
-    // Gradients of queries are summed over key parts, whose number depends on the thread count.
+    // Gradients of queries are summed over key parts; their number depends on the thread count.
     out.cases.push_back(
         {.shape = shape, .op = s.backward(), .before = s.forward(), .same_bits_by_threads = false});
   };

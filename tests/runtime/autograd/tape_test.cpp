@@ -159,7 +159,7 @@ class one_weight_store final : public troupe::tests::layer_store {
   float weight[4] = {0.5F, -1, 2, 0.25F}, sums[4] = {};
 };
 
-// The product's backward pass includes the activation's; that of the other user does not.
+// The product's backward pass includes the activation's; the other user's does not.
 TEST_CASE("gradients with respect to an activation's result and input are combined", "[tape]") {
   // Both users of y together, and each alone: the backward pass is linear in its gradients.
   const auto sums_of = [](bool by_product, bool by_function) {

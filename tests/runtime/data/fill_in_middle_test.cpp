@@ -105,7 +105,7 @@ TEST_CASE("tokens between fragments all stay", "[data]") {
   settings.split_sample = "<|endoftext|>";
   settings.eod_token = "<fim-pad>";
   settings.pad_token = "th";
-  settings.fragment_rate = 0;  // so a document stays what it was
+  settings.fragment_rate = 0;  // so a document stays unchanged
   const fill_in_middle fim(settings, fim_tokenizer(), 1);
   for (const ids& document : {ids{'a', eod, 'b'},
                               ids{eod, 'a', 'b'},

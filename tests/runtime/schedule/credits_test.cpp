@@ -188,7 +188,8 @@ TEST_CASE("PLAN-6: with few credits exactly the plans with a deadlock are refuse
 
 TEST_CASE("PLAN-6: a refusal names ranks, actions and the missing credit",
           "[schedule][invariant]") {
-  // Two more forwards than rank 1 takes before it needs a gradient taken.
+  // Rank 0 sends four activations before it takes a gradient; rank 1 sends two gradients before it
+  // takes the third activation.
   auto x = plan_from_csv("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n", "x");
   REQUIRE(check_plan(x).is_sound());
   CHECK(check_handoffs(x, credits_of(x)).empty());

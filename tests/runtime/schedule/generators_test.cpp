@@ -243,7 +243,7 @@ TEST_CASE("V-Half and V-Min are generated for every number of ranks", "[schedule
   for (int p = 1; p <= 40; ++p)
     for (const int m : {1, p, 2 * p + 1}) {
       CAPTURE(p, m);
-      // Above half, and a third, because both chunks hold whole micro-batches.
+      // The limits exceed a half and a third, because both chunks hold whole micro-batches.
       CHECK(most_chunks(carried_out(generated("v-half", p, m))) <= p + 3);
       CHECK(most_chunks(carried_out(generated("v-min", p, m))) <= 2 * p / 3 + 4);
     }

@@ -299,7 +299,7 @@ TEST_CASE("SCRIPT-BOUND: a script has bounded memory", "[script]") {
 }
 
 TEST_CASE("SCRIPT-BOUND: an expensive instruction counts as many cheap ones", "[script]") {
-  // Each ends after at most 100,000 of its own instructions; the limit is a million.
+  // Each script ends after at most 100,000 of its own instructions; the limit is a million.
   const std::string two = "local a, b = ('x'):rep(2e5) .. 'y', ('x'):rep(2e5) .. 'z' ";
   const std::string many = "local function f(...) local n = 0 for i = 1, 1e4 do ";
   const std::string call = " end end f(table.unpack(t)) ";

@@ -173,7 +173,7 @@ TEST_CASE("an untrusted template ends within its limit of memory", "[template]")
 
 TEST_CASE("bytes of lists and work on characters count before they are made and done",
           "[template]") {
-  // Each is given up by a count: what it asks for takes a hundred times as much.
+  // A count stops each of them: the requested work would take a hundred times as much.
   constexpr jinja::limits bytes{.text = std::size_t{1} << 20}, steps{.steps = 2000};
   const std::string lines = "{% set s = '\\n' * 30000 %}", text = "{% set s = 'a' * 30000 %}",
                     controls = "{% set s = '\\x01' * 300000 %}";
@@ -207,7 +207,7 @@ TEST_CASE("bytes of lists and work on characters count before they are made and 
                             "s[1:29999]",
                             "s.splitlines()"})
     refuses_to_render(text + "{{ " + looks + " }}", "steps", steps);
-  // Repeated, because one of them is within the steps.
+  // Each is repeated, because a single one stays within the limit of steps.
   for (const auto* repeats : {"'a'|trim(s)",
                               "'a'.lstrip(s)",
                               "s.ljust(3)",

@@ -211,6 +211,6 @@ TEST_CASE("the share of passes that are verified is as configured, and known bef
     copied += found.copied;
   }
   CHECK(std::abs(all / 3200.0 - fraction) < 0.03);
-  // Those after an unverified pass, except the first of each of two replicas in turn.
+  // Passes after an unverified pass, except the first of each of two replicas in turn.
   CHECK(std::abs(copied / 3200.0 - fraction * (1 - fraction) * 14 / 16) < 0.03);
 }

@@ -237,7 +237,8 @@ TEST_CASE("LOAN-1: a redeemer reports a lost peer after its holder ended the loa
   CHECK(by.counters().bytes_read == (lets_go ? 0u : std::uint64_t(lent) * 4));
   REQUIRE(soon([&] { return holder.heard().size() == 2; }));
   CHECK(holder.heard()[1].verb == wire_verb::taken);
-  // Next the connection breaks. No redeem waits for it now, but one missed a loan before.
+  // Then the connection breaks. No redeem waits any more. With lets_go the redeem missed its loan,
+  // so the loss is still reported.
   CHECK(broke == 0);
   holder.close(holder.caller());
   if (lets_go) {
