@@ -179,9 +179,8 @@ bool named_compressed(const std::filesystem::path& path) {
   return path.extension() == ".gz" || path.extension() == ".zst";
 }
 
-void refuse_other_formats(std::string_view first, const std::filesystem::path& path) {
+void refuse_others(std::string_view first, const std::filesystem::path& path) {
   using namespace std::string_view_literals;
-  first = first.substr(0, compared_bytes);
   // Text may begin with "PAR1". Parquet has the first field of a Thrift structure after it.
   if (first.starts_with("PAR1\x15"))
     throw input_error(
@@ -208,7 +207,7 @@ void refuse_other_formats(std::string_view first, const std::filesystem::path& p
 
 inflating_file::inflating_file(const std::filesystem::path& path) : file_(path) {
   const auto first = first_bytes(file_);
-  refuse_other_formats(first, path);
+  refuse_others(first, path);
   if (first.starts_with("\x1f\x8b"))
     stream_ = std::make_unique<gzip_stream>(file_);
   else if (begins_zstd(first))
