@@ -1,0 +1,556 @@
+#include "runtime/http/session.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/chunk_encode.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/serializer.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <cctype>
+#include <sys/socket.h>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::runtime::http {
+namespace {
+
+namespace wire = boost::beast::http;
+using boost::system::error_code;
+
+/// Bytes of later requests that are kept while one is answered.
+constexpr std::size_t most_ahead = 64 << 10;
+/// For a client that gets its last answer to close the connection itself. A connection that is
+/// closed while the client still sends would lose the answer.
+constexpr auto patience_with_leave = std::chrono::seconds(1);
+constexpr std::size_t bytes_per_second = 16 << 10;  ///< of the slowest client that is served
+
+std::optional<method> method_of(wire::verb x) {
+  switch (x) {
+    case wire::verb::get: return method::get;
+    case wire::verb::head: return method::head;
+    case wire::verb::post: return method::post;
+    case wire::verb::put: return method::put;
+    case wire::verb::delete_: return method::erase;
+    case wire::verb::options: return method::options;
+    default: return {};
+  }
+}
+
+response refusal_of(const error_code& failed, const limits& most) {
+  if (failed == wire::error::header_limit)
+    return error_response(431, fmt::format("the headers exceed {} bytes", most.header_bytes));
+  if (failed == wire::error::body_limit)
+    return error_response(413, fmt::format("the body exceeds {} bytes", most.body_bytes));
+  return error_response(400, "not a request of HTTP/1.1: " + failed.message());
+}
+
+std::string lower_case(boost::beast::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char x) { return char(std::tolower(x)); });
+  return out;
+}
+
+/// The value of a header that cannot begin another line.
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char x) { return x < ' ' || x == 127; }, ' ');
+  return text;
+}
+
+template <class Body>
+void fill(wire::response<Body>& out, const response& x, const settings& how) {
+  out.result(unsigned(x.status));
+  out.set(wire::field::server, how.product);
+  out.set(wire::field::content_type, one_line(x.type));
+  out.set(wire::field::cache_control, "no-store");
+  out.set("Referrer-Policy", "no-referrer");
+  out.set("X-Content-Type-Options", "nosniff");
+  for (const auto& [name, value] : x.headers)
+    out.set(name, one_line(value));
+}
+
+/// Answers one request of a session that may be gone.
+class answer_slip final : public exchange {
+ public:
+  answer_slip(const std::shared_ptr<room>& in,
+              const std::shared_ptr<session>& of,
+              std::uint64_t number,
+              request asked)
+      : room_(in), session_(of), number_(number), asked_(std::move(asked)) {}
+  ~answer_slip() override {
+    if (!answered_.exchange(true))
+      post([](session& x, std::uint64_t number) {
+        x.answer(number, error_response(500, "the server has no answer"));
+      });
+  }
+
+  const request& asked() const override { return asked_; }
+
+  void answer(response x) override {
+    if (!answered_.exchange(true))
+      post([x = std::move(x)](session& of, std::uint64_t number) mutable {
+        of.answer(number, std::move(x));
+      });
+  }
+
+  std::function<void()> stream(response head, std::unique_ptr<body_source> source) override {
+    if (answered_.exchange(true))
+      return [] {};
+    // std::function copies what it holds, so the source travels in a shared pointer.
+    auto moved = std::make_shared<std::unique_ptr<body_source>>(std::move(source));
+    post([head = std::move(head), moved](session& of, std::uint64_t number) mutable {
+      of.stream(number, std::move(head), std::move(*moved));
+    });
+    return [in = room_,
+            of = session_,
+            number = number_,
+            is_posted = std::make_shared<std::atomic<bool>>(false)] {
+      const auto alive = in.lock();
+      if (!alive || is_posted->exchange(true))
+        return;
+      asio::post(alive->io, [of, number, is_posted] {
+        is_posted->store(false);
+        if (const auto x = of.lock())
+          x->wake(number);
+      });
+    };
+  }
+
+ private:
+  template <class Work>
+  void post(Work work) {
+    if (const auto alive = room_.lock())
+      asio::post(alive->io, [of = session_, number = number_, work = std::move(work)]() mutable {
+        if (const auto x = of.lock())
+          work(*x, number);
+      });
+  }
+
+  const std::weak_ptr<room> room_;
+  const std::weak_ptr<session> session_;
+  const std::uint64_t number_;
+  const request asked_;
+  std::atomic<bool> answered_ = false;
+};
+
+template <class Stream>
+class connection final : public session, public std::enable_shared_from_this<connection<Stream>> {
+ public:
+  connection(const std::shared_ptr<room>& in, Stream stream, const caller& who)
+      : room_(in), stream_(std::move(stream)), who_(who), timer_(in->io) {
+    ++room_->open;
+  }
+  ~connection() override { --room_->open; }
+
+  void start() {
+    allow(room_->how.limits.receive);
+    if constexpr (is_tls)
+      stream_.async_handshake(asio::ssl::stream_base::server,
+                              bound([](connection& x, const error_code& failed) {
+                                failed ? x.close() : x.await_request();
+                              }));
+    else
+      await_request();
+  }
+
+  void close() override {
+    if (std::exchange(stage_, stage::closed) == stage::closed)
+      return;
+    source_.reset();
+    timer_.cancel();
+    error_code ignored;
+    stream_.lowest_layer().close(ignored);
+  }
+
+  void answer(std::uint64_t number, response x) override {
+    if (number != number_ || stage_ != stage::waiting)
+      return;
+    stage_ = stage::sending;
+    const auto length = x.body.size();
+    answer_.emplace();
+    fill(*answer_, x, room_->how);
+    answer_->keep_alive(keeps_);
+    answer_->version(version_);
+    if (is_head_)
+      answer_->content_length(length);
+    else
+      answer_->body() = std::move(x.body);
+    if (!is_head_)
+      answer_->prepare_payload();
+    allow_for(length);
+    wire::async_write(stream_,
+                      *answer_,
+                      bound([](connection& me, const error_code& failed, std::size_t) {
+                        me.answer_.reset();
+                        failed ? me.close() : me.end_request();
+                      }));
+  }
+
+  void stream(std::uint64_t number,
+              response head,
+              std::unique_ptr<body_source> source) override {
+    if (number != number_ || stage_ != stage::waiting)
+      return;
+    stage_ = stage::streaming;
+    source_ = std::move(source);
+    is_chunked_ = version_ >= 11;
+    keeps_ = keeps_ && is_chunked_;
+    head_.emplace();
+    fill(*head_, head, room_->how);
+    head_->version(version_);
+    head_->keep_alive(keeps_);
+    head_->chunked(is_chunked_);
+    head_writer_.emplace(*head_);
+    sends_ = true;
+    allow_for(0);
+    wire::async_write_header(stream_,
+                             *head_writer_,
+                             bound([](connection& x, const error_code& failed, std::size_t) {
+                               x.head_writer_.reset();
+                               x.head_.reset();
+                               x.is_last_ = x.is_head_;
+                               x.sent_part(failed);
+                             }));
+  }
+
+  void wake(std::uint64_t number) override {
+    if (number == number_ && stage_ == stage::streaming && !sends_)
+      send_next();
+  }
+
+ private:
+  static constexpr bool is_tls = std::is_same_v<Stream, tls_stream>;
+
+  enum class stage {
+    idle,       ///< between requests
+    receiving,  ///< a request
+    waiting,    ///< for the handler's answer
+    sending,
+    streaming,
+    leaving,  ///< the last answer was sent
+    closed
+  };
+
+  /// `work` with this object, which lives until then. Not called after `close`.
+  template <class Work>
+  auto bound(Work work) {
+    return [me = this->shared_from_this(), work](const error_code& failed, auto... rest) {
+      if (me->stage_ != stage::closed)
+        work(*me, failed, rest...);
+    };
+  }
+
+  /// Closes the connection after `time`, unless this is called again.
+  void allow(std::chrono::milliseconds time) {
+    timer_.expires_after(time);
+    timer_.async_wait(bound([](connection& x, const error_code& cancelled) {
+      if (!cancelled)
+        x.close();
+    }));
+  }
+  void allow_for(std::size_t bytes) {
+    allow(room_->how.limits.send + std::chrono::seconds(bytes / bytes_per_second));
+  }
+
+  void await_request() {
+    ++number_;
+    parser_.emplace();
+    parser_->eager(true);
+    parser_->header_limit(std::uint32_t(room_->how.limits.header_bytes));
+    parser_->body_limit(room_->how.limits.body_bytes);
+    went_on_ = false;
+    stage_ = stage::idle;
+    allow(room_->how.limits.idle);
+    parse();
+  }
+
+  // One read at a time, in every stage, so that a client that leaves is noticed.
+  void read() {
+    if (std::exchange(reads_, true))
+      return;
+    stream_.async_read_some(ahead_.prepare(8192),
+                            bound([](connection& x, const error_code& failed, std::size_t bytes) {
+                              x.reads_ = false;
+                              x.received(failed, bytes);
+                            }));
+  }
+
+  void received(const error_code& failed, std::size_t bytes) {
+    if (failed)
+      return close();
+    ahead_.commit(bytes);
+    if (stage_ == stage::idle || stage_ == stage::receiving)
+      return parse();
+    if (stage_ == stage::leaving)
+      ahead_.clear();
+    if (ahead_.size() < most_ahead)
+      read();
+  }
+
+  void parse() {
+    if (stage_ == stage::idle && ahead_.size() > 0) {
+      stage_ = stage::receiving;
+      allow(room_->how.limits.receive);
+    }
+    while (ahead_.size() > 0 && !parser_->is_done()) {
+      error_code failed;
+      const auto used = parser_->put(ahead_.data(), failed);
+      ahead_.consume(used);
+      if (failed && failed != wire::error::need_more)
+        return refuse(refusal_of(failed, room_->how.limits));
+      if (failed || used == 0)
+        break;
+    }
+    if (parser_->is_done())
+      return handle();
+    if (parser_->is_header_done() && !std::exchange(went_on_, true))
+      go_on();
+    read();
+  }
+
+  /// A client may wait for this before it sends a body.
+  void go_on() {
+    const auto& head = parser_->get();
+    if (!boost::beast::iequals(head[wire::field::expect], "100-continue") || head.version() < 11)
+      return;
+    static constexpr std::string_view text = "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(stream_,
+                      asio::buffer(text),
+                      bound([](connection& x, const error_code& failed, std::size_t) {
+                        if (failed)
+                          x.close();
+                      }));
+  }
+
+  void refuse(response why) {
+    keeps_ = false;
+    is_head_ = false;
+    version_ = 11;
+    stage_ = stage::waiting;
+    answer(number_, std::move(why));
+  }
+
+  void handle() {
+    const auto message = parser_->release();
+    keeps_ = message.keep_alive();
+    version_ = message.version() == 10 ? 10 : 11;
+    const auto how = method_of(message.method());
+    auto target = parse_target({message.target().data(), message.target().size()});
+    if (message.version() != 10 && message.version() != 11)
+      return refuse(error_response(505, "this server speaks HTTP/1.1"));
+    if (message.count(wire::field::host) > 1 || (version_ == 11 && message.count(wire::field::host) == 0))
+      return refuse(error_response(400, "a request has one header Host"));
+    if (!how || !target)
+      return refuse(how ? error_response(400, "the target of the request is malformed")
+                        : error_response(501, "unknown method"));
+    is_head_ = *how == method::head;
+    request x{.method = *how,
+              .path = std::move(target->path),
+              .query = std::move(target->query),
+              .headers = {},
+              .body = message.body(),
+              .peer = who_.peer,
+              .is_local = who_.is_local};
+    for (const auto& field : message) {
+      auto& value = x.headers[lower_case(field.name_string())];
+      value += (value.empty() ? "" : ", ") + std::string(field.value());
+    }
+    stage_ = stage::waiting;
+    timer_.cancel();
+    read();
+    response refusal;
+    const auto* found = room_->find(x, refusal);
+    if (found == nullptr)
+      return answer(number_, std::move(refusal));
+    const auto slip = std::make_shared<answer_slip>(
+        room_, this->shared_from_this(), number_, std::move(x));
+    try {
+      (*found)(slip);
+    } catch (const input_error& failure) {
+      slip->answer(error_response(400, failure.what()));
+    } catch (const std::exception& failure) {
+      slip->answer(error_response(500, failure.what()));
+    }
+  }
+
+  void end_request() {
+    if (keeps_)
+      return await_request();
+    stage_ = stage::leaving;
+    ahead_.clear();
+    allow(patience_with_leave);
+    if constexpr (is_tls) {
+      stream_.async_shutdown(bound([](connection& x, const error_code&) { x.close(); }));
+    } else {
+      error_code ignored;
+      stream_.shutdown(asio::socket_base::shutdown_send, ignored);
+      read();
+    }
+  }
+
+  void send_next() {
+    std::optional<std::string> next;
+    try {
+      next = source_->next();
+    } catch (const std::exception&) {
+      return close();  // the client sees that the answer is incomplete
+    }
+    if (next && next->empty())
+      return;
+    sends_ = true;
+    is_last_ = !next;
+    part_ = std::move(next).value_or(std::string());
+    allow_for(part_.size());
+    const auto then = bound([](connection& x, const error_code& failed, std::size_t) {
+      x.sent_part(failed);
+    });
+    if (!is_chunked_)
+      asio::async_write(stream_, asio::buffer(part_), then);
+    else if (is_last_)
+      asio::async_write(stream_, wire::make_chunk_last(), then);
+    else
+      asio::async_write(stream_, wire::make_chunk(asio::buffer(part_)), then);
+  }
+
+  void sent_part(const error_code& failed) {
+    sends_ = false;
+    if (failed)
+      return close();
+    if (std::exchange(is_last_, false)) {
+      source_.reset();
+      return end_request();
+    }
+    timer_.cancel();  // the source may take its time
+    send_next();
+  }
+
+  const std::shared_ptr<room> room_;
+  Stream stream_;
+  const caller who_;
+  asio::steady_timer timer_;
+  boost::beast::flat_buffer ahead_;  ///< received and not parsed
+  std::optional<wire::request_parser<wire::string_body>> parser_;
+  stage stage_ = stage::idle;
+  std::uint64_t number_ = 0;  ///< of the newest request
+  bool reads_ = false, went_on_ = false;
+
+  // The request in work, and its answer.
+  bool keeps_ = false, is_head_ = false;
+  unsigned version_ = 11;
+  std::optional<wire::response<wire::string_body>> answer_;
+  std::optional<wire::response<wire::empty_body>> head_;
+  std::optional<wire::response_serializer<wire::empty_body>> head_writer_;
+  std::unique_ptr<body_source> source_;
+  std::string part_;
+  bool sends_ = false, is_last_ = false, is_chunked_ = false;
+};
+
+template <class Stream>
+void begin(const std::shared_ptr<room>& in, Stream stream, const caller& who) {
+  std::erase_if(in->sessions, [](const auto& x) { return x.expired(); });
+  if (in->open >= in->how.limits.connections) {
+    ++in->refused;
+    return;  // closes it
+  }
+  const auto made = std::make_shared<connection<Stream>>(in, std::move(stream), who);
+  in->sessions.push_back(made);
+  made->start();
+}
+
+/// Without the port: "example.org", "10.0.0.7", "::1".
+std::string_view host_of(std::string_view host) {
+  if (host.starts_with('[')) {
+    const auto end = host.find(']');
+    return end == std::string_view::npos ? std::string_view() : host.substr(1, end - 1);
+  }
+  return host.substr(0, host.rfind(':'));
+}
+
+}  // namespace
+
+room::room(std::vector<server::route> all, settings how_)
+    : routes(std::move(all)), how(std::move(how_)) {}
+
+void room::end_sessions() {
+  for (const auto& one : sessions)
+    if (const auto alive = one.lock())
+      alive->close();
+  sessions.clear();
+}
+
+bool room::is_foreign(const request& x) const {
+  const auto is_ours = [this](std::string_view host) {
+    error_code failed;
+    asio::ip::make_address(std::string(host), failed);
+    return !failed || host == "localhost"
+           || std::ranges::find(how.names, host) != how.names.end();
+  };
+  const auto host = x.header("host");
+  if (!x.is_local && !host.empty() && !is_ours(host_of(host)))
+    return true;
+  auto origin = x.header("origin");
+  if (origin.empty())
+    return false;
+  const auto scheme = origin.find("://");
+  if (scheme == std::string_view::npos)
+    return true;  // also "null"
+  origin.remove_prefix(scheme + 3);
+  return origin != host && std::ranges::find(how.names, host_of(origin)) == how.names.end();
+}
+
+const handler* room::find(const request& x, response& refusal) const {
+  if (is_foreign(x)) {
+    refusal = error_response(
+        403,
+        "this server was not asked under its own name or by its own page; use its address, or name "
+        "its host in its settings");
+    return nullptr;
+  }
+  const auto asked = x.method == method::head ? method::get : x.method;
+  const server::route* best = nullptr;
+  std::string allowed;
+  for (const auto& one : routes) {
+    const bool is_folder = one.path.size() > 1 && one.path.ends_with('/');
+    const bool fits = one.path == x.path || (is_folder && x.path.starts_with(one.path));
+    if (!fits)
+      continue;
+    if (one.method != asked)
+      allowed.append(allowed.empty() ? "" : ", ").append(name_of(one.method));
+    else if (best == nullptr || one.path.size() > best->path.size())
+      best = &one;
+  }
+  if (best != nullptr)
+    return &best->answers;
+  refusal = error_response(allowed.empty() ? 404 : 405,
+                           allowed.empty() ? "there is nothing at " + x.path
+                                           : "that path takes " + allowed);
+  if (!allowed.empty())
+    refusal.headers.emplace_back("Allow", allowed);
+  return nullptr;
+}
+
+void start_session(const std::shared_ptr<room>& in, stream_socket connection, const caller& who) {
+  begin(in, std::move(connection), who);
+}
+
+void start_session(const std::shared_ptr<room>& in, tls_stream connection, const caller& who) {
+  begin(in, std::move(connection), who);
+}
+
+bool is_own_user(int connection) {
+  ucred who{};
+  socklen_t size = sizeof who;
+  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0
+         && who.uid == ::geteuid();
+}
+
+}  // namespace troupe::runtime::http
