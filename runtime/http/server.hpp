@@ -79,6 +79,8 @@ struct settings {
   http::limits limits = {};
   std::optional<server_certificate> tls = {};  ///< for ports; a Unix socket has none
   std::vector<std::string> names = {};         ///< further names of this host
+  /// All streams are woken at this interval; 0: only by their functions.
+  std::chrono::milliseconds pulse{0};
   std::string product = "troupe";              ///< header `Server`
 };
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/chunk_encode.hpp>
@@ -165,7 +164,7 @@ class connection final : public session, public std::enable_shared_from_this<con
   void close() override {
     if (std::exchange(stage_, stage::closed) == stage::closed)
       return;
-    source_.reset();
+    drop_source();
     timer_.cancel();
     error_code ignored;
     stream_.lowest_layer().close(ignored);
@@ -202,6 +201,7 @@ class connection final : public session, public std::enable_shared_from_this<con
       return;
     stage_ = stage::streaming;
     source_ = std::move(source);
+    room_->begin_stream();
     is_chunked_ = version_ >= 11;
     keeps_ = keeps_ && is_chunked_;
     head_.emplace();
@@ -224,6 +224,10 @@ class connection final : public session, public std::enable_shared_from_this<con
 
   void wake(std::uint64_t number) override {
     if (number == number_ && stage_ == stage::streaming && !sends_)
+      send_next();
+  }
+  void pulse() override {
+    if (stage_ == stage::streaming && !sends_)
       send_next();
   }
 
@@ -426,11 +430,16 @@ class connection final : public session, public std::enable_shared_from_this<con
     if (failed)
       return close();
     if (std::exchange(is_last_, false)) {
-      source_.reset();
+      drop_source();
       return end_request();
     }
     timer_.cancel();  // the source may take its time
     send_next();
+  }
+
+  void drop_source() {
+    if (std::exchange(source_, nullptr))
+      room_->end_stream();
   }
 
   const std::shared_ptr<room> room_;
@@ -481,10 +490,33 @@ room::room(std::vector<server::route> all, settings how_)
     : routes(std::move(all)), how(std::move(how_)) {}
 
 void room::end_sessions() {
+  timer.cancel();
   for (const auto& one : sessions)
     if (const auto alive = one.lock())
       alive->close();
   sessions.clear();
+}
+
+void room::begin_stream() {
+  ++streams;
+  if (how.pulse.count() > 0 && !std::exchange(is_pulsing, true))
+    pulse();
+}
+
+void room::pulse() {
+  if (streams == 0) {
+    is_pulsing = false;
+    return;
+  }
+  timer.expires_after(how.pulse);
+  timer.async_wait([this](const error_code& cancelled) {
+    if (cancelled)
+      return;
+    for (const auto& one : sessions)
+      if (const auto alive = one.lock())
+        alive->pulse();
+    pulse();
+  });
 }
 
 bool room::is_foreign(const request& x) const {

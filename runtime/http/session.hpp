@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <list>
 
 namespace troupe::runtime::http {
@@ -28,6 +29,7 @@ class session {
                       response head,
                       std::unique_ptr<body_source> source) = 0;
   virtual void wake(std::uint64_t request) = 0;
+  virtual void pulse() = 0;  ///< wakes a stream
 };
 
 /// What all sessions of a server share.
@@ -35,6 +37,9 @@ struct room {
   room(std::vector<server::route> routes, settings how);
 
   void end_sessions();
+  /// A stream began. Wakes all streams at each `how.pulse` from now on, until there is none.
+  void begin_stream();
+  void end_stream() { --streams; }
   /// The handler for a request, or the answer that refuses it.
   const handler* find(const request& x, response& refusal) const;
   /// HTTP-3.
@@ -44,8 +49,14 @@ struct room {
   const std::vector<server::route> routes;
   const settings how;
   std::list<std::weak_ptr<session>> sessions;
+  std::size_t streams = 0;
+  bool is_pulsing = false;
   std::atomic<std::size_t> open = 0;
   std::atomic<std::uint64_t> refused = 0;
+  asio::steady_timer timer{io};
+
+ private:
+  void pulse();
 };
 
 struct caller {

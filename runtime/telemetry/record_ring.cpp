@@ -1,9 +1,7 @@
 #include "runtime/telemetry/record_ring.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <list>
 #include <utility>
 
 namespace troupe::runtime {
@@ -23,12 +21,6 @@ struct record_ring::entry {
   }
 };
 
-struct record_ring::listening {
-  std::mutex mutex;
-  std::list<std::function<void()>> all;
-  std::atomic<std::size_t> count = 0;
-};
-
 std::string text_of(const record_position& x) {
   return std::to_string(x.epoch) + ":" + std::to_string(x.next);
 }
@@ -46,9 +38,7 @@ std::optional<record_position> read_record_position(std::string_view text) {
 }
 
 record_ring::record_ring(std::uint32_t epoch, std::size_t capacity)
-    : epoch_(epoch),
-      capacity_(std::max<std::size_t>(capacity, 1)),
-      listening_(std::make_shared<listening>()) {}
+    : epoch_(epoch), capacity_(std::max<std::size_t>(capacity, 1)) {}
 
 void record_ring::add(std::string_view kind, std::function<std::string()> text) {
   auto made = std::make_shared<entry>();
@@ -64,11 +54,6 @@ void record_ring::add(std::string_view kind, std::function<std::string()> text) 
       entries_.pop_front();
     }
   }
-  if (listening_->count == 0)
-    return;
-  const std::lock_guard lock(listening_->mutex);
-  for (const auto& wake : listening_->all)
-    wake();
 }
 
 record_ring::pulled record_ring::since(record_position from,
@@ -114,21 +99,6 @@ record_position record_ring::end() const {
 record_position record_ring::before_end(std::size_t newest) const {
   const std::lock_guard lock(mutex_);
   return {epoch_, next_ - std::min<std::uint64_t>(newest, entries_.size())};
-}
-
-std::shared_ptr<void> record_ring::listen(std::function<void()> wake) {
-  const std::lock_guard lock(listening_->mutex);
-  const auto at = listening_->all.insert(listening_->all.end(), std::move(wake));
-  ++listening_->count;
-  return {nullptr, [of = listening_, at](void*) {
-            const std::lock_guard again(of->mutex);
-            of->all.erase(at);
-            --of->count;
-          }};
-}
-
-std::size_t record_ring::listeners() const {
-  return listening_->count;
 }
 
 }  // namespace troupe::runtime

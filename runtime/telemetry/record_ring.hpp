@@ -65,20 +65,13 @@ class record_ring {
   /// Position with about `newest` records behind it.
   record_position before_end(std::size_t newest) const;
 
-  /// Calls `wake` after a record is added, on the thread that adds: it must not block or throw.
-  /// Until the returned handle is destroyed; then no call is in progress.
-  std::shared_ptr<void> listen(std::function<void()> wake);
-  std::size_t listeners() const;  ///< any thread, without a lock
-
  private:
   struct entry;
-  struct listening;
   const std::uint32_t epoch_;
   const std::size_t capacity_;
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<entry>> entries_;
   std::uint64_t next_ = 0;
-  std::shared_ptr<listening> listening_;
 };
 
 }  // namespace troupe::runtime

@@ -1,0 +1,70 @@
+// A client that sends any bytes and reads what comes, for tests of servers.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace troupe::tests {
+
+class raw_client {
+ public:
+  explicit raw_client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (socket_ < 0 || ::connect(socket_, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0)
+      throw std::runtime_error("no connection to the server");
+  }
+  ~raw_client() { ::close(socket_); }
+  raw_client(const raw_client&) = delete;
+  raw_client& operator=(const raw_client&) = delete;
+
+  /// False when the server has closed the connection.
+  bool send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0)
+        return false;
+      bytes.remove_prefix(std::size_t(sent));
+    }
+    return true;
+  }
+
+  /// Reads until `end` has arrived, and returns everything up to and with it; the rest is kept.
+  /// Without such an end: everything until the server closes.
+  std::string until(std::string_view end = {}) {
+    for (;;) {
+      if (const auto at = end.empty() ? std::string::npos : kept_.find(end); at != std::string::npos) {
+        const auto out = kept_.substr(0, at + end.size());
+        kept_.erase(0, out.size());
+        return out;
+      }
+      char bytes[4096];
+      const auto size = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (size <= 0)
+        return std::exchange(kept_, {});
+      kept_.append(bytes, std::size_t(size));
+    }
+  }
+
+  /// Whether the server closes within the test's time; what it sends is thrown away.
+  bool is_closed_by_server() {
+    until();
+    return true;
+  }
+
+ private:
+  int socket_;
+  std::string kept_;
+};
+
+}  // namespace troupe::tests

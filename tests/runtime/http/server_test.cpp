@@ -1,0 +1,477 @@
+#include "runtime/core/error.hpp"
+#include "runtime/http/client.hpp"
+#include "runtime/http/server.hpp"
+#include "runtime/process/credentials.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "tests/runtime/http/raw_client.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <condition_variable>
+#include <deque>
+#include <fmt/format.h>
+#include <mutex>
+#include <thread>
+
+namespace troupe::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace runtime::http;
+
+/// Keeps exchanges until the test answers them.
+class desk {
+ public:
+  handler taker() {
+    return [this](std::shared_ptr<exchange> x) {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(std::move(x));
+      changed_.notify_all();
+    };
+  }
+  std::shared_ptr<exchange> next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !waiting_.empty(); });
+    auto out = std::move(waiting_.front());
+    waiting_.pop_front();
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<exchange>> waiting_;
+};
+
+void answer_echo(const std::shared_ptr<exchange>& x) {
+  const auto& asked = x->asked();
+  std::string text = fmt::format("{} {}", name_of(asked.method), asked.path);
+  for (const auto& [name, value] : asked.query)
+    text += fmt::format(" {}={}", name, value);
+  x->answer({.type = "text/plain", .body = text + " " + asked.body});
+}
+
+std::vector<server::route> echoing() {
+  return {{method::get, "/echo", answer_echo},
+          {method::post, "/echo", answer_echo},
+          {method::get, "/below/", answer_echo}};
+}
+
+constexpr std::string_view body_end = "\r\n\r\n";
+
+std::string head(std::string_view first, std::string_view rest = {}) {
+  return fmt::format("{} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", first, rest);
+}
+
+int status_of(std::string_view answer) {
+  return answer.starts_with("HTTP/1.1 ") ? std::stoi(std::string(answer.substr(9, 3))) : 0;
+}
+
+int status_for(const server& x, std::string_view request) {
+  raw_client client(x.ports().front());
+  client.send(request);
+  return status_of(client.until(body_end));
+}
+
+}  // namespace
+
+TEST_CASE("a server answers requests of one connection in order") {
+  const server x({{}}, echoing());
+  raw_client client(x.ports().front());
+  SECTION("one after the other") {
+    client.send(head("GET /echo?a=1&b=%20+%2b"));
+    CHECK(client.until("GET /echo a=1 b=  + ").find("200 OK") != std::string::npos);
+    client.send(head("POST /echo", "Content-Length: 3\r\n") + "xyz");
+    CHECK_FALSE(client.until("POST /echo xyz").empty());
+  }
+  SECTION("all at once") {
+    std::string all;
+    for (int i = 0; i < 100; ++i)
+      all += head(fmt::format("GET /echo?i={}", i));
+    client.send(all);
+    for (int i = 0; i < 100; ++i)
+      CHECK(status_of(client.until(fmt::format("GET /echo i={} ", i))) == 200);
+  }
+  SECTION("in single bytes") {
+    for (const char byte : head("POST /below/a/b", "") + head("GET /below/a/b"))
+      client.send({&byte, 1});
+    CHECK(status_of(client.until(body_end)) == 405);
+    CHECK_FALSE(client.until("GET /below/a/b ").empty());
+  }
+  SECTION("with a body in chunks") {
+    client.send(head("POST /echo", "Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+    CHECK_FALSE(client.until("POST /echo abcde").empty());
+  }
+  SECTION("a client that waits for 100 Continue") {
+    client.send(head("POST /echo", "Content-Length: 1\r\nExpect: 100-continue\r\n"));
+    CHECK(client.until(body_end) == "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send("z");
+    CHECK_FALSE(client.until("POST /echo z").empty());
+  }
+  SECTION("HEAD gets the head of GET") {
+    client.send(head("HEAD /echo", "Connection: close\r\n"));
+    const auto all = client.until();
+    CHECK(status_of(all) == 200);
+    CHECK(all.find("Content-Length: 11\r\n") != std::string::npos);
+    CHECK(all.ends_with(body_end));
+  }
+  SECTION("HTTP/1.0 ends the connection") {
+    client.send("GET /echo HTTP/1.0\r\n\r\n");
+    CHECK(client.until().ends_with("GET /echo "));
+  }
+}
+
+TEST_CASE("a server refuses what it does not serve") {
+  settings how;
+  how.limits.header_bytes = 2000;
+  how.limits.body_bytes = 100;
+  how.names = {"train.example.org"};
+  const server x({{}}, echoing(), how);
+  const std::string long_text(3000, 'x');
+  CHECK(status_for(x, head("GET /other")) == 404);
+  CHECK(status_for(x, head("DELETE /echo")) == 405);
+  CHECK(status_for(x, head("BREW /echo")) == 501);
+  CHECK(status_for(x, head("GET /below/../echo")) == 400);
+  CHECK(status_for(x, head("GET /below/%2e%2E/echo")) == 400);
+  CHECK(status_for(x, head("GET /echo%0d%0aX:1")) == 400);
+  CHECK(status_for(x, head("GET /echo%4")) == 400);
+  CHECK(status_for(x, head("GET echo")) == 400);
+  CHECK(status_for(x, "no request\r\n\r\n") == 400);
+  CHECK(status_for(x, "\x16\x03\x01\x02\r\n\r\n") == 400);
+  CHECK(status_for(x, head("GET /echo", "X: " + long_text + "\r\n")) == 431);
+  CHECK(status_for(x, "GET /" + long_text) == 431);
+  CHECK(status_for(x, head("POST /echo", "Content-Length: 101\r\n")) == 413);
+  CHECK(status_for(x, head("POST /echo", "Content-Length: 99999999999999999999\r\n")) == 400);
+  CHECK(status_for(x, head("POST /echo", "Content-Length: -1\r\n")) == 400);
+  CHECK(status_for(x, head("POST /echo", "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n")) == 400);
+  CHECK(status_for(x, head("POST /echo", "Transfer-Encoding: chunked\r\n") + "ffffff\r\n" + long_text) == 413);
+  CHECK(status_for(x, "GET /echo HTTP/1.1\r\n\r\n") == 400);
+  CHECK(status_for(x, head("GET /echo", "Host: localhost\r\n")) == 400);
+}
+
+TEST_CASE("HTTP-3: a page of another site has no access") {
+  settings how;
+  how.names = {"train.example.org"};
+  const server x({{}}, echoing(), how);
+  const auto status = [&x](const char* host, const char* origin) {
+    return status_for(x,
+                      fmt::format("GET /echo HTTP/1.1\r\nHost: {}\r\n{}\r\n",
+                                  host,
+                                  *origin == '\0' ? "" : fmt::format("Origin: {}\r\n", origin)));
+  };
+  CHECK(status("localhost:7000", "") == 200);
+  CHECK(status("127.0.0.1", "") == 200);
+  CHECK(status("[::1]:80", "") == 200);
+  CHECK(status("train.example.org:7000", "") == 200);
+  CHECK(status("evil.example.org", "") == 403);
+  CHECK(status("localhost.evil.example.org", "") == 403);
+  CHECK(status("localhost:7000", "http://localhost:7000") == 200);
+  CHECK(status("localhost:7000", "http://localhost:7001") == 403);
+  CHECK(status("localhost:7000", "http://evil.example.org") == 403);
+  CHECK(status("localhost:7000", "null") == 403);
+  CHECK(status("127.0.0.1:7000", "https://train.example.org") == 200);  // behind a proxy
+}
+
+TEST_CASE("HTTP-1: slow, silent and many clients") {
+  settings how;
+  how.limits.receive = 100ms;
+  how.limits.idle = 100ms;
+  how.limits.connections = 3;
+  const server x({{}}, echoing(), how);
+  const auto port = x.ports().front();
+  SECTION("a silent client is left") {
+    raw_client silent(port);
+    CHECK(silent.is_closed_by_server());
+  }
+  SECTION("half a request is left") {
+    raw_client slow(port);
+    slow.send("GET /echo HTTP/1.1\r\nHo");
+    CHECK(slow.is_closed_by_server());
+  }
+  SECTION("a client that always sends a little more is left too") {
+    raw_client slow(port);
+    slow.send("GET /echo HTTP/1.1\r\nHost: localhost\r\nX: ");
+    while (slow.send("x"))
+      std::this_thread::sleep_for(5ms);
+  }
+  SECTION("connections beyond the limit are closed, and later ones served") {
+    {
+      raw_client a(port), b(port), c(port), d(port);
+      a.until(), b.until(), c.until(), d.until();
+    }
+    while (x.connections() > 0)
+      std::this_thread::sleep_for(1ms);
+    CHECK(status_for(x, head("GET /echo")) == 200);
+  }
+}
+
+TEST_CASE("HTTP-1: more connections than allowed") {
+  settings how;
+  how.limits.connections = 2;
+  const server x({{}}, echoing(), how);
+  const auto port = x.ports().front();
+  raw_client a(port), b(port);
+  for (auto* one : {&a, &b}) {
+    one->send(head("GET /echo"));
+    one->until("GET /echo ");
+  }
+  raw_client c(port);
+  CHECK(c.until().empty());
+  CHECK(x.refused() == 1);
+}
+
+TEST_CASE("an answer may come later, from any thread") {
+  desk at;
+  const server x({{}}, {{method::get, "/", at.taker()}});
+  raw_client client(x.ports().front());
+  client.send(head("GET /") + head("GET /?second=1"));
+  auto first = at.next();
+  CHECK(first->asked().query.empty());
+  std::thread([&] { first->answer({.body = "one"}); }).join();
+  first->answer({.body = "never"});
+  CHECK(status_of(client.until("one")) == 200);
+  auto second = at.next();
+  CHECK(second->asked().query.at("second") == "1");
+  second.reset();
+  CHECK(status_of(client.until("no answer")) == 500);
+}
+
+TEST_CASE("errors of handlers are answers") {
+  const server x({{}},
+                 {{method::get, "/input", [](auto) { throw runtime::input_error("no such \"step\""); }},
+                  {method::get, "/other", [](auto) { throw std::runtime_error("broken"); }}});
+  raw_client client(x.ports().front());
+  client.send(head("GET /input"));
+  CHECK(status_of(client.until(R"({"error":{"message":"no such \"step\""}})")) == 400);
+  client.until("\n");
+  client.send(head("GET /other"));
+  CHECK(status_of(client.until("broken")) == 500);
+}
+
+TEST_CASE("a header of an answer cannot begin another") {
+  const server x({{}}, {{method::get, "/", [](const std::shared_ptr<exchange>& to) {
+                           to->answer({.body = "x", .headers = {{"A", "b\r\nC: d"}}});
+                         }}});
+  raw_client client(x.ports().front());
+  client.send(head("GET /"));
+  CHECK(client.until(body_end).find("A: b  C: d\r\n") != std::string::npos);
+}
+
+namespace {
+
+/// Parts from a test; counts how often it is asked.
+struct parts {
+  std::mutex mutex;
+  std::deque<std::optional<std::string>> waiting;
+  std::atomic<int> asked = 0;
+  std::atomic<bool> is_gone = false;
+
+  void add(std::optional<std::string> x) {
+    const std::lock_guard lock(mutex);
+    waiting.push_back(std::move(x));
+  }
+  void await_end() const {
+    while (!is_gone)
+      std::this_thread::sleep_for(1ms);
+  }
+};
+
+class shared_source final : public body_source {
+ public:
+  explicit shared_source(std::shared_ptr<parts> of) : of_(std::move(of)) {}
+  ~shared_source() override { of_->is_gone = true; }
+  std::optional<std::string> next() override {
+    ++of_->asked;
+    const std::lock_guard lock(of_->mutex);
+    if (of_->waiting.empty())
+      return "";
+    auto out = std::move(of_->waiting.front());
+    of_->waiting.pop_front();
+    return out;
+  }
+
+ private:
+  std::shared_ptr<parts> of_;
+};
+
+}  // namespace
+
+TEST_CASE("a stream sends what its source gives, after each wake") {
+  desk at;
+  const auto all = std::make_shared<parts>();
+  std::optional<server> x;
+  x.emplace(std::vector<endpoint>{{}}, std::vector<server::route>{{method::get, "/", at.taker()}});
+  raw_client client(x->ports().front());
+  client.send(head("GET /"));
+  auto wake = at.next()->stream({.type = "text/event-stream"}, std::make_unique<shared_source>(all));
+  const auto begin = client.until(body_end);
+  CHECK(begin.find("Transfer-Encoding: chunked") != std::string::npos);
+  SECTION("to its end, and the connection serves on") {
+    all->add("one");
+    all->add("two");
+    wake();
+    CHECK(client.until("two\r\n") == "3\r\none\r\n3\r\ntwo\r\n");
+    all->add(std::nullopt);
+    wake();
+    CHECK(client.until("0\r\n\r\n") == "0\r\n\r\n");
+    all->await_end();
+    client.send(head("GET /"));
+    at.next()->answer({.body = "again"});
+    CHECK(status_of(client.until("again")) == 200);
+  }
+  SECTION("until the server ends") {
+    x.reset();
+    CHECK(client.until().empty());
+    CHECK(all->is_gone);
+  }
+  wake();  // nothing happens
+}
+
+TEST_CASE("the server's pulse wakes streams without a call") {
+  desk at;
+  const auto all = std::make_shared<parts>();
+  settings how;
+  how.pulse = 5ms;
+  const server x({{}}, {{method::get, "/", at.taker()}}, how);
+  raw_client client(x.ports().front());
+  client.send(head("GET /"));
+  at.next()->stream({}, std::make_unique<shared_source>(all));
+  client.until(body_end);
+  for (const auto* text : {"first", "second"}) {
+    all->add(text);
+    CHECK_FALSE(client.until(text).empty());
+  }
+}
+
+TEST_CASE("a source learns that its client is gone") {
+  desk at;
+  const auto all = std::make_shared<parts>();
+  const server x({{}}, {{method::get, "/", at.taker()}});
+  {
+    raw_client client(x.ports().front());
+    client.send(head("GET /"));
+    at.next()->stream({}, std::make_unique<shared_source>(all));
+    client.until(body_end);
+  }
+  all->await_end();
+}
+
+TEST_CASE("HTTP-1: a client that does not read gets no more parts, and no queue") {
+  desk at;
+  const auto all = std::make_shared<parts>();
+  settings how;
+  how.limits.send = 300ms;
+  const server x({{}}, {{method::get, "/", at.taker()}}, how);
+  raw_client client(x.ports().front());
+  client.send(head("GET /"));
+  for (int i = 0; i < 4000; ++i)
+    all->add(std::string(16 << 10, 'x'));
+  at.next()->stream({}, std::make_unique<shared_source>(all));
+  all->await_end();  // after 1.3 s for a part without progress
+  CHECK(all->asked < 1000);  // the system's buffers took the rest
+}
+
+TEST_CASE("an exchange outlives its server") {
+  desk at;
+  std::shared_ptr<exchange> left;
+  {
+    const server x({{}}, {{method::get, "/", at.taker()}});
+    raw_client client(x.ports().front());
+    client.send(head("GET /"));
+    left = at.next();
+  }
+  left->answer({.body = "late"});
+  left->stream({}, nullptr)();
+}
+
+TEST_CASE("a taken port is named, with what to do") {
+  const server x({{}}, echoing());
+  try {
+    const server again({{.port = x.ports().front()}}, echoing());
+    FAIL("a second server has the port");
+  } catch (const runtime::io_error& failure) {
+    CHECK(std::string(failure.what())
+          == fmt::format("cannot listen at 127.0.0.1:{}: Address already in use; choose another "
+                         "port, or 0 for any free one",
+                         x.ports().front()));
+  }
+}
+
+TEST_CASE("a client asks by a port, with TLS, and by a Unix socket in a folder with a long path") {
+  const scratch_folder scratch;
+  const auto folder = scratch.path() / std::string(200, 'f');
+  runtime::make_own_folder(folder);
+  const auto keys = scratch.path() / "keys";
+  runtime::make_credentials(keys, "0123456789abcdef");
+  const auto made = runtime::read_credentials(keys);
+  settings how;
+  how.tls = server_certificate{made.certificate, made.key};
+  const server x({{}, {.folder = folder, .name = "monitor"}}, echoing(), how);
+  REQUIRE(x.ports().size() == 2);
+  SECTION("Unix socket") {
+    client by({.url = {}, .folder = folder, .socket = "monitor"});
+    CHECK(by.get("/echo?x=1").body == "GET /echo x=1 ");
+    CHECK(by.post("/echo", "text").body == "POST /echo text");
+    CHECK(by.get("/none").status == 404);
+  }
+  SECTION("TLS, without a certificate that this machine trusts") {
+    client by({.url = fmt::format("https://127.0.0.1:{}", x.ports().front())});
+    CHECK_THROWS_AS(by.get("/echo"), runtime::io_error);
+  }
+  SECTION("plain text at a port with TLS") {
+    raw_client by(x.ports().front());
+    by.send(head("GET /echo"));
+    CHECK(status_of(by.until()) == 0);
+  }
+}
+
+TEST_CASE("a client follows a stream by lines") {
+  desk at;
+  const auto all = std::make_shared<parts>();
+  const server x({{}}, {{method::get, "/", at.taker()}});
+  client by({.url = fmt::format("http://127.0.0.1:{}", x.ports().front())});
+  std::vector<std::string> lines;
+  const auto run = [&](std::size_t most) {
+    line_splitter split;
+    return by.follow("/", [&](std::string_view part) {
+      return split.feed(part, [&](std::string_view line) {
+        lines.emplace_back(line);
+        return lines.size() < most;
+      });
+    }, {});
+  };
+  all->add("a\nbb");
+  all->add("b\nc\n");
+  all->add(std::nullopt);
+  const auto most = std::size_t(GENERATE(3, 2));
+  std::jthread server_side([&] { at.next()->stream({}, std::make_unique<shared_source>(all)); });
+  CHECK(run(most).status == 200);
+  CHECK(lines == (most == 3 ? std::vector<std::string>{"a", "bbb", "c"}
+                            : std::vector<std::string>{"a", "bbb"}));
+}
+
+TEST_CASE("bearer tokens") {
+  request x;
+  CHECK(bearer_token(x).empty());
+  for (const auto* text : {"Bearer secret", "bearer secret", "BEARER   secret"}) {
+    x.headers["authorization"] = text;
+    CHECK(bearer_token(x) == "secret");
+  }
+  for (const auto* text : {"Bearer", "Bearer ", "Bearer     ", "Basic secret"}) {
+    x.headers["authorization"] = text;
+    CHECK(bearer_token(x).empty());
+  }
+  CHECK(is_token("secret", "secret"));
+  CHECK_FALSE(is_token("secret", "secreT"));
+  CHECK_FALSE(is_token("secre", "secret"));
+  CHECK_FALSE(is_token("", ""));
+}
+
+TEST_CASE("an event may have several lines") {
+  CHECK(event_text("a\nb", "step", "1:2") == "id: 1:2\nevent: step\ndata: a\ndata: b\n\n");
+  CHECK(event_text("") == "data: \n\n");
+}
+
+}  // namespace troupe::tests
