@@ -1,0 +1,267 @@
+#include "runtime/watch/hub.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using http::exchange;
+using http::request;
+using http::response;
+
+constexpr std::size_t most_records = 1000;  // of one part or answer
+/// A stream without news says so, so that both ends notice a lost connection.
+constexpr auto still_there = std::chrono::seconds(10);
+
+/// What a viewer asks for.
+struct selection {
+  record_position from;
+  std::vector<std::string> kinds;
+  std::size_t most = most_records;
+};
+
+std::size_t read_count(const std::string& name, const std::string& text, std::size_t most) {
+  std::size_t out = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (failed != std::errc() || end != text.data() + text.size() || out == 0 || out > most)
+    throw input_error("'{}={}': give a number from 1 to {}", name, text, most);
+  return out;
+}
+
+std::vector<std::string> read_words(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find(',', begin), text.size());
+    if (end > begin)
+      out.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+selection read_selection(const request& x, const record_ring& of) {
+  selection out{.from = of.end()};
+  for (const auto& [name, value] : x.query) {
+    if (name == "kinds")
+      out.kinds = read_words(value);
+    else if (name == "most")
+      out.most = read_count(name, value, most_records);
+    else if (name == "newest")
+      out.from = of.before_end(read_count(name, value, std::size_t(1) << 20));
+    else if (name != "after" && name != "token")
+      throw input_error("unknown '{}'; this path takes after, newest, kinds, most", name);
+  }
+  const auto after = x.query.find("after");
+  const auto again = x.header("last-event-id");  // a browser that connects again
+  const auto text = !again.empty()               ? std::string(again)
+                    : after != x.query.end() ? after->second
+                                                : std::string();
+  if (text.empty())
+    return out;
+  const auto from = read_record_position(text);
+  if (!from)
+    throw input_error("'after={}': give the 'next' of an earlier answer, such as 1:250", text);
+  out.from = *from;
+  return out;
+}
+
+std::string dropped_text(std::uint64_t count) {
+  return json_text(nlohmann::json{{"dropped", count}});
+}
+
+}  // namespace
+
+struct hub::state {
+  state(hub_sources of_, hub_settings how_) : of(std::move(of_)), how(std::move(how_)) {}
+
+  const hub_sources of;
+  const hub_settings how;
+  std::atomic<std::size_t> viewers = 0;
+  std::atomic<clock::rep> looked_at{0};  ///< since the clock's epoch
+
+  void look() { looked_at = clock::now().time_since_epoch().count(); }
+
+  /// Empty: allowed.
+  std::optional<response> refusal(const request& x, bool control) const {
+    const auto given = token_of(x);
+    const bool commands = http::is_token(given, how.control_token);
+    if (commands || (!control && (x.is_local || http::is_token(given, how.read_token))))
+      return {};
+    auto out = http::error_response(
+        given.empty() ? 401 : 403,
+        control ? "commands need the run's control token, in the file 'control.token' of its folder"
+                : "viewers need the run's token, in the file 'read.token' of its folder");
+    out.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return out;
+  }
+
+ private:
+  // A browser's EventSource cannot set headers, so a page may give its token as a cookie, which the
+  // page itself got with its address.
+  static std::string_view token_of(const request& x) {
+    if (const auto given = bearer_token(x); !given.empty())
+      return given;
+    constexpr std::string_view name = "troupe_token=";
+    auto rest = x.header("cookie");
+    while (!rest.empty()) {
+      const auto end = std::min(rest.find(';'), rest.size());
+      auto one = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      while (one.starts_with(' '))
+        one.remove_prefix(1);
+      if (one.starts_with(name))
+        return one.substr(name.size());
+    }
+    return {};
+  }
+};
+
+namespace {
+
+/// Server-sent events, or JSON lines.
+class record_stream final : public http::body_source {
+ public:
+  record_stream(std::shared_ptr<hub::state> of, selection what, bool events)
+      : of_(std::move(of)), what_(std::move(what)), events_(events) {
+    ++of_->viewers;
+  }
+  ~record_stream() override { --of_->viewers; }
+
+  std::optional<std::string> next() override {
+    const auto now = clock::now();
+    // After a part was sent the server asks at once; the next one waits for its turn, so that a
+    // thousand records a second make ten parts.
+    if (!sent_all_ || now - asked_at_ >= of_->how.pulse) {
+      asked_at_ = now;
+      of_->look();
+      auto text = pull();
+      if (!text.empty()) {
+        told_at_ = now;
+        return text;
+      }
+    }
+    if (now - told_at_ < still_there)
+      return "";
+    told_at_ = now;
+    return events_ ? ": still there\n\n" : "\n";
+  }
+
+ private:
+  std::string pull() {
+    const auto found
+        = of_->of.records->since(what_.from, what_.most, of_->how.part_bytes, what_.kinds);
+    std::string out;
+    if (found.dropped > 0)
+      out += one("dropped", dropped_text(found.dropped), {found.next.epoch, found.next.next});
+    for (const auto& x : found.records)
+      out += one(x.kind, x.text, {found.next.epoch, x.number + 1});
+    what_.from = found.next;
+    sent_all_ = found.records.size() < what_.most;
+    return out;
+  }
+  std::string one(std::string_view kind, std::string_view text, const record_position& next) const {
+    if (events_)
+      return http::event_text(text, kind, text_of(next));
+    return std::string(text) + "\n";
+  }
+
+  std::shared_ptr<hub::state> of_;
+  selection what_;
+  bool events_;
+  bool sent_all_ = true;
+  clock::time_point asked_at_ = {}, told_at_ = clock::now();
+};
+
+response records_answer(const hub::state& of, const selection& what) {
+  const auto found = of.of.records->since(what.from, what.most, of.how.part_bytes, what.kinds);
+  std::string out = "{\"next\":\"" + text_of(found.next) + "\",\"dropped\":"
+                    + std::to_string(found.dropped) + ",\"records\":[";
+  for (std::size_t i = 0; i < found.records.size(); ++i)
+    out += (i == 0 ? "" : ",") + found.records[i].text;
+  return {.body = out + "]}\n"};
+}
+
+std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of) {
+  using http::method;
+  std::vector<http::server::route> out;
+  const auto add = [&](method how, std::string path, bool control, auto answers) {
+    out.push_back({how, std::move(path), [of, control, answers](const std::shared_ptr<exchange>& x) {
+                     of->look();
+                     if (auto no = of->refusal(x->asked(), control))
+                       return x->answer(*std::move(no));
+                     answers(x);
+                   }});
+  };
+  const auto text = [](const std::function<std::string()>& make, const char* type) {
+    return [&make, type](const std::shared_ptr<exchange>& x) {
+      x->answer({.type = type, .body = make() + "\n", .headers = {}});
+    };
+  };
+  add(method::get, "/api/run", false, text(of->of.run, "application/json"));
+  add(method::get, "/api/state", false, text(of->of.state, "application/json"));
+  add(method::get, "/metrics", false, text(of->of.metrics, "text/plain; version=0.0.4"));
+  add(method::get, "/api/records", false, [of](const std::shared_ptr<exchange>& x) {
+    x->answer(records_answer(*of, read_selection(x->asked(), *of->of.records)));
+  });
+  const auto stream = [of](bool events) {
+    return [of, events](const std::shared_ptr<exchange>& x) {
+      auto what = read_selection(x->asked(), *of->of.records);
+      x->stream({.type = events ? "text/event-stream" : "application/x-ndjson",
+                 .body = {},
+                 .headers = {}},
+                std::make_unique<record_stream>(of, std::move(what), events));
+    };
+  };
+  add(method::get, "/api/events", false, stream(true));
+  add(method::get, "/api/lines", false, stream(false));
+  add(method::post, "/api/command", true, [of](const std::shared_ptr<exchange>& x) {
+    if (!of->of.command)
+      return x->answer(http::error_response(404, "this run takes no commands"));
+    if (!x->asked().header("content-type").starts_with("application/json"))
+      return x->answer(http::error_response(415, "a command is application/json"));
+    of->of.command(x->asked().body, x);
+  });
+  return out;
+}
+
+http::settings settings_of(const hub_settings& how) {
+  http::settings out;
+  out.limits.body_bytes = 64 << 10;  // commands
+  out.limits.connections = how.viewers;
+  out.tls = how.tls;
+  out.names = how.names;
+  out.pulse = how.pulse;
+  return out;
+}
+
+}  // namespace
+
+hub::hub(hub_sources of, hub_settings how)
+    : state_(std::make_shared<state>(std::move(of), std::move(how))),
+      server_(std::make_unique<http::server>(
+          state_->how.at, routes_of(state_), settings_of(state_->how))) {}
+
+hub::~hub() = default;
+
+const std::vector<std::uint16_t>& hub::ports() const {
+  return server_->ports();
+}
+
+std::size_t hub::viewers() const {
+  return state_->viewers;
+}
+
+bool hub::is_watched(std::chrono::steady_clock::duration within) const {
+  const auto at = clock::time_point(clock::duration(state_->looked_at.load()));
+  return clock::now() - within < at;
+}
+
+}  // namespace troupe::runtime
