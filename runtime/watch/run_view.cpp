@@ -1,0 +1,262 @@
+#include "runtime/watch/run_view.hpp"
+
+#include "runtime/core/json_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using nlohmann::json;
+
+/// The value of a field, or `otherwise` if it is missing or of another type.
+template <class Value>
+Value field(const json& in, const char* name, Value otherwise = {}) {
+  const auto found = in.find(name);
+  if (found == in.end())
+    return otherwise;
+  if constexpr (std::is_same_v<Value, std::string>)
+    return found->is_string() ? found->get<std::string>() : otherwise;
+  else if constexpr (std::is_floating_point_v<Value>)
+    return found->is_number() ? found->get<Value>() : otherwise;
+  else if constexpr (std::is_unsigned_v<Value>)
+    return found->is_number_unsigned() ? found->get<Value>() : otherwise;
+  else
+    return found->is_number_integer() ? found->get<Value>() : otherwise;
+}
+
+std::optional<double> number(const json& in, const char* name) {
+  const auto found = in.find(name);
+  return found != in.end() && found->is_number() ? std::optional(found->get<double>())
+                                                 : std::nullopt;
+}
+
+const json& list(const json& in, const char* name) {
+  static const json none = json::array();
+  const auto found = in.find(name);
+  return found != in.end() && found->is_array() ? *found : none;
+}
+
+std::vector<std::string> texts(const json& in, const char* name) {
+  std::vector<std::string> out;
+  for (const auto& x : list(in, name))
+    if (x.is_string())
+      out.push_back(x.get<std::string>());
+  return out;
+}
+
+/// Keeps the newest points, and of the older half every second one.
+void add_point(std::deque<view_point>& to, std::uint64_t iteration, std::optional<double> value) {
+  if (!value || !std::isfinite(*value))
+    return;
+  // Steps that ran again replace what stood there.
+  while (!to.empty() && to.back().iteration >= iteration)
+    to.pop_back();
+  to.push_back({iteration, *value});
+  if (to.size() <= run_view::most_points)
+    return;
+  std::deque<view_point> thinned;
+  const auto half = to.size() / 2;
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (i >= half || i % 2 == 0)
+      thinned.push_back(to[i]);
+  to = std::move(thinned);
+}
+
+void add_event(run_view& to, const json& x, std::string kind, std::string text) {
+  to.events.push_back({field<double>(x, "at"), std::move(kind), std::move(text)});
+  if (to.events.size() > run_view::most_events)
+    to.events.pop_front();
+}
+
+void take_step(run_view& to, const json& x) {
+  to.iteration = field<std::uint64_t>(x, "iteration");
+  to.loss = number(x, "lm_loss").value_or(NAN);
+  to.grad_norm = number(x, "grad_norm").value_or(NAN);
+  to.learning_rate = field<double>(x, "learning_rate");
+  to.step_ms = field<double>(x, "elapsed_ms");
+  to.tokens_per_second = field<double>(x, "tokens_per_second");
+  to.teraflops_per_second = number(x, "teraflops_per_second");
+  to.share_of_matrix_rate = number(x, "share_of_matrix_rate");
+  add_point(to.losses, to.iteration, number(x, "lm_loss"));
+  add_point(to.speeds, to.iteration, number(x, "tokens_per_second"));
+}
+
+void take_validation(run_view& to, const json& x) {
+  const auto iteration = field<std::uint64_t>(x, "iteration");
+  if (const auto test = number(x, "test_loss"))
+    return add_event(to, x, "test", fmt::format("test loss {:.4f} at {}", *test, iteration));
+  add_point(to.validations, iteration, number(x, "validation_loss"));
+}
+
+void take_event(run_view& to, const json& x) {
+  auto text = field<std::string>(x, "who");
+  if (const auto why = field<std::string>(x, "why"); !why.empty())
+    text += ": " + why;
+  if (const auto seconds = number(x, "seconds"); seconds && *seconds > 0)
+    text += fmt::format("; went on after {:.1f} s", *seconds);
+  add_event(to, x, field<std::string>(x, "event"), std::move(text));
+}
+
+std::vector<view_action> actions_of(const json& in, const char* name) {
+  std::vector<view_action> out;
+  for (const auto& x : list(in, name))
+    if (x.is_array() && x.size() == 3 && x[0].is_string() && x[1].is_number() && x[2].is_number())
+      out.push_back({x[0].get<std::string>(), x[1].get<double>(), x[2].get<double>()});
+  return out;
+}
+
+void take_timeline(run_view& to, const json& x) {
+  view_timeline out{.iteration = field<std::uint64_t>(x, "iteration"),
+                    .planned_ms = field<double>(x, "planned_ms"),
+                    .executed_ms = field<double>(x, "executed_ms"),
+                    .bubble = field<double>(x, "bubble"),
+                    .planned_bubble = field<double>(x, "planned_bubble"),
+                    .rows = {}};
+  for (const auto& row : list(x, "rows"))
+    out.rows.push_back({field<int>(row, "rank"), actions_of(row, "executed"), actions_of(row, "planned")});
+  to.timeline = std::move(out);
+}
+
+std::uint64_t traffic(const json& x, const char* name) {
+  std::uint64_t out = 0;
+  for (const auto& edge : list(x, name))
+    out += field<std::uint64_t>(edge, "bytes");
+  return out;
+}
+
+void take_process(run_view& to, const json& x) {
+  view_process out{.name = field<std::string>(x, "name"),
+                   .role = field<std::string>(x, "role"),
+                   .host = field<std::string>(x, "host"),
+                   .pid = field<std::int64_t>(x, "pid"),
+                   .incarnation = field<std::uint64_t>(x, "incarnation"),
+                   .ranks = {},
+                   .at = field<double>(x, "at"),
+                   .resident_bytes = field<std::uint64_t>(x, "resident_bytes"),
+                   .memory_bytes = {},
+                   .sent_bytes = traffic(x, "sent"),
+                   .received_bytes = traffic(x, "received"),
+                   .leases = field<std::uint64_t>(x, "leases"),
+                   .lanes = {},
+                   .cpu_s = field<double>(x, "cpu_s")};
+  for (const auto& rank : list(x, "ranks"))
+    if (rank.is_number_integer())
+      out.ranks.push_back(rank.get<int>());
+  if (const auto memory = x.find("memory"); memory != x.end() && memory->is_object())
+    for (const auto& [kind, bytes] : memory->items())
+      if (bytes.is_number_unsigned())
+        out.memory_bytes[kind] = bytes.get<std::uint64_t>();
+  for (const auto& lane : list(x, "lanes"))
+    out.lanes.push_back({field<std::string>(lane, "who"),
+                         field<std::string>(lane, "state"),
+                         field<std::string>(lane, "work"),
+                         texts(lane, "on"),
+                         field<double>(lane, "for_s")});
+  if (out.name.empty())
+    return;
+  auto& before = to.processes[out.name];
+  if (before.pid == out.pid && out.at > before.at)
+    out.cpu_share = (out.cpu_s - before.cpu_s) / (out.at - before.at);
+  before = std::move(out);
+}
+
+void take_member(run_view& to, const json& x) {
+  const auto who = field<std::string>(x, "who");
+  if (who.empty())
+    return;
+  to.members[who] = {who,
+                     field<std::string>(x, "state"),
+                     field<std::string>(x, "process"),
+                     field<std::string>(x, "why"),
+                     field<double>(x, "at")};
+}
+
+void take_save(run_view& to, const json& x) {
+  const auto state = field<std::string>(x, "state");
+  const auto iteration = field<std::uint64_t>(x, "iteration");
+  if (state == "begun")
+    return;
+  add_event(to,
+            x,
+            "save",
+            state == "written" ? fmt::format("iteration {} is saved, after {:.1f} s",
+                                             iteration,
+                                             field<double>(x, "seconds"))
+                               : fmt::format("iteration {} could not be saved", iteration));
+}
+
+void take_known(run_view& to, const json& x) {
+  const auto kind = field<std::string>(x, "kind");
+  if (kind == "step")
+    take_step(to, x);
+  else if (kind == "validation")
+    take_validation(to, x);
+  else if (kind == "event")
+    take_event(to, x);
+  else if (kind == "timeline")
+    take_timeline(to, x);
+  else if (kind == "process")
+    take_process(to, x);
+  else if (kind == "member")
+    take_member(to, x);
+  else if (kind == "save")
+    take_save(to, x);
+  else if (kind == "warning")
+    add_event(to, x, kind, field<std::string>(x, "text"));
+  else if (kind == "command")
+    add_event(to, x, kind, field<std::string>(x, "name"));
+  else if (kind == "dropped")
+    to.dropped += field<std::uint64_t>(x, "count");
+  else if (kind == "end") {
+    to.exit_code = field<int>(x, "exit_code");
+    to.end_reason = field<std::string>(x, "reason");
+  }
+}
+
+}  // namespace
+
+void run_view::take_run(std::string_view text) {
+  const auto x = json_value_or_discarded(text);
+  if (!x.is_object())
+    return;
+  if (const auto now = field<std::string>(x, "id"); now != id) {
+    *this = {};
+    id = now;
+  }
+  name = field<std::string>(x, "name");
+  program = field<std::string>(x, "program");
+  host = field<std::string>(x, "host");
+  schedule = field<std::string>(x, "schedule");
+  precision = field<std::string>(x, "precision");
+  steps = field<std::uint64_t>(x, "steps");
+  first_step = field<std::uint64_t>(x, "first_step");
+  started_at = field<double>(x, "started_at");
+  if (const auto found = x.find("layout"); found != x.end() && found->is_object())
+    for (const auto& [axis, extent] : found->items())
+      if (extent.is_number_integer())
+        layout[axis] = extent.get<int>();
+}
+
+void run_view::take(std::string_view text) {
+  if (text.empty())
+    return;
+  const auto x = json_value_or_discarded(text);
+  if (!x.is_object()) {
+    ++unread;
+    return;
+  }
+  take_known(*this, x);
+}
+
+std::optional<double> run_view::seconds_left() const {
+  if (steps <= iteration || step_ms <= 0)
+    return {};
+  return double(steps - iteration) * step_ms / 1e3;
+}
+
+}  // namespace troupe::runtime

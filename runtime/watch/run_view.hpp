@@ -1,0 +1,102 @@
+// What a viewer knows of a run: the fold of its records (docs/formats/telemetry.md). A value; reads
+// records of other versions, and never throws for what is in them.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// A point of a curve: (iteration, value).
+struct view_point {
+  std::uint64_t iteration = 0;
+  double value = 0;
+};
+
+struct view_action {
+  std::string name;  ///< "0F3"
+  double begin_ms = 0, end_ms = 0;
+};
+
+struct view_row {
+  int rank = 0;  ///< pipeline rank
+  std::vector<view_action> executed, planned;
+};
+
+struct view_timeline {
+  std::uint64_t iteration = 0;
+  double planned_ms = 0, executed_ms = 0;
+  double bubble = 0, planned_bubble = 0;
+  std::vector<view_row> rows;
+};
+
+struct view_lane {
+  std::string who, state, work;
+  std::vector<std::string> on;  ///< names that it waits for
+  double for_s = 0;
+};
+
+struct view_process {
+  std::string name, role, host;
+  std::int64_t pid = 0;
+  std::uint64_t incarnation = 0;
+  std::vector<int> ranks;
+  double at = 0;  ///< of the newest sample, Unix seconds
+  double cpu_share = -1;  ///< cores used between the two newest samples; negative: unknown
+  std::uint64_t resident_bytes = 0;
+  std::map<std::string, std::uint64_t> memory_bytes;  ///< by kind
+  std::uint64_t sent_bytes = 0, received_bytes = 0, leases = 0;
+  std::vector<view_lane> lanes;
+
+  double cpu_s = 0;  ///< of the newest sample
+};
+
+struct view_member {
+  std::string who, state, process, why;
+  double since = 0;  ///< Unix seconds
+};
+
+/// A line for people: a death, a save, a warning, a command.
+struct view_event {
+  double at = 0;
+  std::string kind, text;
+};
+
+struct run_view {
+  // /api/run
+  std::string id, name, program, host, schedule, precision;
+  std::uint64_t steps = 0, first_step = 0;
+  std::map<std::string, int> layout;  ///< "tensor", "pipeline", "data", ...
+  double started_at = 0;
+
+  // Records.
+  std::uint64_t iteration = 0;
+  double loss = 0, grad_norm = 0, learning_rate = 0, step_ms = 0, tokens_per_second = 0;
+  std::optional<double> teraflops_per_second, share_of_matrix_rate;
+  std::deque<view_point> losses, validations, speeds;
+  std::optional<view_timeline> timeline;
+  std::map<std::string, view_process> processes;
+  std::map<std::string, view_member> members;
+  std::deque<view_event> events;  ///< oldest first
+  std::uint64_t dropped = 0;
+  std::optional<int> exit_code;
+  std::string end_reason;
+
+  static constexpr std::size_t most_points = 4096, most_events = 200;
+
+  /// Takes the answer of /api/run. A run with another id begins anew.
+  void take_run(std::string_view text);
+  /// Takes one record; text that is none is ignored and counted in `unread`.
+  void take(std::string_view text);
+  std::uint64_t unread = 0;
+
+  std::optional<double> seconds_left() const;  ///< by the newest steps
+};
+
+}  // namespace troupe::runtime

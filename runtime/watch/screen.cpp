@@ -1,0 +1,397 @@
+#include "runtime/watch/screen.hpp"
+
+#include "runtime/core/progress.hpp"
+#include "runtime/core/terminal_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr double silent_after = 15;  // seconds without a sample of a process
+constexpr double long_wait = 10;     // seconds of a lane
+
+int columns_of(std::string_view text) {
+  return int(std::ranges::count_if(text, [](char x) { return (x & 0xc0) != 0x80; }));
+}
+
+/// The first `most` columns.
+std::string cut(std::string_view text, int most) {
+  std::size_t end = 0;
+  for (int seen = 0; end < text.size(); ++end)
+    if ((text[end] & 0xc0) != 0x80 && ++seen > most)
+      break;
+  return std::string(text.substr(0, end));
+}
+
+/// Places texts of one page, and cuts what does not fit.
+class canvas {
+ public:
+  explicit canvas(const screen_wish& how) : how_(how) {}
+
+  void put(int row, int column, std::string_view text, screen_style style = screen_style::plain) {
+    put(row, column, how_.columns - column, text, style);
+  }
+  void put(int row, int column, int most, std::string_view text, screen_style style) {
+    if (row < 0 || row >= how_.rows || column < 0 || most <= 0)
+      return;
+    auto shown = cut(text, std::min(most, how_.columns - column));
+    if (!shown.empty())
+      out_.push_back({row, column, std::move(shown), style});
+  }
+  void rule(int row, std::string_view title) {
+    const auto* const line = how_.ascii ? "-" : "─";
+    std::string text = fmt::format("{}{} {} ", line, line, title);
+    for (int i = columns_of(text); i < how_.columns; ++i)
+      text += line;
+    put(row, 0, text, screen_style::dim);
+  }
+  std::vector<screen_text> take() {
+    std::ranges::stable_sort(out_, {}, [](const auto& x) { return std::pair(x.row, x.column); });
+    return std::move(out_);
+  }
+  const screen_wish& how() const { return how_; }
+
+ private:
+  const screen_wish& how_;
+  std::vector<screen_text> out_;
+};
+
+std::string number_text(double x, const char* format) {
+  return std::isfinite(x) ? fmt::format(fmt::runtime(format), x) : "-";
+}
+
+std::pair<std::string, screen_style> condition_of(const run_view& of) {
+  if (of.exit_code)
+    return *of.exit_code == 0
+               ? std::pair<std::string, screen_style>("done", screen_style::good)
+               : std::pair(fmt::format("ended, exit code {}", *of.exit_code), screen_style::bad);
+  for (const auto& [name, one] : of.members)
+    if (one.state == "dead" || one.state == "starting")
+      return {"recovering: " + name + " is " + one.state, screen_style::caution};
+  return {of.iteration == 0 ? "starting" : "training", screen_style::good};
+}
+
+void draw_head(const run_view& of, canvas& on) {
+  on.put(0, 0, "troupe " + (of.name.empty() ? of.id : of.name), screen_style::bold);
+  const auto [state, style] = condition_of(of);
+  on.put(0, 30, 30, state, style);
+  auto place = fmt::format("{}/{}", of.iteration, of.steps);
+  if (const auto left = of.seconds_left(); left && !of.exit_code)
+    place += ", " + time_left_text(*left);
+  on.put(0, std::max(30, on.how().columns - columns_of(place)), place, screen_style::bold);
+  std::string line = fmt::format("loss {}  norm {}  lr {}  {} ms/step  {} tokens/s",
+                                 number_text(of.loss, "{:.4f}"),
+                                 number_text(of.grad_norm, "{:.3f}"),
+                                 number_text(of.learning_rate, "{:.2e}"),
+                                 number_text(of.step_ms, "{:.0f}"),
+                                 number_text(of.tokens_per_second, "{:.0f}"));
+  if (of.teraflops_per_second)
+    line += fmt::format("  {:.2f} TFLOP/s", *of.teraflops_per_second);
+  if (of.share_of_matrix_rate)
+    line += fmt::format("  MFU {:.0f} %", *of.share_of_matrix_rate * 100);
+  on.put(1, 0, line);
+}
+
+void draw_curve(const std::deque<view_point>& points,
+                std::string_view title,
+                const char* format,
+                int row,
+                int column,
+                int columns,
+                int rows,
+                canvas& on) {
+  if (points.empty()) {
+    on.put(row, column, columns, fmt::format("{}: nothing yet", title), screen_style::dim);
+    return;
+  }
+  const auto [low, high] = std::ranges::minmax(points, {}, &view_point::value);
+  on.put(row,
+         column,
+         columns,
+         fmt::format("{}  {} to {}",
+                     title,
+                     number_text(low.value, format),
+                     number_text(high.value, format)),
+         screen_style::dim);
+  const auto lines = text_curve(points, columns - 1, rows - 1, on.how().ascii);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    on.put(row + 1 + int(i), column, columns, lines[i], screen_style::curve);
+}
+
+screen_style style_of(std::string_view action) {
+  for (const char x : action) {
+    if (x == 'F')
+      return screen_style::forward;
+    if (x == 'I' || x == 'B')
+      return screen_style::backward;
+    if (x == 'W')
+      return screen_style::weights;
+    if (x == 'R')
+      return screen_style::recompute;
+  }
+  return screen_style::plain;
+}
+
+/// Letter of an action's kind in a row of the timeline.
+char letter_of(std::string_view action) {
+  const auto at = action.find_first_of("FIBWR");
+  return at == std::string_view::npos ? '?' : action[at];
+}
+
+void draw_row(const std::vector<view_action>& actions,
+              double from,
+              double span,
+              int row,
+              int column,
+              int columns,
+              canvas& on) {
+  // The action that is longest in a column is shown there.
+  std::vector<double> longest(std::size_t(columns), 0);
+  std::string text(std::size_t(columns), '.');
+  std::vector<screen_style> styles(std::size_t(columns), screen_style::dim);
+  const double width = span / columns;
+  for (const auto& x : actions) {
+    const int first = std::clamp(int((x.begin_ms - from) / width), 0, columns - 1);
+    const int last = std::clamp(int((x.end_ms - from) / width), first, columns - 1);
+    for (int i = first; i <= last; ++i) {
+      const double share = std::min(x.end_ms, from + (i + 1) * width)
+                           - std::max(x.begin_ms, from + i * width);
+      if (share <= longest[std::size_t(i)])
+        continue;
+      longest[std::size_t(i)] = share;
+      text[std::size_t(i)] = letter_of(x.name);
+      styles[std::size_t(i)] = style_of(x.name);
+    }
+  }
+  for (int begin = 0; begin < columns;) {
+    int end = begin + 1;
+    while (end < columns && styles[std::size_t(end)] == styles[std::size_t(begin)])
+      ++end;
+    on.put(row,
+           column + begin,
+           text.substr(std::size_t(begin), std::size_t(end - begin)),
+           styles[std::size_t(begin)]);
+    begin = end;
+  }
+}
+
+void draw_timeline(const run_view& of, int row, int rows, canvas& on) {
+  if (!of.timeline || of.timeline->rows.empty()) {
+    on.rule(row, "pipeline: no timed step yet");
+    return;
+  }
+  const auto& x = *of.timeline;
+  on.rule(row,
+          fmt::format("pipeline, iteration {}: {:.1f} ms (planned {:.1f}), bubble {:.0f} % "
+                      "(planned {:.0f} %)",
+                      x.iteration,
+                      x.executed_ms,
+                      x.planned_ms,
+                      x.bubble * 100,
+                      x.planned_bubble * 100));
+  const double span = std::max({x.executed_ms, x.planned_ms, 1e-9});
+  const bool has_plans = rows > 2 * int(x.rows.size());
+  constexpr int label = 9;
+  int at = row + 1;
+  for (std::size_t i = std::size_t(std::max(0, on.how().page == screen_page::timeline
+                                                   ? on.how().scroll
+                                                   : 0));
+       i < x.rows.size() && at + (has_plans ? 1 : 0) < row + rows;
+       ++i) {
+    const auto& one = x.rows[i];
+    if (has_plans) {
+      on.put(at, 0, label, fmt::format("{:3} plan", one.rank), screen_style::dim);
+      draw_row(one.planned, 0, span, at++, label, on.how().columns - label, on);
+    }
+    on.put(at, 0, label, fmt::format("{:3} run", one.rank), screen_style::plain);
+    draw_row(one.executed, 0, span, at++, label, on.how().columns - label, on);
+  }
+}
+
+struct line {
+  std::string text;
+  screen_style style = screen_style::plain;
+};
+
+std::vector<line> lines_of_process(const view_process& x, double now) {
+  std::vector<line> out;
+  const double age = now - x.at;
+  const bool is_silent = x.at > 0 && age > silent_after;
+  out.push_back({fmt::format("  {:<14} {:<10} pid {:<8} {:>9} {:>6} {}",
+                             x.name,
+                             x.role,
+                             x.pid,
+                             bytes_text(x.resident_bytes),
+                             x.cpu_share >= 0 ? fmt::format("{:.0f} %", x.cpu_share * 100) : "",
+                             is_silent ? fmt::format("silent for {:.0f} s", age) : ""),
+                 is_silent ? screen_style::caution : screen_style::plain});
+  for (const auto& lane : x.lanes) {
+    std::string text = fmt::format("    {:<14} {} {}", lane.who, lane.state, lane.work);
+    if (!lane.on.empty())
+      text += fmt::format(" for {:.1f} s on {}", lane.for_s, fmt::join(lane.on, ", "));
+    out.push_back({std::move(text),
+                   lane.state == "waits" && lane.for_s > long_wait ? screen_style::caution
+                                                                   : screen_style::dim});
+  }
+  return out;
+}
+
+std::vector<line> lines_of_members(const run_view& of, double now) {
+  std::vector<line> out;
+  std::map<std::string, std::vector<const view_process*>> hosts;
+  for (const auto& [name, x] : of.processes)
+    hosts[x.host].push_back(&x);
+  for (const auto& [host, all] : hosts) {
+    out.push_back({host.empty() ? "this host" : host, screen_style::bold});
+    for (const auto* x : all)
+      std::ranges::move(lines_of_process(*x, now), std::back_inserter(out));
+  }
+  for (const auto& [name, x] : of.members)
+    if (x.state != "running" && x.state != "ready")
+      out.push_back({fmt::format("  {} is {} {}", name, x.state, x.why), screen_style::bad});
+  return out;
+}
+
+screen_style style_of_event(std::string_view kind) {
+  if (kind == "save" || kind == "command" || kind == "test")
+    return screen_style::plain;
+  return kind == "wrong bits" || kind == "given up" ? screen_style::bad : screen_style::caution;
+}
+
+std::vector<line> lines_of_events(const run_view& of, double now) {
+  std::vector<line> out;
+  for (auto x = of.events.rbegin(); x != of.events.rend(); ++x)
+    out.push_back({fmt::format("{:>7.0f} s ago  {:<10} {}",
+                               std::max(0.0, now - x->at),
+                               x->kind,
+                               without_control(x->text)),
+                   style_of_event(x->kind)});
+  return out;
+}
+
+void draw_list(const std::vector<line>& all,
+               std::string_view title,
+               int row,
+               int rows,
+               int scroll,
+               canvas& on) {
+  const int room = rows - 1;
+  const int first = std::clamp(scroll, 0, std::max(0, int(all.size()) - room));
+  on.rule(row,
+          int(all.size()) > room
+              ? fmt::format("{} {} to {} of {}", title, first + 1, std::min(first + room, int(all.size())), all.size())
+              : std::string(title));
+  for (int i = 0; i < room && first + i < int(all.size()); ++i)
+    on.put(row + 1 + i, 0, all[std::size_t(first + i)].text, all[std::size_t(first + i)].style);
+}
+
+void draw_overview(const run_view& of, canvas& on) {
+  const auto& how = on.how();
+  const int room = how.rows - 3;  // head and keys
+  const int stages = of.timeline ? int(of.timeline->rows.size()) : 0;
+  const int curves = std::clamp(room / 3, 2, 12);
+  const int timeline = std::min(1 + 2 * std::max(1, stages), std::max(2, room / 3));
+  const int members = std::max(2, (room - curves - timeline) * 2 / 3);
+  const int half = how.columns / 2;
+  draw_curve(of.losses, "loss", "{:.4f}", 2, 0, half, curves, on);
+  draw_curve(of.speeds, "tokens/s", "{:.0f}", 2, half, how.columns - half, curves, on);
+  draw_timeline(of, 2 + curves, timeline, on);
+  draw_list(lines_of_members(of, how.now), "processes", 2 + curves + timeline, members, 0, on);
+  const int at = 2 + curves + timeline + members;
+  draw_list(lines_of_events(of, how.now), "events", at, how.rows - 1 - at, 0, on);
+}
+
+}  // namespace
+
+std::vector<screen_text> draw(const run_view& of, const screen_wish& how) {
+  canvas on(how);
+  draw_head(of, on);
+  const int room = how.rows - 3;
+  switch (how.page) {
+    case screen_page::overview: draw_overview(of, on); break;
+    case screen_page::members:
+      draw_list(lines_of_members(of, how.now), "processes", 2, room, how.scroll, on);
+      break;
+    case screen_page::timeline: draw_timeline(of, 2, room, on); break;
+    case screen_page::events:
+      draw_list(lines_of_events(of, how.now), "events", 2, room, how.scroll, on);
+      break;
+  }
+  if (how.connection.empty())
+    on.put(how.rows - 1, 0, "1 overview  2 processes  3 pipeline  4 events  : command  q quit", screen_style::dim);
+  else
+    on.put(how.rows - 1, 0, how.connection, screen_style::bad);
+  return on.take();
+}
+
+std::string plain_text(const std::vector<screen_text>& page, const screen_wish& how) {
+  std::vector<std::string> rows(std::size_t(how.rows));
+  for (const auto& x : page) {
+    auto& to = rows[std::size_t(x.row)];
+    to.append(std::size_t(std::max(0, x.column - columns_of(to))), ' ');
+    to += x.text;
+  }
+  std::string out;
+  for (const auto& row : rows)
+    out += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
+  return out;
+}
+
+std::vector<std::string> text_curve(const std::deque<view_point>& points,
+                                    int columns,
+                                    int rows,
+                                    bool ascii) {
+  if (columns <= 0 || rows <= 0 || points.empty())
+    return {};
+  const int across = ascii ? columns : 2 * columns, down = ascii ? rows : 4 * rows;
+  std::vector<unsigned> cells(std::size_t(columns) * std::size_t(rows), 0);
+  const auto [low, high] = std::ranges::minmax(points, {}, &view_point::value);
+  const double first = double(points.front().iteration),
+               span = std::max(1.0, double(points.back().iteration) - first),
+               height = high.value > low.value ? high.value - low.value : 1;
+  // Bits of the braille dots of a character, by column and row (Unicode 15, block 2800).
+  static constexpr std::array<std::array<unsigned, 4>, 2> dots
+      = {{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
+  const auto mark = [&](int x, int y) {
+    const auto cell = std::size_t(ascii ? y * columns + x : (y / 4) * columns + x / 2);
+    cells[cell] |= ascii ? 1 : dots[std::size_t(x % 2)][std::size_t(y % 4)];
+  };
+  int before = -1;
+  for (const auto& p : points) {
+    const int x = std::clamp(int((double(p.iteration) - first) / span * (across - 1)), 0, across - 1);
+    const int y = std::clamp(int((high.value - p.value) / height * (down - 1)), 0, down - 1);
+    // A line down or up to the point, so that steep parts have no gaps.
+    for (int i = before < 0 ? y : before; i != y; i += i < y ? 1 : -1)
+      mark(x, i);
+    mark(x, y);
+    before = y;
+  }
+  std::vector<std::string> out;
+  out.resize(std::size_t(rows));
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < columns; ++column) {
+      const auto bits = cells[std::size_t(row * columns + column)];
+      if (ascii || bits == 0)
+        out[std::size_t(row)] += bits != 0 ? '*' : ' ';
+      else
+        out[std::size_t(row)] += {char(0xe2), char(0xa0 | (bits >> 6)), char(0x80 | (bits & 0x3f))};
+    }
+  return out;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  static constexpr std::array units{"B", "kB", "MB", "GB", "TB", "PB"};
+  double x = double(bytes);
+  std::size_t unit = 0;
+  for (; x >= 999.5 && unit + 1 < units.size(); ++unit)
+    x /= 1000;
+  return unit == 0 ? fmt::format("{} B", bytes)
+                   : fmt::format("{:.{}f} {}", x, x < 9.95 ? 1 : 0, units[unit]);
+}
+
+}  // namespace troupe::runtime
