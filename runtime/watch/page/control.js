@@ -1,0 +1,191 @@
+// Commands to the run. The section shows nothing but a button until the user gives the control
+// token, which stays in memory.
+
+import { ask, is_token } from "./connect.js";
+import { by_id, make, set_hidden, set_options, set_text } from "./dom.js";
+import { compare_names, plain_text } from "./format.js";
+
+const most_answer = 4000;
+
+const whole = { type: "number", min: 1, step: 1, required: "" };
+
+/// By name of /api/run's `commands`: label, fields, and a question where something may be lost.
+const known = {
+  status: { label: "Status" },
+  pause: { label: "Pause" },
+  resume: { label: "Resume" },
+  save: { label: "Save now" },
+  evaluate: { label: "Evaluate now" },
+  set_learning_rate: { label: "Set learning rate", fields: [
+    { name: "rate", label: "learning rate", input: { type: "number", min: 0, step: "any", required: "" } }] },
+  log_level: { label: "Set log level", fields: [
+    { name: "level", label: "least severity on the console", options: ["debug", "info", "warning", "error"] }] },
+  eval_interval: { label: "Set interval of evaluation", fields: [{ name: "steps", label: "steps", input: whole }] },
+  save_interval: { label: "Set interval of saving", fields: [{ name: "steps", label: "steps", input: whole }] },
+  trace: { label: "Trace the next steps", fields: [{ name: "steps", label: "number of steps", input: whole }] },
+  drain: { label: "Drain a worker", fields: [{ name: "worker", label: "worker", workers: true }] },
+  replace: { label: "Replace a worker", fields: [{ name: "worker", label: "worker", workers: true }],
+             question: (x) => `Replace ${x.worker}? Its process ends, and its steps since the newest commit run again.` },
+  stop_after: { label: "Stop after a step", fields: [{ name: "step", label: "step", input: whole }],
+                question: (x) => `Stop the run after step ${x.step}?` },
+  stop: { label: "Stop now", question: () => "Stop the run after the current step?" },
+};
+
+/// A command that this page does not know takes its arguments as JSON.
+function of_unknown(name) {
+  return { label: name, fields: [{ name: "", label: "arguments as a JSON object", input: { type: "text", placeholder: "{}" } }],
+           question: () => `Send the command '${name}'?` };
+}
+
+function make_input(field) {
+  if (field.options !== undefined || field.workers) {
+    const out = make("select", field.workers ? { "data-workers": "" } : {});
+    out.append(...(field.options ?? []).map((x) => make("option", { value: x }, [x])));
+    return out;
+  }
+  return make("input", { autocomplete: "off", ...field.input });
+}
+
+/// {"command": name, ...}. Throws an Error with words for the user.
+function read_command(name, fields, inputs) {
+  const out = { command: name };
+  fields.forEach((field, i) => {
+    const text = inputs[i].value.trim();
+    if (field.name === "") {
+      const more = text === "" ? {} : JSON.parse(text);
+      Object.assign(out, more, { command: name });
+    } else if (text === "") {
+      throw new Error(`Give a value for '${field.label}'.`);
+    } else {
+      out[field.name] = field.input?.type === "number" ? Number(text) : text;
+    }
+  });
+  return out;
+}
+
+function answer_text(body) {
+  for (const name of ["message", "text"])
+    if (typeof body[name] === "string")
+      return plain_text(body[name], most_answer);
+  if (Object.keys(body).length === 0)
+    return "Done.";
+  return plain_text(JSON.stringify(body, null, 2), most_answer);
+}
+
+export function make_control(store) {
+  let token = "";
+  let shown = null;  // names of the commands that have forms
+  const open = by_id("control_open");
+  const form = by_id("control_form");
+  const panel = by_id("control_panel");
+
+  open.addEventListener("click", () => {
+    set_hidden(form, !form.hidden);
+    open.setAttribute("aria-expanded", String(!form.hidden));
+    if (!form.hidden)
+      by_id("control_input").focus();
+  });
+  form.addEventListener("submit", (e) => {
+    e.preventDefault();
+    take_token(by_id("control_input").value.trim());
+  });
+  by_id("control_forget").addEventListener("click", () => {
+    forget("");
+    open.focus();
+  });
+
+  /// Tries the token with the harmless command `status`, if there is one.
+  async function take_token(given) {
+    if (!is_token(given))
+      return set_text(by_id("control_answer"), "This is not a token: it has characters that no token has.");
+    set_text(by_id("control_answer"), "Checking the token.");
+    try {
+      if (has("status"))
+        await send({ command: "status" }, given);
+    } catch (e) {
+      return set_text(by_id("control_answer"), e.message);
+    }
+    token = given;
+    by_id("control_input").value = "";
+    set_text(by_id("control_answer"), "");
+    set_hidden(form, true);
+    draw();
+    panel.querySelector("button")?.focus();
+  }
+
+  function forget(why) {
+    token = "";
+    set_hidden(form, why === "");
+    open.setAttribute("aria-expanded", String(!form.hidden));
+    set_text(by_id("control_answer"), why);
+    draw();
+  }
+
+  function has(name) {
+    return commands().includes(name);
+  }
+
+  function commands() {
+    return Array.isArray(store.run.commands) ? store.run.commands.map((x) => plain_text(x, 100)) : [];
+  }
+
+  function send(command, with_token) {
+    const headers = { "Content-Type": "application/json" };
+    return ask("/api/command", { method: "POST", headers, body: JSON.stringify(command) }, with_token);
+  }
+
+  function make_command(name) {
+    const of = Object.hasOwn(known, name) ? known[name] : of_unknown(name);
+    const fields = of.fields ?? [];
+    const inputs = fields.map(make_input);
+    const button = make("button", { type: "submit" }, [of.label]);
+    const answer = make("output", { "aria-live": "polite" });
+    const out = make("form", { class: "command", method: "post" }, [
+      button, ...fields.map((field, i) => make("label", {}, [field.label, inputs[i]])), answer,
+    ]);
+    out.addEventListener("submit", (e) => {
+      e.preventDefault();
+      run_command(name, of, inputs, button, answer);
+    });
+    return out;
+  }
+
+  async function run_command(name, of, inputs, button, answer) {
+    if (button.getAttribute("aria-busy") === "true")
+      return;
+    try {
+      const command = read_command(name, of.fields ?? [], inputs);
+      if (of.question && !window.confirm(of.question(command)))
+        return set_text(answer, "Not sent.");
+      button.setAttribute("aria-busy", "true");
+      set_text(answer, "Sent; waiting for the answer.");
+      set_text(answer, answer_text(await send(command, token)));
+    } catch (e) {
+      set_text(answer, e instanceof SyntaxError ? "The arguments are not JSON." : `Error: ${e.message}`);
+      if (e.status === 401 || e.status === 403) {
+        forget(e.message);
+        by_id("control_input").focus();
+      }
+    } finally {
+      button.removeAttribute("aria-busy");
+    }
+  }
+
+  function draw() {
+    const names = commands();
+    set_hidden(by_id("control_none"), names.length > 0);
+    set_hidden(open, names.length === 0 || token !== "");
+    set_hidden(panel, names.length === 0 || token === "");
+    if (panel.hidden)
+      return;
+    if (shown !== names.join()) {
+      by_id("control_commands").replaceChildren(...names.map(make_command));
+      shown = names.join();
+    }
+    const workers = [...store.processes.keys()].sort(compare_names).map((x) => [x, x]);
+    for (const select of panel.querySelectorAll("select[data-workers]"))
+      set_options(select, workers);
+  }
+
+  return { draw, forget: () => token !== "" && forget("Another run is here now. It has its own control token.") };
+}

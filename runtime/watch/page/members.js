@@ -1,0 +1,218 @@
+// The tables of processes and stages, memory, and the section on stragglers and hangs.
+
+import { announce, by_id, make, make_svg, set_hidden, set_items, set_rows, set_text } from "./dom.js";
+import { bytes_text, clock_text, compare_names, counted, duration_text, is_number, number_text, plain_text } from "./format.js";
+import { all_lanes, all_stages, cause_of, long_waits, long_wait_s, silent_after_s } from "./lanes.js";
+import { forget_old_processes, run_now } from "./store.js";
+
+const most_rows = 2000;
+const most_troubles = 20;
+
+function row(style, name, cells) {
+  const all = cells.map((x) => (typeof x === "string" ? { text: x, style: "short" } : x));
+  while (all.length < 6)
+    all.push({ text: "" });
+  return { style, cells: [{ text: name, scope: "row" }, ...all] };
+}
+
+function state_style(state) {
+  if (state === "dead" || state === "left behind")
+    return "bad";
+  return state === "starting" ? "caution" : "short";
+}
+
+function age_of_member(member, now) {
+  return member && is_number(member.at) ? `${duration_text(now - member.at)} in this state` : "";
+}
+
+function process_row(x, member, now, is_live) {
+  const silent_s = now - x.at;
+  const is_silent = is_live && silent_s > silent_after_s;
+  const state = is_silent ? `silent for ${duration_text(silent_s)}` : plain_text(member?.state ?? "running", 60);
+  const name = `${x.name}${x.role && x.role !== x.name ? `, ${plain_text(x.role, 60)}` : ""}, pid ${x.pid ?? "unknown"}`;
+  const age = is_number(x.up_s) ? `up ${duration_text(x.up_s)}` : "";
+  const cores = is_number(x.cores) ? `${number_text(Math.max(0, x.cores), 2)}` : "";
+  const leases = is_number(x.leases) && x.leases > 0 ? counted(x.leases, "open ticket") : "";
+  return row("process", name, [
+    { text: state, style: is_silent ? "caution" : state_style(state) }, age,
+    bytes_text(x.resident_bytes), cores, leases,
+  ]);
+}
+
+function lane_text(x) {
+  const step = is_number(x.step) && x.step > 0 ? `, step ${x.step}` : "";
+  return `${x.who} ${x.state}${x.work ? ` ${x.work}` : ""} for ${duration_text(x.for_s)}${step}`;
+}
+
+function stage_row(stage, members, now) {
+  const member = members.get(stage.name);
+  const state = plain_text(member?.state ?? (stage.lanes.length > 0 ? "" : "no sample yet"), 60);
+  const is_late = stage.lanes.some((x) => x.state === "waits" && x.for_s > long_wait_s);
+  const on = [...new Set(stage.lanes.flatMap((x) => (x.state === "waits" ? x.on : [])))];
+  return row("stage", stage.name, [
+    { text: state, style: state_style(state) }, age_of_member(member, now), "", "",
+    { text: stage.lanes.map(lane_text).join("; "), style: is_late ? "long caution" : "long" },
+    { text: on.join(", "), style: "long" },
+  ]);
+}
+
+function actor_row(x, now) {
+  const why = x.why ? `: ${plain_text(x.why, 300)}` : "";
+  return row("actor", plain_text(x.who, 200), [
+    { text: `${plain_text(x.state, 60)}${why}`, style: state_style(x.state) }, age_of_member(x, now),
+  ]);
+}
+
+function by(all, key) {
+  const out = new Map();
+  for (const x of all) {
+    const name = key(x);
+    if (!out.has(name))
+      out.set(name, []);
+    out.get(name).push(x);
+  }
+  return [...out.entries()].sort((a, b) => compare_names(a[0], b[0]));
+}
+
+function stage_rows(stages, members, now) {
+  return by(stages, (x) => x.replica ?? 0)
+    .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map((x) => stage_row(x, members, now))]);
+}
+
+/// Rows of a host, its processes, their replicas and stages, then actors without any of these.
+function tree_rows(store, lanes, is_live) {
+  const now = run_now(store);
+  const { members, processes } = store;
+  const stages = all_stages(store, lanes);
+  const shown = new Set([...processes.keys(), ...stages.map((x) => x.name), ...lanes.map((x) => x.who)]);
+  const actors = [...members.values()].filter((x) => !shown.has(x.who)).sort((a, b) => compare_names(a.who, b.who));
+  const of_process = (name) => [
+    ...stage_rows(stages.filter((x) => x.process === name), members, now),
+    ...actors.filter((x) => String(x.process) === name).map((x) => actor_row(x, now)),
+  ];
+  const out = [];
+  for (const [host, them] of by(processes.values(), (x) => plain_text(x.host, 200) || "this host")) {
+    out.push(row("host", `host ${host}`, [counted(them.length, "process", "processes")]));
+    for (const x of them.sort((a, b) => compare_names(a.name, b.name)))
+      out.push(process_row(x, members.get(x.name), now, is_live), ...of_process(x.name));
+  }
+  const lost = stages.filter((x) => !processes.has(x.process));
+  const loose = actors.filter((x) => !processes.has(String(x.process)));
+  if (lost.length + loose.length > 0)
+    out.push(row("host", "without a sample of their process", []),
+      ...stage_rows(lost, members, now), ...loose.map((x) => actor_row(x, now)));
+  return out.slice(0, most_rows);
+}
+
+const memory_kinds = ["parameters", "gradients", "optimizer", "activations", "kept", "idle"];
+
+function memory_of(x) {
+  const out = new Map();
+  for (const [kind, bytes] of Object.entries(x.memory ?? {}))
+    if (is_number(bytes) && bytes > 0)
+      out.set(plain_text(kind, 60), bytes);
+  return out;
+}
+
+function bar(memory, scale_bytes) {
+  const width = 260;
+  const out = make_svg("svg", { width, height: 18, "aria-hidden": "true", focusable: "false" });
+  out.append(make_svg("rect", { width, height: 18, class: "track" }));
+  let x = 0;
+  for (const [kind, bytes] of memory) {
+    const size = (bytes / scale_bytes) * width;
+    const style = memory_kinds.includes(kind) ? kind : "other";
+    out.append(make_svg("rect", { x: x.toFixed(1), width: size.toFixed(1), height: 18, class: `${style} outline` },
+      [make_svg("title", {}, [`${kind}: ${bytes_text(bytes)}`])]));
+    if (size > 12)
+      out.append(make_svg("text", { x: x + size / 2, y: 13, "text-anchor": "middle",
+        class: kind === "parameters" ? "light" : "dark" }, [kind.slice(0, 1).toUpperCase()]));
+    x += size;
+  }
+  return out;
+}
+
+function draw_memory_legend(kinds) {
+  const legend = by_id("memory_legend");
+  if (legend.dataset.kinds === kinds.join())
+    return;
+  legend.dataset.kinds = kinds.join();
+  legend.replaceChildren(...kinds.map((kind) => {
+    const style = memory_kinds.includes(kind) ? kind : "other";
+    const mark = make_svg("svg", { width: 18, height: 14, "aria-hidden": "true" },
+      [make_svg("rect", { width: 18, height: 14, class: style })]);
+    return make("span", {}, [mark, `${kind.slice(0, 1).toUpperCase()}: ${kind}`]);
+  }));
+}
+
+function draw_memory_head(kinds) {
+  const titles = ["Process", "By kind", ...kinds, "Resident", "Peak"];
+  const head = by_id("memory_head");
+  if (head.dataset.titles === titles.join())
+    return;
+  head.dataset.titles = titles.join();
+  head.replaceChildren(...titles.map((text, i) => make("th", { scope: "col", class: i < 2 ? "" : "number" }, [text])));
+}
+
+function draw_memory(store) {
+  const all = [...store.processes.values()].sort((a, b) => compare_names(a.name, b.name)).slice(0, most_rows);
+  const memory = new Map(all.map((x) => [x.name, memory_of(x)]));
+  const found = new Set([...memory.values()].flatMap((m) => [...m.keys()]));
+  const kinds = [...memory_kinds.filter((k) => found.has(k)), ...[...found].filter((k) => !memory_kinds.includes(k)).sort()];
+  const sums = [...memory.values()].map((m) => [...m.values()].reduce((a, b) => a + b, 0));
+  const largest = sums.reduce((a, b) => Math.max(a, b), 1);
+  draw_memory_legend(kinds);
+  draw_memory_head(kinds);
+  set_rows(by_id("memory_rows"), all.map((x) => {
+    const mine = memory.get(x.name);
+    const ordered = kinds.filter((k) => mine.has(k)).map((k) => [k, mine.get(k)]);
+    return { cells: [
+      { text: x.name, scope: "row" },
+      { node: bar(ordered, largest) },
+      ...kinds.map((k) => ({ text: bytes_text(mine.get(k) ?? 0), style: "number" })),
+      { text: bytes_text(x.resident_bytes), style: "number" },
+      { text: bytes_text(x.peak_resident_bytes), style: "number" },
+    ] };
+  }));
+  const top = sums.indexOf(Math.max(...sums));
+  set_text(by_id("memory_text"), all.length === 0 ? "No sample yet."
+    : `${all[top].name} holds most: ${bytes_text(sums[top])}. All processes together: ${bytes_text(sums.reduce((a, b) => a + b, 0))}.`);
+}
+
+function troubles(store, lanes, is_live) {
+  const out = [];
+  for (const [who, x] of store.stragglers)
+    out.push(`${who} is slow (${plain_text(x.verdict, 60)}), since ${clock_text(x.at)}, step ${x.iteration}: ${plain_text(x.why, 500)}`);
+  for (const x of long_waits(store, lanes)) {
+    const on = x.on.length > 0 ? ` for ${x.on.join(", ")}` : "";
+    const cause = cause_of(x, lanes);
+    out.push(`${x.who} in ${x.process} has waited ${duration_text(x.for_s)}${on}.${cause ? ` At the end of the waits: ${cause}.` : ""}`);
+  }
+  const now = run_now(store);
+  for (const x of is_live && !store.end ? store.processes.values() : [])
+    if (now - x.at > silent_after_s)
+      out.push(`${x.name} on host ${plain_text(x.host, 200) || "unknown"} has been silent for ${duration_text(now - x.at)}.`);
+  return out;
+}
+
+export function make_members(store, is_live) {
+  let had_trouble = false;
+
+  function draw() {
+    forget_old_processes(store);
+    const lanes = all_lanes(store);
+    set_rows(by_id("members_rows"), tree_rows(store, lanes, is_live()));
+    draw_trouble(troubles(store, lanes, is_live()));
+  }
+
+  function draw_trouble(all) {
+    const more = all.length > most_troubles ? [`and ${all.length - most_troubles} more`] : [];
+    set_items(by_id("trouble_list"), [...all.slice(0, most_troubles), ...more]);
+    set_hidden(by_id("trouble"), all.length === 0);
+    if (had_trouble !== all.length > 0)
+      announce(all.length > 0 ? `Straggler or hang: ${all[0]}` : "No straggler and no hang any more.");
+    had_trouble = all.length > 0;
+  }
+
+  return { draw, draw_memory: () => draw_memory(store) };
+}

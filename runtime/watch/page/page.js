@@ -1,0 +1,93 @@
+// The page of a run: puts the parts together. docs/formats/telemetry.md has the data.
+
+import { make_loss_chart, make_speed_chart } from "./charts.js";
+import { keep_token, make_connection, take_fragment } from "./connect.js";
+import { make_control } from "./control.js";
+import { announce, by_id, set_class, set_hidden, set_text } from "./dom.js";
+import { make_events } from "./events.js";
+import { make_facts, make_header } from "./header.js";
+import { make_members } from "./members.js";
+import { make_schedule } from "./schedule.js";
+import { make_store } from "./store.js";
+import { make_timeline } from "./timeline.js";
+
+const store = make_store();
+let condition = "connecting";
+
+const header = make_header(store, () => condition);
+const facts = make_facts(store);
+const loss = make_loss_chart(store);
+const speed = make_speed_chart(store);
+const timeline = make_timeline(store);
+const members = make_members(store, () => condition === "live");
+const events = make_events(store);
+const control = make_control(store);
+const connection = make_connection(store, take_condition, (is_other) => is_other && control.forget());
+
+make_schedule([
+  { keys: ["run", "step", "clock", "member"], ms: 250, draw: header.draw },
+  { keys: ["run"], ms: 1000, draw: facts.draw },
+  { keys: ["run", "curves"], ms: 1000, draw: loss.draw },
+  { keys: ["run", "curves"], ms: 1000, draw: speed.draw },
+  { keys: ["run", "curves"], ms: 10000, draw: loss.say },
+  { keys: ["run", "curves"], ms: 10000, draw: speed.say },
+  { keys: ["run", "timeline", "size"], ms: 1000, draw: timeline.draw },
+  { keys: ["run", "process", "member", "event", "clock"], ms: 1000, draw: members.draw },
+  { keys: ["run", "process"], ms: 1000, draw: members.draw_memory },
+  { keys: ["run", "event"], ms: 250, draw: events.draw },
+  { keys: ["run", "process"], ms: 1000, draw: control.draw },
+], store.dirty);
+
+// Ages grow without records, too.
+setInterval(() => store.dirty.add("clock"), 1000);
+
+function take_condition(now, text) {
+  const is_shown = now === "lost" || now === "ended";
+  if (now !== condition && is_shown)
+    announce(text);
+  condition = now;
+  const banner = by_id("banner");
+  set_text(banner, is_shown ? text : "");
+  set_class(banner, `banner${is_shown ? " shown" : ""}${now === "ended" ? " ended" : ""}`);
+  show_token_form(now === "refused", text);
+  store.dirty.add("run");
+}
+
+function show_token_form(is_needed, text) {
+  const section = by_id("token_section");
+  const was_hidden = section.hidden;
+  set_hidden(section, !is_needed);
+  if (!is_needed)
+    return;
+  set_text(by_id("token_answer"), text);
+  if (was_hidden)
+    by_id("token_input").focus();
+}
+
+by_id("token_form").addEventListener("submit", (e) => {
+  e.preventDefault();
+  const input = by_id("token_input");
+  if (!keep_token(input.value.trim()))
+    return set_text(by_id("token_answer"), "This is not a token: it has characters that no token has.");
+  input.value = "";
+  set_text(by_id("token_answer"), "Asking the run.");
+  connection.begin();
+});
+
+for (const id of ["loss_scale", "loss_smoothing"])
+  by_id(id).addEventListener("change", () => store.dirty.add("curves"));
+for (const id of ["pipeline_replica", "pipeline_zoom"])
+  by_id(id).addEventListener("change", () => store.dirty.add("timeline"));
+
+window.addEventListener("resize", () => store.dirty.add("size"));
+window.addEventListener("hashchange", () => take_fragment() && connection.begin());
+
+function repaint() {
+  loss.repaint();
+  speed.repaint();
+  store.dirty.add("curves");
+}
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+
+take_fragment();
+connection.begin();

@@ -1,0 +1,285 @@
+// What the page knows of a run: the fold of its records (docs/formats/telemetry.md). Ignores fields
+// and kinds that it does not know. Nothing here touches the document.
+
+import { add_point } from "./curve.js";
+import { bytes_text, duration_text, is_number, loss_text, plain_text } from "./format.js";
+
+const most_events = 500;
+const most_marks = 200;
+const most_members = 5000;
+const most_processes = 5000;
+const recent_steps = 50;
+const forgotten_after_s = 300;  // a process without samples
+
+export function make_store() {
+  const store = { dirty: new Set() };
+  reset(store);
+  return store;
+}
+
+/// Begins anew, for a run with another id.
+export function reset(store) {
+  Object.assign(store, {
+    run: {},
+    epoch: null,
+    step: null,
+    step_times_ms: [],
+    training: [],
+    validation: [],
+    speed: [],
+    marks: [],          // iterations of restarts: [{x, text}]
+    timelines: new Map(),
+    processes: new Map(),
+    members: new Map(),
+    stragglers: new Map(),
+    events: [],         // oldest first
+    event_keys: new Set(),
+    event_number: store.event_number ?? 0,            // of the newest
+    events_rebuilt: (store.events_rebuilt ?? 0) + 1,  // grows when the rows must be made again
+    pause_asked: false,
+    said_state: "",
+    stops_after: null,
+    dropped: 0,
+    end: null,
+    clock_offset_s: null,
+  });
+  mark_all(store);
+}
+
+export function mark_all(store) {
+  for (const x of ["run", "step", "curves", "timeline", "process", "member", "event", "clock", "size"])
+    store.dirty.add(x);
+}
+
+/// Now, by the clock of the run's host, as far as its records tell.
+export function run_now(store) {
+  return Date.now() / 1000 + (store.clock_offset_s ?? 0);
+}
+
+export function take_run(store, run) {
+  store.run = run;
+  store.epoch = run.epoch ?? null;
+  store.dirty.add("run");
+}
+
+/// Takes the answer of /api/state: what it does not name is no longer there.
+export function take_state(store, state) {
+  store.processes.clear();
+  store.members.clear();
+  store.clock_offset_s = null;  // another host may have taken over
+  if (store.end) {              // the run was started again
+    store.end = null;
+    store.stops_after = null;
+    store.pause_asked = false;
+  }
+  for (const x of records_of(state))
+    if (x.kind !== "step" || !(store.step?.iteration >= x.iteration))
+      take(store, x);
+  if (typeof state.state === "string") {
+    store.said_state = plain_text(state.state, 100);
+    store.pause_asked = state.state === "paused";
+  }
+  mark_all(store);
+}
+
+/// Records of the state, in whichever fields they are.
+export function records_of(state) {
+  const out = [];
+  for (const value of Object.values(state))
+    for (const x of Array.isArray(value) ? value : [value])
+      if (x !== null && typeof x === "object" && typeof x.kind === "string")
+        out.push(x);
+  return out;
+}
+
+const folds = {
+  step: take_step,
+  validation: take_validation,
+  event: take_event,
+  timeline: take_timeline,
+  process: take_process,
+  member: take_member,
+  save: take_save,
+  warning: (store, x) => add_event(store, x, "warning", "warning", x.text),
+  command: take_command,
+  end: take_end,
+  dropped: take_dropped,
+};
+
+export const record_kinds = Object.keys(folds);
+
+export function take(store, x) {
+  if (x === null || typeof x !== "object" || !Object.hasOwn(folds, x.kind))
+    return;
+  if (is_number(x.at))
+    // The record that came fastest tells the difference of the clocks best.
+    store.clock_offset_s = Math.max(store.clock_offset_s ?? -Infinity, x.at - Date.now() / 1000);
+  folds[x.kind](store, x);
+}
+
+function take_step(store, x) {
+  if (!is_number(x.iteration))
+    return;
+  store.step = x;
+  store.said_state = "";
+  add_point(store.training, x.iteration, x.lm_loss);
+  add_point(store.speed, x.iteration, x.tokens_per_second);
+  if (is_number(x.elapsed_ms))
+    store.step_times_ms.push(x.elapsed_ms);
+  if (store.step_times_ms.length > recent_steps)
+    store.step_times_ms.shift();
+  store.dirty.add("step").add("curves");
+}
+
+function take_validation(store, x) {
+  if (is_number(x.test_loss))
+    add_event(store, x, "other", "test", `test loss ${loss_text(x.test_loss)} nats per token`);
+  add_point(store.validation, x.iteration, x.validation_loss);
+  store.dirty.add("curves");
+}
+
+const failure_kinds = new Set(["restart", "move", "replaced", "given up", "rerun", "wrong bits", "not finite"]);
+const bad_kinds = new Set(["wrong bits", "given up", "not finite"]);
+
+function take_event(store, x) {
+  const kind = plain_text(x.event, 60);
+  const parts = [plain_text(x.who, 500)];
+  if (x.why)
+    parts.push(`: ${plain_text(x.why)}`);
+  if (x.verdict)
+    parts.push(` (${plain_text(x.verdict, 60)})`);
+  if (x.state_from)
+    parts.push(`; state from ${plain_text(x.state_from, 60)}`);
+  if (is_number(x.resumed_from))
+    parts.push(`; resumed from step ${x.resumed_from}`);
+  if (is_number(x.seconds) && x.seconds > 0)
+    parts.push(`; went on after ${duration_text(x.seconds)}`);
+  const group = failure_kinds.has(kind) ? "failure" : "other";
+  add_event(store, x, group, kind, parts.join(""), bad_kinds.has(kind) ? "bad" : "caution");
+  if (kind === "straggler")
+    take_straggler(store, x);
+  if (kind === "restart" || kind === "move")
+    take_restart(store, x, kind);
+}
+
+function take_straggler(store, x) {
+  for (const who of plain_text(x.who, 5000).split(", "))
+    if (x.verdict === "over")
+      store.stragglers.delete(who);
+    else
+      store.stragglers.set(who, x);
+}
+
+/// After a restart the run judges its workers anew.
+function take_restart(store, x, kind) {
+  store.stragglers.clear();
+  if (!is_number(x.iteration) || store.marks.some((m) => m.x === x.iteration && m.at === x.at))
+    return;
+  store.marks.push({ x: x.iteration, at: x.at, text: kind });
+  if (store.marks.length > most_marks)
+    store.marks.shift();
+  store.dirty.add("curves");
+}
+
+function take_timeline(store, x) {
+  if (!Array.isArray(x.rows))
+    return;
+  store.timelines.set(x.replica ?? 0, x);
+  store.dirty.add("timeline");
+}
+
+function take_process(store, x) {
+  const name = plain_text(x.name, 200);
+  if (name === "")
+    return;
+  const before = store.processes.get(name);
+  const is_same = before && before.pid === x.pid && x.at > before.at;
+  const cores = is_same ? (x.cpu_s - before.cpu_s) / (x.at - before.at) : before?.cores;
+  store.processes.set(name, { ...x, name, cores });
+  if (store.processes.size > most_processes)
+    store.processes.delete(store.processes.keys().next().value);
+  store.dirty.add("process");
+}
+
+/// Drops processes without samples for long.
+export function forget_old_processes(store) {
+  const now = run_now(store);
+  for (const [name, x] of store.processes)
+    if (now - x.at > forgotten_after_s)
+      store.processes.delete(name);
+}
+
+const severity_of_member = { dead: "bad", "left behind": "bad" };
+
+function take_member(store, x) {
+  const who = plain_text(x.who, 200);
+  if (who === "")
+    return;
+  const before = store.members.get(who);
+  store.members.set(who, x);
+  if (store.members.size > most_members)
+    store.members.delete(store.members.keys().next().value);
+  if (before?.state !== x.state && severity_of_member[x.state])
+    add_event(store, x, "failure", plain_text(x.state, 60), x.why ? `${who}: ${plain_text(x.why)}` : who, "bad");
+  store.dirty.add("member");
+}
+
+function take_save(store, x) {
+  const place = x.path ? ` to ${plain_text(x.path, 500)}` : "";
+  const time = is_number(x.seconds) ? `, after ${duration_text(x.seconds)}` : "";
+  const size = is_number(x.bytes) ? `, ${bytes_text(x.bytes)}` : "";
+  const words = {
+    begun: `begins to save step ${x.iteration}${place}`,
+    written: `saved step ${x.iteration}${place}${time}${size}`,
+    failed: `could not save step ${x.iteration}${place}${time}`,
+  };
+  if (Object.hasOwn(words, x.state))
+    add_event(store, x, "save", "save", words[x.state], x.state === "failed" ? "bad" : "");
+}
+
+function take_command(store, x) {
+  const name = plain_text(x.name, 100);
+  const words = x.arguments && Object.keys(x.arguments).length > 0
+    ? ` ${plain_text(JSON.stringify(x.arguments), 300)}` : "";
+  const by = x.by ? `, by ${plain_text(x.by, 200)}` : "";
+  add_event(store, { ...x, iteration: x.iteration ?? x.step }, "command", "command", `${name}${words}${by}`);
+  if (name === "pause" || name === "resume")
+    store.pause_asked = name === "pause";
+  if (name === "stop_after" && is_number(x.arguments?.step))
+    store.stops_after = x.arguments.step;
+  store.said_state = "";
+  store.dirty.add("run");
+}
+
+function take_end(store, x) {
+  store.end = x;
+  const reason = x.reason ? `: ${plain_text(x.reason)}` : "";
+  add_event(store, x, "other", "end", `exit code ${x.exit_code}${reason}`, x.exit_code === 0 ? "good" : "bad");
+  store.dirty.add("run");
+}
+
+function take_dropped(store, x) {
+  const count = x.count ?? x.dropped;
+  if (is_number(count))
+    store.dropped += count;
+  store.dirty.add("run");
+}
+
+/// Keeps the newest events in order of their times. A record that comes twice is taken once.
+function add_event(store, x, group, kind, text, severity = group === "warning" ? "caution" : "") {
+  const out = { at: x.at, iteration: x.iteration, group, kind, text: plain_text(text), severity };
+  out.key = `${out.at} ${kind} ${out.text}`;
+  if (store.event_keys.has(out.key))
+    return;
+  out.number = ++store.event_number;
+  let place = store.events.length;
+  while (place > 0 && store.events[place - 1].at > out.at)
+    --place;
+  if (place < store.events.length)
+    ++store.events_rebuilt;
+  store.events.splice(place, 0, out);
+  store.event_keys.add(out.key);
+  if (store.events.length > most_events)
+    store.event_keys.delete(store.events.shift().key);
+  store.dirty.add("event");
+}
