@@ -1,0 +1,100 @@
+#include "runtime/watch/screen.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <fmt/format.h>
+#include <sstream>
+
+namespace troupe::tests {
+namespace {
+
+using namespace runtime;
+
+run_view small_run() {
+  run_view out;
+  out.take_run(R"({"id":"ab","name":"small","steps":300,"layout":{"pipeline":2}})");
+  for (int i = 1; i <= 100; ++i)
+    out.take(fmt::format(
+        R"({{"kind":"step","at":{},"iteration":{},"lm_loss":{},"grad_norm":1.25,"learning_rate":0.0006,"elapsed_ms":1000,"tokens_per_second":512}})",
+        1000 + i,
+        i,
+        5 - i / 50.0));
+  out.take(
+      R"({"kind":"timeline","iteration":100,"planned_ms":10,"executed_ms":10,"bubble":0.25,"planned_bubble":0.2,"rows":[
+         {"rank":0,"executed":[["0F0",0,5],["0W0",5,10]],"planned":[["0F0",0,4],["0B0",4,10]]},
+         {"rank":1,"executed":[["1F0",5,7.5],["1I0",7.5,10]],"planned":[]}]})");
+  return out;
+}
+
+std::vector<std::string> lines_of(const run_view& x, const screen_wish& how) {
+  std::istringstream in(plain_text(draw(x, how), how));
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);)
+    out.push_back(line);
+  return out;
+}
+
+bool has(const std::vector<std::string>& lines, std::string_view text) {
+  return std::ranges::any_of(lines, [&](const auto& x) { return x.find(text) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("the overview shows state, speed, curves, pipeline and keys in 80 x 24") {
+  const auto lines = lines_of(small_run(), {.now = 1100});
+  CHECK(lines.size() == 24);
+  CHECK(lines[0] == fmt::format("{:<30}{:<31}{}", "troupe small", "training", "100/300, 3 min left"));
+  CHECK(lines[1] == "loss 3.0000  norm 1.250  lr 6.00e-04  1000 ms/step  512 tokens/s");
+  CHECK(has(lines, "pipeline, iteration 100: 10.0 ms (planned 10.0), bubble 25 % (planned 20 %)"));
+  CHECK(has(lines, "  0 plan " + std::string(28, 'F') + std::string(43, 'B')));
+  CHECK(lines.back().starts_with("1 overview"));
+}
+
+TEST_CASE("every page fits into terminals of every size") {
+  auto run = small_run();
+  for (int i = 0; i < 50; ++i) {
+    run.take(fmt::format(R"({{"kind":"process","name":"node-{}","host":"kiwi","at":1100,"lanes":[{{"who":"lane:0.{}","state":"waits","for_s":20,"on":["stage:0.1"]}}]}})", i, i));
+    run.take(fmt::format(R"({{"kind":"warning","at":1090,"text":"\u001b[31mtext {}"}})", i));
+  }
+  for (const auto page : {screen_page::overview, screen_page::members, screen_page::timeline, screen_page::events})
+    for (const int columns : {1, 20, 40, 80, 200})
+      for (const int rows : {1, 2, 5, 10, 24, 60})
+        for (const int scroll : {0, 7, 1000}) {
+          const screen_wish how{.columns = columns, .rows = rows, .page = page, .scroll = scroll, .now = 1100};
+          for (const auto& x : draw(run, how)) {
+            REQUIRE((x.row >= 0 && x.row < rows && x.column >= 0));
+            const auto width = std::ranges::count_if(x.text, [](char c) { return (c & 0xc0) != 0x80; });
+            REQUIRE(x.column + width <= columns);
+            REQUIRE(x.text.find('\x1b') == std::string::npos);
+          }
+        }
+}
+
+TEST_CASE("a death, a long wait and a silent process are shown") {
+  auto run = small_run();
+  run.take(R"({"kind":"event","at":1090,"event":"restart","who":"node-1","why":"killed by signal 9","seconds":0.8})");
+  run.take(R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","why":"its process died"})");
+  run.take(R"({"kind":"process","name":"node-1","host":"kiwi","at":1060,"lanes":[{"who":"lane:0.1","state":"waits","for_s":12,"on":["stage:0.0","loader"]}]})");
+  const auto lines = lines_of(run, {.rows = 40, .now = 1100});
+  CHECK(has(lines, "recovering: stage:0.1 is dead"));
+  CHECK(has(lines, "restart    node-1: killed by signal 9; went on after 0.8 s"));
+  CHECK(has(lines, "silent for 40 s"));
+  CHECK(has(lines, "for 12.0 s on stage:0.0, loader"));
+}
+
+TEST_CASE("curves") {
+  CHECK(text_curve({}, 10, 2, true).empty());
+  CHECK(text_curve({{1, 3.0}, {2, 2.0}, {3, 1.0}}, 3, 3, true)
+        == std::vector<std::string>{"*  ", " * ", "  *"});
+  CHECK(text_curve({{1, 1.0}, {2, 1.0}}, 2, 1, true) == std::vector<std::string>{"**"});
+  CHECK(text_curve({{1, 0.0}, {2, 1.0}}, 1, 1, false).front() == "⣸");
+}
+
+TEST_CASE("bytes") {
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(999) == "999 B");
+  CHECK(bytes_text(1500) == "1.5 kB");
+  CHECK(bytes_text(123456789) == "123 MB");
+  CHECK(bytes_text(999999) == "1.0 MB");
+}
+
+}  // namespace troupe::tests
