@@ -5,7 +5,8 @@
                       [--suspicion 2] [--keep DIR]
 
 The hosts are two network namespaces of this machine. Each round picks a kind of reset and its connections from the
-seed, resets them with `ss -K` within a second, and waits until the run commits new steps.
+seed, resets them with `ss -K` within a second, and waits until the run commits new steps. A process that the other one
+could not reach moves to its host: a new run over both hosts then takes the next rounds.
 
     one      one connection
     side     one connection; the other end gets no RST
@@ -101,17 +102,33 @@ class campaign:
         self.given = given
         self.folder = folder
         self.draw = random.Random(given.seed)
-        few = ["--suspicion-seconds", given.suspicion]
+        self.few = ["--suspicion-seconds", given.suspicion]
         if not shutil.which("ss"):
             skip("no `ss` here")
         self.between = hosts()
-        credentials = keys(folder)
-        self.nodes = self.between.nodes(folder, credentials, *few)
-        self.words = [*LAYOUTS[given.layout], "--plant-delays", f"7,{given.delay},0"]
-        saves = ["--save", folder / "save", "--save-interval", given.save_interval, "--keep-last", 2]
-        self.run = self.between.job(folder, *self.words, *few, "--max-restarts", 1000000, *over(self.nodes, credentials),
-                                    *(saves if given.save_interval else []))
+        self.credentials = keys(folder)
+        self.nodes = self.between.nodes(folder, self.credentials, *self.few)
+        self.words = LAYOUTS[given.layout]
+        self.runs = self.restarts = 0
+
+    def begin(self):
+        self.runs += 1
+        saves = ["--save", self.folder / f"save-{self.runs}", "--save-interval", self.given.save_interval, "--keep-last", 2]
+        self.run = self.between.job(self.folder, *self.words, "--plant-delays", f"7,{self.given.delay},0", *self.few,
+                                    "--max-restarts", 1000000, *over(self.nodes, self.credentials),
+                                    *(saves if self.given.save_interval else []))
         self.run.reaches(10)
+
+    def end(self):
+        """Ends the run, and compares its steps with those of one process without delays."""
+        self.run.process.terminate()
+        self.run.ends()
+        self.restarts += len(self.run.restarts())
+        undisturbed = process_runs.job(self.folder, *self.words, "--exit-interval", self.steps(), processes=1).ends()
+        require_same(self.run, undisturbed, "after resets")
+
+    def is_over_both_hosts(self):
+        return {"node@0", "node@1"} <= set(self.names().values())
 
     def names(self):
         out = {}
@@ -198,15 +215,16 @@ class campaign:
         return took
 
     def play(self):
-        took = [self.round(number) for number in range(1, self.given.rounds + 1)]
-        print(f"{len(took)} rounds: {sum(took) / len(took):.1f} s on average, {max(took):.1f} s at most, "
-              f"{len(self.run.restarts())} restarts")
-        if not self.run.restarts():
+        took = []
+        while len(took) < self.given.rounds:
+            self.begin()
+            while len(took) < self.given.rounds and (not took or self.is_over_both_hosts()):
+                took.append(self.round(len(took) + 1))
+            self.end()
+        print(f"{len(took)} rounds in {self.runs} runs: {sum(took) / len(took):.1f} s on average, {max(took):.1f} s at most, "
+              f"{self.restarts} restarts")
+        if not self.restarts:
             raise self.run.fails(f"no restart in {len(took)} rounds: the resets had no effect")
-        self.run.process.terminate()
-        self.run.ends()
-        undisturbed = process_runs.job(self.folder, *self.words, "--exit-interval", self.steps(), processes=1).ends()
-        require_same(self.run, undisturbed, "after resets")
 
 
 def main():
