@@ -75,7 +75,7 @@ MUTANTS = [
      "              = context.groups[row.id].get();"),
     ("the stages of a tied table pair different tensor ranks", BUILDING,
      'fmt::format("ties of replica {}.{}", r, t)',
-     'fmt::format("ties of replica {}.{}", r, p == first ? t : shared_->tensor() - 1 - t)'),
+     'fmt::format("ties of replica {}.{}", r, p == first ? t : job_->tensor_ranks() - 1 - t)'),
     # A scale or an offset is missing.
     ("the loss is not divided by the number of replicas", WORKER,
      "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),
