@@ -5,8 +5,8 @@
                       [--suspicion 2] [--keep DIR]
 
 The hosts are two network namespaces of this machine. Each round picks a kind of reset and its connections from the
-seed, resets them with `ss -K` within a second, and waits until the run commits new steps. A process that the other one
-could not reach moves to its host: a new run over both hosts then takes the next rounds.
+seed, resets them with `ss -K` within a second, and waits until the run commits new steps. A process that its peer cannot
+reach moves to the peer's host. A new run over both hosts then takes the next rounds.
 
     one      one connection
     side     one connection; the other end gets no RST
@@ -118,6 +118,8 @@ class campaign:
                                     "--max-restarts", 1000000, *over(self.nodes, self.credentials),
                                     *(saves if self.given.save_interval else []))
         self.run.reaches(10)
+        if not self.is_over_both_hosts():
+            raise self.run.fails("the run is not over both hosts at its beginning")
 
     def end(self):
         """Ends the run, and compares its steps with those of one process without delays."""
@@ -128,7 +130,13 @@ class campaign:
         require_same(self.run, undisturbed, "after resets")
 
     def is_over_both_hosts(self):
-        return {"node@0", "node@1"} <= set(self.names().values())
+        """Waits a little for a process that is being replaced."""
+        until = time.monotonic() + 2
+        while not {"node@0", "node@1"} <= set(self.names().values()):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+        return True
 
     def names(self):
         out = {}
@@ -218,7 +226,8 @@ class campaign:
         took = []
         while len(took) < self.given.rounds:
             self.begin()
-            while len(took) < self.given.rounds and (not took or self.is_over_both_hosts()):
+            took.append(self.round(len(took) + 1))
+            while len(took) < self.given.rounds and self.is_over_both_hosts():
                 took.append(self.round(len(took) + 1))
             self.end()
         print(f"{len(took)} rounds in {self.runs} runs: {sum(took) / len(took):.1f} s on average, {max(took):.1f} s at most, "

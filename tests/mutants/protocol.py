@@ -1,8 +1,9 @@
 """Faults in the protocol of the actors, seeded one at a time: (what, first seed, places).
 
 A place is (file, exact text, replacement), as in mutants.py; a fault may need several. `troupe simulate` must find
-each within SEEDS seeds from its first one. A change of what seeds draw moves them: search from 1 then. A fault must do
-harm after a death or a delay: it is also in the undisturbed run that a seed is compared with.
+each within SEEDS seeds from its first one. A change of what seeds draw moves them: search from 1 then. Unless an
+invariant finds a fault, it must act only after a death or a delay: the undisturbed run that a seed is compared with has
+the fault, too.
 """
 
 SEEDS = 100

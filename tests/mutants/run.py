@@ -41,11 +41,10 @@ class Mutant:
 
 
 def emulated(file):
-    """The emulated tests of what this kernel computes: those of .ci/run, then the rest of .ci/full."""
+    """Checks for a kernel's faults: the emulated tests of .ci/run, then the cases that only .ci/full runs."""
     tests = f"[#{kernels.TESTS[file]}]".split(",")
-    rest = [f"{x}[full]" for x in tests if "op_tester_test" in x]
-    return [(KERNELS, ["--abort", "--filenames-as-tags", ",".join(which)])
-            for which in ([f"{x}~[full]" for x in tests], rest)]
+    return [(KERNELS, ["--abort", "--filenames-as-tags", ",".join(x + tier for x in tests)])
+            for tier in ("~[full]", "[full]")]
 
 
 def simulation(first):
@@ -137,15 +136,15 @@ def verdict(tree, check, sound):
 
 
 def judge(tree, checks, sound):
-    """Returns which check finds the planted fault, or an empty string."""
-    for check in checks:
+    """Returns how the first check that finds the planted fault does so, or an empty string, and that check's number."""
+    for number, check in enumerate(checks):
         wrong = build(tree, check[0])
         if wrong:
-            return f"{UNTRIED}: it does not build: {wrong}"
+            return f"{UNTRIED}: it does not build: {wrong}", number
         found = verdict(tree, check, sound)
         if found:
-            return found
-    return ""
+            return found, number
+    return "", len(checks)
 
 
 def misplaced(tree, mutant):
@@ -160,7 +159,7 @@ def misplaced(tree, mutant):
 def plant(tree, mutant, sound):
     wrong = misplaced(tree, mutant)
     if wrong:
-        return wrong
+        return wrong, 0
     before = {file: (tree / file).read_text() for file, _, _ in mutant.places}
     for file, text, other in mutant.places:
         (tree / file).write_text((tree / file).read_text().replace(text, other))
@@ -194,7 +193,7 @@ def main():
     chosen = [(which, x) for which in args.sets or SETS for x in SETS[which] if args.only in x.what]
     sound = {}
     for which in dict.fromkeys(which for which, _ in chosen):
-        wrong = judge(tree, checks_of_sound(which, [x for w, x in chosen if w == which]), sound)
+        wrong, _ = judge(tree, checks_of_sound(which, [x for w, x in chosen if w == which]), sound)
         if wrong:
             print(f"the unchanged tree fails: {wrong}", file=sys.stderr)
             return 2
@@ -202,13 +201,13 @@ def main():
     missed = late = 0
     for which, mutant in chosen:
         began = time.monotonic()
-        found = plant(tree, mutant, sound)
+        found, by = plant(tree, mutant, sound)
         missed += not found or found.startswith(UNTRIED)
-        late += which == "kernels" and "in every case" in found  # the name of a case that .ci/run leaves out
+        late += which == "kernels" and bool(found) and by > 0
         print(f"| {mutant.what} | `{mutant.places[0][0]}` | {found or 'NOT FOUND'} | {time.monotonic() - began:.0f} |", flush=True)
     print(f"\n{len(chosen)} faults, {len(chosen) - missed} found")
     if "kernels" in {which for which, _ in chosen}:
-        print(f"{late} faults in kernels are found by the tests of .ci/full alone")
+        print(f"{late} faults in kernels are found only by .ci/full")
     return 1 if missed or not chosen else 0
 
 
