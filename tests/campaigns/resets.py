@@ -5,7 +5,8 @@
                       [--suspicion 2] [--keep DIR]
 
 The hosts are two network namespaces of this machine. Each round picks a kind of reset and its connections from the
-seed, resets them with `ss -K` within a second, and waits until the run commits new steps.
+seed, resets them with `ss -K` within a second, and waits until the run commits new steps. A process that its peer cannot
+reach moves to the peer's host. A new run over both hosts then takes the next rounds.
 
     one      one connection
     side     one connection; the other end gets no RST
@@ -101,17 +102,41 @@ class campaign:
         self.given = given
         self.folder = folder
         self.draw = random.Random(given.seed)
-        few = ["--suspicion-seconds", given.suspicion]
+        self.few = ["--suspicion-seconds", given.suspicion]
         if not shutil.which("ss"):
             skip("no `ss` here")
         self.between = hosts()
-        credentials = keys(folder)
-        self.nodes = self.between.nodes(folder, credentials, *few)
-        self.words = [*LAYOUTS[given.layout], "--plant-delays", f"7,{given.delay},0"]
-        saves = ["--save", folder / "save", "--save-interval", given.save_interval, "--keep-last", 2]
-        self.run = self.between.job(folder, *self.words, *few, "--max-restarts", 1000000, *over(self.nodes, credentials),
-                                    *(saves if given.save_interval else []))
+        self.credentials = keys(folder)
+        self.nodes = self.between.nodes(folder, self.credentials, *self.few)
+        self.words = LAYOUTS[given.layout]
+        self.runs = self.restarts = 0
+
+    def begin(self):
+        self.runs += 1
+        saves = ["--save", self.folder / f"save-{self.runs}", "--save-interval", self.given.save_interval, "--keep-last", 2]
+        self.run = self.between.job(self.folder, *self.words, "--plant-delays", f"7,{self.given.delay},0", *self.few,
+                                    "--max-restarts", 1000000, *over(self.nodes, self.credentials),
+                                    *(saves if self.given.save_interval else []))
         self.run.reaches(10)
+        if not self.is_over_both_hosts():
+            raise self.run.fails("the run is not over both hosts at its beginning")
+
+    def end(self):
+        """Ends the run, and compares its steps with those of one process without delays."""
+        self.run.process.terminate()
+        self.run.ends()
+        self.restarts += len(self.run.restarts())
+        undisturbed = process_runs.job(self.folder, *self.words, "--exit-interval", self.steps(), processes=1).ends()
+        require_same(self.run, undisturbed, "after resets")
+
+    def is_over_both_hosts(self):
+        """Waits a little for a process that is being replaced."""
+        until = time.monotonic() + 2
+        while not {"node@0", "node@1"} <= set(self.names().values()):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+        return True
 
     def names(self):
         out = {}
@@ -198,15 +223,17 @@ class campaign:
         return took
 
     def play(self):
-        took = [self.round(number) for number in range(1, self.given.rounds + 1)]
-        print(f"{len(took)} rounds: {sum(took) / len(took):.1f} s on average, {max(took):.1f} s at most, "
-              f"{len(self.run.restarts())} restarts")
-        if not self.run.restarts():
+        took = []
+        while len(took) < self.given.rounds:
+            self.begin()
+            took.append(self.round(len(took) + 1))
+            while len(took) < self.given.rounds and self.is_over_both_hosts():
+                took.append(self.round(len(took) + 1))
+            self.end()
+        print(f"{len(took)} rounds in {self.runs} runs: {sum(took) / len(took):.1f} s on average, {max(took):.1f} s at most, "
+              f"{self.restarts} restarts")
+        if not self.restarts:
             raise self.run.fails(f"no restart in {len(took)} rounds: the resets had no effect")
-        self.run.process.terminate()
-        self.run.ends()
-        undisturbed = process_runs.job(self.folder, *self.words, "--exit-interval", self.steps(), processes=1).ends()
-        require_same(self.run, undisturbed, "after resets")
 
 
 def main():

@@ -3,8 +3,8 @@
     equality_test.py PROGRAM                  compares all arrangements in 2, 4 and 8 processes, over shared memory
                                               and TCP, with and without delays; prints a table, takes minutes
     equality_test.py PROGRAM --only WORD [COLUMN]
-                                              only arrangements whose name contains WORD, and columns that
-                                              contain COLUMN, such as "8 processes, TCP"
+                                              only arrangements with WORD in their name, and columns
+                                              with COLUMN, such as "8 processes, TCP"
     equality_test.py PROGRAM NAME...          runs the named checks, a selection; run by ctest
 
 A cell of the table is the number of runs that equal the run in one process. Each step is compared, and each checkpoint

@@ -7,7 +7,7 @@
 Each row holds outputs of the program: the digest of weights and moments after the last step
 (docs/formats/log.md), the last loss and gradient norm with all digits, hashes of a checkpoint's tensors,
 or hashes of generated texts. --against prints the rows that differ and exits with 1 if there are any.
---only TEXT runs the rows whose name contains TEXT, --list prints all names.
+--only TEXT runs the rows with TEXT in their name, --list prints all names.
 
 The rows: the arrangements that the matrix selects (tests/matrix), all pipeline schedules, runs that were
 stopped and resumed, also with another layout, and texts. Compare digests only on one machine: its
@@ -239,7 +239,7 @@ def main():
     say.add_argument("--bin", type=pathlib.Path, help="folder of the program")
     say.add_argument("--output", type=pathlib.Path, help="file for the table")
     say.add_argument("--against", type=pathlib.Path, help="earlier table to compare with")
-    say.add_argument("--only", default="", help="run only rows whose name contains this text")
+    say.add_argument("--only", default="", help="run only rows with this text in their name")
     say.add_argument("--list", action="store_true", help="print the names of the rows and exit")
     asked = say.parse_args()
     rows = [(name, row) for name, row in all_rows() if asked.only in name]

@@ -2,7 +2,7 @@
 # Runs all fuzz targets under libFuzzer, one per core at a time.
 #
 #   bash tests/fuzz/run.sh             20 seconds per target
-#   bash tests/fuzz/run.sh 600 text    600 seconds, only targets whose name contains "text"
+#   bash tests/fuzz/run.sh 600 text    600 seconds, only targets with "text" in their name
 #   bash tests/fuzz/run.sh 5 "" 1      5 seconds per target with libFuzzer's seed 1. Use a fixed seed to check a change:
 #                                      the same sources then get the same inputs. Default: a random seed
 #   bash tests/fuzz/run.sh --runtime ...   only the targets that need no actors, which build in half of the time

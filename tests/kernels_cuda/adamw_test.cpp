@@ -101,13 +101,13 @@ TEMPLATE_TEST_CASE("AdamW on a device gives the same bits for many arrays and fo
   }
 }
 
-// Grains: one element, odd, odd and larger than a tile, even but misaligned, and the default.
-// Updates are out of place, in place, and to misaligned memory. The state has the same bits as
-// without fingerprints. Grains of one element have fewer elements, because each grain is a block of
-// threads. Sanitizers run the same kernels in the next test, with fewer grains.
+// Grains: one element, odd, odd and larger than a tile, several aligned tiles, even but misaligned,
+// and the default. Updates are out of place, in place, and to misaligned memory. The state has the
+// same bits as without fingerprints. Grains of one element have fewer elements, because each grain
+// is a block of threads. Sanitizers run the same kernels in the next test, with fewer grains.
 TEST_CASE("AdamW on a device fingerprints its results in the same pass",
           "[kernels][cuda][unsanitized]") {
-  const std::int64_t grain = GENERATE(1, 61, 2051, 4098, 65536);
+  const std::int64_t grain = GENERATE(1, 61, 2051, 4096, 4098, 65536);
   const std::size_t shift = GENERATE(0, 1);
   const bool beside = GENERATE(false, true);
   CAPTURE(grain, shift, beside);

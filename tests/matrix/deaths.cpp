@@ -4,8 +4,8 @@
 //   deaths             a selection: each actor dies once, and each moment occurs (run by CI)
 //   deaths --all       all actors at all moments
 //   deaths --how HOW   throw (default), hang or wrong-bits; only actors that can fail this way
-//   deaths --only TEXT only arrangements whose name contains TEXT
-//   deaths --who TEXT  only actors whose name contains TEXT
+//   deaths --only TEXT only arrangements with TEXT in their name
+//   deaths --who TEXT  only actors with TEXT in their name
 //   deaths --each N    only the first of every N deaths: for sanitizers
 //   deaths --stop      stops at the first failure
 //

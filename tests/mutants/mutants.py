@@ -22,10 +22,10 @@ MUTANTS = [
      "(!along_tensor.sharded() && in_.sequence_parallel);",
      "(!along_tensor.sharded() && in_.sequence_parallel && false);"),
     ("gradients of head norms are not summed over tensor ranks", LAYERS + "norm.cpp",
-     "partial_gradient = of_heads && to.tensor_ranks() > 1;", "partial_gradient = false;"),
+     "partial_gradient = of_heads && to.tensor_ranks() > 1;", "partial_gradient = of_heads && false;"),
     ("one bucket of gradients is not summed over replicas", REDUCTION,
      "  const auto& x = found.stretch();\n  auto& store = *found.home->store;\n  std::vector<const void*> parts;",
-     "  if (which == 1)\n    return;\n"
+     "  if (buckets_.size() > 1 && &found == &buckets_[1])\n    return;\n"
      "  const auto& x = found.stretch();\n  auto& store = *found.home->store;\n  std::vector<const void*> parts;"),
     ("gradients of a tied table are not added between stages", REDUCTION,
      "if (e.is_foreign_copy() || e.spec.has_copies)", "if (e.is_foreign_copy() && e.spec.has_copies)"),
@@ -61,7 +61,7 @@ MUTANTS = [
     ("norms of partial gradients are taken before the sum over tensor ranks", REDUCTION,
      "group->size() > 1 && is_partial(e, row.id))", "group->size() > 1 && is_partial(e, row.id) && false)"),
     ("the norm of a tied table is taken before its gradients are added", REDUCTION,
-     "    if (is_tied(e))\n      mark(e.index);\n", ""),
+     "    if (is_tied(e))\n      mark(e.index);\n", "    if (is_tied(e) && false)\n      mark(e.index);\n"),
     ("a bias is added on every tensor rank", LAYERS + "linear.cpp",
      "  (outputs_sharded || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;",
      "  out.bias = added;"),
@@ -75,7 +75,7 @@ MUTANTS = [
      "              = context.groups[row.id].get();"),
     ("the stages of a tied table pair different tensor ranks", BUILDING,
      'fmt::format("ties of replica {}.{}", r, t)',
-     'fmt::format("ties of replica {}.{}", r, is_first() ? t : shared_->tensor() - 1 - t)'),
+     'fmt::format("ties of replica {}.{}", r, p == first ? t : job_->tensor_ranks() - 1 - t)'),
     # A scale or an offset is missing.
     ("the loss is not divided by the number of replicas", WORKER,
      "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),
@@ -100,6 +100,8 @@ MUTANTS = [
      "std::int64_t(at.consumed - at.skipped.samples)", "std::int64_t(at.consumed)"),
     ("a skipped step counts as an update", "runtime/trainer/decision.cpp",
      "out.update.step = at.iteration + 1 - skipped.iterations;", "out.update.step = at.iteration + 1;"),
+    ("a stage takes a gradient scale of 1, whatever the decision says", STAGE,
+     ".gradient_scale = x.gradient_scale,", ".gradient_scale = 1,"),
     ("a skipped step is applied", STAGE, "        if (!x.skip) {\n          context.worker->update", "        {\n          context.worker->update"),
     # The distributed optimizer.
     ("parameters are not gathered", REDUCTION,

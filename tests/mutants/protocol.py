@@ -1,7 +1,9 @@
 """Faults in the protocol of the actors, seeded one at a time: (what, first seed, places).
 
 A place is (file, exact text, replacement), as in mutants.py; a fault may need several. `troupe simulate` must find
-each within SEEDS seeds from its first one. A change of what seeds draw moves them: search from 1 then.
+each within SEEDS seeds from its first one. A change of what seeds draw moves them: search from 1 then. Unless an
+invariant finds a fault, it must act only after a death or a delay: the undisturbed run that a seed is compared with has
+the fault, too.
 """
 
 SEEDS = 100
@@ -51,18 +53,16 @@ MUTANTS = [
         (ACTIONS, "                 keep_forward(context, key, from, out);\n",
          "                 keep_forward(context, key, from, out);\n"
          "               by->deposit(runtime::tensor(), g);\n")]),
-    ("serve-wrong-sample: the loader answers with the micro-batch before, in step 2", 1, [
+    ("serve-wrong-sample: after a death the loader answers with the micro-batch before", 1, [
         (LOADER, "      const auto all = read(*recent, source_of(x, *context), x);\n",
          "      auto wanted = x;\n"
-         "      if (value(x.at.step) == 2 && x.microbatch > 0)\n        --wanted.microbatch;\n"
+         "      if (runtime::number_of(x.at.generation) > 1 && x.microbatch > 0)\n        --wanted.microbatch;\n"
          "      const auto all = read(*recent, source_of(x, *context), wanted);\n")]),
     ("write-incomplete: the checkpointer writes when one rank's part is missing", 1, [
         (CHECKPOINTER, "int(parts_[which].size()) < expected->second.parts)",
          "int(parts_[which].size()) < std::max(1, expected->second.parts - 1))")]),
     ("open-gate-early: a stage does not close the gates of parameters that are still being gathered", 1, [
         (STAGE, "       later,\n", "       later = later && x.skip,\n")]),
-    ("forget-scale: a stage takes a gradient scale of 1, whatever the decision says", 1, [
-        (STAGE, ".gradient_scale = x.gradient_scale,", ".gradient_scale = 1,")]),
     ("decide-early: the supervisor decides when one replica's vote is missing", 1, [complete("votes_", "vote")]),
     ("commit-twice: the supervisor tells of step 2 twice", 1, [
         (TRANSACTION, "    tell_watchers(commit(std::move(done)));\n",
