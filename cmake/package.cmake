@@ -28,6 +28,7 @@ own models, layers, losses and actors. Examples are in
 string(JOIN ", " CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
        nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev liblua5.4-dev
-       zlib1g-dev libzstd-dev libicu-dev libcurl4-openssl-dev libboost-context-dev pkg-config)
+       zlib1g-dev libzstd-dev libicu-dev libcurl4-openssl-dev libncurses-dev prometheus-cpp-dev
+       libboost-context-dev pkg-config)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "troupe (= ${PROJECT_VERSION}), cmake, g++")
 include(CPack)

@@ -14,7 +14,8 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
        libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
-       zlib1g-dev libzstd-dev libicu-dev libcurl4-openssl-dev liblua5.4-dev libucx-dev libboost-context-dev)
+       zlib1g-dev libzstd-dev libicu-dev libcurl4-openssl-dev libncurses-dev prometheus-cpp-dev liblua5.4-dev libucx-dev
+       libboost-context-dev)
 text=(bible-kjv bible-kjv-text)
 test=(catch2/bookworm-backports ccache git python3 "${text[@]}")  # the tests run the pages' commands on this text
 check=(clang-format clang-tidy mandoc man-db zsh fish)

@@ -98,6 +98,9 @@ endforeach()
 foreach(check shown died ledger ledger_removed stopped_twice failed default agent)
   troupe_script_test(command/run_${check} command/run_test.py ${program} ${check})
 endforeach()
+foreach(check once json ended refusals terminal live)
+  troupe_script_test(command/monitor_${check} command/monitor_test.py ${program} ${check})
+endforeach()
 # Tests with UNSANITIZED run in the optimised build alone: with sanitizers each takes half a minute, and its code paths
 # are tested elsewhere.
 foreach(check pipelines sharded refused)

@@ -12,8 +12,16 @@ namespace {
 /// False for help and for commands that only inspect a run or print: they do not use OpenMP, and
 /// executing the program again would take half of their time.
 bool may_compute(int argc, char** argv) {
-  constexpr std::string_view lookers[] = {
-      "status", "ledger", "wait", "stop", "plot", "layout", "completion", "manual", "credentials"};
+  constexpr std::string_view lookers[] = {"status",
+                                          "monitor",
+                                          "ledger",
+                                          "wait",
+                                          "stop",
+                                          "plot",
+                                          "layout",
+                                          "completion",
+                                          "manual",
+                                          "credentials"};
   if (argc < 2 || std::ranges::find(lookers, std::string_view(argv[1])) != std::end(lookers))
     return false;
   const auto first_flag

@@ -68,7 +68,7 @@ job_folder::job_folder(runtime::held_run_folder folder,
 job_folder::job_folder(runtime::held_run_folder folder,
                        const runtime::training_job& job,
                        std::uint32_t incarnation)
-    : folder_(std::move(folder)) {
+    : folder_(std::move(folder)), incarnation_(incarnation) {
   auto entry = supervisors_entry_of(job);
   entry.incarnation = incarnation;
   entry_ = std::make_unique<runtime::entry_keeper>(folder_, std::move(entry));
@@ -83,6 +83,7 @@ void job_folder::follow(const prepared_job& job) {
       [ledger = job.node->ledger,
        living = job.node->living,
        steps = job.opened().job.train_iterations] { return progress_of(*ledger, *living, steps); });
+  hub_ = std::make_unique<run_hub>(folder_, job, incarnation_);
   // Opens the folder by name, because this object may end first.
   if (job.node->faults)
     job.node->faults->claim_by([folder = runtime::run_folder::open(folder_.path()),
@@ -93,6 +94,8 @@ void job_folder::follow(const prepared_job& job) {
 
 void job_folder::end(int exit_code, const std::string& reason) {
   entry_->stop();
+  if (hub_)
+    hub_->end(exit_code, reason);
   try {
     folder_.end(exit_code, reason);
   } catch (const runtime::error& failure) {

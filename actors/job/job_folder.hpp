@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actors/job/prepare.hpp"
+#include "actors/job/run_hub.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/trainer/job.hpp"
@@ -32,15 +33,17 @@ class job_folder {
 
   const runtime::held_run_folder& folder() const { return folder_; }
 
-  /// Starts the ledger file unless it exists, and publishes the job's progress every second.
-  /// Computing threads do not wait for it.
+  /// Starts the ledger file unless it exists, publishes the job's progress every second, and starts
+  /// the hub. Computing threads do not wait for it. Call it before `run`.
   void follow(const prepared_job& job);
   /// Records how the run ended; logs a warning when that fails.
   void end(int exit_code, const std::string& reason);
 
  private:
   runtime::held_run_folder folder_;
+  std::uint32_t incarnation_ = 1;
   std::unique_ptr<runtime::entry_keeper> entry_;
+  std::unique_ptr<run_hub> hub_;
 };
 
 /// Name of this process's entry and log.

@@ -1,5 +1,7 @@
 #include "actors/monitor/monitor.hpp"
 
+#include "actors/monitor/shown_records.hpp"
+#include "actors/node/sampling.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/file.hpp"
@@ -19,17 +21,21 @@ namespace {
 
 // Less in total than the supervisor's patience with the monitor.
 constexpr auto patience_with_files = std::chrono::milliseconds(4000);
+constexpr auto between_looks = std::chrono::seconds(1);
+constexpr int looks_unwatched = 10;  // for one sample
 
 }  // namespace
 
 monitor_book::monitor_book(const messages::job_description& told,
                            std::shared_ptr<const opened_job> job,
-                           const std::optional<written_so_far>& so_far)
+                           const std::optional<written_so_far>& so_far,
+                           std::shared_ptr<runtime::record_ring> shown)
     : told_(told),
       job_(std::move(job)),
       begin_(so_far.value_or(written_so_far{0, told.iteration, told.consumed})),
       append_(so_far || told.iteration > 0),
-      newest_(begin_.fact) {
+      newest_(begin_.fact),
+      shown_(std::move(shown)) {
   open_recorders();
   const auto& watch = job_->job.watch;
   short_lines_ = watch.log_format == "short"
@@ -98,6 +104,8 @@ void monitor_book::open_recorders() {
 }
 
 void monitor_book::record(const runtime::watched& x) {
+  if (shown_)
+    show(*shown_, x, log_settings());
   for (auto& to : files_) {
     to.recorder->record(x);
     if (const auto trouble = to.recorder->trouble())
@@ -131,6 +139,8 @@ void monitor_book::add(const messages::committed& x) {
   if (report.pipeline.ms >= 0) {
     pipeline_.add(report.pipeline);
     executed_ = x;
+    if (shown_)
+      show_timeline(*shown_, x, job_);
   }
   record(report);
   if (report.has_no_loss() && !std::exchange(told_of_no_loss_, true))
@@ -238,7 +248,7 @@ void monitor_book::conclude() {
 std::shared_ptr<monitor_book> node_context::book(const messages::job_description& told,
                                                  std::shared_ptr<const opened_job> job) const {
   if (!book_)
-    book_ = std::make_shared<monitor_book>(told, std::move(job), written);
+    book_ = std::make_shared<monitor_book>(told, std::move(job), written, records);
   return book_;
 }
 
@@ -253,7 +263,54 @@ void monitor_state::start(const messages::spawn_monitor& told,
                                    .service = true,
                                    .patience = patience_with_disks});
   presence_ = context_->living->enter({told.generation, "monitor", -1, true});
+  job_ = job;
   book_ = context_->book(told.job, std::move(job));
+  if (context_->records)
+    look_later();
+}
+
+void monitor_state::look_later() {
+  context_->messages->send_later(
+      self_, messages::monitor_actor(self_), between_looks, messages::sample_due{});
+}
+
+void monitor_state::receive(const messages::use_processes& x) {
+  if (!is_obeyed(x.generation))
+    return;
+  nodes_ = x.nodes;
+  asked_.assign(nodes_.size(), false);
+}
+
+void monitor_state::receive(const messages::sample_due&) {
+  if (!context_->records)
+    return;
+  look_later();
+  if (++looks_ < looks_unwatched && !context_->is_watched())
+    return;
+  looks_ = 0;
+  const auto now = self_->home_system().clock().now().time_since_epoch();
+  show_process(
+      *context_->records, process_here(*job_), sample_of(*context_, std::uint64_t(now.count())));
+  for (std::size_t p = 0; p < nodes_.size(); ++p)
+    if (nodes_[p] && !asked_[p])
+      sample(p);
+}
+
+// A node that hangs is asked again when it has answered, or was replaced.
+void monitor_state::sample(std::size_t process) {
+  asked_[process] = true;
+  context_->messages->request(self_, nodes_[process], caf::infinite, messages::measure{})
+      .then(
+          [this, process, of = nodes_[process]](const messages::measured& x) {
+            if (process >= nodes_.size() || nodes_[process] != of)
+              return;
+            asked_[process] = false;
+            show_process(*context_->records, process_of(*job_, int(process)), x);
+          },
+          [this, process, of = nodes_[process]](const caf::error&) {
+            if (process < nodes_.size() && nodes_[process] == of)
+              asked_[process] = false;
+          });
 }
 
 void monitor_state::receive(const messages::committed& x) {
@@ -277,6 +334,8 @@ messages::monitor_actor::behavior_type monitor(
   return {receives<messages::committed>(self),
           receives<messages::validated>(self),
           receives<messages::happened>(self),
+          receives<messages::use_processes>(self),
+          receives<messages::sample_due>(self),
           on_board<messages::conclude>(
               self, self->state.path(), place, [self](const messages::conclude& x) {
                 self->state.conclude();

@@ -28,9 +28,11 @@ namespace troupe::actors {
 class monitor_book {
  public:
   /// `so_far`: what another process has written already.
+  /// `shown`: also receives the facts, for viewers; may be null.
   monitor_book(const messages::job_description& told,
                std::shared_ptr<const opened_job> job,
-               const std::optional<written_so_far>& so_far = {});
+               const std::optional<written_so_far>& so_far = {},
+               std::shared_ptr<runtime::record_ring> shown = {});
 
   /// Held by the monitor that uses the book, because a hung monitor that was left behind may
   /// return.
@@ -79,6 +81,7 @@ class monitor_book {
   bool append_ = false;       ///< they had entries
   std::uint64_t newest_ = 0;  ///< number of the newest fact
   std::vector<watched_file> files_;
+  std::shared_ptr<runtime::record_ring> shown_;
   std::unique_ptr<runtime::progress_bar> bar_;
   bool short_lines_ = false;
   since_last_line since_;
@@ -105,6 +108,8 @@ class monitor_state {
       add(x);
   }
   void receive(const messages::committed& x);
+  void receive(const messages::use_processes& x);
+  void receive(const messages::sample_due& x);
   void conclude();
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
   const std::shared_ptr<const message_path>& path() const { return context_->messages; }
@@ -124,10 +129,17 @@ class monitor_state {
   static runtime::watched fact_of(const messages::validated& x) { return x.report; }
   static runtime::watched fact_of(const messages::happened& x) { return x.event; }
 
+  void look_later();
+  void sample(std::size_t process);
+
   messages::monitor_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const opened_job> job_;
   std::shared_ptr<monitor_book> book_;
   std::uint32_t epoch_ = 0;
+  std::vector<messages::node_actor> nodes_;  ///< of the other processes
+  std::vector<bool> asked_;                  ///< a node has not answered yet
+  int looks_ = 0;                            ///< since the last sample
   std::shared_ptr<runtime::lane_board::place> place_;
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
 };

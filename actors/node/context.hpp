@@ -13,6 +13,7 @@
 #include "runtime/device/lane_board.hpp"
 #include "runtime/device/lane_reaper.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
+#include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/trace.hpp"
 #include "runtime/trainer/kept_states.hpp"
 #include "runtime/trainer/local_states.hpp"
@@ -62,6 +63,9 @@ struct node_context {
 
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: tracing is off
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: profiling is off
+  std::shared_ptr<runtime::record_ring> records = {};        ///< null: the run has no hub
+  /// A viewer has asked the hub in the last seconds. Any thread.
+  std::function<bool()> is_watched = [] { return false; };
 
   // State that outlives actors: a restarted actor continues with it.
   std::shared_ptr<runtime::step_ledger> ledger = std::make_shared<runtime::step_ledger>();

@@ -1,5 +1,6 @@
 #include "actors/node/node.hpp"
 
+#include "actors/node/sampling.hpp"
 #include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
@@ -149,6 +150,13 @@ caf::result<messages::stored_found> node_state::find(const messages::find_stored
   return context_->messages->checked(self_->home_system(), std::move(out));
 }
 
+caf::result<messages::measured> node_state::measure(const messages::measure& x) const {
+  const auto now = self_->home_system().clock().now().time_since_epoch();
+  auto out = sample_of(*context_, std::uint64_t(now.count()));
+  out.generation = x.generation;
+  return context_->messages->checked(self_->home_system(), std::move(out));
+}
+
 void node_state::look_again(const messages::look_again&) {
   answer_if_ended();
 }
@@ -270,6 +278,8 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
                                       [](node_state& node, const auto& x) { return node.end(x); }),
       takes<messages::find_stored>(self,
                                    [](node_state& node, const auto& x) { return node.find(x); }),
+      takes<messages::measure>(self,
+                               [](node_state& node, const auto& x) { return node.measure(x); }),
       takes<messages::look_again>(
           self, [](node_state& node, const auto& x) { return node.look_again(x); }),
       takes<messages::suspected>(self,

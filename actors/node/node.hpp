@@ -54,6 +54,7 @@ class node_state {
   caf::result<messages::stage_spawned> spawn(const messages::spawn_stage& x);
   caf::result<messages::generation_ended> end(const messages::end_generation& x);
   caf::result<messages::stored_found> find(const messages::find_stored& x) const;
+  caf::result<messages::measured> measure(const messages::measure& x) const;
   void look_again(const messages::look_again& x);
   void suspect(const messages::suspected& x);
   void close_restored(const messages::all_restored& x);

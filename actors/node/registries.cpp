@@ -24,6 +24,17 @@ std::map<int, std::size_t> pool_registry::peaks() const {
   return out;
 }
 
+pool_registry::bytes pool_registry::held() const {
+  const std::lock_guard lock(mutex_);
+  bytes out;
+  for (const auto& [rank, pool] : pools_) {
+    const auto held = pool.held_bytes(), in_use = pool.bytes_in_use();
+    out.in_use += in_use;
+    out.idle += held - std::min(held, in_use);
+  }
+  return out;
+}
+
 std::shared_ptr<runtime::rank_estate> estate_registry::of(int rank) {
   const std::lock_guard lock(mutex_);
   auto& found = estates_[rank];

@@ -32,6 +32,10 @@ class pool_registry {
   runtime::memory_pool of(int rank) const;
   /// Peak use of each pool in bytes, by rank.
   std::map<int, std::size_t> peaks() const;
+  struct bytes {
+    std::size_t in_use = 0, idle = 0;
+  };
+  bytes held() const;  ///< now, by all pools
 
  private:
   mutable std::mutex mutex_;

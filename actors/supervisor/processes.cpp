@@ -168,6 +168,8 @@ void supervisor_state::receive(const messages::process_started& x) {
   at.node = x.node;
   at.host = x.host;
   loss_.stands_ns = clock_ns();
+  show_process(x.process, "running");
+  tell_monitor_of_processes();
   context_->messages->monitor(self_, at.node);
   settle_keepers();
   members_->saved(context_->ledger->newest_saved());  // no other member may be left to ask
@@ -210,6 +212,9 @@ void supervisor_state::lose_node(int process, const caf::error& reason) {
 }
 
 void supervisor_state::forget_process(int process) {
+  for (const auto& x : watched_)
+    if (x.where.lives_in == process)
+      show_member(x.where, "dead", fmt::format("process {} is gone", process));
   auto& at = processes_[std::size_t(process)];
   at.node = nullptr;
   at.loader = nullptr;
@@ -219,6 +224,7 @@ void supervisor_state::forget_process(int process) {
       x.keeper = nullptr;
   std::erase_if(watched_, [&](const auto& x) { return x.where.lives_in == process; });
   std::erase_if(expected_, [&](const auto& x) { return x.second.lives_in == process; });
+  tell_monitor_of_processes();
 }
 
 void supervisor_state::lose_process(int process,
@@ -228,6 +234,7 @@ void supervisor_state::lose_process(int process,
   if (!members_->stands(process) || members_->incarnation(process) != incarnation || shut_down_)
     return;
   auto orders = members_->lost(process, incarnation, why, clock_ns(), how);
+  show_process(process, "dead", why);
   forget_process(process);
   if (members_->cause())
     note_loss(*members_->cause());

@@ -133,6 +133,7 @@ std::optional<runtime::training_position> supervisor_state::position(std::uint64
 }
 
 void supervisor_state::carry_out(const order_form& x) {
+  show(loss_.began_ns == 0 ? "starting" : "recovering");
   const auto at = position(value(x.step()));
   if (!at)
     throw runtime::broken_promise("MEMBER-3: the run goes back to a step whose position is known");
@@ -279,6 +280,7 @@ void supervisor_state::give_up(const std::string& why) {
 }
 
 void supervisor_state::end(int exit_code, const std::string& why) {
+  show("ending");
   members_->close();
   if (front_)
     context_->messages->send_at_once(self_, front_, messages::job_over{exit_code, why});
@@ -372,6 +374,7 @@ void supervisor_state::lose(const caf::down_msg& x) {
       .why = messages::text_of(known ? x.reason : because_of(where.name, x.reason)),
       .process = where.serves};
   watched_.erase(who);
+  show_member(where, "dead", death.why);
   const auto before = members_->now();
   auto orders = members_->lost(death, clock_ns());
   if (before != membership::phase::ending && death.role == member_role::rank && !orders.empty())

@@ -15,6 +15,8 @@ int supervisor_state::snapshot_parts() const {
 
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
+  save_began_ns_ = clock_ns();
+  show_save("begun", at_.iteration);
   pen()->keep_position(at_);
   context_->messages->send(self_,
                            checkpointer_,
@@ -39,6 +41,7 @@ void supervisor_state::receive(const messages::saved& x) {
   if (x.attempt != attempt_ || !saves_.is_writing())
     return;  // from a dead checkpointer; another attempt is running or will come
   saves_.succeed();
+  show_save("written", value(x.step));
   unsaved_.clear();
   proceed();
 }
@@ -50,6 +53,7 @@ void supervisor_state::receive(const messages::save_failed& x) {
     return;
   const auto step = runtime::value(x.step);
   saves_.fail(at_.iteration);
+  show_save("failed", step, x.why);
   if (processes_.size() > 1)  // SHARDS-3; in one process the checkpointer has fetched everything
     tell_replicas(messages::drop_snapshot{x.generation, x.step, x.attempt});
   unsaved_ = fmt::format("iteration {} is not saved: {}", step, x.why);

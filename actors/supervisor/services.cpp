@@ -94,6 +94,7 @@ std::string supervisor_state::name_of_service(const char* what, int process) con
 template <class Handle>
 void supervisor_state::watch(residence where, const Handle& actor) {
   context_->messages->monitor(self_, actor);
+  show_member(where, "running");
   watched_.push_back({std::move(where), generation(), actor.address()});
 }
 
@@ -103,6 +104,7 @@ template <class Answer, class Request, class Keep>
 void supervisor_state::spawn(Request what, residence where, Keep keep) {
   const auto number = ++asked_;
   expected_.emplace(number, where);
+  show_member(where, "starting");
   const auto of = what.generation;
   context_->messages->request(self_, node_in(where.lives_in), caf::infinite, std::move(what))
       .then(
@@ -134,6 +136,7 @@ void supervisor_state::spawn_monitor() {
       {"monitor", member_role::monitor},
       [this](const messages::monitor_spawned& x) {
         monitor_ = x.monitor;
+        tell_monitor_of_processes();
         // Facts that the previous monitor may not have written; it ignores known ones.
         for (auto& [number, fact] : context_->ledger->facts()) {
           const auto resend = [this, n = number](auto what) {

@@ -195,6 +195,7 @@ void supervisor_state::look_at_clock() {
 }
 
 void supervisor_state::begin_step() {
+  show(replays() ? "recovering" : "training");
   const auto step = at_.iteration + 1;
   const auto& batch = job_->job.training.batch;
   const auto microbatches_after = [&](std::uint64_t consumed) {
@@ -229,7 +230,7 @@ bool supervisor_state::is_timed(std::uint64_t step) const {
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;
   const bool written = !watch.log_file.empty() || !watch.csv_file.empty()
                        || !watch.board_dir.empty() || !watch.schedule_record.empty()
-                       || !viewers_.empty();
+                       || !viewers_.empty() || context_->is_watched();
   return job_->pipeline_ranks() > 1 && (logged || written || step >= job_->job.train_iterations);
 }
 
@@ -248,6 +249,7 @@ void supervisor_state::begin_test() {
 }
 
 void supervisor_state::begin_evaluation(std::uint64_t consumed, bool test) {
+  show("validating");
   const auto& batch = job_->job.training.batch;
   evaluation_ = {.test = test,
                  .consumed = consumed,
@@ -306,6 +308,7 @@ void supervisor_state::finish() {
     return;  // states on their way to keepers will arrive
   if (std::exchange(concluding_, true))
     return;
+  show("ending");
   if (!monitor_)
     return shut_down();
   // A monitor that dies or hangs here is replaced and asked again; the next one writes what is

@@ -261,6 +261,15 @@ class supervisor_state {
   /// Doubts the process of that replica, if a single process has all its stages.
   void doubt_if_alone(int replica, const std::string& why);
 
+  // What viewers see (showing.cpp).
+
+  /// "starting", "training", ...; static lifetime.
+  void show(const char* state);
+  void show_member(const residence& where, const char* state, const std::string& why = {}) const;
+  void show_process(int process, const char* state, const std::string& why = {}) const;
+  void tell_monitor_of_processes();
+  void show_save(const char* state, std::uint64_t iteration, const std::string& why = {}) const;
+
   // One step (transaction.cpp).
 
   void decide();
@@ -391,6 +400,8 @@ class supervisor_state {
   } evaluation_;
   save_schedule saves_;
   std::uint64_t attempt_ = 0;   ///< number of the newest save
+  std::uint64_t save_began_ns_ = 0;
+  const char* shown_ = nullptr;  ///< the newest shown state
   bool waits_to_save_ = false;  ///< until save_again
   std::string unsaved_;         ///< why the newest save failed; empty: it did not
   bool is_cold_ = false;        ///< it continues a dead run's ledger; no process of that run lives

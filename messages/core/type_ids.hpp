@@ -16,6 +16,7 @@
 #include "messages/control/process.hpp"
 #include "messages/control/recovery.hpp"
 #include "messages/control/rendezvous.hpp"
+#include "messages/control/sampling.hpp"
 #include "messages/control/spawn.hpp"
 #include "messages/control/standing.hpp"
 #include "messages/control/suspicion.hpp"
@@ -54,7 +55,8 @@
   MESSAGE(serve) MESSAGE(serving) MESSAGE(start_node) MESSAGE(kill_node) MESSAGE(kill_agent) \
   MESSAGE(dismiss) MESSAGE(drop_snapshot) MESSAGE(check_pass) MESSAGE(hold_is_over) \
   MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
-  MESSAGE(successor_ended) MESSAGE(batch_failed)
+  MESSAGE(successor_ended) MESSAGE(batch_failed) MESSAGE(use_processes) MESSAGE(sample_due) \
+  MESSAGE(measure) MESSAGE(measured)
 // clang-format on
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)

@@ -80,6 +80,11 @@ struct keep_ledger;
 struct ledger_kept;
 struct succeed_here;
 struct successor_ended;
+// sampling.hpp
+struct use_processes;
+struct sample_due;
+struct measure;
+struct measured;
 // suspicion.hpp
 struct look_at_lanes;
 struct suspected;
@@ -231,6 +236,9 @@ using monitor_actor
     = caf::typed_actor<caf::reacts_to<committed>,
                        caf::reacts_to<validated>,
                        caf::reacts_to<happened>,
+                       // Measure these processes; to itself: time to do it again.
+                       caf::reacts_to<use_processes>,
+                       caf::reacts_to<sample_due>,
                        // Sent once, at the end; answered when everything is written.
                        caf::replies_to<conclude>::with<concluded>>;
 
@@ -252,6 +260,8 @@ using node_actor = caf::typed_actor<
     caf::replies_to<end_generation>::with<generation_ended>,
     // Lists the states of other processes' ranks on this host's disk.
     caf::replies_to<find_stored>::with<stored_found>,
+    // Time, memory and members of this process, for viewers.
+    caf::replies_to<measure>::with<measured>,
     // To itself: an actor or lane is gone.
     caf::reacts_to<look_again>,
     // From the hang watch: an actor or lane hangs.

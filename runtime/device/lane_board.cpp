@@ -93,9 +93,6 @@ struct lane_board::row {
 
   board_entry told() const {
     board_entry out{.who = about.who, .generation = about.generation, .actor = about.actor};
-    place::waiting between;
-    if (std::unique_lock mine(turn, std::try_to_lock); mine && tell)
-      between = tell();
     wait_reason why;
     {
       const std::lock_guard lock(mutex);
@@ -113,6 +110,10 @@ struct lane_board::row {
         name(why, out);
       return out;
     }
+    // An actor that looks at the board handles a message, so it does not get here for its own row.
+    place::waiting between;
+    if (std::unique_lock mine(turn, std::try_to_lock); mine && tell)
+      between = tell();
     out.what = between.what.what;
     out.whom = between.what.whom;
     if (between.step > 0)

@@ -80,10 +80,14 @@ struct client::state {
     return at.folder.empty() ? at.url : fmt::format("'{}'", (at.folder / at.socket).string());
   }
 
-  response ask(const std::string& target, const std::string* body, const std::string& type, receiver& to);
+  response ask(const std::string& target,
+               const std::string* body,
+               const std::string& type,
+               receiver& to);
 };
 
-client::client(service_address at, const client_limits& limits) : state_(std::make_unique<state>()) {
+client::client(service_address at, const client_limits& limits)
+    : state_(std::make_unique<state>()) {
   state_->at = std::move(at);
   state_->limits = limits;
   if (const auto& folder = state_->at.folder; !folder.empty()) {
@@ -158,8 +162,10 @@ response client::state::ask(const std::string& target,
   if (to.too_long)
     throw io_error("the answer of {} is longer than {} bytes", place(), to.most);
   if (code != CURLE_OK && !to.enough)
-    throw io_error(
-        "{} at {}: {}", doing, place(), printable_ascii(failure[0] != '\0' ? failure : curl().text_of(code)));
+    throw io_error("{} at {}: {}",
+                   doing,
+                   place(),
+                   printable_ascii(failure[0] != '\0' ? failure : curl().text_of(code)));
   out.status = int(status);
   return out;
 }

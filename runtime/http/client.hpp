@@ -25,7 +25,7 @@ struct service_address {
 
 struct client_limits {
   std::chrono::seconds connect{10};
-  std::chrono::seconds silence{30};      ///< without a byte: given up
+  std::chrono::seconds silence{30};     ///< without a byte: given up
   std::size_t answer_bytes = 16 << 20;  ///< of one answer that is not followed
 };
 

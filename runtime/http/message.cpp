@@ -58,12 +58,18 @@ bool has_dot_parts(std::string_view path) {
 
 std::string_view name_of(method x) {
   switch (x) {
-    case method::get: return "GET";
-    case method::head: return "HEAD";
-    case method::post: return "POST";
-    case method::put: return "PUT";
-    case method::erase: return "DELETE";
-    case method::options: return "OPTIONS";
+    case method::get:
+      return "GET";
+    case method::head:
+      return "HEAD";
+    case method::post:
+      return "POST";
+    case method::put:
+      return "PUT";
+    case method::erase:
+      return "DELETE";
+    case method::options:
+      return "OPTIONS";
   }
   return "";
 }
@@ -99,8 +105,10 @@ std::optional<parsed_target> parse_target(std::string_view target) {
 }
 
 response error_response(int status, std::string_view message) {
-  return {.status = status,
-          .body = json_text_replacing(nlohmann::json{{"error", {{"message", std::string(message)}}}}) + "\n"};
+  return {
+      .status = status,
+      .body
+      = json_text_replacing(nlohmann::json{{"error", {{"message", std::string(message)}}}}) + "\n"};
 }
 
 std::string_view bearer_token(const request& x) {

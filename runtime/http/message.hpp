@@ -20,9 +20,10 @@ struct request {
   http::method method = http::method::get;
   std::string path;                          ///< decoded, begins with '/', no "." or ".." parts
   std::map<std::string, std::string> query;  ///< decoded; the last of equal names counts
-  std::map<std::string, std::string> headers;  ///< names in lower case; values of equal names joined by ", "
+  std::map<std::string, std::string>
+      headers;  ///< names in lower case; values of equal names joined by ", "
   std::string body;
-  std::string peer;     ///< "127.0.0.1:51234"; "local" for a Unix socket
+  std::string peer;       ///< "127.0.0.1:51234"; "local" for a Unix socket
   bool is_local = false;  ///< by a Unix socket, so of this user
 
   /// Empty when it is missing. `name` in lower case.

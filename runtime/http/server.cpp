@@ -56,9 +56,10 @@ asio::ssl::context context_of(const server_certificate& x) {
     out.use_certificate_chain(asio::buffer(x.chain));
     out.use_private_key(asio::buffer(x.key), asio::ssl::context::pem);
   } catch (const boost::system::system_error& failure) {
-    throw input_error("the certificate of the server is not valid: {}; it takes a chain and its "
-                      "private key as PEM",
-                      failure.code().message());
+    throw input_error(
+        "the certificate of the server is not valid: {}; it takes a chain and its "
+        "private key as PEM",
+        failure.code().message());
   }
   return out;
 }
@@ -154,8 +155,7 @@ class server::parts {
     from.acceptor.async_accept([this, &from](const boost::system::error_code& failed,
                                              asio::local::stream_protocol::socket socket) {
       if (go_on(from, failed) && is_own_user(socket.native_handle()))
-        start_session(
-            room_, stream_socket(std::move(socket)), {.peer = "local", .is_local = true});
+        start_session(room_, stream_socket(std::move(socket)), {.peer = "local", .is_local = true});
     });
   }
 

@@ -3,10 +3,10 @@
 //
 //   HTTP-1  A client that is slow, silent, stopped or endless costs one of a bounded number of
 //           connections for a bounded time, and bounded memory. No other client waits for it.
-//   HTTP-2  Handlers get complete, well-formed requests alone.
-//   HTTP-3  A page of another site cannot use a browser's access: requests whose Origin is not
-//           this server are refused, and so is a Host that is neither an address, nor localhost,
-//           nor a name given in the settings (DNS rebinding).
+//   HTTP-2  Handlers get only complete, well-formed requests.
+//   HTTP-3  A page of another site cannot use a browser's access. A request is refused if its
+//           Origin is another server, or if its Host is not an address, localhost or a name of the
+//           settings (DNS rebinding).
 
 #pragma once
 
@@ -27,7 +27,7 @@ namespace troupe::runtime::http {
 struct limits {
   std::size_t header_bytes = 16 << 10;  ///< request line and headers
   std::size_t body_bytes = 1 << 20;
-  std::size_t connections = 128;  ///< more are closed at once
+  std::size_t connections = 128;              ///< more are closed at once
   std::chrono::milliseconds receive{10'000};  ///< for one whole request, and for a TLS handshake
   std::chrono::milliseconds idle{60'000};     ///< until the next request of a connection
   /// For one part of an answer, and a second more for each 16 KiB of it.
@@ -81,7 +81,7 @@ struct settings {
   std::vector<std::string> names = {};         ///< further names of this host
   /// All streams are woken at this interval; 0: only by their functions.
   std::chrono::milliseconds pulse{0};
-  std::string product = "troupe";              ///< header `Server`
+  std::string product = "troupe";  ///< header `Server`
 };
 
 /// Serves on a thread of its own, which sleeps while no client speaks.

@@ -27,20 +27,27 @@ using boost::system::error_code;
 
 /// Bytes of later requests that are kept while one is answered.
 constexpr std::size_t most_ahead = 64 << 10;
-/// For a client that gets its last answer to close the connection itself. A connection that is
-/// closed while the client still sends would lose the answer.
+/// A client has this long to close the connection after its last answer. A connection that the
+/// server closes while the client still sends would lose the answer.
 constexpr auto patience_with_leave = std::chrono::seconds(1);
 constexpr std::size_t bytes_per_second = 16 << 10;  ///< of the slowest client that is served
 
 std::optional<method> method_of(wire::verb x) {
   switch (x) {
-    case wire::verb::get: return method::get;
-    case wire::verb::head: return method::head;
-    case wire::verb::post: return method::post;
-    case wire::verb::put: return method::put;
-    case wire::verb::delete_: return method::erase;
-    case wire::verb::options: return method::options;
-    default: return {};
+    case wire::verb::get:
+      return method::get;
+    case wire::verb::head:
+      return method::head;
+    case wire::verb::post:
+      return method::post;
+    case wire::verb::put:
+      return method::put;
+    case wire::verb::delete_:
+      return method::erase;
+    case wire::verb::options:
+      return method::options;
+    default:
+      return {};
   }
 }
 
@@ -186,17 +193,14 @@ class connection final : public session, public std::enable_shared_from_this<con
     if (!is_head_)
       answer_->prepare_payload();
     allow_for(length);
-    wire::async_write(stream_,
-                      *answer_,
-                      bound([](connection& me, const error_code& failed, std::size_t) {
-                        me.answer_.reset();
-                        failed ? me.close() : me.end_request();
-                      }));
+    wire::async_write(
+        stream_, *answer_, bound([](connection& me, const error_code& failed, std::size_t) {
+          me.answer_.reset();
+          failed ? me.close() : me.end_request();
+        }));
   }
 
-  void stream(std::uint64_t number,
-              response head,
-              std::unique_ptr<body_source> source) override {
+  void stream(std::uint64_t number, response head, std::unique_ptr<body_source> source) override {
     if (number != number_ || stage_ != stage::waiting)
       return;
     stage_ = stage::streaming;
@@ -212,14 +216,13 @@ class connection final : public session, public std::enable_shared_from_this<con
     head_writer_.emplace(*head_);
     sends_ = true;
     allow_for(0);
-    wire::async_write_header(stream_,
-                             *head_writer_,
-                             bound([](connection& x, const error_code& failed, std::size_t) {
-                               x.head_writer_.reset();
-                               x.head_.reset();
-                               x.is_last_ = x.is_head_;
-                               x.sent_part(failed);
-                             }));
+    wire::async_write_header(
+        stream_, *head_writer_, bound([](connection& x, const error_code& failed, std::size_t) {
+          x.head_writer_.reset();
+          x.head_.reset();
+          x.is_last_ = x.is_head_;
+          x.sent_part(failed);
+        }));
   }
 
   void wake(std::uint64_t number) override {
@@ -271,7 +274,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     parser_->eager(true);
     parser_->header_limit(std::uint32_t(room_->how.limits.header_bytes));
     parser_->body_limit(room_->how.limits.body_bytes);
-    went_on_ = false;
+    asked_to_continue_ = false;
     stage_ = stage::idle;
     allow(room_->how.limits.idle);
     parse();
@@ -301,6 +304,8 @@ class connection final : public session, public std::enable_shared_from_this<con
   }
 
   void parse() {
+    if (continues_)
+      return;  // goes on when that is sent
     if (stage_ == stage::idle && ahead_.size() > 0) {
       stage_ = stage::receiving;
       allow(room_->how.limits.receive);
@@ -316,22 +321,26 @@ class connection final : public session, public std::enable_shared_from_this<con
     }
     if (parser_->is_done())
       return handle();
-    if (parser_->is_header_done() && !std::exchange(went_on_, true))
-      go_on();
+    if (parser_->is_header_done() && !std::exchange(asked_to_continue_, true)
+        && wants_to_continue())
+      return let_continue();
     read();
   }
 
-  /// A client may wait for this before it sends a body.
-  void go_on() {
+  bool wants_to_continue() const {
     const auto& head = parser_->get();
-    if (!boost::beast::iequals(head[wire::field::expect], "100-continue") || head.version() < 11)
-      return;
+    return head.version() >= 11 && boost::beast::iequals(head[wire::field::expect], "100-continue");
+  }
+
+  /// Sends what the client waits for before it sends a body.
+  void let_continue() {
+    continues_ = true;
     static constexpr std::string_view text = "HTTP/1.1 100 Continue\r\n\r\n";
     asio::async_write(stream_,
                       asio::buffer(text),
                       bound([](connection& x, const error_code& failed, std::size_t) {
-                        if (failed)
-                          x.close();
+                        x.continues_ = false;
+                        failed ? x.close() : x.parse();
                       }));
   }
 
@@ -351,7 +360,8 @@ class connection final : public session, public std::enable_shared_from_this<con
     auto target = parse_target({message.target().data(), message.target().size()});
     if (message.version() != 10 && message.version() != 11)
       return refuse(error_response(505, "this server speaks HTTP/1.1"));
-    if (message.count(wire::field::host) > 1 || (version_ == 11 && message.count(wire::field::host) == 0))
+    if (message.count(wire::field::host) > 1
+        || (version_ == 11 && message.count(wire::field::host) == 0))
       return refuse(error_response(400, "a request has one header Host"));
     if (!how || !target)
       return refuse(how ? error_response(400, "the target of the request is malformed")
@@ -375,8 +385,8 @@ class connection final : public session, public std::enable_shared_from_this<con
     const auto* found = room_->find(x, refusal);
     if (found == nullptr)
       return answer(number_, std::move(refusal));
-    const auto slip = std::make_shared<answer_slip>(
-        room_, this->shared_from_this(), number_, std::move(x));
+    const auto slip
+        = std::make_shared<answer_slip>(room_, this->shared_from_this(), number_, std::move(x));
     try {
       (*found)(slip);
     } catch (const input_error& failure) {
@@ -414,9 +424,8 @@ class connection final : public session, public std::enable_shared_from_this<con
     is_last_ = !next;
     part_ = std::move(next).value_or(std::string());
     allow_for(part_.size());
-    const auto then = bound([](connection& x, const error_code& failed, std::size_t) {
-      x.sent_part(failed);
-    });
+    const auto then
+        = bound([](connection& x, const error_code& failed, std::size_t) { x.sent_part(failed); });
     if (!is_chunked_)
       asio::async_write(stream_, asio::buffer(part_), then);
     else if (is_last_)
@@ -450,7 +459,8 @@ class connection final : public session, public std::enable_shared_from_this<con
   std::optional<wire::request_parser<wire::string_body>> parser_;
   stage stage_ = stage::idle;
   std::uint64_t number_ = 0;  ///< of the newest request
-  bool reads_ = false, went_on_ = false;
+  bool reads_ = false, asked_to_continue_ = false;
+  bool continues_ = false;  ///< "100 Continue" is being sent
 
   // The request in work, and its answer.
   bool keeps_ = false, is_head_ = false;
@@ -523,8 +533,7 @@ bool room::is_foreign(const request& x) const {
   const auto is_ours = [this](std::string_view host) {
     error_code failed;
     asio::ip::make_address(std::string(host), failed);
-    return !failed || host == "localhost"
-           || std::ranges::find(how.names, host) != how.names.end();
+    return !failed || host == "localhost" || std::ranges::find(how.names, host) != how.names.end();
   };
   const auto host = x.header("host");
   if (!x.is_local && !host.empty() && !is_ours(host_of(host)))
@@ -562,9 +571,9 @@ const handler* room::find(const request& x, response& refusal) const {
   }
   if (best != nullptr)
     return &best->answers;
-  refusal = error_response(allowed.empty() ? 404 : 405,
-                           allowed.empty() ? "there is nothing at " + x.path
-                                           : "that path takes " + allowed);
+  refusal = error_response(
+      allowed.empty() ? 404 : 405,
+      allowed.empty() ? "there is nothing at " + x.path : "that path takes " + allowed);
   if (!allowed.empty())
     refusal.headers.emplace_back("Allow", allowed);
   return nullptr;

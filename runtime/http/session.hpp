@@ -25,9 +25,8 @@ class session {
   virtual void close() = 0;
   /// The answer to request number `request` of this connection; later ones do nothing.
   virtual void answer(std::uint64_t request, response x) = 0;
-  virtual void stream(std::uint64_t request,
-                      response head,
-                      std::unique_ptr<body_source> source) = 0;
+  virtual void stream(std::uint64_t request, response head, std::unique_ptr<body_source> source)
+      = 0;
   virtual void wake(std::uint64_t request) = 0;
   virtual void pulse() = 0;  ///< wakes a stream
 };

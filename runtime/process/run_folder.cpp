@@ -358,7 +358,12 @@ void held_run_folder::end(int exit_code, const std::string& reason) {
   replace_file(path_ / record_file, text_of(all));
   std::error_code ignored;  // the user has other copies of given credentials
   fs::remove_all(credentials(), ignored);
-  for (const auto& file : {order(), description(), rendezvous()})
+  for (const auto& file : {order(),
+                           description(),
+                           rendezvous(),
+                           read_token(),
+                           control_token(),
+                           sockets() / hub_socket})
     fs::remove(file, ignored);
 }
 

@@ -61,6 +61,10 @@ class run_folder {
   std::filesystem::path logs() const { return path_ / "logs"; }
   std::filesystem::path sockets() const { return path_ / "sockets"; }
   std::filesystem::path credentials() const { return path_ / "credentials"; }
+  std::filesystem::path read_token() const { return path_ / "read.token"; }  ///< run_tokens.hpp
+  std::filesystem::path control_token() const { return path_ / "control.token"; }
+  /// Name of the hub's socket in `sockets` (runtime/watch/hub.hpp).
+  static constexpr const char* hub_socket = "hub";
 
   /// Exists when that process was asked to end the run. A successor has its own file.
   std::filesystem::path asked_to_end_file(const process_id& whom) const;
@@ -113,8 +117,8 @@ class held_run_folder : public run_folder {
   held_run_folder& operator=(held_run_folder&&) = delete;
   ~held_run_folder();
 
-  /// Records the end in `run.json` and removes the credentials: run folders are passed on together
-  /// with the checkpoints beside them. Throws io_error.
+  /// Records the end in `run.json` and removes credentials and tokens: run folders are passed on
+  /// together with the checkpoints beside them. Throws io_error.
   void end(int exit_code, const std::string& reason);
 
  private:

@@ -82,6 +82,12 @@ own_calls& calls() {
   return all;
 }
 
+/// CAF gives OpenSSL the socket. The HTTP server and libcurl read and write themselves, and have
+/// their own limits.
+bool is_of_caf(const SSL* on) {
+  return ::SSL_get_fd(on) >= 0;
+}
+
 enum class handshake : std::uint8_t { waits, left, refused };
 
 handshake state_of(const SSL* on, int result) {
@@ -137,8 +143,10 @@ int SSL_write(SSL* on, const void* from, int bytes) {
 
 int SSL_accept(SSL* on) {
   static auto* const next = troupe::runtime::original<decltype(SSL_accept)>("SSL_accept");
-  troupe::runtime::end_when_silent(on);
   ERR_clear_error();
+  if (!troupe::runtime::is_of_caf(on))
+    return next(on);
+  troupe::runtime::end_when_silent(on);
   const int result = next(on);
   const int system = errno;
   auto& callers = troupe::runtime::callers();
@@ -157,8 +165,10 @@ int SSL_accept(SSL* on) {
 
 int SSL_connect(SSL* on) {
   static auto* const next = troupe::runtime::original<decltype(SSL_connect)>("SSL_connect");
-  troupe::runtime::end_when_silent(on);
   ERR_clear_error();
+  if (!troupe::runtime::is_of_caf(on))
+    return next(on);
+  troupe::runtime::end_when_silent(on);
   const int result = next(on);
   const int system = errno;
   auto& calls = troupe::runtime::calls();

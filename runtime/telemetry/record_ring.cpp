@@ -2,20 +2,30 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::runtime {
 
 struct record_ring::entry {
+  std::uint64_t number = 0;
   std::string_view kind;
+  std::chrono::system_clock::time_point at;
+  bool is_keyed = false;
+  std::size_t bytes = 0;
   std::once_flag made;
-  std::function<std::string()> make;
+  maker make;
   std::string text;
 
   const std::string& read() {
     std::call_once(made, [this] {
-      text = make();
+      const auto body = make();
       make = {};
+      const auto seconds = std::chrono::duration<double>(at.time_since_epoch()).count();
+      text = fmt::format("{{\"kind\":\"{}\",\"at\":{:.3f}", kind, seconds);
+      // `{}` has no fields to separate.
+      text += body.size() > 2 ? "," + body.substr(1) : "}";
     });
     return text;
   }
@@ -37,23 +47,64 @@ std::optional<record_position> read_record_position(std::string_view text) {
   return out;
 }
 
-record_ring::record_ring(std::uint32_t epoch, std::size_t capacity)
-    : epoch_(epoch), capacity_(std::max<std::size_t>(capacity, 1)) {}
+record_ring::record_ring(std::uint32_t epoch, const ring_capacities& most)
+    : epoch_(epoch),
+      keys_(most.keys),
+      facts_{std::max<std::size_t>(most.facts, 1)},
+      samples_{std::max<std::size_t>(most.samples, 1), most.sample_bytes} {}
 
-void record_ring::add(std::string_view kind, std::function<std::string()> text) {
+void record_ring::add(std::string_view kind, maker text) {
+  add(facts_, kind, nullptr, 0, std::move(text));
+}
+
+void record_ring::add_newest(std::string_view kind, const std::string& key, maker text) {
+  add(facts_, kind, &key, 0, std::move(text));
+}
+
+void record_ring::add_sample(std::string_view kind,
+                             const std::string& key,
+                             std::size_t bytes,
+                             maker text) {
+  add(samples_, kind, &key, bytes, std::move(text));
+}
+
+void record_ring::add(
+    queue& to, std::string_view kind, const std::string* of, std::size_t bytes, maker text) {
   auto made = std::make_shared<entry>();
   made->kind = kind;
+  made->at = std::chrono::system_clock::now();
+  made->is_keyed = of != nullptr;
+  made->bytes = bytes;
   made->make = std::move(text);
-  std::shared_ptr<entry> dropped;  // destroyed after the lock is released
+  std::vector<pointer> released;  // destroyed after the lock is released
   {
     const std::lock_guard lock(mutex_);
-    entries_.push_back(std::move(made));
-    ++next_;
-    if (entries_.size() > capacity_) {
-      dropped = std::move(entries_.front());
-      entries_.pop_front();
+    made->number = next_++;
+    if (of) {
+      auto found = newest_.find({kind, *of});
+      if (found == newest_.end() && newest_.size() < keys_)
+        found = newest_.try_emplace({kind, *of}).first;
+      if (found != newest_.end())
+        released.push_back(std::exchange(found->second, made));
+    }
+    to.entries.push_back(std::move(made));
+    to.bytes += bytes;
+    while (to.entries.size() > to.capacity
+           || (to.bytes > to.most_bytes && to.most_bytes > 0 && to.entries.size() > 1)) {
+      to.bytes -= to.entries.front()->bytes;
+      released.push_back(std::move(to.entries.front()));
+      to.entries.pop_front();
     }
   }
+}
+
+void record_ring::forget(std::string_view kind, const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  newest_.erase({kind, key});
+}
+
+record_ring::record record_ring::read(const pointer& x) {
+  return {x->number, x->kind, x->read()};
 }
 
 record_ring::pulled record_ring::since(record_position from,
@@ -61,33 +112,79 @@ record_ring::pulled record_ring::since(record_position from,
                                        std::size_t bytes,
                                        const std::vector<std::string>& kinds) const {
   pulled out;
-  std::vector<std::shared_ptr<entry>> found;
-  std::uint64_t first = 0;
+  std::vector<pointer> found;
+  std::uint64_t end = 0;
   {
     const std::lock_guard lock(mutex_);
-    const auto oldest = next_ - entries_.size();
+    end = next_;
     out.other_epoch = from.epoch != epoch_;
     if (out.other_epoch || from.next > next_)
-      from = {epoch_, oldest};
-    first = std::max(from.next, oldest);
-    out.dropped = first - from.next;
+      from.next = oldest();
+    const auto first_of = [&from](const queue& x) {
+      return std::ranges::lower_bound(
+          x.entries, from.next, {}, [](const pointer& one) { return one->number; });
+    };
+    auto fact = first_of(facts_), sample = first_of(samples_);
+    const auto no_fact = facts_.entries.end(), no_sample = samples_.entries.end();
     // A viewer of rare kinds reads past many records, but copies a bounded number of pointers.
-    for (auto i = std::size_t(first - oldest); i < entries_.size() && found.size() < most; ++i)
-      found.push_back(entries_[i]);
-  }
-  out.next = {epoch_, first};
-  std::size_t length = 0;
-  for (const auto& one : found) {
-    const bool is_wanted = kinds.empty() || std::ranges::find(kinds, one->kind) != kinds.end();
-    if (is_wanted) {
-      const auto& text = one->read();
-      if (length > 0 && length + text.size() > bytes)
-        break;
-      length += text.size();
-      out.records.push_back({out.next.next, one->kind, text});
+    while (found.size() < most && (fact != no_fact || sample != no_sample)) {
+      const bool takes_fact
+          = sample == no_sample || (fact != no_fact && (*fact)->number < (*sample)->number);
+      found.push_back(takes_fact ? *fact++ : *sample++);
     }
-    ++out.next.next;
   }
+  bool has_all = found.size() < most;
+  std::size_t length = 0;
+  auto at = from.next;  // behind the newest record that was read
+  for (const auto& one : found) {
+    if (kinds.empty() || std::ranges::find(kinds, one->kind) != kinds.end()) {
+      length += one->read().size();
+      if (!out.records.empty() && length > bytes) {
+        has_all = false;
+        break;
+      }
+      out.records.push_back(read(one));
+    }
+    out.dropped += one->number - at;
+    at = one->number + 1;
+  }
+  if (has_all)
+    out.dropped += end - std::exchange(at, end);
+  out.next = {epoch_, at};
+  return out;
+}
+
+std::uint64_t record_ring::oldest() const {
+  auto out = next_;
+  for (const auto* queue : {&facts_, &samples_})
+    if (!queue->entries.empty())
+      out = std::min(out, queue->entries.front()->number);
+  return out;
+}
+
+record_ring::pulled record_ring::beginning(std::size_t steps) const {
+  pulled out;
+  std::map<std::uint64_t, pointer> found;  // by number
+  std::vector<pointer> all_steps;
+  {
+    const std::lock_guard lock(mutex_);
+    out.next = {epoch_, next_};
+    for (const auto& one : facts_.entries) {
+      if (one->kind == "step")
+        all_steps.push_back(one);
+      else if (!one->is_keyed)
+        found.emplace(one->number, one);
+    }
+    for (const auto& [key, one] : newest_)
+      found.emplace(one->number, one);
+  }
+  const auto count = std::min(std::max<std::size_t>(steps, 1), all_steps.size());
+  for (std::size_t i = 1; i <= count; ++i) {
+    const auto& one = all_steps[i * all_steps.size() / count - 1];
+    found.emplace(one->number, one);
+  }
+  for (const auto& [number, one] : found)
+    out.records.push_back(read(one));
   return out;
 }
 
@@ -96,9 +193,9 @@ record_position record_ring::end() const {
   return {epoch_, next_};
 }
 
-record_position record_ring::before_end(std::size_t newest) const {
+record_position record_ring::before_end(std::uint64_t newest) const {
   const std::lock_guard lock(mutex_);
-  return {epoch_, next_ - std::min<std::uint64_t>(newest, entries_.size())};
+  return {epoch_, next_ - std::min(newest, next_ - oldest())};
 }
 
 }  // namespace troupe::runtime

@@ -1,10 +1,10 @@
-// The newest records of a run, for viewers. Bounded: the oldest are dropped and counted. Adding one
-// costs an allocation and a lock that is held for a few instructions; the text of a record is made
-// when a viewer first asks for it, on the viewer's thread.
+// The newest records of a run, for viewers (docs/formats/telemetry.md). Bounded: the oldest are
+// dropped and counted. Adding a record takes an allocation and a short lock; its text is made when
+// a viewer first asks for it, on the viewer's thread.
 //
-//   WATCH-1  Whoever adds never waits for a viewer, and a ring's memory is bounded.
-//   WATCH-2  A viewer that asks again from where it stopped gets each record once and in order, or
-//            is told how many were dropped between.
+//   WATCH-1  Adding a record never waits for a viewer, and a ring's memory is bounded.
+//   WATCH-2  A viewer that asks again from its last position gets each record once and in order, or
+//            the number of records that were dropped between.
 
 #pragma once
 
@@ -12,16 +12,18 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
 
-/// Where a viewer stands. A supervisor's process begins a new epoch with number 0.
+/// A viewer's position. A supervisor's process begins a new epoch with number 0.
 struct record_position {
   std::uint32_t epoch = 0;
   std::uint64_t next = 0;  ///< number of the next record
@@ -29,19 +31,39 @@ struct record_position {
   friend bool operator==(const record_position&, const record_position&) = default;
 };
 
-/// "3:17". None for another text.
+/// "3:17". `read_record_position` returns none for another text.
 std::string text_of(const record_position& x);
 std::optional<record_position> read_record_position(std::string_view text);
 
+/// Maximum numbers of records.
+struct ring_capacities {
+  std::size_t facts = 16384;
+  std::size_t samples = 4096;
+  std::size_t sample_bytes = 64 << 20;
+  std::size_t keys = 16384;  ///< with a newest record
+};
+
+/// Any thread.
 class record_ring {
  public:
-  /// Holds `capacity` records at most. `epoch`: of the supervisor's process.
-  explicit record_ring(std::uint32_t epoch, std::size_t capacity = 16384);
+  /// `epoch`: of the supervisor's process.
+  explicit record_ring(std::uint32_t epoch, const ring_capacities& most = {});
 
-  /// `kind` such as "step", which viewers may select; static lifetime. `text` makes a JSON object
-  /// without a line end. It is called once at most, on any thread, and must not refer to what may
-  /// be gone by then. Any thread.
-  void add(std::string_view kind, std::function<std::string()> text);
+  /// Makes a JSON object without a line end. Called at most once, on any thread; must own all it
+  /// refers to.
+  using maker = std::function<std::string()>;
+
+  /// `kind`, such as "step", has static lifetime; viewers select kinds. The record's text is the
+  /// object of `text` with `kind` and the present time as `at` in front.
+  void add(std::string_view kind, maker text);
+  /// Same, for the state of one thing, such as a member: a viewer that begins gets the newest
+  /// record of each key.
+  void add_newest(std::string_view kind, const std::string& key, maker text);
+  /// Same, for measurements, which are dropped apart from other records. `bytes`: about the size of
+  /// the text, or of what `text` owns.
+  void add_sample(std::string_view kind, const std::string& key, std::size_t bytes, maker text);
+  /// The thing is gone: viewers that begin get its record no more.
+  void forget(std::string_view kind, const std::string& key);
 
   struct record {
     std::uint64_t number = 0;
@@ -49,28 +71,46 @@ class record_ring {
     std::string text;
   };
   struct pulled {
-    std::vector<record> records;
-    record_position next;       ///< to ask with the next time
-    std::uint64_t dropped = 0;  ///< between the position and the first of `records`
-    bool other_epoch = false;   ///< the position was of another process: begins with the oldest
+    std::vector<record> records;  ///< in order of their numbers
+    record_position next;         ///< for the next call
+    std::uint64_t dropped = 0;    ///< between the position and `next`, of all kinds
+    bool other_epoch = false;     ///< the position was of another process: begins with the oldest
   };
-  /// What came since, `most` records and about `bytes` of text at most, of these kinds (empty: of
-  /// all). Any thread.
+  /// The records since `from`: at most `most`, and about `bytes` of text. Only these kinds; empty:
+  /// all.
   pulled since(record_position from,
                std::size_t most,
                std::size_t bytes,
                const std::vector<std::string>& kinds = {}) const;
 
+  /// The records that a viewer begins with: `steps` steps, evenly thinned with the newest among
+  /// them; the other facts; the newest sample of each key.
+  pulled beginning(std::size_t steps) const;
+
   record_position end() const;  ///< behind the newest record
-  /// Position with about `newest` records behind it.
-  record_position before_end(std::size_t newest) const;
+  /// Position with at most `newest` records behind it.
+  record_position before_end(std::uint64_t newest) const;
 
  private:
   struct entry;
+  using pointer = std::shared_ptr<entry>;
+  struct queue {
+    std::size_t capacity;
+    std::size_t most_bytes = 0;        ///< 0: no limit
+    std::deque<pointer> entries = {};  ///< ascending numbers
+    std::size_t bytes = 0;
+  };
+  using key = std::pair<std::string_view, std::string>;
+
+  void add(queue& to, std::string_view kind, const std::string* of, std::size_t bytes, maker text);
+  static record read(const pointer& x);
+  std::uint64_t oldest() const;  ///< number; the next one if there is no record. Under the lock.
+
   const std::uint32_t epoch_;
-  const std::size_t capacity_;
+  const std::size_t keys_;
   mutable std::mutex mutex_;
-  std::deque<std::shared_ptr<entry>> entries_;
+  queue facts_, samples_;
+  std::map<key, pointer> newest_;
   std::uint64_t next_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 namespace troupe::runtime {
@@ -18,6 +19,7 @@ using http::request;
 using http::response;
 
 constexpr std::size_t most_records = 1000;  // of one part or answer
+constexpr std::size_t most_steps_at_first = 1000;
 /// A stream without news says so, so that both ends notice a lost connection.
 constexpr auto still_there = std::chrono::seconds(10);
 
@@ -61,9 +63,9 @@ selection read_selection(const request& x, const record_ring& of) {
   }
   const auto after = x.query.find("after");
   const auto again = x.header("last-event-id");  // a browser that connects again
-  const auto text = !again.empty()               ? std::string(again)
+  const auto text = !again.empty()           ? std::string(again)
                     : after != x.query.end() ? after->second
-                                                : std::string();
+                                             : std::string();
   if (text.empty())
     return out;
   const auto from = read_record_position(text);
@@ -74,7 +76,7 @@ selection read_selection(const request& x, const record_ring& of) {
 }
 
 std::string dropped_text(std::uint64_t count) {
-  return json_text(nlohmann::json{{"dropped", count}});
+  return json_text(nlohmann::json{{"kind", "dropped"}, {"count", count}});
 }
 
 }  // namespace
@@ -89,14 +91,14 @@ struct hub::state {
 
   void look() { looked_at = clock::now().time_since_epoch().count(); }
 
+  std::atomic<bool> finishes = false;
+
   /// Empty: allowed.
   std::optional<response> refusal(const request& x, bool control) const {
-    const auto given = token_of(x);
-    const bool commands = http::is_token(given, how.control_token);
-    if (commands || (!control && (x.is_local || http::is_token(given, how.read_token))))
+    if (gives(x, how.control_token) || (!control && (x.is_local || gives(x, how.read_token))))
       return {};
     auto out = http::error_response(
-        given.empty() ? 401 : 403,
+        has_token(x) ? 403 : 401,
         control ? "commands need the run's control token, in the file 'control.token' of its folder"
                 : "viewers need the run's token, in the file 'read.token' of its folder");
     out.headers.emplace_back("WWW-Authenticate", "Bearer");
@@ -104,23 +106,28 @@ struct hub::state {
   }
 
  private:
-  // A browser's EventSource cannot set headers, so a page may give its token as a cookie, which the
-  // page itself got with its address.
-  static std::string_view token_of(const request& x) {
-    if (const auto given = bearer_token(x); !given.empty())
-      return given;
-    constexpr std::string_view name = "troupe_token=";
+  static bool has_token(const request& x) {
+    return !bearer_token(x).empty() || !x.header("cookie").empty();
+  }
+
+  // A browser's EventSource cannot set headers, so a page gives its token as a cookie. Cookies do
+  // not distinguish ports, so each run of a host has a name of its own.
+  static bool gives(const request& x, std::string_view token) {
+    if (http::is_token(bearer_token(x), token))
+      return true;
+    constexpr std::string_view prefix = "troupe_token_";
+    bool out = false;
     auto rest = x.header("cookie");
     while (!rest.empty()) {
       const auto end = std::min(rest.find(';'), rest.size());
       auto one = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
-      while (one.starts_with(' '))
-        one.remove_prefix(1);
-      if (one.starts_with(name))
-        return one.substr(name.size());
+      one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
+      const auto equals = std::min(one.find('='), one.size());
+      if (one.starts_with(prefix) && equals < one.size())
+        out = http::is_token(one.substr(equals + 1), token) || out;
     }
-    return {};
+    return out;
   }
 };
 
@@ -148,6 +155,8 @@ class record_stream final : public http::body_source {
         return text;
       }
     }
+    if (sent_all_ && of_->finishes && what_.from == of_->of.records->end())
+      return {};
     if (now - told_at_ < still_there)
       return "";
     told_at_ = now;
@@ -180,36 +189,39 @@ class record_stream final : public http::body_source {
   clock::time_point asked_at_ = {}, told_at_ = clock::now();
 };
 
-response records_answer(const hub::state& of, const selection& what) {
-  const auto found = of.of.records->since(what.from, what.most, of.how.part_bytes, what.kinds);
-  std::string out = "{\"next\":\"" + text_of(found.next) + "\",\"dropped\":"
-                    + std::to_string(found.dropped) + ",\"records\":[";
+std::string text_of(const record_ring::pulled& found) {
+  std::string out = "{\"next\":\"" + text_of(found.next)
+                    + "\",\"dropped\":" + std::to_string(found.dropped) + ",\"records\":[";
   for (std::size_t i = 0; i < found.records.size(); ++i)
     out += (i == 0 ? "" : ",") + found.records[i].text;
-  return {.body = out + "]}\n"};
+  return out + "]}\n";
 }
 
 std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of) {
   using http::method;
   std::vector<http::server::route> out;
   const auto add = [&](method how, std::string path, bool control, auto answers) {
-    out.push_back({how, std::move(path), [of, control, answers](const std::shared_ptr<exchange>& x) {
-                     of->look();
-                     if (auto no = of->refusal(x->asked(), control))
-                       return x->answer(*std::move(no));
-                     answers(x);
-                   }});
+    out.push_back(
+        {how, std::move(path), [of, control, answers](const std::shared_ptr<exchange>& x) {
+           of->look();
+           if (auto no = of->refusal(x->asked(), control))
+             return x->answer(*std::move(no));
+           answers(x);
+         }});
   };
-  const auto text = [](const std::function<std::string()>& make, const char* type) {
-    return [&make, type](const std::shared_ptr<exchange>& x) {
-      x->answer({.type = type, .body = make() + "\n", .headers = {}});
-    };
-  };
-  add(method::get, "/api/run", false, text(of->of.run, "application/json"));
-  add(method::get, "/api/state", false, text(of->of.state, "application/json"));
-  add(method::get, "/metrics", false, text(of->of.metrics, "text/plain; version=0.0.4"));
+  add(method::get, "/api/run", false, [of](const std::shared_ptr<exchange>& x) {
+    x->answer({.body = of->of.run + "\n"});
+  });
+  add(method::get, "/api/state", false, [of](const std::shared_ptr<exchange>& x) {
+    x->answer({.body = text_of(of->of.records->beginning(most_steps_at_first))});
+  });
+  add(method::get, "/metrics", false, [of](const std::shared_ptr<exchange>& x) {
+    x->answer({.type = "text/plain; version=0.0.4", .body = of->of.metrics(), .headers = {}});
+  });
   add(method::get, "/api/records", false, [of](const std::shared_ptr<exchange>& x) {
-    x->answer(records_answer(*of, read_selection(x->asked(), *of->of.records)));
+    const auto what = read_selection(x->asked(), *of->of.records);
+    x->answer({.body = text_of(
+                   of->of.records->since(what.from, what.most, of->how.part_bytes, what.kinds))});
   });
   const auto stream = [of](bool events) {
     return [of, events](const std::shared_ptr<exchange>& x) {
@@ -262,6 +274,13 @@ std::size_t hub::viewers() const {
 bool hub::is_watched(std::chrono::steady_clock::duration within) const {
   const auto at = clock::time_point(clock::duration(state_->looked_at.load()));
   return clock::now() - within < at;
+}
+
+void hub::finish(std::chrono::milliseconds patience) {
+  state_->finishes = true;
+  const auto until = clock::now() + patience;
+  while (state_->viewers > 0 && clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 }  // namespace troupe::runtime

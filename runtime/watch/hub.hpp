@@ -1,11 +1,11 @@
 // The hub of a run: serves its newest records, its state and its commands to viewers, by HTTP on a
 // Unix socket in the run's folder and on ports. docs/protocol/hub.md.
 //
-//   HUB-1  Whoever watches cannot hurt the run: a viewer speaks to this server alone, reads bounded
-//          parts at its own pace, and changes nothing without the control token.
-//   HUB-2  Requests need the run's read token or control token, except on the Unix socket, which
-//          only processes of this user reach; commands need the control token there too, so that a
-//          view that was meant to read cannot command by accident.
+//   HUB-1  A viewer cannot harm the run: it reads bounded parts at its own pace, and changes
+//   nothing
+//          without the control token.
+//   HUB-2  A request needs the run's read token or control token. On the Unix socket, which only
+//          processes of this user reach, only commands need a token.
 
 #pragma once
 
@@ -23,16 +23,16 @@
 
 namespace troupe::runtime {
 
-/// An order to the run, from a viewer with the control token: a JSON object, {"command": ...}.
+/// Carries out a command of a viewer with the control token, a JSON object {"command": ...}, and
+/// answers.
 using hub_command = std::function<void(std::string text, std::shared_ptr<http::exchange> to)>;
 
-/// What a hub asks its process, on the server's thread: each must be quick. Texts are JSON objects.
+/// Sources of the answers. The functions run on the server's thread and must be quick.
 struct hub_sources {
   std::shared_ptr<const record_ring> records;
-  std::function<std::string()> run;      ///< what does not change: names, job, layout, plan
-  std::function<std::string()> state;    ///< the newest of everything, for a viewer that begins
+  std::string run;                       ///< the answer of /api/run
   std::function<std::string()> metrics;  ///< Prometheus' text format
-  hub_command command;                   ///< null: this run takes no commands
+  hub_command command = {};              ///< null: this run takes no commands
 };
 
 struct hub_settings {
@@ -40,7 +40,7 @@ struct hub_settings {
   std::optional<http::server_certificate> tls = {};
   std::vector<std::string> names = {};  ///< further names of this host
   std::string read_token, control_token;
-  /// Viewers of a stream get new records at this interval at most.
+  /// Minimum interval between two parts of a stream.
   std::chrono::milliseconds pulse{100};
   std::size_t viewers = 128;
   std::size_t part_bytes = 256 << 10;  ///< of one part of a stream, or of an answer
@@ -56,9 +56,10 @@ class hub {
 
   const std::vector<std::uint16_t>& ports() const;
   std::size_t viewers() const;  ///< open streams; any thread
-  /// When a request or a stream last asked for anything; any thread. Costly things are measured
-  /// only while somebody looks.
+  /// True if a viewer has asked for something within this time. Any thread.
   bool is_watched(std::chrono::steady_clock::duration within) const;
+  /// Ends all streams after their last record. Waits until they are sent, up to `patience`.
+  void finish(std::chrono::milliseconds patience);
 
   struct state;  ///< hub.cpp
 

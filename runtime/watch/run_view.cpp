@@ -49,6 +49,15 @@ std::vector<std::string> texts(const json& in, const char* name) {
   return out;
 }
 
+bool has_room(const auto& names, const auto& name) {
+  return names.size() < run_view::most_names || names.contains(name);
+}
+
+void count(view_counts::by_name& to, const std::string& name) {
+  const auto known = name.empty() ? "unknown" : name;
+  ++to[has_room(to, known) ? known : "other"];
+}
+
 /// Keeps the newest points, and of the older half every second one.
 void add_point(std::deque<view_point>& to, std::uint64_t iteration, std::optional<double> value) {
   if (!value || !std::isfinite(*value))
@@ -73,8 +82,35 @@ void add_event(run_view& to, const json& x, std::string kind, std::string text) 
     to.events.pop_front();
 }
 
+/// "lm_loss": 4.1 is the loss "lm". A loss that is null has no finite value.
+void take_losses(run_view& to, const json& x) {
+  constexpr std::string_view end = "_loss";
+  for (const auto& [name, value] : x.items()) {
+    if (!name.ends_with(end) || !(value.is_number() || value.is_null()))
+      continue;
+    const auto of = name.substr(0, name.size() - end.size());
+    if (has_room(to.loss_by_name, of))
+      to.loss_by_name[of] = value.is_null() ? NAN : value.get<double>();
+  }
+}
+
+std::optional<view_pipeline> pipeline_of(const json& x) {
+  if (!number(x, "bubble"))
+    return {};
+  return view_pipeline{.seconds = field<double>(x, "pipeline_ms") / 1e3,
+                       .planned_seconds = field<double>(x, "planned_pipeline_ms") / 1e3,
+                       .bubble = field<double>(x, "bubble"),
+                       .planned_bubble = field<double>(x, "planned_bubble")};
+}
+
 void take_step(run_view& to, const json& x) {
   to.iteration = field<std::uint64_t>(x, "iteration");
+  take_losses(to, x);
+  to.consumed_samples = field(x, "consumed_samples", to.consumed_samples);
+  to.consumed_tokens = field(x, "consumed_tokens", to.consumed_tokens);
+  to.skipped_iterations = field(x, "skipped_iterations", to.skipped_iterations);
+  if (auto measured = pipeline_of(x))  // only some steps are timed
+    to.pipeline = measured;
   to.loss = number(x, "lm_loss").value_or(NAN);
   to.grad_norm = number(x, "grad_norm").value_or(NAN);
   to.learning_rate = field<double>(x, "learning_rate");
@@ -88,12 +124,27 @@ void take_step(run_view& to, const json& x) {
 
 void take_validation(run_view& to, const json& x) {
   const auto iteration = field<std::uint64_t>(x, "iteration");
+  take_losses(to, x);
   if (const auto test = number(x, "test_loss"))
     return add_event(to, x, "test", fmt::format("test loss {:.4f} at {}", *test, iteration));
   add_point(to.validations, iteration, number(x, "validation_loss"));
 }
 
+void count_event(view_counts& to, const json& x) {
+  const auto event = field<std::string>(x, "event"), verdict = field<std::string>(x, "verdict");
+  count(to.events, event);
+  if (event == "restart" || event == "move" || event == "rerun") {
+    count(to.restarts, field<std::string>(x, "state_from"));
+    to.recovery_seconds += std::max(0.0, field<double>(x, "seconds"));
+  } else if (event == "wrong bits") {
+    count(to.wrong_bits, verdict);
+  } else if (event == "straggler" && verdict != "over") {
+    count(to.stragglers, verdict);
+  }
+}
+
 void take_event(run_view& to, const json& x) {
+  count_event(to.counts, x);
   auto text = field<std::string>(x, "who");
   if (const auto why = field<std::string>(x, "why"); !why.empty())
     text += ": " + why;
@@ -111,22 +162,47 @@ std::vector<view_action> actions_of(const json& in, const char* name) {
 }
 
 void take_timeline(run_view& to, const json& x) {
-  view_timeline out{.iteration = field<std::uint64_t>(x, "iteration"),
+  view_timeline out{.at = field<double>(x, "at"),
+                    .iteration = field<std::uint64_t>(x, "iteration"),
                     .planned_ms = field<double>(x, "planned_ms"),
                     .executed_ms = field<double>(x, "executed_ms"),
                     .bubble = field<double>(x, "bubble"),
                     .planned_bubble = field<double>(x, "planned_bubble"),
                     .rows = {}};
   for (const auto& row : list(x, "rows"))
-    out.rows.push_back({field<int>(row, "rank"), actions_of(row, "executed"), actions_of(row, "planned")});
+    out.rows.push_back(
+        {field<int>(row, "rank"), actions_of(row, "executed"), actions_of(row, "planned")});
   to.timeline = std::move(out);
 }
 
-std::uint64_t traffic(const json& x, const char* name) {
-  std::uint64_t out = 0;
-  for (const auto& edge : list(x, name))
-    out += field<std::uint64_t>(edge, "bytes");
+std::map<std::string, view_traffic> traffic(const json& x, const char* name) {
+  std::map<std::string, view_traffic> out;
+  for (const auto& edge : list(x, name)) {
+    const auto peer = field<std::string>(edge, "peer");
+    auto& to = out[has_room(out, peer) ? peer : "other"];
+    to.messages += field<std::uint64_t>(edge, "messages");
+    to.bytes += field<std::uint64_t>(edge, "bytes");
+  }
   return out;
+}
+
+std::uint64_t bytes_of(const std::map<std::string, view_traffic>& edges) {
+  std::uint64_t out = 0;
+  for (const auto& [peer, one] : edges)
+    out += one.bytes;
+  return out;
+}
+
+std::optional<view_device> device_of(const json& x) {
+  const auto found = x.find("device");
+  if (found == x.end() || !found->is_object())
+    return {};
+  return view_device{.name = field<std::string>(*found, "name"),
+                     .power_w = number(*found, "power_w"),
+                     .clock_mhz = number(*found, "clock_mhz"),
+                     .temperature_c = number(*found, "temperature_c"),
+                     .memory_bytes = number(*found, "memory_bytes"),
+                     .utilisation = number(*found, "utilisation")};
 }
 
 void take_process(run_view& to, const json& x) {
@@ -139,11 +215,17 @@ void take_process(run_view& to, const json& x) {
                    .at = field<double>(x, "at"),
                    .resident_bytes = field<std::uint64_t>(x, "resident_bytes"),
                    .memory_bytes = {},
-                   .sent_bytes = traffic(x, "sent"),
-                   .received_bytes = traffic(x, "received"),
                    .leases = field<std::uint64_t>(x, "leases"),
                    .lanes = {},
-                   .cpu_s = field<double>(x, "cpu_s")};
+                   .cpu_s = field<double>(x, "cpu_s"),
+                   .up_s = field<double>(x, "up_s"),
+                   .peak_resident_bytes = field<std::uint64_t>(x, "peak_resident_bytes"),
+                   .sent = traffic(x, "sent"),
+                   .received = traffic(x, "received"),
+                   .device = device_of(x),
+                   .energy_j = number(x, "energy_j")};
+  out.sent_bytes = bytes_of(out.sent);
+  out.received_bytes = bytes_of(out.received);
   for (const auto& rank : list(x, "ranks"))
     if (rank.is_number_integer())
       out.ranks.push_back(rank.get<int>());
@@ -166,11 +248,18 @@ void take_process(run_view& to, const json& x) {
 }
 
 void take_member(run_view& to, const json& x) {
-  const auto who = field<std::string>(x, "who");
+  const auto who = field<std::string>(x, "who"), state = field<std::string>(x, "state");
   if (who.empty())
     return;
+  if (state == "dead")
+    count(to.counts.deaths, who.substr(0, who.find(':')));
+  if (state == "left") {
+    to.members.erase(who);
+    to.processes.erase(who);
+    return;
+  }
   to.members[who] = {who,
-                     field<std::string>(x, "state"),
+                     state,
                      field<std::string>(x, "process"),
                      field<std::string>(x, "why"),
                      field<double>(x, "at")};
@@ -179,15 +268,22 @@ void take_member(run_view& to, const json& x) {
 void take_save(run_view& to, const json& x) {
   const auto state = field<std::string>(x, "state");
   const auto iteration = field<std::uint64_t>(x, "iteration");
+  count(to.counts.saves, state);
   if (state == "begun")
     return;
+  if (state == "written")
+    to.saved = view_save{iteration, field<double>(x, "seconds")};
   add_event(to,
             x,
             "save",
-            state == "written" ? fmt::format("iteration {} is saved, after {:.1f} s",
-                                             iteration,
-                                             field<double>(x, "seconds"))
+            state == "written" ? fmt::format(
+                "iteration {} is saved, after {:.1f} s", iteration, field<double>(x, "seconds"))
                                : fmt::format("iteration {} could not be saved", iteration));
+}
+
+void take_state(run_view& to, const json& x) {
+  to.state = field<std::string>(x, "state");
+  to.state_since = field<double>(x, "at");
 }
 
 void take_known(run_view& to, const json& x) {
@@ -198,6 +294,8 @@ void take_known(run_view& to, const json& x) {
     take_validation(to, x);
   else if (kind == "event")
     take_event(to, x);
+  else if (kind == "state")
+    take_state(to, x);
   else if (kind == "timeline")
     take_timeline(to, x);
   else if (kind == "process")
@@ -206,9 +304,10 @@ void take_known(run_view& to, const json& x) {
     take_member(to, x);
   else if (kind == "save")
     take_save(to, x);
-  else if (kind == "warning")
+  else if (kind == "warning") {
+    ++to.counts.warnings;
     add_event(to, x, kind, field<std::string>(x, "text"));
-  else if (kind == "command")
+  } else if (kind == "command")
     add_event(to, x, kind, field<std::string>(x, "name"));
   else if (kind == "dropped")
     to.dropped += field<std::uint64_t>(x, "count");
@@ -250,6 +349,7 @@ void run_view::take(std::string_view text) {
     ++unread;
     return;
   }
+  at = std::max(at, field<double>(x, "at"));
   take_known(*this, x);
 }
 

@@ -30,6 +30,7 @@ struct view_row {
 };
 
 struct view_timeline {
+  double at = 0;  ///< of the record, Unix seconds
   std::uint64_t iteration = 0;
   double planned_ms = 0, executed_ms = 0;
   double bubble = 0, planned_bubble = 0;
@@ -42,12 +43,23 @@ struct view_lane {
   double for_s = 0;
 };
 
+struct view_traffic {
+  std::uint64_t messages = 0, bytes = 0;
+};
+
+/// A GPU of a process. Missing values were not measured.
+struct view_device {
+  std::string name;
+  std::optional<double> power_w, clock_mhz, temperature_c, memory_bytes;
+  std::optional<double> utilisation;  ///< 0 to 1
+};
+
 struct view_process {
   std::string name, role, host;
   std::int64_t pid = 0;
   std::uint64_t incarnation = 0;
   std::vector<int> ranks;
-  double at = 0;  ///< of the newest sample, Unix seconds
+  double at = 0;          ///< of the newest sample, Unix seconds
   double cpu_share = -1;  ///< cores used between the two newest samples; negative: unknown
   std::uint64_t resident_bytes = 0;
   std::map<std::string, std::uint64_t> memory_bytes;  ///< by kind
@@ -55,11 +67,41 @@ struct view_process {
   std::vector<view_lane> lanes;
 
   double cpu_s = 0;  ///< of the newest sample
+  double up_s = 0;
+  std::uint64_t peak_resident_bytes = 0;
+  std::map<std::string, view_traffic> sent, received;  ///< by peer, since the process began
+  std::optional<view_device> device;
+  std::optional<double> energy_j;  ///< of the CPU package, since the process began
 };
 
 struct view_member {
   std::string who, state, process, why;
   double since = 0;  ///< Unix seconds
+};
+
+/// The newest step's times in the pipeline.
+struct view_pipeline {
+  double seconds = 0, planned_seconds = 0;
+  double bubble = 0, planned_bubble = 0;
+};
+
+struct view_save {
+  std::uint64_t iteration = 0;
+  double seconds = 0;  ///< from its begin until it was written
+};
+
+/// Numbers of records since the view began. Names that the records bring are bounded by
+/// run_view::most_names; further ones count under "other".
+struct view_counts {
+  using by_name = std::map<std::string, std::uint64_t>;
+  by_name events;      ///< by event: "restart", "wrong bits", ...
+  by_name restarts;    ///< restarts, moves and reruns by source of the state: "keeper", ...
+  by_name wrong_bits;  ///< by verdict
+  by_name stragglers;  ///< by cause; without "over"
+  by_name deaths;      ///< by kind of member: "stage" for "stage:0.1"
+  by_name saves;       ///< by state: "begun", "written", "failed"
+  std::uint64_t warnings = 0;
+  double recovery_seconds = 0;  ///< of all restarts, moves and reruns
 };
 
 /// A line for people: a death, a save, a warning, a command.
@@ -76,11 +118,19 @@ struct run_view {
   double started_at = 0;
 
   // Records.
+  double at = 0;  ///< of the newest record, Unix seconds
   std::uint64_t iteration = 0;
   double loss = 0, grad_norm = 0, learning_rate = 0, step_ms = 0, tokens_per_second = 0;
   std::optional<double> teraflops_per_second, share_of_matrix_rate;
+  std::string state;                           ///< "training", "recovering", ...; empty: unknown
+  double state_since = 0;                      ///< Unix seconds
+  std::map<std::string, double> loss_by_name;  ///< newest: "lm", "validation", "test"; may be NaN
+  std::uint64_t consumed_samples = 0, consumed_tokens = 0, skipped_iterations = 0;
+  std::optional<view_pipeline> pipeline;  ///< of runs with several stages
+  std::optional<view_save> saved;         ///< newest complete checkpoint
+  view_counts counts;
   std::deque<view_point> losses, validations, speeds;
-  std::optional<view_timeline> timeline;
+  std::optional<view_timeline> timeline;  ///< of the slowest replica
   std::map<std::string, view_process> processes;
   std::map<std::string, view_member> members;
   std::deque<view_event> events;  ///< oldest first
@@ -88,7 +138,7 @@ struct run_view {
   std::optional<int> exit_code;
   std::string end_reason;
 
-  static constexpr std::size_t most_points = 4096, most_events = 200;
+  static constexpr std::size_t most_points = 4096, most_events = 200, most_names = 1024;
 
   /// Takes the answer of /api/run. A run with another id begins anew.
   void take_run(std::string_view text);

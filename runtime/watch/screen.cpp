@@ -2,6 +2,7 @@
 
 #include "runtime/core/progress.hpp"
 #include "runtime/core/terminal_text.hpp"
+#include "runtime/watch/screen_lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +12,6 @@
 
 namespace troupe::runtime {
 namespace {
-
-constexpr double silent_after = 15;  // seconds without a sample of a process
-constexpr double long_wait = 10;     // seconds of a lane
 
 int columns_of(std::string_view text) {
   return int(std::ranges::count_if(text, [](char x) { return (x & 0xc0) != 0x80; }));
@@ -28,6 +26,14 @@ std::string cut(std::string_view text, int most) {
   return std::string(text.substr(0, end));
 }
 
+/// Without control characters: names come from other processes.
+std::string on_one_line(std::string_view text) {
+  auto out = without_control(text);
+  std::ranges::replace_if(
+      out, [](char x) { return x == '\n' || x == '\t'; }, ' ');
+  return out;
+}
+
 /// Places texts of one page, and cuts what does not fit.
 class canvas {
  public:
@@ -39,7 +45,7 @@ class canvas {
   void put(int row, int column, int most, std::string_view text, screen_style style) {
     if (row < 0 || row >= how_.rows || column < 0 || most <= 0)
       return;
-    auto shown = cut(text, std::min(most, how_.columns - column));
+    auto shown = cut(on_one_line(text), std::min(most, how_.columns - column));
     if (!shown.empty())
       out_.push_back({row, column, std::move(shown), style});
   }
@@ -73,7 +79,11 @@ std::pair<std::string, screen_style> condition_of(const run_view& of) {
   for (const auto& [name, one] : of.members)
     if (one.state == "dead" || one.state == "starting")
       return {"recovering: " + name + " is " + one.state, screen_style::caution};
-  return {of.iteration == 0 ? "starting" : "training", screen_style::good};
+  if (of.state.empty())
+    return {of.iteration == 0 ? "starting" : "training", screen_style::good};
+  return {of.state,
+          of.state == "recovering" || of.state == "paused" ? screen_style::caution
+                                                           : screen_style::good};
 }
 
 void draw_head(const run_view& of, canvas& on) {
@@ -110,14 +120,13 @@ void draw_curve(const std::deque<view_point>& points,
     return;
   }
   const auto [low, high] = std::ranges::minmax(points, {}, &view_point::value);
-  on.put(row,
-         column,
-         columns,
-         fmt::format("{}  {} to {}",
-                     title,
-                     number_text(low.value, format),
-                     number_text(high.value, format)),
-         screen_style::dim);
+  on.put(
+      row,
+      column,
+      columns,
+      fmt::format(
+          "{}  {} to {}", title, number_text(low.value, format), number_text(high.value, format)),
+      screen_style::dim);
   const auto lines = text_curve(points, columns - 1, rows - 1, on.how().ascii);
   for (std::size_t i = 0; i < lines.size(); ++i)
     on.put(row + 1 + int(i), column, columns, lines[i], screen_style::curve);
@@ -150,17 +159,20 @@ void draw_row(const std::vector<view_action>& actions,
               int column,
               int columns,
               canvas& on) {
+  if (columns <= 0)
+    return;
   // The action that is longest in a column is shown there.
   std::vector<double> longest(std::size_t(columns), 0);
   std::string text(std::size_t(columns), '.');
   std::vector<screen_style> styles(std::size_t(columns), screen_style::dim);
   const double width = span / columns;
   for (const auto& x : actions) {
-    const int first = std::clamp(int((x.begin_ms - from) / width), 0, columns - 1);
-    const int last = std::clamp(int((x.end_ms - from) / width), first, columns - 1);
+    const int first = int(std::clamp((x.begin_ms - from) / width, 0.0, columns - 1.0));
+    const int last
+        = std::max(first, int(std::clamp((x.end_ms - from) / width, 0.0, columns - 1.0)));
     for (int i = first; i <= last; ++i) {
-      const double share = std::min(x.end_ms, from + (i + 1) * width)
-                           - std::max(x.begin_ms, from + i * width);
+      const double share
+          = std::min(x.end_ms, from + (i + 1) * width) - std::max(x.begin_ms, from + i * width);
       if (share <= longest[std::size_t(i)])
         continue;
       longest[std::size_t(i)] = share;
@@ -198,9 +210,8 @@ void draw_timeline(const run_view& of, int row, int rows, canvas& on) {
   const bool has_plans = rows > 2 * int(x.rows.size());
   constexpr int label = 9;
   int at = row + 1;
-  for (std::size_t i = std::size_t(std::max(0, on.how().page == screen_page::timeline
-                                                   ? on.how().scroll
-                                                   : 0));
+  for (std::size_t i
+       = std::size_t(std::max(0, on.how().page == screen_page::timeline ? on.how().scroll : 0));
        i < x.rows.size() && at + (has_plans ? 1 : 0) < row + rows;
        ++i) {
     const auto& one = x.rows[i];
@@ -213,68 +224,7 @@ void draw_timeline(const run_view& of, int row, int rows, canvas& on) {
   }
 }
 
-struct line {
-  std::string text;
-  screen_style style = screen_style::plain;
-};
-
-std::vector<line> lines_of_process(const view_process& x, double now) {
-  std::vector<line> out;
-  const double age = now - x.at;
-  const bool is_silent = x.at > 0 && age > silent_after;
-  out.push_back({fmt::format("  {:<14} {:<10} pid {:<8} {:>9} {:>6} {}",
-                             x.name,
-                             x.role,
-                             x.pid,
-                             bytes_text(x.resident_bytes),
-                             x.cpu_share >= 0 ? fmt::format("{:.0f} %", x.cpu_share * 100) : "",
-                             is_silent ? fmt::format("silent for {:.0f} s", age) : ""),
-                 is_silent ? screen_style::caution : screen_style::plain});
-  for (const auto& lane : x.lanes) {
-    std::string text = fmt::format("    {:<14} {} {}", lane.who, lane.state, lane.work);
-    if (!lane.on.empty())
-      text += fmt::format(" for {:.1f} s on {}", lane.for_s, fmt::join(lane.on, ", "));
-    out.push_back({std::move(text),
-                   lane.state == "waits" && lane.for_s > long_wait ? screen_style::caution
-                                                                   : screen_style::dim});
-  }
-  return out;
-}
-
-std::vector<line> lines_of_members(const run_view& of, double now) {
-  std::vector<line> out;
-  std::map<std::string, std::vector<const view_process*>> hosts;
-  for (const auto& [name, x] : of.processes)
-    hosts[x.host].push_back(&x);
-  for (const auto& [host, all] : hosts) {
-    out.push_back({host.empty() ? "this host" : host, screen_style::bold});
-    for (const auto* x : all)
-      std::ranges::move(lines_of_process(*x, now), std::back_inserter(out));
-  }
-  for (const auto& [name, x] : of.members)
-    if (x.state != "running" && x.state != "ready")
-      out.push_back({fmt::format("  {} is {} {}", name, x.state, x.why), screen_style::bad});
-  return out;
-}
-
-screen_style style_of_event(std::string_view kind) {
-  if (kind == "save" || kind == "command" || kind == "test")
-    return screen_style::plain;
-  return kind == "wrong bits" || kind == "given up" ? screen_style::bad : screen_style::caution;
-}
-
-std::vector<line> lines_of_events(const run_view& of, double now) {
-  std::vector<line> out;
-  for (auto x = of.events.rbegin(); x != of.events.rend(); ++x)
-    out.push_back({fmt::format("{:>7.0f} s ago  {:<10} {}",
-                               std::max(0.0, now - x->at),
-                               x->kind,
-                               without_control(x->text)),
-                   style_of_event(x->kind)});
-  return out;
-}
-
-void draw_list(const std::vector<line>& all,
+void draw_list(const std::vector<screen_line>& all,
                std::string_view title,
                int row,
                int rows,
@@ -283,9 +233,12 @@ void draw_list(const std::vector<line>& all,
   const int room = rows - 1;
   const int first = std::clamp(scroll, 0, std::max(0, int(all.size()) - room));
   on.rule(row,
-          int(all.size()) > room
-              ? fmt::format("{} {} to {} of {}", title, first + 1, std::min(first + room, int(all.size())), all.size())
-              : std::string(title));
+          int(all.size()) > room ? fmt::format("{} {} to {} of {}",
+                                               title,
+                                               first + 1,
+                                               std::min(first + room, int(all.size())),
+                                               all.size())
+                                 : std::string(title));
   for (int i = 0; i < room && first + i < int(all.size()); ++i)
     on.put(row + 1 + i, 0, all[std::size_t(first + i)].text, all[std::size_t(first + i)].style);
 }
@@ -313,20 +266,36 @@ std::vector<screen_text> draw(const run_view& of, const screen_wish& how) {
   draw_head(of, on);
   const int room = how.rows - 3;
   switch (how.page) {
-    case screen_page::overview: draw_overview(of, on); break;
+    case screen_page::overview:
+      draw_overview(of, on);
+      break;
     case screen_page::members:
       draw_list(lines_of_members(of, how.now), "processes", 2, room, how.scroll, on);
       break;
-    case screen_page::timeline: draw_timeline(of, 2, room, on); break;
+    case screen_page::timeline:
+      draw_timeline(of, 2, room, on);
+      break;
     case screen_page::events:
       draw_list(lines_of_events(of, how.now), "events", 2, room, how.scroll, on);
       break;
   }
   if (how.connection.empty())
-    on.put(how.rows - 1, 0, "1 overview  2 processes  3 pipeline  4 events  : command  q quit", screen_style::dim);
+    on.put(how.rows - 1, 0, how.keys, screen_style::dim);
   else
     on.put(how.rows - 1, 0, how.connection, screen_style::bad);
   return on.take();
+}
+
+int scroll_limit(const run_view& of, const screen_wish& how) {
+  const int room = how.rows - 4;  // without head, rule and keys
+  std::size_t lines = 0;
+  if (how.page == screen_page::members)
+    lines = lines_of_members(of, how.now).size();
+  else if (how.page == screen_page::events)
+    lines = of.events.size();
+  else if (how.page == screen_page::timeline && of.timeline)
+    return std::max(0, int(of.timeline->rows.size()) - 1);
+  return std::max(0, int(lines) - room);
 }
 
 std::string plain_text(const std::vector<screen_text>& page, const screen_wish& how) {
@@ -363,7 +332,8 @@ std::vector<std::string> text_curve(const std::deque<view_point>& points,
   };
   int before = -1;
   for (const auto& p : points) {
-    const int x = std::clamp(int((double(p.iteration) - first) / span * (across - 1)), 0, across - 1);
+    const int x
+        = std::clamp(int((double(p.iteration) - first) / span * (across - 1)), 0, across - 1);
     const int y = std::clamp(int((high.value - p.value) / height * (down - 1)), 0, down - 1);
     // A line down or up to the point, so that steep parts have no gaps.
     for (int i = before < 0 ? y : before; i != y; i += i < y ? 1 : -1)

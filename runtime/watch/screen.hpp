@@ -35,14 +35,18 @@ enum class screen_page { overview, members, timeline, events };
 struct screen_wish {
   int columns = 80, rows = 24;
   screen_page page = screen_page::overview;
-  int scroll = 0;              ///< lines, of a list that is longer than its room
-  double now = 0;              ///< Unix seconds
-  bool ascii = false;          ///< a terminal without UTF-8
-  std::string connection = {}; ///< a line in place of the keys: "the run does not answer ..."
+  int scroll = 0;               ///< lines, of a list that is longer than its room
+  double now = 0;               ///< Unix seconds
+  bool ascii = false;           ///< a terminal without UTF-8
+  std::string connection = {};  ///< a line in place of the keys: "the run does not answer ..."
+  std::string keys = "1 overview  2 processes  3 pipeline  4 events  p pause  ? keys  q quit";
 };
 
 /// In order of rows; later ones do not overlap earlier ones. Everything fits into the page.
 std::vector<screen_text> draw(const run_view& of, const screen_wish& how);
+
+/// The largest `scroll` of a page that is a list: a larger one shows the same.
+int scroll_limit(const run_view& of, const screen_wish& how);
 
 /// The same as lines without styles, for `--once` and tests.
 std::string plain_text(const std::vector<screen_text>& page, const screen_wish& how);

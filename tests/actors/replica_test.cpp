@@ -36,6 +36,7 @@ struct merging {
               },
               [](const messages::end_generation& x) { return messages::generation_ended{x.last}; },
               [](const messages::find_stored&) { return messages::stored_found{}; },
+              [](const messages::measure&) { return messages::measured{}; },
               [](const messages::look_again&) {},
               [](const messages::suspected&) {},
               [](const messages::all_restored&) {},

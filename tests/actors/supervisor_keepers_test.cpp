@@ -78,6 +78,8 @@ struct supervised {
                       return {[](const messages::committed&) {},
                               [](const messages::validated&) {},
                               [](const messages::happened&) {},
+                              [](const messages::use_processes&) {},
+                              [](const messages::sample_due&) {},
                               [](const messages::conclude& c) {
                                 return messages::concluded{c.generation};
                               }};
@@ -97,6 +99,7 @@ struct supervised {
               [](const messages::find_stored& told) {
                 return messages::stored_found{told.generation, {}};
               },
+              [](const messages::measure&) { return messages::measured{}; },
               [](const messages::look_again&) {},
               [](const messages::suspected&) {},
               [](const messages::all_restored&) {},

@@ -67,6 +67,7 @@ struct supervised {
                 .last = x.last, .has_state = true, .oldest = kept, .newest = kept, .ranks = stood};
           },
           [](const messages::find_stored&) { return messages::stored_found{}; },
+          [](const messages::measure&) { return messages::measured{}; },
           [](const messages::look_again&) {},
           [](const messages::suspected&) {},
           [this](const messages::all_restored&) { ++restored; },
@@ -91,6 +92,8 @@ struct supervised {
       return {[this](const messages::committed& x) { committed.push_back(x); },
               [](const messages::validated&) {},
               [this](const messages::happened& x) { happened.push_back(x); },
+              [](const messages::use_processes&) {},
+              [](const messages::sample_due&) {},
               [](const messages::conclude& x) { return messages::concluded{x.generation}; }};
     }));
   }

@@ -20,6 +20,7 @@ DATES = {
     "runtime/process/run_folder": "printed start and end of a run",
     "runtime/checkpoint/listing": "printed date of a checkpoint",
     "actors/command/checkpoint_pages": "printed date of a checkpoint",
+    "actors/command/monitor_view": "ages of records, which have dates",
     "actors/command/tokenizer_chat": "prompts with a date in their template",
     "actors/command/conversations": "conversations with a date in their template",
     "actors/command/generate_chat": "prompts with a date in their template",

@@ -7,7 +7,7 @@ import sys
 # folder -> allowed includes besides its own headers and the standard library
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
-    "runtime": ["linux/futex.h", "boost/", "sanitizer/", "kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/"],
+    "runtime": ["linux/futex.h", "boost/", "sanitizer/", "kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/", "ncurses.h", "prometheus/"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
@@ -41,6 +41,8 @@ ONLY = {
     "zstd.h": ["runtime/data/", "tests/"],
     "unicode/": ["runtime/data/"],
     "curl/": ["runtime/http/", "runtime/hub/", "runtime/object/"],
+    "ncurses.h": ["runtime/watch/terminal.cpp"],
+    "prometheus/": ["runtime/watch/"],
     "oneapi/": ["kernels/cpu/", "tests/bench/"],
     "cpuid.h": ["kernels/cpu/amx.cpp"],
     "immintrin.h": ["kernels/cpu/amx-inl.hpp"],
@@ -53,7 +55,7 @@ ONLY = {
 VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(box|dtype|shape|shard|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
-STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|net|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi)\.h$")
+STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|net|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi|langinfo|termios)\.h$")
 
 
 # Arguments of operations are visible only in kernels and runtime. Other folders use handles.

@@ -83,6 +83,33 @@ generation_ended example(const wire&) {
   return {g, true, 7, 8, 4, {{1, {7, 8}}}, {"lane:0.1"}};
 }
 template <>
+use_processes example(const wire& w) {
+  return {g, {w.handle<node_actor>()}};
+}
+template <>
+sample_due example(const wire&) {
+  return {g};
+}
+template <>
+measure example(const wire&) {
+  return {g};
+}
+template <>
+measured example(const wire&) {
+  return {.generation = g,
+          .host = "host",
+          .pid = 7,
+          .up_s = 1.5,
+          .cpu_s = 2.5,
+          .resident_bytes = 3,
+          .peak_resident_bytes = 4,
+          .memory = {{"workers", 5}},
+          .transfers = {{"tickets", 6}},
+          .leases = 8,
+          .energy_j = 9.5,
+          .members = {{"lane:0.1", "waits", "1F0", {"stage:0.0"}, 0.5, 10}}};
+}
+template <>
 look_again example(const wire&) {
   return {g};
 }

@@ -135,6 +135,7 @@ struct supervised_processes {
                 ++x.looks;
                 return messages::stored_found{told.generation, x.stored};
               },
+              [](const messages::measure&) { return messages::measured{}; },
               [](const messages::look_again&) {},
               [](const messages::suspected&) {},
               [](const messages::all_restored&) {},
@@ -158,6 +159,8 @@ struct supervised_processes {
       return {[](const messages::committed&) {},
               [](const messages::validated&) {},
               [this](const messages::happened& x) { happened.push_back(x.event); },
+              [](const messages::use_processes&) {},
+              [](const messages::sample_due&) {},
               [self, hangs](const messages::conclude& x) {
                 auto answer = self->make_response_promise<messages::concluded>();
                 if (!hangs)

@@ -16,7 +16,8 @@ namespace troupe::tests {
 
 class raw_client {
  public:
-  explicit raw_client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit raw_client(std::uint16_t port)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
@@ -43,7 +44,8 @@ class raw_client {
   /// Without such an end: everything until the server closes.
   std::string until(std::string_view end = {}) {
     for (;;) {
-      if (const auto at = end.empty() ? std::string::npos : kept_.find(end); at != std::string::npos) {
+      if (const auto at = end.empty() ? std::string::npos : kept_.find(end);
+          at != std::string::npos) {
         const auto out = kept_.substr(0, at + end.size());
         kept_.erase(0, out.size());
         return out;

@@ -1,14 +1,16 @@
+#include "runtime/http/server.hpp"
+
 #include "runtime/core/error.hpp"
 #include "runtime/http/client.hpp"
-#include "runtime/http/server.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "tests/runtime/http/raw_client.hpp"
 #include "tests/support/scratch_folder.hpp"
 
-#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <fmt/format.h>
@@ -101,7 +103,8 @@ TEST_CASE("a server answers requests of one connection in order") {
     CHECK_FALSE(client.until("GET /below/a/b ").empty());
   }
   SECTION("with a body in chunks") {
-    client.send(head("POST /echo", "Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+    client.send(head("POST /echo", "Transfer-Encoding: chunked\r\n")
+                + "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
     CHECK_FALSE(client.until("POST /echo abcde").empty());
   }
   SECTION("a client that waits for 100 Continue") {
@@ -145,8 +148,11 @@ TEST_CASE("a server refuses what it does not serve") {
   CHECK(status_for(x, head("POST /echo", "Content-Length: 101\r\n")) == 413);
   CHECK(status_for(x, head("POST /echo", "Content-Length: 99999999999999999999\r\n")) == 400);
   CHECK(status_for(x, head("POST /echo", "Content-Length: -1\r\n")) == 400);
-  CHECK(status_for(x, head("POST /echo", "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n")) == 400);
-  CHECK(status_for(x, head("POST /echo", "Transfer-Encoding: chunked\r\n") + "ffffff\r\n" + long_text) == 413);
+  CHECK(status_for(x, head("POST /echo", "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"))
+        == 400);
+  CHECK(
+      status_for(x, head("POST /echo", "Transfer-Encoding: chunked\r\n") + "ffffff\r\n" + long_text)
+      == 413);
   CHECK(status_for(x, "GET /echo HTTP/1.1\r\n\r\n") == 400);
   CHECK(status_for(x, head("GET /echo", "Host: localhost\r\n")) == 400);
 }
@@ -239,9 +245,10 @@ TEST_CASE("an answer may come later, from any thread") {
 }
 
 TEST_CASE("errors of handlers are answers") {
-  const server x({{}},
-                 {{method::get, "/input", [](auto) { throw runtime::input_error("no such \"step\""); }},
-                  {method::get, "/other", [](auto) { throw std::runtime_error("broken"); }}});
+  const server x(
+      {{}},
+      {{method::get, "/input", [](auto) { throw runtime::input_error("no such \"step\""); }},
+       {method::get, "/other", [](auto) { throw std::runtime_error("broken"); }}});
   raw_client client(x.ports().front());
   client.send(head("GET /input"));
   CHECK(status_of(client.until(R"({"error":{"message":"no such \"step\""}})")) == 400);
@@ -305,7 +312,8 @@ TEST_CASE("a stream sends what its source gives, after each wake") {
   x.emplace(std::vector<endpoint>{{}}, std::vector<server::route>{{method::get, "/", at.taker()}});
   raw_client client(x->ports().front());
   client.send(head("GET /"));
-  auto wake = at.next()->stream({.type = "text/event-stream"}, std::make_unique<shared_source>(all));
+  auto wake
+      = at.next()->stream({.type = "text/event-stream"}, std::make_unique<shared_source>(all));
   const auto begin = client.until(body_end);
   CHECK(begin.find("Transfer-Encoding: chunked") != std::string::npos);
   SECTION("to its end, and the connection serves on") {
@@ -369,7 +377,7 @@ TEST_CASE("HTTP-1: a client that does not read gets no more parts, and no queue"
   for (int i = 0; i < 4000; ++i)
     all->add(std::string(16 << 10, 'x'));
   at.next()->stream({}, std::make_unique<shared_source>(all));
-  all->await_end();  // after 1.3 s for a part without progress
+  all->await_end();          // after 1.3 s for a part without progress
   CHECK(all->asked < 1000);  // the system's buffers took the rest
 }
 
@@ -435,12 +443,14 @@ TEST_CASE("a client follows a stream by lines") {
   std::vector<std::string> lines;
   const auto run = [&](std::size_t most) {
     line_splitter split;
-    return by.follow("/", [&](std::string_view part) {
-      return split.feed(part, [&](std::string_view line) {
-        lines.emplace_back(line);
-        return lines.size() < most;
-      });
-    }, {});
+    return by.follow("/",
+                     [&](std::string_view part) {
+                       return split.feed(part, [&](std::string_view line) {
+                         lines.emplace_back(line);
+                         return lines.size() < most;
+                       });
+                     },
+                     {});
   };
   all->add("a\nbb");
   all->add("b\nc\n");
@@ -448,8 +458,9 @@ TEST_CASE("a client follows a stream by lines") {
   const auto most = std::size_t(GENERATE(3, 2));
   std::jthread server_side([&] { at.next()->stream({}, std::make_unique<shared_source>(all)); });
   CHECK(run(most).status == 200);
-  CHECK(lines == (most == 3 ? std::vector<std::string>{"a", "bbb", "c"}
-                            : std::vector<std::string>{"a", "bbb"}));
+  CHECK(lines
+        == (most == 3 ? std::vector<std::string>{"a", "bbb", "c"}
+                      : std::vector<std::string>{"a", "bbb"}));
 }
 
 TEST_CASE("bearer tokens") {

@@ -1,6 +1,9 @@
 #include "runtime/telemetry/record_ring.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
+#include <fmt/format.h>
+#include <regex>
 #include <thread>
 
 namespace troupe::tests {
@@ -11,69 +14,112 @@ using runtime::record_ring;
 
 void add_steps(record_ring& to, int first, int last) {
   for (int i = first; i <= last; ++i)
-    to.add("step", [i] { return std::to_string(i); });
+    to.add("step", [i] { return fmt::format("{{\"i\":{}}}", i); });
 }
 
-std::vector<std::string> texts(const record_ring::pulled& x) {
+/// Values of the field "i".
+std::vector<std::string> values(const record_ring::pulled& x) {
   std::vector<std::string> out;
   for (const auto& one : x.records)
-    out.push_back(one.text);
+    out.push_back(std::regex_replace(one.text, std::regex(".*\"i\":([^,}]*).*"), "$1"));
   return out;
 }
 
-using lines = std::vector<std::string>;
+record_ring::maker value(std::string x) {
+  return [x = std::move(x)] { return fmt::format("{{\"i\":{}}}", x); };
+}
+
+using list = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("a record begins with its kind and time") {
+  record_ring ring(0);
+  ring.add("step", value("7"));
+  ring.add("empty", [] { return std::string("{}"); });
+  const auto found = ring.since({0, 0}, 10, 1000);
+  REQUIRE(found.records.size() == 2);
+  CHECK(std::regex_match(found.records[0].text,
+                         std::regex(R"(\{"kind":"step","at":\d+\.\d{3},"i":7\})")));
+  CHECK(
+      std::regex_match(found.records[1].text, std::regex(R"(\{"kind":"empty","at":\d+\.\d{3}\})")));
+}
+
 TEST_CASE("WATCH-2: a viewer gets each record once, in order") {
-  record_ring ring(3, 4);
+  record_ring ring(3, {.facts = 4});
   add_steps(ring, 0, 2);
   const auto first = ring.since({3, 0}, 2, 1000);
-  CHECK(texts(first) == lines{"0", "1"});
+  CHECK(values(first) == list{"0", "1"});
   CHECK(first.next == record_position{3, 2});
   add_steps(ring, 3, 3);
   const auto second = ring.since(first.next, 10, 1000);
-  CHECK(texts(second) == lines{"2", "3"});
+  CHECK(values(second) == list{"2", "3"});
   CHECK(second.dropped == 0);
   const auto none = ring.since(second.next, 10, 1000);
   CHECK(none.records.empty());
   CHECK(none.next == second.next);
 }
 
-TEST_CASE("WATCH-2: a slow viewer is told how many records it missed") {
-  record_ring ring(3, 4);
+TEST_CASE("WATCH-2: a slow viewer learns how many records it missed") {
+  record_ring ring(3, {.facts = 4});
   add_steps(ring, 0, 9);
   const auto found = ring.since({3, 1}, 10, 1000);
   CHECK(found.dropped == 5);
-  CHECK(texts(found) == lines{"6", "7", "8", "9"});
+  CHECK(values(found) == list{"6", "7", "8", "9"});
   CHECK(found.records.front().number == 6);
 }
 
+TEST_CASE("WATCH-2: samples are dropped apart from other records, and counted in the same order") {
+  record_ring ring(0, {.facts = 10, .samples = 2});
+  add_steps(ring, 0, 0);
+  for (int i = 1; i <= 5; ++i)
+    ring.add_sample("process", "node:0", 10, value(std::to_string(i)));
+  add_steps(ring, 6, 6);
+  const auto all = ring.since({0, 0}, 10, 1000);
+  CHECK(values(all) == list{"0", "4", "5", "6"});
+  CHECK(all.dropped == 3);
+  const auto part = ring.since({0, 0}, 2, 1000);
+  CHECK(values(part) == list{"0", "4"});
+  CHECK(part.dropped == 3);
+  CHECK(part.next == record_position{0, 5});
+}
+
+TEST_CASE("WATCH-1: samples are bounded in bytes") {
+  record_ring ring(0, {.sample_bytes = 100});
+  for (int i = 0; i < 5; ++i)
+    ring.add_sample("timeline", "", 40, value(std::to_string(i)));
+  CHECK(values(ring.since({0, 0}, 10, 1000)) == list{"3", "4"});
+  ring.add_sample("timeline", "", 1000, value("5"));
+  CHECK(values(ring.since({0, 0}, 10, 1000)) == list{"5"});  // the newest one stays
+}
+
 TEST_CASE("a viewer of another epoch begins with the oldest record") {
-  record_ring ring(4, 8);
+  record_ring ring(4);
   add_steps(ring, 0, 1);
   const auto found = ring.since({3, 700}, 10, 1000);
   CHECK(found.other_epoch);
   CHECK(found.dropped == 0);
-  CHECK(texts(found) == lines{"0", "1"});
+  CHECK(values(found) == list{"0", "1"});
 }
 
 TEST_CASE("a viewer with a position that was never given begins with the oldest record") {
-  record_ring ring(4, 8);
+  record_ring ring(4);
   add_steps(ring, 0, 1);
-  CHECK(texts(ring.since({4, 700}, 10, 1000)) == lines{"0", "1"});
+  CHECK(values(ring.since({4, 700}, 10, 1000)) == list{"0", "1"});
 }
 
 TEST_CASE("kinds are selected, and a part is bounded in bytes") {
   record_ring ring(0);
   for (int i = 0; i < 6; ++i)
-    ring.add(i % 2 == 0 ? "step" : "event", [] { return std::string(10, 'x'); });
-  const auto some = ring.since({0, 0}, 10, 25, {"event"});
+    ring.add(i % 2 == 0 ? "step" : "event", value(std::string(60, '1')));
+  const auto size = ring.since({0, 0}, 1, 1000).records.front().text.size() + 1;  // of an event
+  const auto some = ring.since({0, 0}, 10, 2 * size, {"event"});
   CHECK(some.records.size() == 2);
-  const auto rest = ring.since(some.next, 10, 25, {"event"});
+  CHECK(some.dropped == 0);
+  const auto rest = ring.since(some.next, 10, 2 * size, {"event"});
   CHECK(rest.records.size() == 1);
   CHECK(rest.next == ring.end());
-  CHECK(ring.since({0, 0}, 10, 1).records.size() == 1);  // never stands still at a long one
+  CHECK(ring.since({0, 0}, 10, 1).records.size() == 1);  // a long record passes alone
 }
 
 TEST_CASE("the text of a record is made once, by the first viewer that asks") {
@@ -81,7 +127,7 @@ TEST_CASE("the text of a record is made once, by the first viewer that asks") {
   int made = 0;
   ring.add("step", [&made] {
     ++made;
-    return std::string("x");
+    return std::string("{}");
   });
   CHECK(made == 0);
   ring.since({0, 0}, 1, 100, {"event"});
@@ -91,18 +137,49 @@ TEST_CASE("the text of a record is made once, by the first viewer that asks") {
   CHECK(made == 1);
 }
 
+TEST_CASE("a viewer that begins gets thinned steps, all other facts, and the newest of each key") {
+  record_ring ring(0, {.facts = 1000, .samples = 2});
+  add_steps(ring, 1, 100);
+  ring.add("validation", value("101"));
+  ring.add_newest("member", "stage:0.0", value("102"));
+  ring.add_newest("member", "stage:0.1", value("103"));
+  ring.add_newest("member", "stage:0.0", value("104"));
+  ring.add_newest("member", "stage:0.2", value("105"));
+  ring.forget("member", "stage:0.2");
+  for (int i = 106; i < 110; ++i)
+    ring.add_sample("process", i == 106 ? "node:0" : "node:1", 10, value(std::to_string(i)));
+  const auto found = ring.beginning(4);
+  CHECK(values(found) == list{"25", "50", "75", "100", "101", "103", "104", "106", "109"});
+  CHECK(found.next == ring.end());
+  CHECK(record_ring(7).beginning(4).records.empty());
+}
+
+TEST_CASE("WATCH-1: the number of keys is bounded") {
+  record_ring ring(0, {.keys = 2});
+  for (const auto* key : {"a", "b", "c"})
+    ring.add_newest("member", key, value(key));
+  CHECK(values(ring.beginning(1)) == list{"a", "b"});
+  ring.add_newest("member", "b", value("d"));
+  CHECK(values(ring.beginning(1)) == list{"a", "d"});
+}
+
 TEST_CASE("WATCH-1: writers and viewers in several threads") {
-  record_ring ring(0, 64);
+  record_ring ring(0, {.facts = 64, .samples = 16});
   constexpr int each = 5000;
   std::vector<std::thread> writers;
-  for (int w = 0; w < 2; ++w)
-    writers.emplace_back([&ring] { add_steps(ring, 0, each - 1); });
-  std::uint64_t seen = 0;
+  writers.emplace_back([&ring] { add_steps(ring, 0, each - 1); });
+  writers.emplace_back([&ring] {
+    for (int i = 0; i < each; ++i)
+      ring.add_sample("process", "node:0", 10, value("0"));
+  });
+  std::uint64_t seen = 0, behind = 0;
   record_position at{0, 0};
   while (seen < 2 * each) {
     const auto found = ring.since(at, 16, 1 << 20);
-    for (std::size_t i = 0; i < found.records.size(); ++i)
-      REQUIRE(found.records[i].number == found.records.front().number + i);
+    for (const auto& one : found.records) {
+      REQUIRE(one.number >= behind);
+      behind = one.number + 1;
+    }
     seen += found.dropped + found.records.size();
     REQUIRE(found.next.next == seen);
     at = found.next;
@@ -115,7 +192,8 @@ TEST_CASE("WATCH-1: writers and viewers in several threads") {
 TEST_CASE("positions as text") {
   CHECK(runtime::text_of(record_position{3, 250}) == "3:250");
   CHECK(runtime::read_record_position("3:250") == record_position{3, 250});
-  for (const auto* wrong : {"", "3", "3:", ":250", "3:x", "3:250 ", "-1:2", "3:99999999999999999999"})
+  for (const auto* wrong :
+       {"", "3", "3:", ":250", "3:x", "3:250 ", "-1:2", "3:99999999999999999999"})
     CHECK_FALSE(runtime::read_record_position(wrong));
 }
 

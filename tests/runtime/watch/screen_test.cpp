@@ -81,6 +81,39 @@ TEST_CASE("a death, a long wait and a silent process are shown") {
   CHECK(has(lines, "for 12.0 s on stage:0.0, loader"));
 }
 
+TEST_CASE("members are below their process, dead ones first") {
+  auto run = small_run();
+  run.take(R"({"kind":"process","name":"node-0","role":"node","host":"kiwi","at":1100,"lanes":[{"who":"lane:0.0","state":"works","work":"0F1"}]})");
+  run.take(R"({"kind":"member","at":1040,"who":"stage:0.0","state":"running","process":"node-0"})");
+  run.take(R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","process":"node-1","why":"killed by\nsignal 9"})");
+  run.take(R"({"kind":"member","at":1040,"who":"stage:1.0","state":"ready","process":"node-2"})");
+  const auto lines = lines_of(run, {.page = screen_page::members, .now = 1100});
+  CHECK(lines[3] == "stage:0.1      dead for 10 s: killed by signal 9");
+  CHECK(lines[4] == "kiwi");
+  CHECK(lines[5].starts_with("  node-0"));
+  CHECK(lines[6] == "    stage:0.0      running for 1 min");
+  CHECK(lines[7] == "    lane:0.0       works 0F1");
+  CHECK(lines[8] == "stage:1.0      ready for 1 min");
+}
+
+TEST_CASE("a list scrolls up to its last page") {
+  auto run = small_run();
+  for (int i = 0; i < 50; ++i)
+    run.take(fmt::format(R"({{"kind":"warning","at":1090,"text":"number {}."}})", i));
+  screen_wish how{.page = screen_page::events, .now = 1100};
+  how.scroll = scroll_limit(run, how);
+  CHECK(how.scroll == 30);
+  CHECK(has(lines_of(run, how), "number 0."));
+  how.page = screen_page::overview;
+  CHECK(scroll_limit(run, how) == 0);
+}
+
+TEST_CASE("the state that the run tells is shown") {
+  auto run = small_run();
+  run.take(R"({"kind":"state","at":1100,"state":"validating","iteration":100})");
+  CHECK(lines_of(run, {.now = 1100})[0].find("validating") == 30);
+}
+
 TEST_CASE("curves") {
   CHECK(text_curve({}, 10, 2, true).empty());
   CHECK(text_curve({{1, 3.0}, {2, 2.0}, {3, 1.0}}, 3, 3, true)

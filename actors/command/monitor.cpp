@@ -1,0 +1,199 @@
+// `troupe monitor`: a live view of a run, a page of it, or its records.
+
+#include "actors/command/commands.hpp"
+#include "actors/command/ended_run.hpp"
+#include "actors/command/monitor_view.hpp"
+#include "actors/command/monitored_run.hpp"
+#include "actors/command/print.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <sys/ioctl.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct monitor_flags {
+  std::shared_ptr<monitored_run> run;
+  std::string page = "overview";
+  bool once = false, json = false, ascii = false;
+};
+
+const std::vector<std::string> monitor_pages{"overview", "members", "timeline", "events"};
+
+runtime::screen_page monitor_page_of(const std::string& name) {
+  const auto found = std::ranges::find(monitor_pages, name);
+  return runtime::screen_page(found - monitor_pages.begin());
+}
+
+bool wait_until_killed(std::chrono::milliseconds time) {
+  std::this_thread::sleep_for(time);
+  return true;
+}
+
+/// The state of a run, as the hub tells it.
+struct told_state final : runtime::run_listener {
+  ordered_json run;
+  ordered_json records = ordered_json::array();
+  runtime::run_view view;
+
+  void begin(std::string_view text) override {
+    view = {};
+    view.take_run(text);
+    run = runtime::ordered_json_value(text);
+    records = ordered_json::array();
+  }
+  void take(std::string_view record) override {
+    view.take(record);
+    records.push_back(runtime::ordered_json_value(record));
+  }
+  void connection(const std::string&) override {}
+};
+
+/// Prints the records as they come: JSON lines.
+struct printed_records final : runtime::run_listener {
+  void begin(std::string_view text) override {
+    ordered_json line{{"kind", "run"}};
+    line.update(runtime::ordered_json_value(text));
+    print_json(runtime::json_text_replacing(line));
+  }
+  void take(std::string_view record) override {
+    print_json(record);
+    if (std::fflush(stdout) != 0)  // its reader has ended, and SIGPIPE is ignored
+      throw runtime::io_error("cannot write the records: {}", runtime::system_message(errno));
+  }
+  void connection(const std::string& state) override {
+    if (!state.empty() && state != told)
+      runtime::log_warning("{}", state);
+    told = state;
+  }
+  std::string told;
+};
+
+/// Columns of the terminal; 80 for a file or a pipe.
+int columns_for_page() {
+  constexpr int otherwise = 80, fewest = 40;
+  winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return otherwise;
+  return std::max<int>(fewest, size.ws_col);
+}
+
+std::string page_of_view(const runtime::run_view& view, const monitor_flags& flags) {
+  runtime::screen_wish how;
+  how.columns = columns_for_page();
+  how.page = monitor_page_of(flags.page);
+  if (how.page != runtime::screen_page::overview) {  // as long as its list
+    how.rows = 4;
+    how.rows
+        += runtime::scroll_limit(view, how) * (how.page == runtime::screen_page::timeline ? 2 : 1)
+           + 2;
+  }
+  how.now = monitor_time();
+  how.ascii = flags.ascii;
+  how.keys.clear();
+  auto out = runtime::plain_text(runtime::draw(view, how), how);
+  while (out.ends_with("\n\n"))
+    out.pop_back();
+  return out;
+}
+
+int show_ended(const runtime::run_folder& folder, const monitor_flags& flags) {
+  const auto status = runtime::status_of(
+      folder, [](const std::string& damage) { runtime::log_warning("{}", damage); });
+  if (!flags.json)
+    print_page(ended_run_page(folder, status));
+  else if (flags.once)
+    print_json(ended_run_json(folder, status));
+  else
+    print_data(ended_run_lines(folder, status));
+  return 0;
+}
+
+int show_state(const runtime::followed_run& run, const monitor_flags& flags) {
+  told_state state;
+  runtime::follower follower(run, state, wait_until_killed, limits_for(run));
+  const auto end = follower.read();
+  if (end && state.run.is_null() && run.folder)  // it ended before it answered
+    return show_ended(*run.folder, flags);
+  if (flags.json)
+    print_json(runtime::json_text_replacing(
+        ordered_json{{"run", state.run},
+                     {"state", end ? "ended" : "running"},
+                     {"next", follower.position() ? text_of(*follower.position()) : ""},
+                     {"records", state.records}}));
+  else
+    print_page(page_of_view(state.view, flags));
+  return 0;
+}
+
+int show_records(const runtime::followed_run& run, const monitor_flags& flags) {
+  printed_records printer;
+  runtime::follower follower(run, printer, wait_until_killed, limits_for(run));
+  const auto end = follower.follow();
+  if (!follower.position() && run.folder)
+    return show_ended(*run.folder, flags);
+  if (end.how != runtime::follow_outcome::ended)
+    runtime::log_warning("{}", text_of(end));
+  return 0;
+}
+
+int monitor_run(const monitor_flags& flags) {
+  const auto run = find_monitored_run(*flags.run);
+  if (run.folder) {
+    const auto now = runtime::status_of(*run.folder, [](const std::string&) {}).condition;
+    if (now == runtime::run_condition::ended || now == runtime::run_condition::died)
+      return show_ended(*run.folder, flags);
+  }
+  if (flags.once)
+    return show_state(run, flags);
+  if (flags.json)
+    return show_records(run, flags);
+  return show_monitor(run, monitor_page_of(flags.page), flags.ascii);
+}
+
+}  // namespace
+
+void add_monitor(command_line& program) {
+  auto& line = program.command("monitor",
+                               "shows a live run in the terminal: loss, speed, the pipeline's "
+                               "timeline, processes and what they wait for, events.");
+  const auto flags = std::make_shared<monitor_flags>();
+  flags->run = declare_monitored_run(line);
+  line.value({.name = "--page", .type = "NAME", .help = "The page that is shown first."},
+             one_of(flags->page, monitor_pages));
+  line.toggle(
+      "--once", "Prints one page as plain text and exits.", [flags] { flags->once = true; });
+  line.toggle("--json",
+              "Prints the run and its records as JSON lines until the run ends. With --once: the "
+              "present state as one JSON object.",
+              [flags] { flags->json = true; });
+  line.toggle(
+      "--no-unicode", "Draws with ASCII characters only.", [flags] { flags->ascii = true; });
+  line.note(
+      "Keys: 1 to 4 or tab choose the page: overview, processes, pipeline, events. Arrows, page "
+      "up, page down, home and end scroll. p pauses the view, not the run. ? shows the keys. q "
+      "quits. Watching does not change or delay the run.");
+  line.note(
+      "After a lost connection the view connects again, also to a successor of the supervisor's "
+      "process. The last state of a run that has ended is shown from its folder.");
+  line.note(
+      "Exit code: 0 also for a run that has ended; 2 if there is no run or it refuses the token; "
+      "128 + the signal that ended this command.");
+  line.runs([flags] { return monitor_run(*flags); });
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,139 @@
+#include "actors/job/run_hub.hpp"
+
+#include "actors/monitor/shown_records.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/process/process_id.hpp"
+#include "runtime/process/run_tokens.hpp"
+#include "runtime/watch/hub.hpp"
+#include "runtime/watch/metrics_source.hpp"
+
+#include <chrono>
+#include <ctime>
+#include <iomanip>
+#include <sstream>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+using nlohmann::json;
+
+/// Viewers have this long to get the last records of a run.
+constexpr auto patience_with_viewers = std::chrono::milliseconds(500);
+/// A viewer that asks less often does not count as watching.
+constexpr auto looks_every = std::chrono::seconds(30);
+
+/// Unix seconds of "2026-11-25T10:00:00Z".
+std::int64_t seconds_of(const std::string& utc) {
+  std::tm out = {};
+  std::istringstream(utc) >> std::get_time(&out, "%Y-%m-%dT%H:%M:%SZ");
+  return ::timegm(&out);
+}
+
+json layout_of(const opened_job& job) {
+  const auto& layout = job.job.layout;
+  return {{"tensor", job.tensor_ranks()},
+          {"pipeline", job.pipeline_ranks()},
+          {"data", job.replicas() * job.replicas_each()},
+          {"replicas", job.replicas()},
+          {"processes", layout.processes}};
+}
+
+json stages_of(const opened_job& job) {
+  const auto placed = job.placed();
+  auto out = json::array();
+  for (int r = 0; r < job.replicas(); ++r)
+    for (int p = 0; p < job.pipeline_ranks(); ++p)
+      for (int t = 0; t < job.tensor_ranks(); ++t)
+        out.push_back(json{{"name",
+                            job.tensor_ranks() == 1 ? fmt::format("stage:{}.{}", r, p)
+                                                    : fmt::format("stage:{}.{}.{}", r, p, t)},
+                           {"replica", r},
+                           {"pipeline", p},
+                           {"tensor", t},
+                           {"process", placed.process_of(job.rank(r, p, t))}});
+  return out;
+}
+
+std::string text_of_run(const runtime::held_run_folder& folder,
+                        const prepared_job& prepared,
+                        std::uint32_t incarnation) {
+  const auto record = folder.record();
+  const auto& job = prepared.opened();
+  const auto& training = job.job.training;
+  return runtime::json_text_replacing(json{{"id", record.id},
+                                           {"name", folder.path().filename().string()},
+                                           {"folder", folder.path().string()},
+                                           {"program", record.program},
+                                           {"command", record.command},
+                                           {"started_at", seconds_of(record.started)},
+                                           {"epoch", incarnation},
+                                           {"host", runtime::host_name()},
+                                           {"steps", job.job.train_iterations},
+                                           {"first_step", prepared.description.iteration},
+                                           {"sequence", training.model.sequence},
+                                           {"global_batch_size", training.batch.global},
+                                           {"parameters", runtime::parameter_count(training.model)},
+                                           {"precision", std::string(name_of(training.precision))},
+                                           {"layout", layout_of(job)},
+                                           {"schedule", job.pipeline.schedule->name()},
+                                           {"stages", stages_of(job)},
+                                           {"commands", json::array()}});
+}
+
+/// The facts that an earlier process wrote to the logs; the monitor adds the others.
+void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
+  const auto before = job.node->written.value_or(written_so_far{}).fact;
+  const auto& watch = job.opened().job.watch;
+  for (const auto& [number, fact] : job.node->ledger->facts())
+    if (number <= before)
+      show(to,
+           fact,
+           {.throughput = watch.log_throughput, .matrix_rate = job.description.matrix_rate});
+}
+
+}  // namespace
+
+run_hub::run_hub(const runtime::held_run_folder& folder,
+                 const prepared_job& job,
+                 std::uint32_t incarnation)
+    : records_(std::make_shared<runtime::record_ring>(incarnation)) {
+  add_facts_before(*records_, job);
+  try {
+    const auto tokens = runtime::make_run_tokens(folder);
+    const auto metrics = std::make_shared<runtime::metrics_source>(
+        records_, text_of_run(folder, job, incarnation));
+    hub_ = std::make_shared<runtime::hub>(
+        runtime::hub_sources{.records = records_,
+                             .run = text_of_run(folder, job, incarnation),
+                             .metrics = [metrics] { return metrics->text(); }},
+        runtime::hub_settings{
+            .at = {{.folder = folder.sockets(), .name = runtime::run_folder::hub_socket}},
+            .read_token = tokens.read,
+            .control_token = tokens.control});
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("this run cannot be watched: its hub did not start: {}", failure.what());
+    return;
+  }
+  job.node->records = records_;
+  job.node->is_watched = [hub = std::weak_ptr(hub_)] {
+    const auto open = hub.lock();
+    return open && open->is_watched(looks_every);
+  };
+}
+
+run_hub::~run_hub() = default;
+
+void run_hub::end(int exit_code, const std::string& reason) {
+  if (!hub_)
+    return;
+  records_->add_newest("end", "run", [exit_code, reason] {
+    return runtime::json_text_replacing(json{{"exit_code", exit_code}, {"reason", reason}});
+  });
+  hub_->finish(patience_with_viewers);
+  hub_.reset();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,151 @@
+#include "actors/monitor/shown_records.hpp"
+
+#include "runtime/core/json_text.hpp"
+#include "runtime/schedule/execution.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe::actors {
+namespace {
+
+std::string_view kind_of(const runtime::step_report&) {
+  return "step";
+}
+std::string_view kind_of(const runtime::validation_report&) {
+  return "validation";
+}
+std::string_view kind_of(const runtime::run_event&) {
+  return "event";
+}
+
+std::string text_of(const runtime::step_report& x, const runtime::log_settings& how) {
+  return runtime::json_record(x, how);
+}
+template <class Report>
+std::string text_of(const Report& x, const runtime::log_settings&) {
+  return runtime::json_record(x);
+}
+
+using rows = std::vector<std::vector<runtime::timed_action>>;
+
+rows rows_of(const messages::committed& x) {
+  rows out(x.executed.size());
+  for (const auto& row : x.executed)
+    out.at(std::size_t(row.rank)) = row.actions;
+  return out;
+}
+
+double begin_of(const rows& all) {
+  double out = std::numeric_limits<double>::infinity();
+  for (const auto& row : all)
+    for (const auto& x : row)
+      out = std::min(out, x.begin);
+  return out;
+}
+
+nlohmann::json actions_of(const std::vector<runtime::timed_action>& all, double from, int copies) {
+  auto out = nlohmann::json::array();
+  for (const auto& x : all)
+    out.push_back({to_string(x.what, copies), x.begin - from, x.end - from});
+  return out;
+}
+
+std::string timeline_text(const messages::committed& x, const opened_job& job) {
+  const auto executed = rows_of(x);
+  const auto plan = job.pipeline.schedule->training(x.microbatches);
+  const auto found = runtime::compare(*plan, executed);
+  const auto from = begin_of(executed);
+  auto all = nlohmann::json::array();
+  for (std::size_t i = 0; i < executed.size(); ++i)
+    all.push_back(
+        nlohmann::json{{"rank", i},
+                       {"executed", actions_of(executed[i], from, plan->copies)},
+                       {"planned", actions_of(found.planned.ranks[i].actions, 0, plan->copies)}});
+  return runtime::json_text(nlohmann::json{{"iteration", x.report.iteration},
+                                           {"planned_ms", found.planned_makespan},
+                                           {"executed_ms", found.makespan},
+                                           {"bubble", found.bubble},
+                                           {"planned_bubble", found.planned_bubble},
+                                           {"rows", std::move(all)}});
+}
+
+}  // namespace
+
+void show(runtime::record_ring& to,
+          const runtime::watched& x,
+          const runtime::log_settings& settings) {
+  std::visit(
+      [&](const auto& report) {
+        to.add(kind_of(report), [report, settings] { return text_of(report, settings); });
+      },
+      x);
+}
+
+void show_timeline(runtime::record_ring& to,
+                   const messages::committed& x,
+                   const std::shared_ptr<const opened_job>& job) {
+  constexpr std::size_t bytes_of_action = 64;
+  std::size_t actions = 0;
+  for (const auto& row : x.executed)
+    actions += row.actions.size();
+  to.add_sample(
+      "timeline", "", actions * bytes_of_action, [x, job] { return timeline_text(x, *job); });
+}
+
+shown_process process_here(const opened_job& job) {
+  shown_process out{.name = "supervisor", .role = "supervisor", .ranks = {}};
+  if (job.job.layout.processes > 1)
+    return out;
+  out.ranks.resize(std::size_t(job.job.layout.world));
+  std::iota(out.ranks.begin(), out.ranks.end(), 0);
+  return out;
+}
+
+shown_process process_of(const opened_job& job, int process) {
+  const auto placed = job.placed();
+  shown_process out{.name = fmt::format("node-{}", process), .role = "node", .ranks = {}};
+  for (int rank = placed.first_of(process); rank < placed.end_of(process); ++rank)
+    out.ranks.push_back(rank);
+  return out;
+}
+
+void show_process(runtime::record_ring& to, const shown_process& who, const messages::measured& x) {
+  constexpr std::size_t bytes_of_sample = 600, bytes_of_member = 150;
+  to.add_sample(
+      "process", who.name, bytes_of_sample + x.members.size() * bytes_of_member, [who, x] {
+        auto members = nlohmann::json::array();
+        for (const auto& one : x.members)
+          members.push_back(nlohmann::json{{"who", one.who},
+                                           {"state", one.state},
+                                           {"work", one.work},
+                                           {"on", one.on},
+                                           {"for_s", one.for_s},
+                                           {"step", one.step}});
+        nlohmann::json out{{"name", who.name},
+                           {"role", who.role},
+                           {"ranks", who.ranks},
+                           {"host", x.host},
+                           {"pid", x.pid},
+                           {"up_s", x.up_s},
+                           {"cpu_s", x.cpu_s},
+                           {"resident_bytes", x.resident_bytes},
+                           {"peak_resident_bytes", x.peak_resident_bytes},
+                           {"memory", x.memory},
+                           {"transfers", x.transfers},
+                           {"leases", x.leases},
+                           {"lanes", std::move(members)}};
+        if (x.energy_j >= 0)
+          out["energy_j"] = x.energy_j;
+        return runtime::json_text_replacing(out);
+      });
+}
+
+}  // namespace troupe::actors

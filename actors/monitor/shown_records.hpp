@@ -1,0 +1,39 @@
+// A run's facts as records for viewers: docs/formats/telemetry.md.
+
+#pragma once
+
+#include "actors/job/opened_job.hpp"
+#include "messages/control/sampling.hpp"
+#include "messages/training/step.hpp"
+#include "runtime/telemetry/record_ring.hpp"
+#include "runtime/telemetry/recorder.hpp"
+#include "runtime/telemetry/run_log.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+/// Adds a `step`, `validation` or `event`.
+void show(runtime::record_ring& to,
+          const runtime::watched& x,
+          const runtime::log_settings& settings);
+
+/// Adds the `timeline` of a timed step. The viewer's thread simulates the plan.
+void show_timeline(runtime::record_ring& to,
+                   const messages::committed& x,
+                   const std::shared_ptr<const opened_job>& job);
+
+/// A process as viewers name it.
+struct shown_process {
+  std::string name, role;  ///< "node-1", "node"
+  std::vector<int> ranks;
+};
+shown_process process_here(const opened_job& job);  ///< the supervisor's process
+shown_process process_of(const opened_job& job, int process);
+
+/// Adds a sample of a `process`.
+void show_process(runtime::record_ring& to, const shown_process& who, const messages::measured& x);
+
+}  // namespace troupe::actors

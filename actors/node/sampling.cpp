@@ -1,0 +1,58 @@
+#include "actors/node/sampling.hpp"
+
+#include "runtime/process/process_id.hpp"
+#include "runtime/process/process_usage.hpp"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace troupe::actors {
+namespace {
+
+messages::measured_member member_of(const runtime::board_entry& x, std::uint64_t now_ns) {
+  return {.who = x.who,
+          .state = x.idle    ? "idle"
+                   : x.waits ? "waits"
+                             : "runs",
+          .work = x.waits ? x.what : x.work,
+          .on = x.whom,
+          .for_s = double(now_ns - std::min(now_ns, x.since_ns)) / 1e9,
+          .step = x.step};
+}
+
+}  // namespace
+
+messages::measured sample_of(const node_context& context, std::uint64_t now_ns) {
+  const auto usage = runtime::usage_of_this_process();
+  messages::measured out{
+      .host = runtime::host_name(),
+      .pid = ::getpid(),
+      .up_s = usage.up_s,
+      .cpu_s = usage.cpu_s,
+      .resident_bytes = usage.resident_bytes,
+      .peak_resident_bytes = usage.peak_resident_bytes,
+      .memory = {{"workers", 0},
+                 {"idle", 0},
+                 {"batches", context.pool.bytes_in_use()},
+                 {"kept", std::uint64_t(context.kept->bytes())}},
+      .energy_j = runtime::package_energy_j().value_or(-1),
+  };
+  const auto held = context.pools->held();
+  out.memory["workers"] = held.in_use;
+  out.memory["idle"] = held.idle;
+  if (context.transport) {
+    const auto& x = context.transport->counters();
+    out.leases = context.transport->leased();
+    out.transfers = {{"tickets", x.tickets},
+                     {"handed_bytes", x.bytes_handed},
+                     {"copied_bytes", x.bytes_copied},
+                     {"read_bytes", x.bytes_read},
+                     {"dropped", x.dropped},
+                     {"refused", x.refused}};
+  }
+  for (const auto& x : context.lanes->all())
+    out.members.push_back(member_of(x, now_ns));
+  return out;
+}
+
+}  // namespace troupe::actors

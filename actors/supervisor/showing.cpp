@@ -1,0 +1,70 @@
+// What the supervisor shows to viewers: the run's state, members and saves, as records of the hub
+// (docs/formats/telemetry.md).
+
+#include "actors/supervisor/supervisor.hpp"
+#include "runtime/core/json_text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+
+void supervisor_state::show(const char* state) {
+  if (!context_->records || std::exchange(shown_, state) == state)
+    return;
+  context_->records->add_newest("state", "run", [state, at = at_.iteration] {
+    return runtime::json_text(nlohmann::json{{"state", state}, {"iteration", at}});
+  });
+}
+
+void supervisor_state::show_member(const residence& where,
+                                   const char* state,
+                                   const std::string& why) const {
+  if (!context_->records)
+    return;
+  context_->records->add_newest(
+      "member",
+      where.name,
+      [where, state, why, at = runtime::value(generation()), several = processes_.size() > 1] {
+        const bool elsewhere = several && where.lives_in != home;
+        const auto process
+            = elsewhere ? fmt::format("node-{}", where.lives_in) : std::string("supervisor");
+        return runtime::json_text_replacing(nlohmann::json{{"who", where.name},
+                                                           {"state", state},
+                                                           {"generation", at},
+                                                           {"process", process},
+                                                           {"why", why}});
+      });
+}
+
+void supervisor_state::show_process(int process, const char* state, const std::string& why) const {
+  show_member({.name = fmt::format("node-{}", process), .lives_in = process}, state, why);
+}
+
+void supervisor_state::show_save(const char* state,
+                                 std::uint64_t iteration,
+                                 const std::string& why) const {
+  if (!context_->records)
+    return;
+  const auto now = clock_ns();
+  const double seconds = double(now - std::min(now, save_began_ns_)) / 1e9;
+  context_->records->add("save", [state, iteration, why, seconds, path = told_.save] {
+    return runtime::json_text_replacing(nlohmann::json{{"iteration", iteration},
+                                                       {"state", state},
+                                                       {"seconds", seconds},
+                                                       {"path", path},
+                                                       {"why", why}});
+  });
+}
+
+void supervisor_state::tell_monitor_of_processes() {
+  if (!context_->records || !monitor_ || processes_.size() == 1)
+    return;
+  messages::use_processes told{.generation = generation()};
+  for (const auto& x : processes_)
+    told.nodes.push_back(x.node);
+  context_->messages->send_at_once(self_, monitor_, std::move(told));
+}
+
+}  // namespace troupe::actors

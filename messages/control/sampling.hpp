@@ -1,0 +1,100 @@
+// Measurements of processes, for viewers of the run's hub.
+//
+//   supervisor -> monitor   use_processes   the nodes of the processes that host ranks
+//   monitor, to itself      sample_due      time to measure again
+//   monitor -> node         measure         answered by `measured`
+
+#pragma once
+
+#include "messages/protocol/handles.hpp"
+#include "runtime/core/ids.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::messages {
+
+struct use_processes {
+  runtime::generation_id generation = {};
+  std::vector<node_actor> nodes = {};  ///< by number of the process
+
+  friend bool operator==(const use_processes&, const use_processes&) = default;
+};
+
+struct sample_due {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const sample_due&, const sample_due&) = default;
+};
+
+struct measure {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const measure&, const measure&) = default;
+};
+
+/// An actor or a lane of a process.
+struct measured_member {
+  std::string who = {};              ///< "lane:0.1", "stage:0.1", "loader"
+  std::string state = {};            ///< "runs", "waits" or "idle"
+  std::string work = {};             ///< the action or message; of a wait: what it waits for
+  std::vector<std::string> on = {};  ///< names of those that it waits for
+  double for_s = 0;                  ///< since the last progress
+  std::uint64_t step = 0;
+
+  friend bool operator==(const measured_member&, const measured_member&) = default;
+};
+
+struct measured {
+  runtime::generation_id generation = {};
+  std::string host = {};
+  std::int64_t pid = 0;
+  double up_s = 0, cpu_s = 0;  ///< since its start; all its threads
+  std::uint64_t resident_bytes = 0, peak_resident_bytes = 0;
+  std::map<std::string, std::uint64_t> memory = {};     ///< bytes by kind
+  std::map<std::string, std::uint64_t> transfers = {};  ///< counts and bytes since its start
+  std::uint64_t leases = 0;                             ///< tickets that are not redeemed yet
+  double energy_j = -1;  ///< of the CPU package, by its own counter; negative: unknown
+  std::vector<measured_member> members = {};
+
+  friend bool operator==(const measured&, const measured&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, use_processes& x) {
+  return f(caf::meta::type_name("use_processes"), x.generation, x.nodes);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, sample_due& x) {
+  return f(caf::meta::type_name("sample_due"), x.generation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, measure& x) {
+  return f(caf::meta::type_name("measure"), x.generation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, measured_member& x) {
+  return f(caf::meta::type_name("measured_member"), x.who, x.state, x.work, x.on, x.for_s, x.step);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, measured& x) {
+  return f(caf::meta::type_name("measured"),
+           x.generation,
+           x.host,
+           x.pid,
+           x.up_s,
+           x.cpu_s,
+           x.resident_bytes,
+           x.peak_resident_bytes,
+           x.memory,
+           x.transfers,
+           x.leases,
+           x.energy_j,
+           x.members);
+}
+
+}  // namespace troupe::messages

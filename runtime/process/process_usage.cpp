@@ -1,0 +1,49 @@
+#include "runtime/process/process_usage.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace troupe::runtime {
+namespace {
+
+const auto began = std::chrono::steady_clock::now();
+
+double seconds(const timeval& x) {
+  return double(x.tv_sec) + double(x.tv_usec) / 1e6;
+}
+
+}  // namespace
+
+process_usage usage_of_this_process() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  std::uint64_t all = 0, resident = 0;  // pages
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return {
+      .up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(),
+      .cpu_s = seconds(used.ru_utime) + seconds(used.ru_stime),
+      .resident_bytes = resident * std::uint64_t(::sysconf(_SC_PAGESIZE)),
+      .peak_resident_bytes = std::uint64_t(used.ru_maxrss) * 1024,
+  };
+}
+
+std::optional<double> package_energy_j() {
+  std::optional<double> out;
+  std::error_code failure;
+  for (const auto& zone : std::filesystem::directory_iterator("/sys/class/powercap", failure)) {
+    const auto name = zone.path().filename().string();
+    // "intel-rapl:0" is a package, "intel-rapl:0:1" a part of it.
+    if (!name.starts_with("intel-rapl:") || name.find(':') != name.rfind(':'))
+      continue;
+    double microjoules = 0;
+    if (std::ifstream(zone.path() / "energy_uj") >> microjoules)
+      out = out.value_or(0) + microjoules / 1e6;
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime

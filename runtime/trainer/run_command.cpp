@@ -1,0 +1,206 @@
+#include "runtime/trainer/run_command.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/shortened.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using json = nlohmann::json;
+
+constexpr std::size_t shown_bytes = 80;
+constexpr std::uint64_t most_steps = std::uint64_t(1) << 53;  // exact in JSON's numbers
+constexpr std::uint64_t most_traced = 1000;
+constexpr std::size_t longest_name = 200;
+
+/// The arguments of each command, for reading, writing and messages.
+template <class Visit>
+void visit_arguments(commands::learning_rate& x, const Visit& visit) {
+  visit("rate", "a number above 0", x.rate);
+}
+template <class Visit>
+void visit_arguments(commands::log_level& x, const Visit& visit) {
+  visit("level", "debug, info, warning or error", x.level);
+}
+template <class Visit>
+void visit_arguments(commands::eval_interval& x, const Visit& visit) {
+  visit("steps", "0 (never) or a number of steps", x.steps);
+}
+template <class Visit>
+void visit_arguments(commands::save_interval& x, const Visit& visit) {
+  visit("steps", "0 (only at the end) or a number of steps", x.steps);
+}
+template <class Visit>
+void visit_arguments(commands::drain& x, const Visit& visit) {
+  visit("worker", "a process or a stage, such as node-1 or stage:0.1", x.worker);
+}
+template <class Visit>
+void visit_arguments(commands::replace& x, const Visit& visit) {
+  visit("worker", "a process or a stage, such as node-1 or stage:0.1", x.worker);
+}
+template <class Visit>
+void visit_arguments(commands::stop_after& x, const Visit& visit) {
+  visit("step", "a number of a step", x.step);
+}
+template <class Visit>
+void visit_arguments(commands::trace& x, const Visit& visit) {
+  visit("steps", "a number from 1 to 1000", x.steps);
+}
+template <class Command, class Visit>
+requires std::is_empty_v<Command>
+void visit_arguments(Command&, const Visit&) {}
+
+bool is_right(const commands::learning_rate& x) {
+  return x.rate > 0 && std::isfinite(x.rate);
+}
+bool is_right(const commands::log_level& x) {
+  static constexpr std::array<std::string_view, 4> levels = {"debug", "info", "warning", "error"};
+  return std::ranges::find(levels, x.level) != levels.end();
+}
+bool is_right(const commands::trace& x) {
+  return x.steps >= 1 && x.steps <= most_traced;
+}
+bool is_right(const commands::stop_after& x) {
+  return x.step >= 1;
+}
+template <class Command>
+bool is_right(const Command&) {
+  return true;
+}
+
+std::optional<double> value_in(const json& x, double) {
+  return x.is_number() ? std::optional(x.get<double>()) : std::nullopt;
+}
+std::optional<std::uint64_t> value_in(const json& x, std::uint64_t) {
+  const auto whole = whole_number_in(x);
+  return whole && *whole >= 0 && std::uint64_t(*whole) <= most_steps
+             ? std::optional(std::uint64_t(*whole))
+             : std::nullopt;
+}
+std::optional<std::string> value_in(const json& x, const std::string&) {
+  if (!x.is_string() || x.get_ref<const std::string&>().size() > longest_name)
+    return {};
+  return x.get<std::string>();
+}
+
+/// "`rate` (a number above 0)"; empty for a command without arguments.
+template <class Command>
+std::string arguments_of() {
+  std::string out;
+  Command any;
+  visit_arguments(any, [&](const char* name, const char* what, const auto&) {
+    out += fmt::format("{}`{}` ({})", out.empty() ? "" : ", ", name, what);
+  });
+  return out;
+}
+
+template <class Command>
+run_command read_arguments(std::string_view name, const json& all) {
+  Command out;
+  std::size_t known = 1;
+  bool right = true;
+  visit_arguments(out, [&](const char* field, const char*, auto& to) {
+    ++known;
+    const auto found = all.find(field);
+    const auto value = found == all.end() ? std::nullopt : value_in(*found, to);
+    right = right && value;
+    if (value)
+      to = *value;
+  });
+  if (right && known == all.size() && is_right(out))
+    return out;
+  const auto takes = arguments_of<Command>();
+  throw input_error(
+      "cannot carry out '{}': it takes {}", name, takes.empty() ? "no arguments" : takes);
+}
+
+constexpr std::array<std::string_view, std::variant_size_v<run_command>> names = {
+    "status",
+    "pause",
+    "resume",
+    "save",
+    "evaluate",
+    "learning_rate",
+    "log_level",
+    "eval_interval",
+    "save_interval",
+    "drain",
+    "replace",
+    "stop_after",
+    "stop",
+    "trace",
+};
+
+template <std::size_t... I>
+run_command read_number(std::size_t number, const json& all, std::index_sequence<I...>) {
+  std::optional<run_command> out;
+  static_cast<void>(
+      ((I == number
+        && (out = read_arguments<std::variant_alternative_t<I, run_command>>(names[I], all), true))
+       || ...));
+  return *std::move(out);
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& command_names() {
+  static const std::vector<std::string_view> all(names.begin(), names.end());
+  return all;
+}
+
+std::string_view name_of(const run_command& x) {
+  return names[x.index()];
+}
+
+std::string text_of(const run_command& x) {
+  nlohmann::ordered_json out{{"command", name_of(x)}};
+  std::visit(
+      [&out](auto of) {
+        visit_arguments(
+            of, [&](const char* name, const char*, const auto& value) { out[name] = value; });
+      },
+      x);
+  return json_text_replacing(out);
+}
+
+run_command read_run_command(std::string_view text) {
+  constexpr int deepest = 2;
+  const auto all = json_depth(text) <= deepest ? json_value_or_discarded(text) : json();
+  if (!all.is_object() || !all.contains("command") || !all["command"].is_string())
+    throw input_error(
+        "'{}' is not a command: give a JSON object such as {{\"command\": \"pause\"}}",
+        shortened(text, shown_bytes));
+  const auto& name = all["command"].get_ref<const std::string&>();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    throw input_error(
+        "unknown command '{}'; commands: {}", shortened(name, shown_bytes), fmt::join(names, ", "));
+  return read_number(std::size_t(found - names.begin()),
+                     all,
+                     std::make_index_sequence<std::variant_size_v<run_command>>());
+}
+
+bool is_kept(const run_command& x) {
+  return std::visit(
+      [](const auto& of) {
+        using command = std::decay_t<decltype(of)>;
+        return !std::same_as<
+                   command,
+                   commands::
+                       status> && !std::same_as<command, commands::trace> && !std::same_as<command, commands::log_level>;
+      },
+      x);
+}
+
+}  // namespace troupe::runtime

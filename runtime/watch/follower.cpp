@@ -1,0 +1,353 @@
+#include "runtime/watch/follower.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/terminal_text.hpp"
+#include "runtime/process/run_control.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+using steady = std::chrono::steady_clock;
+
+constexpr std::size_t longest_answer = 16 << 20;  // bytes
+
+/// A value that may be walked; discarded if the text is not JSON, or nested deeper.
+nlohmann::json shallow_value(std::string_view text) {
+  constexpr int deepest = 64;
+  return json_depth(text) > deepest ? nlohmann::json(nlohmann::json::value_t::discarded)
+                                    : json_value_or_discarded(text);
+}
+
+std::string text_member(const nlohmann::json& in, const char* name) {
+  const auto found = in.is_object() ? in.find(name) : in.end();
+  return found != in.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::uint64_t count_member(const nlohmann::json& in, const char* name) {
+  const auto found = in.find(name);
+  return found != in.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+/// The message of an error answer, or the beginning of another text.
+std::string message_of(const http::response& x) {
+  constexpr std::size_t most = 200;
+  const auto body = shallow_value(x.body);
+  if (body.is_object() && body.contains("error"))
+    if (auto text = text_member(body["error"], "message"); !text.empty())
+      return without_control(text);
+  auto text = x.body.substr(0, std::min(most, x.body.find('\n')));
+  return text.empty() ? "no text" : "'" + without_control(text) + "'";
+}
+
+follow_end end_of_record(const nlohmann::json& x) {
+  const auto code = x.find("exit_code");
+  return {follow_outcome::ended,
+          {.exit_code = code != x.end() && code->is_number_integer() ? code->get<int>() : 0,
+           .reason = text_member(x, "reason"),
+           .at = {}}};
+}
+
+}  // namespace
+
+std::string text_of(const follow_end& x) {
+  switch (x.how) {
+    case follow_outcome::stopped:
+      return "stopped watching the run";
+    case follow_outcome::died:
+      return "the run died: none of its processes runs, and no end was recorded";
+    case follow_outcome::gone:
+      return "the folder of the run is gone; temporary folders are removed after their run";
+    case follow_outcome::ended:
+      break;
+  }
+  return fmt::format("the run has ended with exit code {}{}{}",
+                     x.end.exit_code,
+                     x.end.reason.empty() ? "" : ": ",
+                     without_control(x.end.reason));
+}
+
+follower::follower(followed_run of, run_listener& to, pause wait, const follower_limits& limits)
+    : of_(std::move(of)), to_(to), wait_(std::move(wait)), limits_(limits) {}
+
+std::optional<follow_end> follower::read() {
+  for (int failed = 0;;) {
+    std::string why;
+    try {
+      connect();
+      return end_;
+    } catch (const cancelled&) {
+      return follow_end{};
+    } catch (const io_error& failure) {
+      why = failure.what();
+    }
+    if (auto end = look_again(why, ++failed))
+      return end;
+  }
+}
+
+follow_end follower::follow() {
+  for (;;) {
+    if (!client_)
+      if (auto end = read())
+        return *end;
+    if (end_)
+      return *end_;
+    if (auto end = stream())
+      return *end;
+  }
+}
+
+void follower::connect() {
+  client_.reset();
+  try {
+    // A new client opens the folder of the socket again: the next run in the run's folder makes a
+    // new one.
+    client_.emplace(of_.at);
+    const auto run = ask("/api/run");
+    const auto read = shallow_value(run);
+    const auto id = text_member(read, "id");
+    if (id.empty())
+      throw input_error(
+          "{} answers /api/run without the id of a run: it is another service, or a hub of another "
+          "version of Troupe ({}); use the `troupe` that started the run",
+          place(),
+          read.is_object() && !text_member(read, "program").empty()
+              ? without_control(text_member(read, "program"))
+              : message_of({.body = run}));
+    if (id != id_ || !position_ || count_member(read, "epoch") != position_->epoch)
+      position_ = begin(run);
+    id_ = id;
+  } catch (...) {
+    client_.reset();
+    throw;
+  }
+  heard_ = steady::now();
+  is_silent_ = false;
+  to_.connection("");
+}
+
+record_position follower::begin(const std::string& run) {
+  const auto state = shallow_value(ask("/api/state"));
+  const auto next = read_record_position(text_member(state, "next"));
+  if (!next || !state.contains("records") || !state["records"].is_array())
+    throw input_error(
+        "{} answers /api/state without 'next' and 'records': it is a hub of another version of "
+        "Troupe; use the `troupe` that started the run",
+        place());
+  to_.begin(run);
+  for (const auto& record : state["records"]) {
+    to_.take(json_text_replacing(record));
+    if (text_member(record, "kind") == "end")
+      end_ = end_of_record(record);
+  }
+  return *next;
+}
+
+std::string follower::place() const {
+  return of_.at.folder.empty() ? of_.at.url
+                               : fmt::format("'{}'", (of_.at.folder / of_.at.socket).string());
+}
+
+std::string follower::ask(const std::string& target) {
+  // Not by `get`: a viewer that stops does not wait for a process that hangs.
+  std::string body;
+  bool stopped = false, silent = false;
+  const auto since = steady::now();
+  auto answer = client_->follow(
+      target,
+      [&](std::string_view part) {
+        body += part;
+        return body.size() <= longest_answer;
+      },
+      [&] {
+        stopped = !wait_(0ms);
+        silent = steady::now() - since > limits_.lost;
+        return !stopped && !silent;
+      });
+  if (stopped)
+    throw cancelled();
+  if (silent || body.size() > longest_answer)
+    throw io_error("{} gives no whole answer to {}: {} bytes came within {} s",
+                   place(),
+                   target,
+                   body.size(),
+                   limits_.lost.count());
+  require_hub(answer, target);
+  return body;
+}
+
+void follower::require_hub(const http::response& x, const std::string& target) const {
+  if (x.status == 200)
+    return;
+  if (x.status == 401 || x.status == 403)
+    throw input_error(
+        "{} refuses to show the run ({}): {}; name the file 'read.token' of the run's folder, or a "
+        "copy, with --token-file",
+        place(),
+        x.status,
+        message_of(x));
+  if (x.status >= 500)  // a proxy whose run is away for a while
+    throw io_error("{} answers {} with status {}: {}", place(), target, x.status, message_of(x));
+  throw input_error(
+      "{} answers {} with status {}: {}; it is another service, or a hub of another version of "
+      "Troupe: compare the port with the line that the run printed at its start",
+      place(),
+      target,
+      x.status,
+      message_of(x));
+}
+
+bool follower::give(std::string_view line) {
+  heard_ = steady::now();
+  if (std::exchange(is_silent_, false))
+    to_.connection("");
+  if (line.empty())
+    return wait_(0ms);
+  const auto x = shallow_value(line);
+  const auto kind = text_member(x, "kind");
+  // Numbers are consecutive, and dropped records have some.
+  position_->next += kind == "dropped" ? count_member(x, "count") : 1;
+  to_.take(line);
+  if (kind == "end")
+    end_ = end_of_record(x);
+  return !end_ && wait_(0ms);
+}
+
+/// False when the connection is given up.
+bool follower::note_silence() {
+  const auto silent = steady::now() - heard_;
+  if (silent >= limits_.silence && !std::exchange(is_silent_, true))
+    to_.connection("the run is silent: its supervisor's process hangs, or the network is away");
+  return silent < limits_.lost;
+}
+
+std::optional<follow_end> follower::stream() {
+  http::line_splitter lines;
+  bool stopped = false, silent = false;
+  std::string why = "the connection was closed";
+  const auto take = [&](std::string_view part) {
+    const bool more = lines.feed(part, [&](std::string_view line) { return give(line); });
+    stopped = !more && !end_;
+    return more;
+  };
+  const auto idle = [&] {
+    stopped = stopped || !wait_(0ms);
+    silent = !note_silence();
+    return !stopped && !silent;
+  };
+  const auto target = "/api/lines?after=" + text_of(*position_);
+  try {
+    const auto answer = client_->follow(target, take, idle);
+    if (silent)
+      why = "no line came for a while";
+    else if (!stopped)
+      require_hub(answer, target);
+  } catch (const io_error& failure) {
+    why = failure.what();
+  }
+  client_.reset();
+  if (end_)
+    return end_;
+  if (stopped)
+    return follow_end{};
+  return look_again(why, 0);
+}
+
+/// Waits before another attempt. `failed`: attempts since the last answer.
+std::optional<follow_end> follower::look_again(const std::string& why, int failed) {
+  if (auto end = end_in_folder())
+    return end;
+  const bool first = id_.empty();
+  if (first && failed >= limits_.first_attempts && of_.folder)
+    throw io_error(
+        "cannot reach the hub of the run in '{}': {}; the run is still starting, or has no hub; "
+        "`troupe status --run '{}'` shows it without one",
+        of_.folder->path().string(),
+        why,
+        of_.folder->path().string());
+  if (first && failed >= limits_.first_attempts)
+    throw io_error(
+        "cannot reach a run at {}: {}; compare host and port with the line that the run printed at "
+        "its start, and check that the run has not ended",
+        place(),
+        why);
+  if (!of_.folder && failed >= limits_.attempts)
+    throw io_error(
+        "lost the run at {}: {}; it has ended, or its supervisor's process has another address now",
+        place(),
+        why);
+  to_.connection(fmt::format("{}: {}",
+                             first ? "connecting to the run" : "lost the run, connecting again",
+                             without_control(why)));
+  const auto factor = std::int64_t(1) << std::min(failed, 10);
+  if (!wait_(std::min(limits_.longest, limits_.shortest * factor)))
+    return follow_end{};
+  return {};
+}
+
+std::optional<follow_end> follower::end_in_folder() const {
+  if (!of_.folder)
+    return {};
+  run_status now;
+  try {
+    now = status_of(*of_.folder, [](const std::string&) {});
+  } catch (const error&) {
+    // The next run replaces the folder's files, or a temporary run has ended.
+    std::error_code unseen;
+    if (std::filesystem::exists(of_.folder->path(), unseen) || unseen)
+      return {};
+    return follow_end{follow_outcome::gone};
+  }
+  switch (now.condition) {
+    case run_condition::runs:
+      return {};
+    case run_condition::ended:
+      return follow_end{follow_outcome::ended, *now.record.ended};
+    case run_condition::died:
+      return follow_end{follow_outcome::died};
+    case run_condition::elsewhere:
+      break;
+  }
+  throw input_error(
+      "the supervisor of the run in '{}' is on another host: watch it there, or name its HOST:PORT",
+      of_.folder->path().string());
+}
+
+void shared_view::begin(std::string_view run) {
+  const std::lock_guard lock(mutex_);
+  view_ = {};
+  view_.take_run(run);
+  ++changes_;
+}
+
+void shared_view::take(std::string_view record) {
+  const std::lock_guard lock(mutex_);
+  view_.take(record);
+  ++changes_;
+}
+
+void shared_view::connection(const std::string& state) {
+  const std::lock_guard lock(mutex_);
+  connection_ = state;
+  ++changes_;
+}
+
+void shared_view::look(
+    const std::function<void(const run_view&, const std::string& connection)>& at) const {
+  const std::lock_guard lock(mutex_);
+  at(view_, connection_);
+}
+
+std::uint64_t shared_view::changes() const {
+  const std::lock_guard lock(mutex_);
+  return changes_;
+}
+
+}  // namespace troupe::runtime

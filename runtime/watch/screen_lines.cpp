@@ -1,0 +1,102 @@
+#include "runtime/watch/screen_lines.hpp"
+
+#include "runtime/core/progress.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr double silent_after = 15;  // seconds without a sample of a process
+constexpr double long_wait = 10;     // seconds of a lane
+
+bool is_well(const view_member& x) {
+  return x.state == "running" || x.state == "ready";
+}
+
+/// "stage:0.1      running for 12 min".
+screen_line line_of_member(const view_member& x, double now) {
+  auto text = fmt::format("{:<14} {}", x.who, x.state);
+  if (x.since > 0)
+    text += " for " + duration_text(std::max(0.0, now - x.since));
+  if (!x.why.empty())
+    text += ": " + x.why;
+  return {std::move(text),
+          x.state == "dead" ? screen_style::bad
+          : is_well(x)      ? screen_style::plain
+                            : screen_style::caution};
+}
+
+screen_line line_of_lane(const view_lane& x) {
+  auto text = fmt::format("{:<14} {} {}", x.who, x.state, x.work);
+  if (!x.on.empty())
+    text += fmt::format(" for {:.1f} s on {}", x.for_s, fmt::join(x.on, ", "));
+  const bool is_long = x.state == "waits" && x.for_s > long_wait;
+  return {std::move(text), is_long ? screen_style::caution : screen_style::dim};
+}
+
+screen_line line_of_process(const view_process& x, double now) {
+  const double age = now - x.at;
+  const bool is_silent = x.at > 0 && age > silent_after;
+  return {fmt::format("{:<14} {:<10} pid {:<8} {:>9} {:>6} {}",
+                      x.name,
+                      x.role,
+                      x.pid,
+                      bytes_text(x.resident_bytes),
+                      x.cpu_share >= 0 ? fmt::format("{:.0f} %", x.cpu_share * 100) : "",
+                      is_silent ? fmt::format("silent for {:.0f} s", age) : ""),
+          is_silent ? screen_style::caution : screen_style::plain};
+}
+
+screen_line indented(int by, screen_line x) {
+  x.text.insert(0, std::size_t(by), ' ');
+  return x;
+}
+
+screen_style style_of_event(std::string_view kind) {
+  if (kind == "save" || kind == "command" || kind == "test")
+    return screen_style::plain;
+  return kind == "wrong bits" || kind == "given up" ? screen_style::bad : screen_style::caution;
+}
+
+}  // namespace
+
+std::vector<screen_line> lines_of_members(const run_view& of, double now) {
+  std::vector<screen_line> out;
+  for (const auto& [name, x] : of.members)
+    if (!is_well(x))
+      out.push_back(line_of_member(x, now));
+  std::map<std::string, std::vector<const view_process*>> hosts;
+  for (const auto& [name, x] : of.processes)
+    hosts[x.host].push_back(&x);
+  for (const auto& [host, all] : hosts) {
+    out.push_back({host.empty() ? "this host" : host, screen_style::bold});
+    for (const auto* x : all) {
+      out.push_back(indented(2, line_of_process(*x, now)));
+      for (const auto& [name, member] : of.members)
+        if (member.process == x->name && name != x->name && is_well(member))
+          out.push_back(indented(4, line_of_member(member, now)));
+      for (const auto& lane : x->lanes)
+        out.push_back(indented(4, line_of_lane(lane)));
+    }
+  }
+  for (const auto& [name, x] : of.members)
+    if (is_well(x) && !of.processes.contains(x.process) && !of.processes.contains(name))
+      out.push_back(line_of_member(x, now));
+  return out;
+}
+
+std::vector<screen_line> lines_of_events(const run_view& of, double now) {
+  std::vector<screen_line> out;
+  for (auto x = of.events.rbegin(); x != of.events.rend(); ++x)
+    out.push_back(
+        {fmt::format("{:>7.0f} s ago  {:<10} {}", std::max(0.0, now - x->at), x->kind, x->text),
+         style_of_event(x->kind)});
+  return out;
+}
+
+}  // namespace troupe::runtime

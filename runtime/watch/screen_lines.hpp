@@ -1,0 +1,24 @@
+// The lists of a page (screen.hpp), line by line.
+
+#pragma once
+
+#include "runtime/watch/screen.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct screen_line {
+  std::string text;  ///< may have control characters
+  screen_style style = screen_style::plain;
+};
+
+/// The tree of hosts, processes, their members and lanes. Dead members come first. `now`: Unix
+/// seconds.
+std::vector<screen_line> lines_of_members(const run_view& of, double now);
+
+/// The newest event first.
+std::vector<screen_line> lines_of_events(const run_view& of, double now);
+
+}  // namespace troupe::runtime

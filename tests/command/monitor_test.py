@@ -1,0 +1,344 @@
+"""`troupe monitor`, with hubs that this script plays, and with a real run. Run by ctest.
+
+    monitor_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import contextlib
+import fcntl
+import http.server
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import socket
+import socketserver
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+
+import cli_test
+from cli_test import MOCK, SMALL, refuses, run, works, wrong
+from run_test import LONG, PATIENCE, started, stepping
+
+RUN = {"id": "00112233445566aa", "name": "small", "program": "troupe 0.1.0", "epoch": 1, "host": "kiwi", "steps": 300,
+       "first_step": 0, "started_at": 1000, "layout": {"pipeline": 2}, "stages": [], "commands": []}
+STEP = {"kind": "step", "at": 1100, "iteration": 100, "lm_loss": 3.25, "grad_norm": 1.0, "learning_rate": 6e-4,
+        "elapsed_ms": 1000, "tokens_per_second": 512}
+RECORDS = [STEP, {"kind": "state", "at": 1100, "state": "training", "iteration": 100},
+           {"kind": "process", "at": 1100, "name": "node-0", "role": "node", "host": "kiwi", "pid": 17, "lanes": []},
+           {"kind": "member", "at": 1100, "who": "stage:0.1", "state": "running", "process": "node-0", "why": ""},
+           {"kind": "event", "at": 1050, "event": "restart", "who": "node-1", "why": "killed by \x1b[31msignal 9"}]
+STATE = {"next": "1:5", "records": RECORDS}
+END = {"kind": "end", "at": 1200, "exit_code": 0, "reason": ""}
+
+
+class unix_server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+@contextlib.contextmanager
+def hub(at, answers=None, lines=(), token=None):
+    """Plays a hub at a path or a port of this host. `answers`: (status, text) by path. After the lines it keeps the
+    stream open. Yields the address and the function that ends the streams."""
+    ended = threading.Event()
+    answers = {"/api/run": (200, json.dumps(RUN)), "/api/state": (200, json.dumps(STATE)), **(answers or {})}
+
+    class handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            if token and self.headers.get("Authorization") != f"Bearer {token}":
+                return self.answer(401, json.dumps({"error": {"message": "viewers need the run's token"}}))
+            path = self.path.split("?")[0]
+            if path == "/api/lines":
+                return self.stream()
+            self.answer(*answers.get(path, (404, "not here")))
+
+        def answer(self, status, text):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def stream(self):
+            self.send_response(200)
+            self.end_headers()
+            for line in lines:
+                self.wfile.write((json.dumps(line) + "\n").encode())
+            ended.wait(PATIENCE)
+
+    if isinstance(at, pathlib.Path):
+        server = unix_server(str(at), handler)
+    else:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}" if at is None else str(at), ended.set
+    finally:
+        ended.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def run_folder(folder, ended=None):
+    """The folder of a run whose supervisor is this process, or of an ended one."""
+    path = folder / "run"
+    for one in [path, path / "processes", path / "sockets", path / "logs"]:
+        one.mkdir(mode=0o700)
+    record = {"version": 1, "id": RUN["id"], "program": "troupe 0.1.0", "command": ["troupe", "train", "gpt"],
+              "started": "2026-11-25T10:00:00Z"}
+    (path / "run.json").write_text(json.dumps({**record, **({"ended": ended} if ended else {})}))
+    stat = pathlib.Path("/proc/self/stat").read_text()
+    entry = {"pid": os.getpid(), "start_time": int(stat.rpartition(")")[2].split()[19]), "host": socket.gethostname(),
+             "role": "supervisor", "roles": ["supervisor"], "ranks": [], "incarnation": 1, "generation": 1, "step": 7}
+    if not ended:
+        (path / "processes/supervisor.json").write_text(json.dumps(entry))
+    return path
+
+
+def check_once(folder):
+    """--once prints one page, and with --json one object."""
+    path = run_folder(folder)
+    with hub(path / "sockets/hub"):
+        page = works("monitor", "--run", path, "--once")
+        lines = page.splitlines()
+        if len(lines) > 24 or max(map(len, lines)) > 80 or "\x1b" in page:
+            raise wrong(f"the page is larger than 80 x 24, or has control characters:\n{page}")
+        for part in ["troupe small", "training", "100/300", "loss 3.2500", "512 tokens/s", "node-0", "restart"]:
+            if part not in page:
+                raise wrong(f"the page lacks '{part}':\n{page}")
+        if "q quit" in page:
+            raise wrong(f"a printed page has keys:\n{page}")
+        members = works("monitor", path, "--once", "--page", "members")
+        if not all(x in members for x in ["kiwi", "  node-0", "    stage:0.1      running"]):
+            raise wrong(f"the tree of members is incomplete:\n{members}")
+        if not works("monitor", path, "--once", "--no-unicode").isascii():
+            raise wrong("--no-unicode prints other characters")
+        told = json.loads(works("monitor", path, "--once", "--json"))
+        if told != {"run": RUN, "state": "running", "next": "1:5", "records": RECORDS}:
+            raise wrong(f"--json --once prints {told}")
+
+
+def check_json(folder):
+    """--json prints the run, its state and its records until the run ends, and connects again."""
+    path = run_folder(folder)
+    later = {**STEP, "iteration": 101}
+    with hub(path / "sockets/hub", lines=[later, END]):
+        out = [json.loads(x) for x in works("monitor", path, "--json").splitlines()]
+    if out != [{"kind": "run", **RUN}, *RECORDS, later, END]:
+        raise wrong(f"--json prints {out}")
+    (path / "sockets/hub").unlink()
+    with hub(path / "sockets/hub", lines=[later]) as (_, end):
+        program = subprocess.Popen([cli_test.PROGRAM, "monitor", str(path), "--json"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        while json.loads(program.stdout.readline()) != later:
+            pass
+        end()
+    (path / "sockets/hub").unlink()
+    with hub(path / "sockets/hub", answers={"/api/run": (200, json.dumps({**RUN, "epoch": 2})),
+                                            "/api/state": (200, json.dumps({"next": "2:0", "records": []}))},
+             lines=[END]):
+        out, err = program.communicate(timeout=PATIENCE)
+    records = [json.loads(x) for x in out.splitlines()]
+    if program.returncode != 0 or records != [{"kind": "run", **RUN, "epoch": 2}, END]:
+        raise wrong(f"after a successor --json prints {records}: exit code {program.returncode}: {err}")
+    if "lost the run, connecting again" not in err:
+        raise wrong(f"a lost connection is not reported: {err}")
+
+
+def check_ended(folder):
+    """The last state of a run that has ended or died comes from its folder, with exit code 0."""
+    end = {"exit_code": 2, "reason": "the disk is full", "at": "2026-11-25T11:00:00Z"}
+    path = run_folder(folder, end)
+    for more in [[], ["--once"]]:
+        page = works("monitor", path, *more)
+        if "the run has ended at 2026-11-25T11:00:00Z with exit code 2: the disk is full" not in page:
+            raise wrong(f"the page does not say how the run ended:\n{page}")
+    told = json.loads(works("monitor", path, "--once", "--json"))
+    if told["state"] != "ended" or told["records"] != [{"kind": "end", "exit_code": 2, "reason": "the disk is full"}]:
+        raise wrong(f"--json --once prints {told}")
+    (folder / "died").mkdir()
+    path = run_folder(folder / "died", {})
+    (path / "processes/supervisor.json").unlink()
+    if "the run died" not in works("monitor", path):
+        raise wrong("a dead run is not named")
+    path = folder / "trained"
+    works("train", "gpt", *SMALL, *MOCK, "--run", path)
+    page = works("monitor", path)
+    if "6 of 6, loss " not in page or "with exit code 0" not in page:
+        raise wrong(f"the page of a run that has ended:\n{page}")
+
+
+def check_refusals(folder):
+    """A sentence helps after each wrong word."""
+    refuses("the run is missing", "monitor")
+    refuses("is neither the folder of a run nor HOST:PORT", "monitor", "localhost")
+    refuses("has no port from 1 to 65535", "monitor", "localhost:99999")
+    refuses("without a path", "monitor", "http://localhost:7000/api?token=x")
+    refuses("as the folder of a run", "monitor", "--run", folder / "gone")
+    refuses("are for HOST:PORT", "monitor", "--run", folder, "--token-file", "x")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # does not listen
+        refuses("compare host and port", "monitor", f"127.0.0.1:{taken.getsockname()[1]}", "--once")
+    for answer, says in [((200, "<html>\x1b[31m</html>"), "it is another service"),
+                         ((200, json.dumps({"program": "troupe 9.1"})), "(troupe 9.1); use the `troupe` that started"),
+                         ((404, "nothing"), "status 404"),
+                         ((403, json.dumps({"error": {"message": "not you"}})), "not you; name the file 'read.token'")]:
+        with hub(None, answers={"/api/run": answer}) as (address, _):
+            for more in [["--once"], ["--json"]]:
+                refuses(says, "monitor", address, *more)
+                if "\x1b" in run("monitor", address, *more)[2]:
+                    raise wrong("an error has control characters of a server")
+    token = folder / "token"
+    with hub(None, token="0123abcd") as (address, _):
+        refuses("name the file 'read.token' of the run's folder", "monitor", address, "--once")
+        token.write_text("0123abcd\n")
+        if "troupe small" not in works("monitor", f"http://{address}/", "--once", "--token-file", token):
+            raise wrong("a token does not open the run")
+        token.write_text("two words\n")
+        refuses("has no token", "monitor", address, "--once", "--token-file", token)
+    path = run_folder(folder)
+    with hub(path / "sockets/hub"):
+        refuses("standard input and output are no terminal; use --once", "monitor", path)
+    if os.geteuid() != 0:
+        path.chmod(0)
+        refuses(str(path), "monitor", path, "--once")
+        path.chmod(0o700)
+
+
+class screen:
+    """The program on a terminal."""
+
+    def __init__(self, *words, rows=24, columns=80, **environment):
+        self.ours, self.its = pty.openpty()
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.its)
+        self.text = b""
+        self.program = subprocess.Popen(
+            [cli_test.PROGRAM, *map(str, words)], stdin=self.its, stdout=self.its, stderr=self.its,
+            env={**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment}, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(self, *parts):
+        """Reads until all parts were drawn since the last call."""
+        end = time.monotonic() + PATIENCE
+        while not all(x.encode() in self.text for x in parts):
+            if not select.select([self.ours], [], [], max(0, end - time.monotonic()))[0]:
+                raise wrong(f"not drawn within {PATIENCE} s: {parts}; the screen got {self.text!r}")
+            try:
+                self.text += os.read(self.ours, 65536)
+            except OSError:
+                raise wrong(f"the program ended before {parts}: {self.text!r}") from None
+        drawn, self.text = self.text.decode("utf8", "replace"), b""
+        return drawn
+
+    def keys(self, text):
+        os.write(self.ours, text.encode())
+
+    def ends(self, *codes):
+        """The program ends with one of the codes, and the terminal is as before."""
+        end = time.monotonic() + PATIENCE
+        while self.program.poll() is None:
+            if time.monotonic() > end:
+                raise wrong(f"the program goes on after {PATIENCE} s")
+            if select.select([self.ours], [], [], 0.02)[0]:
+                self.text += os.read(self.ours, 65536)
+        while select.select([self.ours], [], [], 0)[0]:
+            self.text += os.read(self.ours, 65536)
+        after = termios.tcgetattr(self.its)
+        if self.program.returncode not in codes:
+            raise wrong(f"exit code {self.program.returncode}, expected {codes}: {self.text!r}")
+        if after != self.before:
+            raise wrong(f"the terminal's modes are {after}, before {self.before}")
+        if b"\x1b[?1049l" not in self.text:
+            raise wrong(f"the terminal still shows the page: {self.text!r}")
+        os.close(self.ours)
+        os.close(self.its)
+
+
+def check_terminal(folder):
+    """The page is drawn, follows the terminal's size and the keys, and leaves the terminal as it was."""
+    path = run_folder(folder)
+    with hub(path / "sockets/hub") as (_, end):
+        one = screen("monitor", path)
+        drawn = one.until("small", "100/300", "overview", "quit")
+        if "\x1b[?1049h" not in drawn or "\x1b[31msignal" in drawn:
+            raise wrong(f"not the second screen, or a name controls the terminal: {drawn!r}")
+        one.resize(30, 100)
+        one.until("overview", "quit")  # the keys are in another line now
+        one.keys("?")
+        one.until("redraw")
+        one.keys("?4")
+        one.until("restart")  # in another line now
+        one.keys("p")
+        one.until("paused")
+        one.keys("p\x0c")
+        one.until("small", "quit")
+        one.keys("q")
+        one.ends(0)
+
+        for sent, code in [(signal.SIGTERM, 143), (signal.SIGINT, 130)]:
+            one = screen("monitor", path, LC_ALL="C")
+            if not one.until("small", "quit").isascii():
+                raise wrong("draws UTF-8 on a terminal without it")
+            one.program.send_signal(sent)
+            one.ends(code)
+
+        one = screen("monitor", path)
+        one.until("small", "quit")
+        os.close(one.ours)  # the terminal is closed: SIGHUP
+        if one.program.wait(timeout=PATIENCE) not in [0, 129]:
+            raise wrong(f"a closed terminal: exit code {one.program.returncode}")
+        os.close(one.its)
+
+        one = screen("monitor", path)
+        one.until("small", "quit")
+        (path / "sockets/hub").unlink()
+        end()
+        one.until("connecting again")  # the view stays
+        one.keys("q")
+        one.ends(0)
+    for kind in ["dumb", "no-such-terminal"]:
+        one = screen("monitor", path, TERM=kind)
+        said = one.until("use --once")
+        if one.program.wait(timeout=PATIENCE) != 2 or "\x1b[?1049h" in said:
+            raise wrong(f"TERM={kind}: {said!r}")
+        os.close(one.ours)
+        os.close(one.its)
+
+
+def check_live(folder):
+    """A real run: its page, its records, and its end while it is followed."""
+    path = folder / "run"
+    train = started("train", "gpt", *LONG, "--run", path)
+    stepping(path)
+    page = works("monitor", path, "--once")
+    if "training" not in page or "loss " not in page:
+        raise wrong(f"the page of a live run:\n{page}")
+    following = started("monitor", path, "--json")
+    first = json.loads(following.stdout.readline())
+    if first["kind"] != "run" or first["id"] != json.loads((path / "run.json").read_text())["id"]:
+        raise wrong(f"--json begins with {first}")
+    while json.loads(following.stdout.readline())["kind"] != "step":
+        pass
+    train.send_signal(signal.SIGTERM)
+    rest = following.communicate(timeout=PATIENCE)[0].splitlines()
+    train.communicate(timeout=PATIENCE)
+    if following.returncode != 0 or json.loads(rest[-1])["kind"] != "end":
+        raise wrong(f"--json ends with {rest[-1:]}: exit code {following.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -1,0 +1,85 @@
+#include "runtime/trainer/run_command.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fmt/format.h>
+
+namespace troupe::tests {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using runtime::read_run_command;
+
+}  // namespace
+
+TEST_CASE("a command is read and written as JSON") {
+  for (const auto* text : {R"({"command":"status"})",
+                           R"({"command":"pause"})",
+                           R"({"command":"resume"})",
+                           R"({"command":"save"})",
+                           R"({"command":"evaluate"})",
+                           R"({"command":"learning_rate","rate":0.0001})",
+                           R"({"command":"log_level","level":"debug"})",
+                           R"({"command":"eval_interval","steps":0})",
+                           R"({"command":"save_interval","steps":250})",
+                           R"({"command":"drain","worker":"node-1"})",
+                           R"({"command":"replace","worker":"stage:0.1"})",
+                           R"({"command":"stop_after","step":9007199254740992})",
+                           R"({"command":"stop"})",
+                           R"({"command":"trace","steps":1000})"})
+    CHECK(text_of(read_run_command(text)) == text);
+}
+
+TEST_CASE("every command has a name, and is read by it") {
+  for (const auto name : runtime::command_names()) {
+    INFO(name);
+    try {
+      CHECK(name_of(read_run_command(fmt::format(R"({{"command":"{}"}})", name))) == name);
+    } catch (const runtime::input_error& failure) {
+      CHECK_THAT(failure.what(), ContainsSubstring(fmt::format("cannot carry out '{}'", name)));
+    }
+  }
+}
+
+TEST_CASE("a wrong command is refused with what it takes") {
+  const auto refuses = [](const char* text, const char* with) {
+    INFO(text);
+    CHECK_THROWS_MATCHES(
+        read_run_command(text), runtime::input_error, MessageMatches(ContainsSubstring(with)));
+  };
+  refuses("", "is not a command");
+  refuses("[1]", "is not a command");
+  refuses(R"({"command":7})", "is not a command");
+  refuses(R"({"command":{"a":{"b":{}}}})", "is not a command");
+  refuses(R"({"command":"reboot"})", "commands: status, pause");
+  refuses(R"({"command":"pause","now":true})", "it takes no arguments");
+  refuses(R"({"command":"learning_rate"})", "`rate` (a number above 0)");
+  refuses(R"({"command":"learning_rate","rate":0})", "a number above 0");
+  refuses(R"({"command":"learning_rate","rate":-1})", "a number above 0");
+  refuses(R"({"command":"learning_rate","rate":"1"})", "a number above 0");
+  refuses(R"({"command":"learning_rate","rate":1e-4,"step":3})", "`rate`");
+  refuses(R"({"command":"log_level","level":"loud"})", "debug, info, warning or error");
+  refuses(R"({"command":"eval_interval","steps":-1})", "a number of steps");
+  refuses(R"({"command":"eval_interval","steps":2.5})", "a number of steps");
+  refuses(R"({"command":"eval_interval","steps":1e300})", "a number of steps");
+  refuses(R"({"command":"stop_after","step":0})", "a number of a step");
+  refuses(R"({"command":"trace","steps":0})", "from 1 to 1000");
+  refuses(R"({"command":"trace","steps":1001})", "from 1 to 1000");
+  const auto long_name
+      = fmt::format(R"({{"command":"drain","worker":"{}"}})", std::string(300, 'x'));
+  refuses(long_name.c_str(), "a process or a stage");
+}
+
+TEST_CASE("a successor must know the commands that change the run") {
+  CHECK(is_kept(read_run_command(R"({"command":"pause"})")));
+  CHECK(is_kept(read_run_command(R"({"command":"learning_rate","rate":1})")));
+  CHECK_FALSE(is_kept(read_run_command(R"({"command":"status"})")));
+  CHECK_FALSE(is_kept(read_run_command(R"({"command":"trace","steps":1})")));
+}
+
+}  // namespace troupe::tests

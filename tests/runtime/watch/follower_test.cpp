@@ -1,0 +1,325 @@
+#include "runtime/watch/follower.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/http/server.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+#include <deque>
+#include <fmt/format.h>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace troupe::tests {
+namespace {
+
+using namespace runtime;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+/// What a hub answers, and what it was asked.
+struct hub_script {
+  std::mutex mutex;
+  std::string run = R"({"id":"a","epoch":1,"steps":9})", state = R"({"next":"1:5","records":[]})";
+  int status = 200;
+  std::deque<std::string> lines;
+  bool closes = false;             ///< after the lines; else the stream stays open
+  std::vector<std::string> after;  ///< positions that viewers of lines gave
+};
+
+class scripted_lines final : public http::body_source {
+ public:
+  explicit scripted_lines(std::shared_ptr<hub_script> of) : of_(std::move(of)) {}
+  std::optional<std::string> next() override {
+    const std::lock_guard lock(of_->mutex);
+    if (of_->lines.empty())
+      return of_->closes ? std::optional<std::string>() : "";
+    auto out = of_->lines.front() + "\n";
+    of_->lines.pop_front();
+    return out;
+  }
+
+ private:
+  std::shared_ptr<hub_script> of_;
+};
+
+/// A hub at the socket 'hub' of a folder.
+class scripted_hub {
+ public:
+  explicit scripted_hub(std::filesystem::path folder) : folder_(std::move(folder)) { open(); }
+
+  void open() {
+    http::settings how;
+    how.pulse = 5ms;
+    const auto text = [script = script](auto member) {
+      return [script, member](const std::shared_ptr<http::exchange>& x) {
+        const std::lock_guard lock(script->mutex);
+        http::response out{.body = (*script).*member};
+        out.status = script->status;
+        x->answer(std::move(out));
+      };
+    };
+    server_.emplace(std::vector<http::endpoint>{{.folder = folder_, .name = "hub"}},
+                    std::vector<http::server::route>{
+                        {http::method::get, "/api/run", text(&hub_script::run)},
+                        {http::method::get, "/api/state", text(&hub_script::state)},
+                        {http::method::get,
+                         "/api/lines",
+                         [script = script](const std::shared_ptr<http::exchange>& x) {
+                           const std::lock_guard lock(script->mutex);
+                           script->after.push_back(x->asked().query.at("after"));
+                           x->stream({.type = "application/x-ndjson"},
+                                     std::make_unique<scripted_lines>(script));
+                         }}},
+                    how);
+  }
+  /// All connections are lost.
+  void shut() { server_.reset(); }
+
+  std::shared_ptr<hub_script> script = std::make_shared<hub_script>();
+
+ private:
+  std::filesystem::path folder_;
+  std::optional<http::server> server_;
+};
+
+/// Keeps what a follower tells, and acts on records.
+struct noted final : run_listener {
+  std::vector<std::string> all;
+  std::function<void(std::string_view)> on_record;
+
+  void begin(std::string_view run) override { all.push_back("begin " + std::string(run)); }
+  void take(std::string_view record) override {
+    all.emplace_back(record);
+    if (on_record)
+      on_record(record);
+  }
+  void connection(const std::string& state) override {
+    if (!state.empty())
+      lost.push_back(state);
+  }
+  std::vector<std::string> lost;
+};
+
+bool go_on(std::chrono::milliseconds time) {
+  if (time > 0ms)
+    std::this_thread::sleep_for(1ms);
+  return true;
+}
+
+struct watched_run {
+  scratch_folder above;
+  std::optional<held_run_folder> folder{
+      std::in_place, above / "run", "troupe 1", std::vector<std::string>{}};
+  scripted_hub hub{folder->sockets()};
+  noted heard;
+
+  followed_run place() const {
+    return {.at = {.url = {}, .folder = folder->sockets(), .socket = "hub"},
+            .folder = run_folder::open(folder->path())};
+  }
+};
+
+constexpr const char* last = R"({"kind":"end","exit_code":3,"reason":"by a test"})";
+
+}  // namespace
+
+TEST_CASE("a follower gives the run, its state and its lines, to the end") {
+  watched_run x;
+  x.hub.script->state = R"({"next":"1:5","records":[{"kind":"step","iteration":4}]})";
+  x.hub.script->lines = {R"({"kind":"step","iteration":5})", "", last};
+  follower by(x.place(), x.heard, go_on);
+  const auto end = by.follow();
+  CHECK(end.how == follow_outcome::ended);
+  CHECK(end.end.exit_code == 3);
+  CHECK(end.end.reason == "by a test");
+  CHECK(x.heard.all
+        == std::vector<std::string>{"begin " + x.hub.script->run,
+                                    R"({"iteration":4,"kind":"step"})",
+                                    R"({"kind":"step","iteration":5})",
+                                    last});
+  CHECK(x.hub.script->after == std::vector<std::string>{"1:5"});
+}
+
+TEST_CASE("a lost connection goes on behind the newest record of the same process") {
+  watched_run x;
+  x.hub.script->lines = {R"({"kind":"dropped","count":4})", R"({"kind":"step","iteration":1})"};
+  x.heard.on_record = [&](std::string_view record) {
+    if (record.find("step") == std::string_view::npos)
+      return;
+    x.hub.shut();
+    x.hub.script->lines = {last};
+    x.hub.open();
+  };
+  CHECK(follower(x.place(), x.heard, go_on).follow().how == follow_outcome::ended);
+  CHECK(x.hub.script->after == std::vector<std::string>{"1:5", "1:10"});
+  CHECK(x.heard.all.size() == 4);  // one begin, no record twice
+  CHECK_FALSE(x.heard.lost.empty());
+}
+
+TEST_CASE("another process of the run, and another run, begin with their state") {
+  watched_run x;
+  const auto next
+      = GENERATE(as<std::string>{}, R"({"id":"a","epoch":2})", R"({"id":"b","epoch":1})");
+  x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
+  bool moved = false;
+  x.heard.on_record = [&](std::string_view) {
+    if (std::exchange(moved, true))
+      return;
+    x.hub.shut();
+    x.hub.script->run = next;
+    x.hub.script->state = R"({"next":"2:0","records":[]})";
+    x.hub.script->lines = {last};
+    x.hub.open();
+  };
+  CHECK(follower(x.place(), x.heard, go_on).follow().how == follow_outcome::ended);
+  CHECK(x.hub.script->after == std::vector<std::string>{"1:5", "2:0"});
+  REQUIRE(x.heard.all.size() == 4);
+  CHECK(x.heard.all[2] == "begin " + next);
+}
+
+TEST_CASE("the folder tells the end of a run whose hub is gone") {
+  watched_run x;
+  const bool recorded = GENERATE(true, false);
+  x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
+  const auto place = x.place();
+  x.heard.on_record = [&](std::string_view) {
+    x.hub.shut();
+    if (recorded)
+      x.folder->end(4, "a reason");
+    x.folder.reset();
+  };
+  const auto end = follower(place, x.heard, go_on).follow();
+  CHECK(end.how == (recorded ? follow_outcome::ended : follow_outcome::died));
+  CHECK(end.end.exit_code == (recorded ? 4 : 0));
+}
+
+TEST_CASE("a folder that is removed ends the following") {
+  watched_run x;
+  x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
+  const auto place = x.place();
+  x.heard.on_record = [&](std::string_view) {
+    x.hub.shut();
+    std::filesystem::remove_all(x.folder->path());
+  };
+  CHECK(follower(place, x.heard, go_on).follow().how == follow_outcome::gone);
+}
+
+TEST_CASE("a state that has the end needs no lines") {
+  watched_run x;
+  x.hub.script->state = fmt::format(R"({{"next":"1:5","records":[{}]}})", last);
+  CHECK(follower(x.place(), x.heard, go_on).follow().end.exit_code == 3);
+  CHECK(x.hub.script->after.empty());
+}
+
+TEST_CASE("a follower stops when its viewer asks for it") {
+  watched_run x;
+  bool stops = false;
+  const auto until = [&](std::chrono::milliseconds) { return !stops; };
+  SECTION("while lines come") {
+    x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
+    x.heard.on_record = [&](std::string_view) { stops = true; };
+  }
+  SECTION("between two attempts") {
+    x.hub.shut();
+    stops = true;
+  }
+  CHECK(follower(x.place(), x.heard, until).follow().how == follow_outcome::stopped);
+}
+
+TEST_CASE("a follower explains what is no hub of this version") {
+  watched_run x;
+  follower by(x.place(), x.heard, go_on);
+  const auto refused = [&](const std::string& why) {
+    CHECK_THROWS_MATCHES(by.follow(), input_error, MessageMatches(ContainsSubstring(why)));
+    CHECK(x.heard.all.empty());
+  };
+  SECTION("a page") {
+    x.hub.script->run = "<html>\x1b[31m</html>";
+    refused("it is another service");
+  }
+  SECTION("another version") {
+    x.hub.script->run = R"({"program":"troupe 9.1","run":"a"})";
+    refused("troupe 9.1");
+  }
+  SECTION("another state") {
+    x.hub.script->state = R"({"steps":[]})";
+    refused("another version");
+  }
+  SECTION("another path") {
+    x.hub.script->status = 404;
+    refused("status 404");
+  }
+  SECTION("a missing token") {
+    x.hub.script->status = 401;
+    x.hub.script->run = R"({"error":{"message":"viewers need the run's token"}})";
+    refused("(401): viewers need the run's token; name the file 'read.token'");
+  }
+}
+
+TEST_CASE("a hub that does not answer is asked a bounded number of times") {
+  watched_run x;
+  x.hub.shut();
+  int waits = 0;
+  const auto count = [&](std::chrono::milliseconds time) {
+    waits += time > 0ms ? 1 : 0;
+    return true;
+  };
+  follower_limits limits;
+  limits.first_attempts = 4;
+  SECTION("by its folder") {
+    follower by(x.place(), x.heard, count, limits);
+    CHECK_THROWS_MATCHES(
+        by.follow(), io_error, MessageMatches(ContainsSubstring("troupe status --run")));
+  }
+  SECTION("by its address") {
+    auto place = x.place();
+    place.folder.reset();
+    follower by(place, x.heard, count, limits);
+    CHECK_THROWS_MATCHES(
+        by.follow(), io_error, MessageMatches(ContainsSubstring("compare host and port")));
+  }
+  CHECK(waits == 3);
+  CHECK(x.heard.lost.size() == 3);
+}
+
+TEST_CASE("a run that is lost by its address is given up after a bounded number of attempts") {
+  watched_run x;
+  x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
+  x.heard.on_record = [&](std::string_view) { x.hub.shut(); };
+  auto place = x.place();
+  place.folder.reset();
+  follower_limits limits;
+  limits.attempts = 3;
+  follower by(place, x.heard, go_on, limits);
+  CHECK_THROWS_MATCHES(by.follow(), io_error, MessageMatches(ContainsSubstring("lost the run at")));
+  CHECK(by.position() == record_position{1, 6});
+}
+
+TEST_CASE("a shared view forgets the members of an earlier process") {
+  shared_view x;
+  x.begin(R"({"id":"a","epoch":1})");
+  x.take(R"({"kind":"member","who":"node-1","state":"running"})");
+  const auto before = x.changes();
+  x.begin(R"({"id":"a","epoch":2})");
+  CHECK(x.changes() > before);
+  x.connection("lost");
+  x.look([](const run_view& view, const std::string& connection) {
+    CHECK(view.id == "a");
+    CHECK(view.members.empty());
+    CHECK(connection == "lost");
+  });
+}
+
+}  // namespace troupe::tests
