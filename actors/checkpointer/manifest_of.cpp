@@ -17,7 +17,7 @@ runtime::checkpoint_manifest manifest_of(const messages::save& order,
   out.skipped = order.skipped;
   out.scale = order.scale;
   out.model = job.training.model;
-  out.identity = identity;
+  out.identity = order.identity.empty() ? identity : order.identity;
   out.products = runtime::products_of(job);
   out.layout = runtime::json_text(
       nlohmann::json{{"world_size", job.layout.world},

@@ -29,6 +29,7 @@ void add_doctor(command_line& program);          // doctor.cpp
 void add_manual(command_line& program);          // manual.cpp
 void add_status(command_line& program);          // status.cpp
 void add_monitor(command_line& program);         // monitor.cpp
+void add_ctl(command_line& program);             // ctl.cpp
 void add_ledger(command_line& program);          // ledger.cpp
 void add_wait(command_line& program);            // wait.cpp
 void add_stop(command_line& program);            // wait.cpp

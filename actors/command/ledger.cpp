@@ -34,6 +34,7 @@ struct ledger_summary {
   std::vector<runtime::restart> restarts;
   std::vector<std::uint64_t> saved, validated;
   std::optional<std::string> drained;
+  std::vector<runtime::ledger::commanded> commands;
 
   void operator()(const runtime::ledger::begun& x) {
     first = newest = x.at.iteration;
@@ -50,6 +51,7 @@ struct ledger_summary {
   void operator()(const runtime::ledger::saved& x) { saved.push_back(x.iteration); }
   void operator()(const runtime::ledger::validated& x) { validated.push_back(x.iteration); }
   void operator()(const runtime::ledger::drained& x) { drained = x.why; }
+  void operator()(const runtime::ledger::commanded& x) { commands.push_back(x); }
   void operator()(const runtime::ledger::succeeded&) {}
   void operator()(const runtime::ledger::job&) {}
   void operator()(const runtime::ledger::keepers&) {}
@@ -87,6 +89,10 @@ std::string page(const std::filesystem::path& file,
   fact("restarts", std::to_string(x.restarts.size()));
   for (const auto& one : x.restarts)
     fact("", fmt::format("{}, at iteration {}", one.who, one.step));
+  if (!x.commands.empty())
+    fact("commands", std::to_string(x.commands.size()));
+  for (const auto& one : x.commands)
+    fact("", fmt::format("{}, from iteration {} on", runtime::text_of(one.what), one.step));
   if (x.drained)
     fact("asked", "to end early: " + *x.drained);
   if (!wrong.empty())

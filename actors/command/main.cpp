@@ -14,6 +14,7 @@ namespace {
 bool may_compute(int argc, char** argv) {
   constexpr std::string_view lookers[] = {"status",
                                           "monitor",
+                                          "ctl",
                                           "ledger",
                                           "wait",
                                           "stop",

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/process/run_control.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -48,7 +49,8 @@ std::string checked_url(const std::string& word, std::string_view scheme, std::s
   return std::string(scheme) + std::string(rest);
 }
 
-std::string read_token(const std::filesystem::path& file) {
+/// `copied`: the file of the run's folder that it should be.
+std::string read_token(const std::filesystem::path& file, const char* copied) {
   if (file.empty())
     return "";
   constexpr std::size_t longest = 4096;
@@ -59,8 +61,9 @@ std::string read_token(const std::filesystem::path& file) {
       || !std::ranges::all_of(token, [](char x) { return x > ' ' && x < '\x7f'; }))
     throw runtime::input_error(
         "'{}' (--token-file) has no token: one word on one line is expected; copy the file "
-        "'read.token' of the run's folder",
-        file.string());
+        "'{}' of the run's folder",
+        file.string(),
+        copied);
   return token;
 }
 
@@ -100,6 +103,28 @@ std::shared_ptr<monitored_run> declare_monitored_run(command_line& line) {
   return out;
 }
 
+std::shared_ptr<monitored_run> declare_commanded_run(command_line& line) {
+  auto out = std::make_shared<monitored_run>();
+  line.value({.name = "--run",
+              .type = "DIR",
+              .help = "Folder of the run: the one of --run at its start, or its --save folder."},
+             text(out->named.flag));
+  line.value({.name = "--at",
+              .type = "HOST:PORT",
+              .help = "Address of the run's hub instead of its folder, also as a URL."},
+             text(out->at));
+  line.value({.name = "--token-file",
+              .type = "FILE",
+              .help = "With --at: the file control.token of the run's folder, or a copy."},
+             text(out->token_file));
+  line.value({.name = "--ca",
+              .type = "FILE",
+              .help = "With --at: uses TLS and trusts the certificates in FILE (PEM). Default for "
+                      "https: the system's certificates."},
+             text(out->authority));
+  return out;
+}
+
 std::optional<std::string> url_of(const std::string& word, bool tls) {
   const std::string_view view = word;
   if (view.starts_with(tls_scheme))
@@ -126,8 +151,33 @@ runtime::followed_run find_monitored_run(const monitored_run& given) {
   return {.at = {.url = *std::move(url),
                  .folder = {},
                  .socket = {},
-                 .token = read_token(given.token_file),
+                 .token = read_token(given.token_file, "read.token"),
                  .authority = given.authority}};
+}
+
+runtime::http::service_address find_commanded_run(const monitored_run& given) {
+  if (given.at.empty() == given.named.flag.empty())
+    throw usage_error("the run is {}: give --run DIR or --at HOST:PORT",
+                      given.at.empty() ? "missing" : "named twice");
+  if (given.at.empty()) {
+    auto out = by_folder(given);
+    const auto status = runtime::status_of(*out.folder, [](const std::string&) {});
+    if (status.condition == runtime::run_condition::ended
+        || status.condition == runtime::run_condition::died)
+      throw runtime::input_error("the run in '{}' has {}, so it takes no command",
+                                 out.folder->path().string(),
+                                 runtime::name_of(status.condition));
+    out.at.token = read_token(out.folder->control_token(), "control.token");
+    return std::move(out.at);
+  }
+  auto url = url_of(given.at, !given.authority.empty());
+  if (!url)
+    throw usage_error("'{}' (--at) is not HOST:PORT", shown(given.at));
+  if (given.token_file.empty())
+    throw usage_error("--at needs --token-file: the file control.token of the run's folder");
+  return {.url = *std::move(url),
+          .token = read_token(given.token_file, "control.token"),
+          .authority = given.authority};
 }
 
 runtime::follower_limits limits_for(const runtime::followed_run& run) {

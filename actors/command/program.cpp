@@ -63,6 +63,7 @@ void add_commands(command_line& program) {
   add_train(program);
   add_status(program);
   add_monitor(program);
+  add_ctl(program);
   add_ledger(program);
   add_wait(program);
   add_stop(program);

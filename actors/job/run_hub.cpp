@@ -63,24 +63,38 @@ std::string text_of_run(const runtime::held_run_folder& folder,
   const auto record = folder.record();
   const auto& job = prepared.opened();
   const auto& training = job.job.training;
-  return runtime::json_text_replacing(json{{"id", record.id},
-                                           {"name", folder.path().filename().string()},
-                                           {"folder", folder.path().string()},
-                                           {"program", record.program},
-                                           {"command", record.command},
-                                           {"started_at", seconds_of(record.started)},
-                                           {"epoch", incarnation},
-                                           {"host", runtime::host_name()},
-                                           {"steps", job.job.train_iterations},
-                                           {"first_step", prepared.description.iteration},
-                                           {"sequence", training.model.sequence},
-                                           {"global_batch_size", training.batch.global},
-                                           {"parameters", runtime::parameter_count(training.model)},
-                                           {"precision", std::string(name_of(training.precision))},
-                                           {"layout", layout_of(job)},
-                                           {"schedule", job.pipeline.schedule->name()},
-                                           {"stages", stages_of(job)},
-                                           {"commands", json::array()}});
+  return runtime::json_text_replacing(
+      json{{"id", record.id},
+           {"name", folder.path().filename().string()},
+           {"folder", folder.path().string()},
+           {"program", record.program},
+           {"command", record.command},
+           {"started_at", seconds_of(record.started)},
+           {"epoch", incarnation},
+           {"host", runtime::host_name()},
+           {"steps", job.job.train_iterations},
+           {"first_step", prepared.description.iteration},
+           {"sequence", training.model.sequence},
+           {"global_batch_size", training.batch.global},
+           {"parameters", runtime::parameter_count(training.model)},
+           {"precision", std::string(to_string(training.precision))},
+           {"layout", layout_of(job)},
+           {"schedule", job.pipeline.schedule->name()},
+           {"stages", stages_of(job)},
+           {"commands", runtime::command_names()}});
+}
+
+/// Puts a command on the desk; the supervisor's thread answers.
+void order(command_desk& to,
+           const std::string& text,
+           const std::shared_ptr<runtime::http::exchange>& of) {
+  to.put({.what = runtime::read_run_command(text),
+          .by = of->asked().peer,
+          .answer = [of](const command_answer& x) {
+            if (!x.done)
+              return of->answer(runtime::http::error_response(409, x.message));
+            of->answer({.body = runtime::json_text_replacing(json{{"message", x.message}}) + "\n"});
+          }});
 }
 
 /// The facts that an earlier process wrote to the logs; the monitor adds the others.
@@ -99,16 +113,20 @@ void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
 run_hub::run_hub(const runtime::held_run_folder& folder,
                  const prepared_job& job,
                  std::uint32_t incarnation)
-    : records_(std::make_shared<runtime::record_ring>(incarnation)) {
+    : records_(std::make_shared<runtime::record_ring>(incarnation)),
+      commands_(std::make_shared<command_desk>()) {
   add_facts_before(*records_, job);
   try {
     const auto tokens = runtime::make_run_tokens(folder);
     const auto metrics = std::make_shared<runtime::metrics_source>(
         records_, text_of_run(folder, job, incarnation));
     hub_ = std::make_shared<runtime::hub>(
-        runtime::hub_sources{.records = records_,
-                             .run = text_of_run(folder, job, incarnation),
-                             .metrics = [metrics] { return metrics->text(); }},
+        runtime::hub_sources{
+            .records = records_,
+            .run = text_of_run(folder, job, incarnation),
+            .metrics = [metrics] { return metrics->text(); },
+            .command = [desk = commands_](const std::string& text,
+                                          const auto& of) { order(*desk, text, of); }},
         runtime::hub_settings{
             .at = {{.folder = folder.sockets(), .name = runtime::run_folder::hub_socket}},
             .read_token = tokens.read,
@@ -118,6 +136,7 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
     return;
   }
   job.node->records = records_;
+  job.node->commands = commands_;
   job.node->is_watched = [hub = std::weak_ptr(hub_)] {
     const auto open = hub.lock();
     return open && open->is_watched(looks_every);
@@ -129,6 +148,7 @@ run_hub::~run_hub() = default;
 void run_hub::end(int exit_code, const std::string& reason) {
   if (!hub_)
     return;
+  commands_->close();
   records_->add_newest("end", "run", [exit_code, reason] {
     return runtime::json_text_replacing(json{{"exit_code", exit_code}, {"reason", reason}});
   });

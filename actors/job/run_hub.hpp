@@ -32,6 +32,7 @@ class run_hub {
 
  private:
   std::shared_ptr<runtime::record_ring> records_;
+  std::shared_ptr<command_desk> commands_;
   std::shared_ptr<runtime::hub> hub_;  ///< null: it did not start
 };
 

@@ -179,7 +179,8 @@ json take_layout(json& identity) {
 std::vector<std::string> compare_identities(const runtime::checkpoint_reader& from,
                                             const runtime::training_job& job) {
   auto there = runtime::json_value(from.manifest().identity),
-       here = runtime::json_value(runtime::identity(job));
+       here = runtime::json_value(
+           runtime::with_rate_changes(runtime::identity(job), job.training.rate_changes));
   const auto layout
       = differences(runtime::json_text(take_layout(there)), runtime::json_text(take_layout(here)));
   const auto others = differences(runtime::json_text(there), runtime::json_text(here));
@@ -309,6 +310,9 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
     out.scale = runtime::resumed_scale(job.training.scaling, there.scale);
   job.training.optimizer.moments_from = moments_from(there);
   settle_scheduler(*out.from, job);
+  if (!checkpoints.override_scheduler)
+    job.training.rate_changes = runtime::rate_changes_in(
+        there.identity, fmt::format("the identity in '{}'", out.from->folder().string()));
   for (auto& told : compare_identities(*out.from, job))
     out.warnings.push_back(std::move(told));
   return out;

@@ -8,6 +8,7 @@
 #include "actors/node/environment.hpp"
 #include "actors/node/holdings.hpp"
 #include "actors/node/registries.hpp"
+#include "actors/support/command_desk.hpp"
 #include "actors/support/message_path.hpp"
 #include "runtime/data/batch_source.hpp"
 #include "runtime/device/lane_board.hpp"
@@ -64,6 +65,7 @@ struct node_context {
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: tracing is off
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: profiling is off
   std::shared_ptr<runtime::record_ring> records = {};        ///< null: the run has no hub
+  std::shared_ptr<command_desk> commands = {};               ///< null: the run takes no commands
   /// A viewer has asked the hub in the last seconds. Any thread.
   std::function<bool()> is_watched = [] { return false; };
 

@@ -211,8 +211,7 @@ bool supervisor_state::exchange_doubted() {
   }
   for (const auto& [p, x] : now) {
     doubted_.erase(p);
-    lose_process(
-        p, x.incarnation, fmt::format("process:{}: {}", p, x.why), process_loss::wrong_bits);
+    lose_process(p, x.incarnation, fmt::format("process:{}: {}", p, x.why), x.how);
   }
   return !now.empty();
 }

@@ -11,7 +11,8 @@ bool save_schedule::is_due(std::uint64_t iteration, bool last) const {
     return last_tries_ < most_last_tries;
   if (begun_ == iteration)
     return false;
-  return (interval_ > 0 && iteration % interval_ == 0) || (next_try_ > 0 && iteration >= next_try_);
+  return (interval_ > 0 && iteration % interval_ == 0) || (next_try_ > 0 && iteration >= next_try_)
+         || asked_ == iteration;
 }
 
 void save_schedule::begin(std::uint64_t iteration, bool last) {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace troupe::actors {
 
@@ -23,6 +24,9 @@ class save_schedule {
   /// Whether the iteration that was just committed must be saved; `last`: no other follows. Stays
   /// true while an older checkpoint is being written; this one then waits.
   bool is_due(std::uint64_t iteration, bool last) const;
+
+  void change_interval(std::uint64_t interval) { interval_ = interval; }
+  void ask(std::uint64_t iteration) { asked_ = iteration; }  ///< due now, whatever the interval
 
   void begin(std::uint64_t iteration, bool last);
   void succeed();
@@ -45,6 +49,7 @@ class save_schedule {
   std::uint64_t interval_ = 0;
   std::uint64_t begun_ = 0, saved_ = 0;  ///< iterations
   std::uint64_t next_try_ = 0;
+  std::optional<std::uint64_t> asked_;
   int failures_ = 0;    ///< consecutive
   int last_tries_ = 0;  ///< of the last iteration
 };

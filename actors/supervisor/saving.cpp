@@ -13,6 +13,13 @@ int supervisor_state::snapshot_parts() const {
          * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);
 }
 
+// Changes of later steps are not in it.
+std::string supervisor_state::identity_of_state() const {
+  auto changes = recipe_.rate_changes;
+  std::erase_if(changes, [this](const auto& x) { return x.step > at_.iteration; });
+  return runtime::with_rate_changes(told_.identity, changes);
+}
+
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
   save_began_ns_ = clock_ns();
@@ -26,7 +33,8 @@ void supervisor_state::begin_save() {
                                           .parts = snapshot_parts(),
                                           .skipped = at_.skipped,
                                           .scale = at_.scale,
-                                          .attempt = ++attempt_});
+                                          .attempt = ++attempt_,
+                                          .identity = identity_of_state()});
   const messages::take_snapshot order{generation(), runtime::step_id(at_.iteration), attempt_};
   if (job_->job.reduction.distributed_optimizer)
     return tell_replicas(order);  // each replica holds a part

@@ -30,6 +30,8 @@ constexpr std::int64_t validation_depth = 4;
 
 // Viewers are stopped at any end of the job, after their messages. A successor keeps them.
 supervisor_state::~supervisor_state() {
+  if (context_ && context_->commands)
+    context_->commands->no_longer_wakes(this);
   if (job_ && job_->job.recovery.on && !shut_down_ && members_
       && members_->now() != membership::phase::stopped)
     return;
@@ -90,6 +92,10 @@ void supervisor_state::begin(const succession& after) {
         "same place: errors that repeat are not found");
   saves_
       = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
+  recipe_ = job_->job.training;
+  control_.eval_interval = job_->job.watch.eval_interval;
+  take_up_commands();
+  wait_for_commands();
   if (processes > 1 && !context_->agent)
     throw runtime::input_error(
         "the job needs {} processes besides this one, but no launcher is set up: use one process",
@@ -136,15 +142,20 @@ bool supervisor_state::is_over() const {
   if (replays() && diagnosis_.empty())
     return false;  // committed steps must be computed again
   return draining_ || time_is_up_ || job.skip_train || !diagnosis_.empty() || is_at_end()
+         || (control_.stops_after && at_.iteration >= *control_.stops_after)
          || (job.exit_interval > 0 && at_.iteration > told_.iteration
              && at_.iteration % job.exit_interval == 0);
 }
 
 bool supervisor_state::validation_is_due() const {
   const auto& watch = job_->job.watch;
-  return told_.validates && !draining_ && diagnosis_.empty() && watch.eval_interval > 0
-         && watch.eval_batches > 0 && (!validated_ || *validated_ < at_.iteration)
-         && (at_.iteration % watch.eval_interval == 0 || job_->job.skip_train || is_at_end());
+  const auto interval = control_.eval_interval;
+  if (!told_.validates || draining_ || !diagnosis_.empty() || watch.eval_batches <= 0)
+    return false;
+  if (control_.evaluates)
+    return true;
+  return interval > 0 && (!validated_ || *validated_ < at_.iteration)
+         && (at_.iteration % interval == 0 || job_->job.skip_train || is_at_end());
 }
 
 /// Due once, at the end of the training, as in Megatron-LM.
@@ -160,6 +171,9 @@ void supervisor_state::proceed() {
     return;  // waits until all members are there and the step has ended
   if (gives_up_)
     return saves_.is_writing() ? void() : finish();
+  take_commands();
+  if (replace_as_told())
+    return;
   if (validation_is_due())
     return begin_validation();
   if (waits_to_save_)
@@ -169,6 +183,8 @@ void supervisor_state::proceed() {
       return;  // one at a time, because snapshots hold memory; dead writers are being replaced
     begin_save();
   }
+  if (!is_over() && control_.paused)
+    return show("paused");
   if (!is_over())
     return begin_step();
   if (saves_.is_writing())
@@ -221,6 +237,7 @@ void supervisor_state::begin_step() {
 bool supervisor_state::is_followed(std::uint64_t step) const {
   const auto& job = job_->job;
   return step < job.train_iterations && !draining_ && !time_is_up_
+         && (!control_.stops_after || step < *control_.stops_after)
          && (job.exit_interval <= 0 || step % job.exit_interval != 0);
 }
 
@@ -230,16 +247,19 @@ bool supervisor_state::is_timed(std::uint64_t step) const {
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;
   const bool written = !watch.log_file.empty() || !watch.csv_file.empty()
                        || !watch.board_dir.empty() || !watch.schedule_record.empty()
-                       || !viewers_.empty() || context_->is_watched();
+                       || !viewers_.empty() || step <= control_.timed_until
+                       || context_->is_watched();
   return job_->pipeline_ranks() > 1 && (logged || written || step >= job_->job.train_iterations);
 }
 
 void supervisor_state::begin_validation() {
   validated_ = at_.iteration;
+  control_.evaluates = false;
   const auto& job = job_->job;
   const auto& batch = job.training.batch;
   // An evaluation continues where the previous one stopped, as in Megatron-LM.
-  const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / job.watch.eval_interval;
+  const auto interval = std::max<std::uint64_t>(control_.eval_interval, 1);
+  const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / interval;
   begin_evaluation(before * std::uint64_t(job.watch.eval_batches * batch.global), false);
 }
 
@@ -370,6 +390,7 @@ messages::supervisor_actor::behavior_type supervisor(
       receives<messages::process_died>(self),
       receives<messages::process_may_move>(self),
       receives<messages::save_again>(self),
+      receives<messages::commands_wait>(self),
       receives<messages::taken_for_dead>(self),
       on_board<messages::drain>(self,
                                 self->state.path(),

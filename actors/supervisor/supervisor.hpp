@@ -66,6 +66,7 @@ class supervisor_state {
   void receive(const messages::process_died& x);
   void receive(const messages::process_may_move& x);
   void receive(const messages::save_again& x);
+  void receive(const messages::commands_wait& x);   // control.cpp
   void receive(const messages::taken_for_dead& x);  // waiting.cpp
   void drain(const messages::drain& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
@@ -224,6 +225,7 @@ class supervisor_state {
   void begin_evaluation_round();
   int snapshot_parts() const;
   void begin_save();
+  std::string identity_of_state() const;
   void finish();
   void shut_down();
   void say_when(const std::string& why) const;
@@ -260,6 +262,19 @@ class supervisor_state {
   std::string place_of(const second_runs::finding& x) const;
   /// Doubts the process of that replica, if a single process has all its stages.
   void doubt_if_alone(int replica, const std::string& why);
+
+  // Commands of viewers (control.cpp).
+
+  struct command_reader;
+  void wait_for_commands();
+  void take_up_commands();
+  void take_commands();
+  bool replace_as_told();  ///< false: no process was to be replaced
+  command_answer carry_out(const command_desk::order& x);
+  void show_command(const runtime::ledger::commanded& x) const;
+  std::string status_text() const;
+  /// Throws input_error if the worker is unknown, or no process of this run can be replaced.
+  int process_named(const std::string& worker) const;
 
   // What viewers see (showing.cpp).
 
@@ -386,8 +401,18 @@ class supervisor_state {
     std::uint32_t incarnation = 0;
     std::uint64_t step = 0;  ///< that it computed wrong
     std::string why;
+    process_loss how = process_loss::wrong_bits;
   };
   std::map<int, doubted_process> doubted_;
+  runtime::recipe recipe_;  ///< with the changes of commands
+  struct {
+    bool paused = false;
+    bool evaluates = false;                    ///< after the newest step
+    std::uint64_t eval_interval = 0;           ///< 0: never
+    std::optional<std::uint64_t> stops_after;  ///< step
+    std::uint64_t timed_until = 0;             ///< step
+    std::vector<int> replaced;                 ///< processes to end now
+  } control_;
   std::optional<stragglers> slow_;
   std::optional<std::uint64_t> validated_;       ///< iteration of the last validation
   std::optional<std::uint64_t> validated_told_;  ///< where the run started, if it trains
@@ -399,12 +424,12 @@ class supervisor_state {
     std::int64_t microbatches = 0;  ///< of each replica, still to come
   } evaluation_;
   save_schedule saves_;
-  std::uint64_t attempt_ = 0;   ///< number of the newest save
+  std::uint64_t attempt_ = 0;  ///< number of the newest save
   std::uint64_t save_began_ns_ = 0;
   const char* shown_ = nullptr;  ///< the newest shown state
-  bool waits_to_save_ = false;  ///< until save_again
-  std::string unsaved_;         ///< why the newest save failed; empty: it did not
-  bool is_cold_ = false;        ///< it continues a dead run's ledger; no process of that run lives
+  bool waits_to_save_ = false;   ///< until save_again
+  std::string unsaved_;          ///< why the newest save failed; empty: it did not
+  bool is_cold_ = false;         ///< it continues a dead run's ledger; no process of that run lives
   bool draining_ = false;
   bool time_is_up_ = false;  ///< `exit_minutes` have passed
   std::string diagnosis_;    ///< the error that ends the run early; empty: none

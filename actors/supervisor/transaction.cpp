@@ -88,7 +88,7 @@ void supervisor_state::decide() {
   if (!passes_agree() || !votes_agree())
     return;
   const auto result = sum_votes();
-  const auto verdict = runtime::decide(job_->job.training, at_, result);
+  const auto verdict = runtime::decide(recipe_, at_, result);
   if (is_to_run_again(verdict, result.nonfinite_where))
     return;
   look_for_stragglers();  // only for the run of a step that counts

@@ -50,6 +50,7 @@ struct save {
   runtime::skipped_steps skipped = {};
   runtime::loss_scale scale = {};  ///< loss scale of the next step
   std::uint64_t attempt = 0;
+  std::string identity = {};  ///< after commands that decide bits; empty: that of the job
 
   friend bool operator==(const save&, const save&) = default;
 };
@@ -203,7 +204,8 @@ typename Inspector::result_type inspect(Inspector& f, save& x) {
            x.parts,
            x.skipped,
            x.scale,
-           x.attempt);
+           x.attempt,
+           x.identity);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, snapshot& x) {

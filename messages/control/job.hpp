@@ -6,6 +6,7 @@
 //   lane -> its stage                lane_done      a piece of work has ended; also from the
 //                                                   transport, when a hand-off was redeemed
 //   supervisor, to itself            save_again     the last iteration is still not saved
+//   hub -> supervisor                commands_wait  viewers have sent commands
 //   supervisor -> monitor            conclude       answered by concluded
 //   supervisor -> node               shut_down      the job is over
 
@@ -60,6 +61,12 @@ struct save_again {
   friend bool operator==(const save_again&, const save_again&) = default;
 };
 
+struct commands_wait {
+  runtime::generation_id generation = {};  ///< not used
+
+  friend bool operator==(const commands_wait&, const commands_wait&) = default;
+};
+
 /// Asks the monitor to answer once all reports are written.
 struct conclude {
   runtime::generation_id generation = {};
@@ -95,6 +102,10 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
   return f(
       caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused, x.peer_lost);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, commands_wait& x) {
+  return f(caf::meta::type_name("commands_wait"), x.generation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save_again& x) {

@@ -56,7 +56,7 @@
   MESSAGE(dismiss) MESSAGE(drop_snapshot) MESSAGE(check_pass) MESSAGE(hold_is_over) \
   MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
   MESSAGE(successor_ended) MESSAGE(batch_failed) MESSAGE(use_processes) MESSAGE(sample_due) \
-  MESSAGE(measure) MESSAGE(measured)
+  MESSAGE(measure) MESSAGE(measured) MESSAGE(commands_wait)
 // clang-format on
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)

@@ -34,6 +34,7 @@ struct all_restored;
 struct drain;
 struct lane_done;
 struct save_again;
+struct commands_wait;
 struct conclude;
 struct concluded;
 struct shut_down;
@@ -148,6 +149,8 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<process_may_move>,
     // To itself: retry the save.
     caf::reacts_to<save_again>,
+    // Commands of viewers wait (actors/support/command_desk.hpp).
+    caf::reacts_to<commands_wait>,
     // An actor hangs and counts as dead.
     caf::reacts_to<taken_for_dead>,
     // Finish the step, save, end.

@@ -137,6 +137,13 @@ double learning_rate(const rate_schedule& s, std::int64_t consumed) {
   return s.minimum + coefficient(s, n) * (s.maximum - s.minimum);
 }
 
+double rate_factor(const std::vector<rate_change>& all, std::uint64_t step) {
+  for (auto one = all.rbegin(); one != all.rend(); ++one)
+    if (one->step <= step)
+      return one->factor;
+  return 1;
+}
+
 double decoupled_learning_rate(const rate_schedule& s, std::int64_t consumed) {
   auto own = s;
   own.maximum = s.decoupled_maximum;

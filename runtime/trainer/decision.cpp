@@ -74,10 +74,11 @@ step_verdict decide(const recipe& recipe, const training_position& at, const ste
   out.skipped = at.skipped;
   auto& skipped = out.skipped;
   const auto place = std::int64_t(at.consumed - at.skipped.samples);
+  const auto factor = rate_factor(recipe.rate_changes, at.iteration + 1);
   out.update.learning_rate
-      = recipe.rate_of.at ? recipe.rate_of.at(place) : learning_rate(recipe.rate, place);
+      = factor * (recipe.rate_of.at ? recipe.rate_of.at(place) : learning_rate(recipe.rate, place));
   if (recipe.rate.decoupled_maximum > 0)
-    out.update.decoupled_learning_rate = decoupled_learning_rate(recipe.rate, place);
+    out.update.decoupled_learning_rate = factor * decoupled_learning_rate(recipe.rate, place);
   out.update.weight_decay = weight_decay(recipe.optimizer.decay(), place);
   if (!out.fault.empty()) {
     const bool dynamic = at.scale.is_used() && recipe.scaling.constant == 0;

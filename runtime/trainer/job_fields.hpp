@@ -91,6 +91,13 @@ void visit_fields(Visitor& visit, rate_schedule& x) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, rate_change& x) {
+  auto& [step, factor] = x;
+  visit("step", step);
+  visit("factor", factor);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, batch_step& x) {
   auto& [from, size] = x;
   visit("from", from);
@@ -127,6 +134,7 @@ void visit_fields(Visitor& visit, recipe& x) {
          optimizer,
          rate,
          rate_of,
+         rate_changes,
          batch,
          precision,
          scaling,
@@ -139,6 +147,7 @@ void visit_fields(Visitor& visit, recipe& x) {
   visit("optimizer", optimizer);
   visit("rate", rate);
   visit("rate_of", rate_of);
+  visit("rate_changes", rate_changes);
   visit("batch", batch);
   visit("precision", precision);
   visit("scaling", scaling);

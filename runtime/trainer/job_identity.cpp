@@ -1,5 +1,6 @@
 // The identity of a job: everything that decides the bits of a run, as JSON text.
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/device/backend_kind.hpp"
@@ -10,6 +11,7 @@
 #include "runtime/trainer/job_data.hpp"
 #include "runtime/trainer/pipeline.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -95,6 +97,13 @@ json describe(const optimizer_settings& x) {
   return out;
 }
 
+json describe(const std::vector<rate_change>& all) {
+  auto out = json::array();
+  for (const auto& x : all)
+    out.push_back(json{{"step", x.step}, {"factor", x.factor}});
+  return out;
+}
+
 json describe(const loss_scaling& x) {
   if (x.constant > 0)
     return {{"constant", x.constant}};
@@ -125,6 +134,32 @@ std::string gradient_sums(const training_job& job) {
 }
 
 }  // namespace
+
+std::string with_rate_changes(const std::string& identity, const std::vector<rate_change>& all) {
+  if (all.empty())
+    return identity;
+  auto out = json_value(identity);
+  out["rate_changes"] = describe(all);
+  return json_text(out);
+}
+
+std::vector<rate_change> rate_changes_in(const std::string& identity, const std::string& where) {
+  const auto all = json_value_or_discarded(identity);
+  std::vector<rate_change> out;
+  if (!all.is_object() || !all.contains("rate_changes"))
+    return out;
+  const auto& changes = all["rate_changes"];
+  const auto is_right = [](const json& x) {
+    return x.is_object() && x.contains("step") && x["step"].is_number_unsigned()
+           && x.contains("factor") && x["factor"].is_number() && x["factor"].get<double>() > 0
+           && std::isfinite(x["factor"].get<double>());
+  };
+  if (!changes.is_array() || !std::ranges::all_of(changes, is_right))
+    throw input_error("{}: `rate_changes` is not a list of steps and factors", where);
+  for (const auto& x : changes)
+    out.push_back({x["step"].get<std::uint64_t>(), x["factor"].get<double>()});
+  return out;
+}
 
 std::string identity(const training_job& job) {
   json out;

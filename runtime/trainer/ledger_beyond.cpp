@@ -68,6 +68,11 @@ class beyond_reader {
       out_.records.emplace_back(x);
   }
   void operator()(const ledger::tested& x) { out_.records.emplace_back(x); }
+  // An earlier one about the learning rate is in the checkpoint's identity.
+  void operator()(const ledger::commanded& x) {
+    if (is_ours(x.step))
+      out_.records.emplace_back(x);
+  }
   void operator()(const ledger::saved& x) {
     if (is_ours(x.iteration))
       out_.saved = std::max(out_.saved.value_or(0), x.iteration);

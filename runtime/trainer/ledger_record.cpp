@@ -67,6 +67,12 @@ struct record_writer {
   json operator()(const ledger::validated& x) const { return {{"validated", x.iteration}}; }
   json operator()(const ledger::tested&) const { return {{"tested", true}}; }
   json operator()(const ledger::drained& x) const { return {{"drained", x.why}}; }
+  json operator()(const ledger::commanded& x) const {
+    json of = {{"step", x.step}, {"command", json_value(text_of(x.what))}, {"by", x.by}};
+    if (std::holds_alternative<commands::learning_rate>(x.what))
+      of["factor"] = x.factor;
+    return {{"commanded", of}};
+  }
 };
 
 /// Reads one record; refuses everything that `record_writer` does not write.
@@ -114,6 +120,8 @@ class record_reader {
       return ledger::tested{};
     if (kind == "drained")
       return ledger::drained{text(x)};
+    if (kind == "commanded")
+      return command(x);
     refuse();
   }
 
@@ -135,6 +143,18 @@ class record_reader {
     if (number(x) > std::numeric_limits<std::uint32_t>::max())
       refuse();
     return x.get<std::uint32_t>();
+  }
+  ledger::commanded command(const json& x) const {
+    ledger::commanded out{.step = number(member(x, "step")),
+                          .what = read_run_command(json_text(member(x, "command"))),
+                          .by = text(member(x, "by"))};
+    if (!std::holds_alternative<commands::learning_rate>(out.what))
+      return out;
+    const auto& factor = member(x, "factor");
+    if (!factor.is_number() || !(factor.get<double>() > 0))
+      refuse();
+    out.factor = factor.get<double>();
+    return out;
   }
   std::string text(const json& x) const {
     if (!x.is_string())
@@ -286,6 +306,12 @@ class ledger_judge {
     if (x.epoch <= epoch_)
       complain("a supervisor of epoch {} took over from one of epoch {}", x.epoch, epoch_);
     epoch_ = x.epoch;
+  }
+  void operator()(const ledger::commanded& x) {
+    if (!newest_ || x.step != newest_->iteration + 1)
+      complain("a command of step {} was recorded after iteration {}",
+               x.step,
+               newest_ ? newest_->iteration : 0);
   }
   template <class Other>
   void operator()(const Other&) {}

@@ -5,6 +5,7 @@
 #include "runtime/core/hash.hpp"
 #include "runtime/telemetry/recorder.hpp"
 #include "runtime/trainer/decision.hpp"
+#include "runtime/trainer/run_command.hpp"
 
 #include <compare>
 #include <cstdint>
@@ -86,6 +87,13 @@ struct tested {};
 struct drained {
   std::string why;
 };
+/// A command of a viewer. Steps from `step` on run under it.
+struct commanded {
+  std::uint64_t step = 0;
+  run_command what;
+  double factor = 0;  ///< of commands::learning_rate: see rate_change
+  std::string by = {};
+};
 
 }  // namespace ledger
 
@@ -102,7 +110,8 @@ using ledger_record = std::variant<ledger::begun,
                                    ledger::saved,
                                    ledger::validated,
                                    ledger::tested,
-                                   ledger::drained>;
+                                   ledger::drained,
+                                   ledger::commanded>;
 
 /// A JSON object on one line, without the line end.
 std::string text_of(const ledger_record& x);

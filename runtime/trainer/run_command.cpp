@@ -94,15 +94,28 @@ std::optional<std::string> value_in(const json& x, const std::string&) {
   return x.get<std::string>();
 }
 
-/// "`rate` (a number above 0)"; empty for a command without arguments.
+struct argument {
+  std::string name, what;
+  bool is_text = false;
+};
+
 template <class Command>
-std::string arguments_of() {
-  std::string out;
+std::vector<argument> arguments_of() {
+  std::vector<argument> out;
   Command any;
-  visit_arguments(any, [&](const char* name, const char* what, const auto&) {
-    out += fmt::format("{}`{}` ({})", out.empty() ? "" : ", ", name, what);
+  visit_arguments(any, [&](const char* name, const char* what, const auto& value) {
+    out.push_back({name, what, std::is_same_v<std::decay_t<decltype(value)>, std::string>});
   });
   return out;
+}
+
+/// "`rate` (a number above 0)"; "no arguments".
+template <class Command>
+std::string words_of_arguments() {
+  std::string out;
+  for (const auto& x : arguments_of<Command>())
+    out += fmt::format("{}`{}` ({})", out.empty() ? "" : ", ", x.name, x.what);
+  return out.empty() ? "no arguments" : out;
 }
 
 template <class Command>
@@ -120,9 +133,7 @@ run_command read_arguments(std::string_view name, const json& all) {
   });
   if (right && known == all.size() && is_right(out))
     return out;
-  const auto takes = arguments_of<Command>();
-  throw input_error(
-      "cannot carry out '{}': it takes {}", name, takes.empty() ? "no arguments" : takes);
+  throw input_error("cannot carry out '{}': it takes {}", name, words_of_arguments<Command>());
 }
 
 constexpr std::array<std::string_view, std::variant_size_v<run_command>> names = {
@@ -141,6 +152,18 @@ constexpr std::array<std::string_view, std::variant_size_v<run_command>> names =
     "stop",
     "trace",
 };
+
+template <std::size_t... I>
+std::vector<argument> arguments_in(std::size_t number, std::index_sequence<I...>) {
+  std::vector<argument> out;
+  static_cast<void>(
+      ((I == number && (out = arguments_of<std::variant_alternative_t<I, run_command>>(), true))
+       || ...));
+  return out;
+}
+std::vector<argument> arguments_of(std::size_t number) {
+  return arguments_in(number, std::make_index_sequence<std::variant_size_v<run_command>>());
+}
 
 template <std::size_t... I>
 run_command read_number(std::size_t number, const json& all, std::index_sequence<I...>) {
@@ -189,6 +212,29 @@ run_command read_run_command(std::string_view text) {
   return read_number(std::size_t(found - names.begin()),
                      all,
                      std::make_index_sequence<std::variant_size_v<run_command>>());
+}
+
+run_command read_run_command(const std::vector<std::string>& words) {
+  if (words.empty())
+    throw input_error("the command is missing; commands: {}", fmt::join(names, ", "));
+  auto name = words.front();
+  std::ranges::replace(name, '-', '_');
+  json all{{"command", name}};
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    return read_run_command(json_text_replacing(all));
+  const auto arguments = arguments_of(std::size_t(found - names.begin()));
+  if (words.size() != arguments.size() + 1)
+    throw input_error("'{}' takes {}, and {} given",
+                      name,
+                      arguments.empty() ? "no value" : "one value: " + arguments.front().what,
+                      words.size() == 1 ? "none is" : fmt::format("{} are", words.size() - 1));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto& word = words[i + 1];
+    const auto number = arguments[i].is_text ? json() : json_value_or_discarded(word);
+    all[arguments[i].name] = number.is_number() ? number : json(word);
+  }
+  return read_run_command(json_text_replacing(all));
 }
 
 bool is_kept(const run_command& x) {

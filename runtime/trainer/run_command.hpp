@@ -81,6 +81,10 @@ std::string text_of(const run_command& x);
 /// Throws input_error with the command's arguments, or the list of commands.
 run_command read_run_command(std::string_view text);
 
+/// The command of typed words: its name, also with '-' for '_', and its argument if it takes one:
+/// {"learning-rate", "0.0001"}. Throws as above.
+run_command read_run_command(const std::vector<std::string>& words);
+
 /// True if a successor of the supervisor, or a run that resumes, must know the command.
 bool is_kept(const run_command& x);
 

@@ -230,6 +230,7 @@ void step_ledger::take_up(const std::vector<ledger_record>& all) {
     void operator()(const ledger::validated& x) { to.validated(x.iteration); }
     void operator()(const ledger::tested&) { to.tested(); }
     void operator()(const ledger::drained& x) { to.drain(x.why); }
+    void operator()(const ledger::commanded& x) { to.command(x); }
   } by{*this};
   for (const auto& one : all)
     std::visit(by, one);
@@ -370,6 +371,17 @@ void step_ledger::tested() {
 bool step_ledger::is_tested() const {
   const std::lock_guard lock(mutex_);
   return tested_;
+}
+
+void step_ledger::command(const ledger::commanded& x) {
+  const std::lock_guard lock(mutex_);
+  commands_.push_back(x);
+  note(x);
+}
+
+std::vector<ledger::commanded> step_ledger::commands() const {
+  const std::lock_guard lock(mutex_);
+  return commands_;
 }
 
 void step_ledger::drain(const std::string& why) {

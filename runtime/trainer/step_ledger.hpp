@@ -126,7 +126,9 @@ class step_ledger {
   std::optional<std::uint64_t> newest_validated() const;
   void tested();
   bool is_tested() const;
-  void drain(const std::string& why);  ///< an early end was requested
+  void command(const ledger::commanded& x);
+  std::vector<ledger::commanded> commands() const;  ///< in their order
+  void drain(const std::string& why);               ///< an early end was requested
   std::optional<std::string> draining() const;
 
  private:
@@ -153,6 +155,7 @@ class step_ledger {
   std::optional<std::uint64_t> saved_, validated_;
   bool tested_ = false;
   std::optional<std::string> draining_;
+  std::vector<ledger::commanded> commands_;
   std::vector<int> keepers_;
   std::set<ledger::avoided> avoided_;
   bool says_job_ = false;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {

@@ -63,7 +63,7 @@ def check_help(folder):
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
                     "eval", "generate", "layout", "completion", "completion bash", "manual", "simulate", "chaos", "memory", "doctor",
-                    "status", "monitor", "ledger", "wait", "stop", "supervisor", "node", "credentials",
+                    "status", "monitor", "ctl", "ledger", "wait", "stop", "supervisor", "node", "credentials",
                     "schedule", "schedule plan", "schedule check", "schedule simulate"]:
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):

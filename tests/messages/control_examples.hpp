@@ -83,6 +83,10 @@ generation_ended example(const wire&) {
   return {g, true, 7, 8, 4, {{1, {7, 8}}}, {"lane:0.1"}};
 }
 template <>
+commands_wait example(const wire&) {
+  return {g};
+}
+template <>
 use_processes example(const wire& w) {
   return {g, {w.handle<node_actor>()}};
 }

@@ -134,7 +134,7 @@ drop_snapshot example(const wire&) {
 }
 template <>
 save example(const wire&) {
-  return {g, step, 123, 2, skipped, scale, 5};
+  return {g, step, 123, 2, skipped, scale, 5, "{}"};
 }
 template <>
 snapshot example(const wire&) {

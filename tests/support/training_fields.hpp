@@ -15,6 +15,7 @@ inline void add_training_fields(field_names& names, const runtime::recipe& train
                  optimizer,
                  rate,
                  rate_of,
+                 rate_changes,
                  batch,
                  precision,
                  scaling,

@@ -13,7 +13,10 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
+using runtime::is_kept;
+using runtime::name_of;
 using runtime::read_run_command;
+using runtime::text_of;
 
 }  // namespace
 
@@ -73,6 +76,25 @@ TEST_CASE("a wrong command is refused with what it takes") {
   const auto long_name
       = fmt::format(R"({{"command":"drain","worker":"{}"}})", std::string(300, 'x'));
   refuses(long_name.c_str(), "a process or a stage");
+}
+
+TEST_CASE("a command is read from typed words") {
+  using words = std::vector<std::string>;
+  CHECK(text_of(read_run_command(words{"pause"})) == R"({"command":"pause"})");
+  CHECK(text_of(read_run_command(words{"learning-rate", "1e-4"}))
+        == R"({"command":"learning_rate","rate":0.0001})");
+  CHECK(text_of(read_run_command(words{"drain", "7"})) == R"({"command":"drain","worker":"7"})");
+  CHECK(text_of(read_run_command(words{"stop_after", "300"}))
+        == R"({"command":"stop_after","step":300})");
+  const auto refuses = [](const words& all, const char* with) {
+    CHECK_THROWS_MATCHES(
+        read_run_command(all), runtime::input_error, MessageMatches(ContainsSubstring(with)));
+  };
+  refuses({}, "commands: status, pause");
+  refuses({"reboot"}, "unknown command 'reboot'");
+  refuses({"pause", "now"}, "'pause' takes no value, and 1 are given");
+  refuses({"trace"}, "'trace' takes one value: a number from 1 to 1000, and none is given");
+  refuses({"trace", "many"}, "from 1 to 1000");
 }
 
 TEST_CASE("a successor must know the commands that change the run") {

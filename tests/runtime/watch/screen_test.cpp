@@ -1,6 +1,8 @@
 #include "runtime/watch/screen.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
 #include <fmt/format.h>
 #include <sstream>
 
@@ -34,7 +36,8 @@ std::vector<std::string> lines_of(const run_view& x, const screen_wish& how) {
 }
 
 bool has(const std::vector<std::string>& lines, std::string_view text) {
-  return std::ranges::any_of(lines, [&](const auto& x) { return x.find(text) != std::string::npos; });
+  return std::ranges::any_of(lines,
+                             [&](const auto& x) { return x.find(text) != std::string::npos; });
 }
 
 }  // namespace
@@ -42,7 +45,8 @@ bool has(const std::vector<std::string>& lines, std::string_view text) {
 TEST_CASE("the overview shows state, speed, curves, pipeline and keys in 80 x 24") {
   const auto lines = lines_of(small_run(), {.now = 1100});
   CHECK(lines.size() == 24);
-  CHECK(lines[0] == fmt::format("{:<30}{:<31}{}", "troupe small", "training", "100/300, 3 min left"));
+  CHECK(lines[0]
+        == fmt::format("{:<30}{:<31}{}", "troupe small", "training", "100/300, 3 min left"));
   CHECK(lines[1] == "loss 3.0000  norm 1.250  lr 6.00e-04  1000 ms/step  512 tokens/s");
   CHECK(has(lines, "pipeline, iteration 100: 10.0 ms (planned 10.0), bubble 25 % (planned 20 %)"));
   CHECK(has(lines, "  0 plan " + std::string(28, 'F') + std::string(43, 'B')));
@@ -52,17 +56,23 @@ TEST_CASE("the overview shows state, speed, curves, pipeline and keys in 80 x 24
 TEST_CASE("every page fits into terminals of every size") {
   auto run = small_run();
   for (int i = 0; i < 50; ++i) {
-    run.take(fmt::format(R"({{"kind":"process","name":"node-{}","host":"kiwi","at":1100,"lanes":[{{"who":"lane:0.{}","state":"waits","for_s":20,"on":["stage:0.1"]}}]}})", i, i));
+    run.take(fmt::format(
+        R"({{"kind":"process","name":"node-{}","host":"kiwi","at":1100,"lanes":[{{"who":"lane:0.{}","state":"waits","for_s":20,"on":["stage:0.1"]}}]}})",
+        i,
+        i));
     run.take(fmt::format(R"({{"kind":"warning","at":1090,"text":"\u001b[31mtext {}"}})", i));
   }
-  for (const auto page : {screen_page::overview, screen_page::members, screen_page::timeline, screen_page::events})
+  for (const auto page :
+       {screen_page::overview, screen_page::members, screen_page::timeline, screen_page::events})
     for (const int columns : {1, 20, 40, 80, 200})
       for (const int rows : {1, 2, 5, 10, 24, 60})
         for (const int scroll : {0, 7, 1000}) {
-          const screen_wish how{.columns = columns, .rows = rows, .page = page, .scroll = scroll, .now = 1100};
+          const screen_wish how{
+              .columns = columns, .rows = rows, .page = page, .scroll = scroll, .now = 1100};
           for (const auto& x : draw(run, how)) {
             REQUIRE((x.row >= 0 && x.row < rows && x.column >= 0));
-            const auto width = std::ranges::count_if(x.text, [](char c) { return (c & 0xc0) != 0x80; });
+            const auto width
+                = std::ranges::count_if(x.text, [](char c) { return (c & 0xc0) != 0x80; });
             REQUIRE(x.column + width <= columns);
             REQUIRE(x.text.find('\x1b') == std::string::npos);
           }
@@ -71,9 +81,12 @@ TEST_CASE("every page fits into terminals of every size") {
 
 TEST_CASE("a death, a long wait and a silent process are shown") {
   auto run = small_run();
-  run.take(R"({"kind":"event","at":1090,"event":"restart","who":"node-1","why":"killed by signal 9","seconds":0.8})");
-  run.take(R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","why":"its process died"})");
-  run.take(R"({"kind":"process","name":"node-1","host":"kiwi","at":1060,"lanes":[{"who":"lane:0.1","state":"waits","for_s":12,"on":["stage:0.0","loader"]}]})");
+  run.take(
+      R"({"kind":"event","at":1090,"event":"restart","who":"node-1","why":"killed by signal 9","seconds":0.8})");
+  run.take(
+      R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","why":"its process died"})");
+  run.take(
+      R"({"kind":"process","name":"node-1","host":"kiwi","at":1060,"lanes":[{"who":"lane:0.1","state":"waits","for_s":12,"on":["stage:0.0","loader"]}]})");
   const auto lines = lines_of(run, {.rows = 40, .now = 1100});
   CHECK(has(lines, "recovering: stage:0.1 is dead"));
   CHECK(has(lines, "restart    node-1: killed by signal 9; went on after 0.8 s"));
@@ -83,9 +96,11 @@ TEST_CASE("a death, a long wait and a silent process are shown") {
 
 TEST_CASE("members are below their process, dead ones first") {
   auto run = small_run();
-  run.take(R"({"kind":"process","name":"node-0","role":"node","host":"kiwi","at":1100,"lanes":[{"who":"lane:0.0","state":"works","work":"0F1"}]})");
+  run.take(
+      R"({"kind":"process","name":"node-0","role":"node","host":"kiwi","at":1100,"lanes":[{"who":"lane:0.0","state":"works","work":"0F1"}]})");
   run.take(R"({"kind":"member","at":1040,"who":"stage:0.0","state":"running","process":"node-0"})");
-  run.take(R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","process":"node-1","why":"killed by\nsignal 9"})");
+  run.take(
+      R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","process":"node-1","why":"killed by\nsignal 9"})");
   run.take(R"({"kind":"member","at":1040,"who":"stage:1.0","state":"ready","process":"node-2"})");
   const auto lines = lines_of(run, {.page = screen_page::members, .now = 1100});
   CHECK(lines[3] == "stage:0.1      dead for 10 s: killed by signal 9");

@@ -1,0 +1,243 @@
+// Commands of viewers: docs/formats/commands.md. They take effect between two steps. The ledger
+// keeps each with the number of the next step, so that a successor continues under them
+// (CONTROL-1), and a step that runs again runs under the commands of its first run (CONTROL-2).
+
+#include "actors/supervisor/supervisor.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+namespace commands = runtime::commands;
+
+runtime::severity severity_of(const std::string& level) {
+  return level == "debug"     ? runtime::severity::debug
+         : level == "warning" ? runtime::severity::warning
+         : level == "error"   ? runtime::severity::error
+                              : runtime::severity::info;
+}
+
+}  // namespace
+
+/// Carries out one command, or throws input_error with the reason. Returns the answer.
+struct supervisor_state::command_reader {
+  supervisor_state& of;
+  runtime::ledger::commanded& record;
+
+  std::string operator()(const commands::status&) const { return of.status_text(); }
+  std::string operator()(const commands::pause&) const {
+    if (std::exchange(of.control_.paused, true))
+      throw runtime::input_error("the run is paused already");
+    return fmt::format("paused after step {}", of.at_.iteration);
+  }
+  std::string operator()(const commands::resume&) const {
+    if (!std::exchange(of.control_.paused, false))
+      throw runtime::input_error("the run is not paused");
+    return fmt::format("step {} begins", of.at_.iteration + 1);
+  }
+  std::string operator()(const commands::save&) const {
+    if (of.job_->job.checkpoints.save.empty())
+      throw runtime::input_error("this run has no folder to save into (`checkpoints.save`)");
+    of.saves_.ask(of.at_.iteration);
+    return fmt::format("saving iteration {}", of.at_.iteration);
+  }
+  std::string operator()(const commands::evaluate&) const {
+    if (!of.told_.validates || of.job_->job.watch.eval_batches <= 0)
+      throw runtime::input_error("this run has no validation data, or `watch.eval_batches` is 0");
+    of.control_.evaluates = true;
+    return fmt::format("evaluating after step {}", of.at_.iteration);
+  }
+  std::string operator()(const commands::learning_rate& x) const {
+    const auto place = std::int64_t(of.at_.consumed - of.at_.skipped.samples);
+    const auto& recipe = of.recipe_;
+    const auto planned
+        = recipe.rate_of.at ? recipe.rate_of.at(place) : runtime::learning_rate(recipe.rate, place);
+    if (planned == 0)
+      throw runtime::input_error(
+          "the schedule's rate of step {} is 0, so no factor makes it {}", record.step, x.rate);
+    record.factor = x.rate / planned;
+    of.recipe_.rate_changes.push_back({record.step, record.factor});
+    return fmt::format("from step {} on the learning rate is that of the schedule times {}",
+                       record.step,
+                       record.factor);
+  }
+  std::string operator()(const commands::log_level& x) const {
+    runtime::set_log_level(severity_of(x.level));
+    return fmt::format("the console shows lines from '{}' on", x.level);
+  }
+  std::string operator()(const commands::eval_interval& x) const {
+    of.control_.eval_interval = x.steps;
+    return x.steps == 0 ? "no evaluation from now on"
+                        : fmt::format("evaluating every {} steps", x.steps);
+  }
+  std::string operator()(const commands::save_interval& x) const {
+    if (of.job_->job.checkpoints.save.empty())
+      throw runtime::input_error("this run has no folder to save into (`checkpoints.save`)");
+    of.saves_.change_interval(x.steps);
+    return x.steps == 0 ? "saving only at the end" : fmt::format("saving every {} steps", x.steps);
+  }
+  std::string operator()(const commands::drain& x) const {
+    const auto process = of.process_named(x.worker);
+    of.doubted_.try_emplace(process,
+                            doubted_process{of.members_->incarnation(process),
+                                            of.at_.iteration,
+                                            "drained by a command",
+                                            process_loss::moves});
+    return fmt::format("process {} is replaced when its states are kept elsewhere", process);
+  }
+  std::string operator()(const commands::replace& x) const {
+    const auto process = of.process_named(x.worker);
+    of.control_.replaced.push_back(process);
+    return fmt::format(
+        "process {} is replaced; its ranks continue after step {}", process, of.at_.iteration);
+  }
+  std::string operator()(const commands::stop_after& x) const {
+    if (x.step <= of.at_.iteration)
+      throw runtime::input_error("step {} is done; the newest is {}; give a later one, or `stop`",
+                                 x.step,
+                                 of.at_.iteration);
+    of.control_.stops_after = x.step;
+    return fmt::format("the run ends after step {}", x.step);
+  }
+  std::string operator()(const commands::stop&) const {
+    of.control_.stops_after = of.at_.iteration;
+    return fmt::format("the run ends after step {}", of.at_.iteration);
+  }
+  std::string operator()(const commands::trace& x) const {
+    if (of.job_->pipeline_ranks() == 1)
+      throw runtime::input_error("this run has no pipeline, so its steps have no timeline");
+    of.control_.timed_until = of.at_.iteration + x.steps;
+    return fmt::format(
+        "steps {} to {} report their timelines", of.at_.iteration + 1, of.control_.timed_until);
+  }
+};
+
+std::string supervisor_state::status_text() const {
+  return fmt::format(
+      "{}: step {} of {} is committed{}{}",
+      shown_ == nullptr ? "starting" : shown_,
+      at_.iteration,
+      job_->job.train_iterations,
+      control_.paused ? ", paused" : "",
+      control_.stops_after ? fmt::format(", ends after step {}", *control_.stops_after) : "");
+}
+
+// Names of processes, or of members that a viewer sees in them.
+int supervisor_state::process_named(const std::string& worker) const {
+  if (!keeps())
+    throw runtime::input_error(
+        "a worker can be replaced in a run of several processes with recovery "
+        "(`layout.processes`, `recovery.on`)");
+  for (int p = 0; p < int(processes_.size()); ++p)
+    if (worker == fmt::format("node-{}", p))
+      return p;
+  for (int r = 0; r < job_->replicas(); ++r) {
+    if (worker == fmt::format("replica:{}", r))
+      return process_of(r, 0);
+    for (int s = 0; s < job_->pipeline_ranks() * job_->tensor_ranks(); ++s)
+      if (worker == name_of_stage(r, s))
+        return process_of(r, s);
+  }
+  throw runtime::input_error(
+      "there is no worker '{}'; give a process, such as node-0, or a stage, "
+      "such as stage:0.0",
+      worker);
+}
+
+// CONTROL-1. Commands about one moment were carried out, or the death undid them.
+void supervisor_state::take_up_commands() {
+  for (const auto& x : context_->ledger->commands()) {
+    if (const auto* const interval = std::get_if<commands::save_interval>(&x.what))
+      saves_.change_interval(interval->steps);
+    else if (const auto* const every = std::get_if<commands::eval_interval>(&x.what))
+      control_.eval_interval = every->steps;
+    else if (std::holds_alternative<commands::learning_rate>(x.what))
+      recipe_.rate_changes.push_back({x.step, x.factor});
+    else if (std::holds_alternative<commands::pause>(x.what))
+      control_.paused = true;
+    else if (std::holds_alternative<commands::resume>(x.what))
+      control_.paused = false;
+    else if (const auto* const after = std::get_if<commands::stop_after>(&x.what))
+      control_.stops_after = after->step;
+    else if (std::holds_alternative<commands::stop>(x.what))
+      control_.stops_after = x.step - 1;
+  }
+}
+
+void supervisor_state::wait_for_commands() {
+  if (!context_->commands)
+    return;
+  context_->commands->on_order(
+      this,
+      [path = context_->messages,
+       to = caf::actor_cast<caf::weak_actor_ptr>(messages::supervisor_actor(self_))] {
+        if (const auto alive = to.lock())
+          path->send_from_outside(caf::actor_cast<messages::supervisor_actor>(alive),
+                                  messages::commands_wait{});
+      });
+}
+
+void supervisor_state::receive(const messages::commands_wait&) {
+  for (const auto& question : context_->commands->take_questions())
+    question.answer({.done = true, .message = status_text()});
+  proceed();
+}
+
+// Between two steps, in a generation that runs: a command must not meet half a step or a recovery.
+void supervisor_state::take_commands() {
+  if (!context_->commands || replays())
+    return;
+  for (auto& order : context_->commands->take()) {
+    const auto answer = carry_out(order);
+    if (order.answer)
+      order.answer(answer);
+  }
+}
+
+bool supervisor_state::replace_as_told() {
+  const auto all = std::exchange(control_.replaced, {});
+  for (const auto process : all)
+    lose_process(process,
+                 members_->incarnation(process),
+                 fmt::format("process:{}: replaced by a command", process),
+                 process_loss::moves);
+  return !all.empty();
+}
+
+command_answer supervisor_state::carry_out(const command_desk::order& x) {
+  runtime::ledger::commanded record{.step = at_.iteration + 1, .what = x.what, .by = x.by};
+  command_answer out{.done = true, .message = {}};
+  try {
+    out.message = std::visit(command_reader{*this, record}, x.what);
+  } catch (const runtime::input_error& refusal) {
+    return {
+        .done = false,
+        .message = fmt::format("'{}' is refused: {}", runtime::name_of(x.what), refusal.what())};
+  }
+  if (!runtime::is_kept(x.what))
+    return out;
+  pen()->command(record);
+  runtime::log_info(" command of {}: {}; {}", x.by, runtime::text_of(x.what), out.message);
+  show_command(record);
+  return out;
+}
+
+void supervisor_state::show_command(const runtime::ledger::commanded& x) const {
+  if (!context_->records)
+    return;
+  context_->records->add("command", [x] {
+    auto arguments = runtime::json_value(runtime::text_of(x.what));
+    arguments.erase("command");
+    return runtime::json_text_replacing(nlohmann::json{{"name", runtime::name_of(x.what)},
+                                                       {"step", x.step},
+                                                       {"by", x.by},
+                                                       {"arguments", std::move(arguments)}});
+  });
+}
+
+}  // namespace troupe::actors

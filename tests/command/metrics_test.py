@@ -1,0 +1,94 @@
+"""The metrics of a live run: `promtool check metrics` accepts them, and they name the run. Run by ctest.
+
+    metrics_test.py PROGRAM NAME...   runs the named checks, or all
+
+Exit code 77: promtool is not installed.
+"""
+
+import http.client
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import cli_test
+from cli_test import works, wrong
+from run_test import LONG, started, status, stepping, until
+
+PATIENCE = 60  # timeout in seconds; only a hang reaches it
+
+
+class local_connection(http.client.HTTPConnection):
+    """HTTP on a Unix socket."""
+
+    def __init__(self, path):
+        super().__init__("run", timeout=PATIENCE)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def page_of(run):
+    """The metrics of the run in that folder."""
+    connection = local_connection(run / "sockets/hub")
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    if answer.status != 200 or not answer.getheader("Content-Type", "").startswith("text/plain; version=0.0.4"):
+        raise wrong(f"/metrics answers {answer.status} {answer.getheaders()}\n{text[:500]}")
+    return text
+
+
+def value_in(page, series):
+    found = re.search(rf"^{re.escape(series)} (\S+)$", page, re.MULTILINE)
+    if not found:
+        raise wrong(f"no series {series} in\n{page}")
+    return float(found[1])
+
+
+def live(folder):
+    """A run that has committed steps, and its folder."""
+    train = started("train", "gpt", *LONG, "--run", folder / "run")
+    stepping(folder / "run")
+    return train, folder / "run"
+
+
+def ends(train, run):
+    works("stop", "--run", run)
+    train.communicate(timeout=PATIENCE)
+
+
+def check_live(folder):
+    """The iteration grows with the run, and the identity is that of its folder."""
+    train, run = live(folder)
+    page = until("metrics of a step", lambda: page if "\ntroupe_loss{" in (page := page_of(run)) else None)
+    first = value_in(page, "troupe_iteration")
+    if first < 1 or value_in(page, 'troupe_run_state{state="training"}') != 1:
+        raise wrong(f"the page does not show a training run:\n{page}")
+    if f'troupe_run_info{{run="{status(run)["id"]}",name="run",' not in page:
+        raise wrong(f"the page does not name the run:\n{page}")
+    until("a later iteration", lambda: value_in(page_of(run), "troupe_iteration") > first)
+    ends(train, run)
+
+
+def check_promtool(folder):
+    """Prometheus' own checker reads the page and has no advice."""
+    promtool = shutil.which("promtool")
+    if not promtool:
+        print("promtool is not installed (Debian: prometheus)")
+        sys.exit(77)
+    train, run = live(folder)
+    checked = subprocess.run([promtool, "check", "metrics"], input=page_of(run), capture_output=True, text=True,
+                             timeout=PATIENCE, check=False)
+    if checked.returncode != 0 or checked.stdout or checked.stderr:
+        raise wrong(f"promtool ends with {checked.returncode}:\n{checked.stdout}{checked.stderr}")
+    ends(train, run)
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
