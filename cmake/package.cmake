@@ -13,6 +13,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME troupe)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+# Chart.js (libjs-chart.js) is inside the program, so only the build depends on it.
 # Loaded at its first use, so it is not found as a library that the program is linked with.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS libcurl4)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "The program troupe makes tokenizers and data sets, trains GPTs in any layout of

@@ -3,7 +3,7 @@
 #
 #   bash examples/install_packages.sh build        to build the program
 #   bash examples/install_packages.sh build test   also to build and run the tests
-#   bash examples/install_packages.sh check        CI's tools to check format, manual pages and completions
+#   bash examples/install_packages.sh check        CI's tools to check format, manual pages, completions and the run's page
 #   bash examples/install_packages.sh package      to make Debian packages and test them in a chroot
 #   bash examples/install_packages.sh fuzz         clang++ with libFuzzer, for the preset dev
 #   bash examples/install_packages.sh text         an English text to train on
@@ -15,10 +15,10 @@ build=(g++ cmake ninja-build pkg-config
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
        libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
        zlib1g-dev libzstd-dev libicu-dev libcurl4-openssl-dev libncurses-dev prometheus-cpp-dev liblua5.4-dev libucx-dev
-       libboost-context-dev)
+       libboost-context-dev libjs-chart.js)
 text=(bible-kjv bible-kjv-text)
 test=(catch2/bookworm-backports ccache git python3 "${text[@]}")  # the tests run the pages' commands on this text
-check=(clang-format clang-tidy mandoc man-db zsh fish)
+check=(clang-format clang-tidy mandoc man-db zsh fish chromium chromium-driver)
 package=(dpkg-dev file debootstrap)
 fuzz=(clang libclang-rt-14-dev libomp-dev)
 

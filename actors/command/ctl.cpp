@@ -60,6 +60,10 @@ void add_ctl(command_line& program) {
       "R, the rate of the next step, after which the schedule continues with the same factor; "
       "eval-interval N and save-interval N, in steps (0: off); log-level LEVEL; drain WORKER and "
       "replace WORKER, which give the ranks of a process a new one, soon or now; trace N, "
+      "timelines of the next steps; norms NAME N, gradient norms of the parameters whose names "
+      "begin with NAME; stop-after STEP; stop.");
+  log - level LEVEL; drain WORKER and "
+      "replace WORKER, which give the ranks of a process a new one, soon or now; trace N, "
       "timelines "
       "of the next steps; stop-after STEP; stop.");
   line.note(

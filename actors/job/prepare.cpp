@@ -337,6 +337,8 @@ std::shared_ptr<runtime::transport> make_transport(runtime::transports by, doubl
 }
 
 void add_message_path(node_context& to, const runtime::training_job& job) {
+  if (job.backend == kernels::backend::cuda)
+    to.gpus = std::make_shared<const runtime::gpu_meter>(runtime::devices_of(job));
   to.messages = std::make_shared<message_path>(job.check_messages);
 }
 

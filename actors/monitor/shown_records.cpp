@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -55,6 +56,30 @@ nlohmann::json actions_of(const std::vector<runtime::timed_action>& all, double 
   auto out = nlohmann::json::array();
   for (const auto& x : all)
     out.push_back({to_string(x.what, copies), x.begin - from, x.end - from});
+  return out;
+}
+
+nlohmann::json json_of(const messages::measured_device& x) {
+  nlohmann::json out{{"device", x.device}, {"name", x.name}};
+  const auto add = [&out](const char* name, double value) {
+    if (value >= 0)
+      out[name] = value;
+  };
+  add("power_w", x.power_w);
+  add("clock_mhz", x.clock_mhz);
+  add("temperature_c", x.temperature_c);
+  add("utilisation", x.utilisation);
+  if (x.memory_total_bytes > 0) {
+    out["memory_bytes"] = x.memory_bytes;
+    out["memory_total_bytes"] = x.memory_total_bytes;
+  }
+  return out;
+}
+
+nlohmann::json traffic_of(const std::map<std::string, messages::measured_traffic>& all) {
+  auto out = nlohmann::json::array();
+  for (const auto& [peer, x] : all)
+    out.push_back(nlohmann::json{{"peer", peer}, {"messages", x.messages}, {"bytes", x.bytes}});
   return out;
 }
 
@@ -141,9 +166,13 @@ void show_process(runtime::record_ring& to, const shown_process& who, const mess
                            {"memory", x.memory},
                            {"transfers", x.transfers},
                            {"leases", x.leases},
+                           {"sent", traffic_of(x.sent)},
+                           {"received", traffic_of(x.received)},
                            {"lanes", std::move(members)}};
         if (x.energy_j >= 0)
           out["energy_j"] = x.energy_j;
+        for (const auto& one : x.devices)
+          out["devices"].push_back(json_of(one));
         return runtime::json_text_replacing(out);
       });
 }

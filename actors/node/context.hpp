@@ -13,9 +13,11 @@
 #include "runtime/data/batch_source.hpp"
 #include "runtime/device/lane_board.hpp"
 #include "runtime/device/lane_reaper.hpp"
+#include "runtime/machine/gpu_meter.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/trace.hpp"
+#include "runtime/telemetry/traffic.hpp"
 #include "runtime/trainer/kept_states.hpp"
 #include "runtime/trainer/local_states.hpp"
 #include "runtime/trainer/step_ledger.hpp"
@@ -65,6 +67,9 @@ struct node_context {
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: tracing is off
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: profiling is off
   std::shared_ptr<runtime::record_ring> records = {};        ///< null: the run has no hub
+  std::shared_ptr<const runtime::gpu_meter> gpus = {};       ///< null: no rank uses a GPU
+  std::shared_ptr<runtime::traffic_counters> traffic
+      = std::make_shared<runtime::traffic_counters>();
   std::shared_ptr<command_desk> commands = {};               ///< null: the run takes no commands
   /// A viewer has asked the hub in the last seconds. Any thread.
   std::function<bool()> is_watched = [] { return false; };

@@ -20,6 +20,17 @@ messages::measured_member member_of(const runtime::board_entry& x, std::uint64_t
           .step = x.step};
 }
 
+messages::measured_device device_of(const runtime::gpu_reading& x) {
+  return {.device = x.device,
+          .name = x.name,
+          .power_w = x.power_w.value_or(-1),
+          .clock_mhz = x.clock_mhz.value_or(-1),
+          .temperature_c = x.temperature_c.value_or(-1),
+          .utilisation = x.utilisation.value_or(-1),
+          .memory_bytes = x.memory_bytes.value_or(0),
+          .memory_total_bytes = x.memory_total_bytes.value_or(0)};
+}
+
 }  // namespace
 
 messages::measured sample_of(const node_context& context, std::uint64_t now_ns) {
@@ -50,6 +61,14 @@ messages::measured sample_of(const node_context& context, std::uint64_t now_ns) 
                      {"dropped", x.dropped},
                      {"refused", x.refused}};
   }
+  if (context.gpus)
+    for (const auto& x : context.gpus->read())
+      out.devices.push_back(device_of(x));
+  const auto traffic = context.traffic->all();
+  for (const auto& [peer, x] : traffic.sent)
+    out.sent[peer] = {x.messages, x.bytes};
+  for (const auto& [peer, x] : traffic.received)
+    out.received[peer] = {x.messages, x.bytes};
   for (const auto& x : context.lanes->all())
     out.members.push_back(member_of(x, now_ns));
   return out;

@@ -254,6 +254,9 @@ class stage_state {
   runtime::lane_board::place::waiting waits_for() const;
   std::string name_of(int replica, int pipeline_rank, int tensor_rank) const;  ///< "0.1"
   std::string name_of_rank(int pipeline_rank) const;  ///< of its replica: "0.1"
+  /// The stage that holds a chunk: "stage:0.1".
+  std::string name_of_holder(runtime::chunk_id chunk, runtime::copy_id copy) const;
+  std::string name_of_sender(arrival kind, const messages::pass_id& at) const;
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
   /// Requests the initial state from a keeper.

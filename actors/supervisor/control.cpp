@@ -115,6 +115,14 @@ struct supervisor_state::command_reader {
     return fmt::format(
         "steps {} to {} report their timelines", of.at_.iteration + 1, of.control_.timed_until);
   }
+  std::string operator()(const commands::norms& x) const {
+    of.control_.norms_of = x.of;
+    of.control_.norms_until = of.at_.iteration + x.steps;
+    return fmt::format("steps {} to {} report the gradient norms of '{}'",
+                       of.at_.iteration + 1,
+                       of.control_.norms_until,
+                       x.of);
+  }
 };
 
 std::string supervisor_state::status_text() const {

@@ -5,6 +5,9 @@
 #include "runtime/core/json_text.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
 #include <fmt/format.h>
 #include <utility>
 
@@ -55,6 +58,20 @@ void supervisor_state::show_save(const char* state,
                                                        {"seconds", seconds},
                                                        {"path", path},
                                                        {"why", why}});
+  });
+}
+
+// Votes carry norms of the scaled loss; one factor gives all of them the scale of `grad_norm`.
+void supervisor_state::show_norms(const runtime::square_norms& all, double grad_norm) const {
+  if (!context_->records || at_.iteration >= control_.norms_until)
+    return;
+  const auto total = runtime::total_norm(all);
+  std::map<std::string, double> of;
+  for (const auto& [name, sum] : all)
+    if (name.starts_with(control_.norms_of))
+      of[name] = total > 0 ? std::sqrt(sum.value()) * (grad_norm / total) : 0;
+  context_->records->add("norms", [of = std::move(of), step = at_.iteration + 1] {
+    return runtime::json_text(nlohmann::json{{"iteration", step}, {"gradients", of}});
   });
 }
 

@@ -283,6 +283,7 @@ class supervisor_state {
   void show_member(const residence& where, const char* state, const std::string& why = {}) const;
   void show_process(int process, const char* state, const std::string& why = {}) const;
   void tell_monitor_of_processes();
+  void show_norms(const runtime::square_norms& all, double grad_norm) const;
   void show_save(const char* state, std::uint64_t iteration, const std::string& why = {}) const;
 
   // One step (transaction.cpp).
@@ -411,6 +412,8 @@ class supervisor_state {
     std::uint64_t eval_interval = 0;           ///< 0: never
     std::optional<std::uint64_t> stops_after;  ///< step
     std::uint64_t timed_until = 0;             ///< step
+    std::string norms_of;                      ///< beginning of names of parameters
+    std::uint64_t norms_until = 0;             ///< step
     std::vector<int> replaced;                 ///< processes to end now
   } control_;
   std::optional<stragglers> slow_;

@@ -112,6 +112,7 @@ void supervisor_state::decide() {
                          job_->job.training.skippable_in_a_row);
   report_.lm_loss = verdict.loss;
   report_.grad_norm = verdict.grad_norm;
+  show_norms(result.norms, verdict.grad_norm);
   const double rate = report_.learning_rate = verdict.update.learning_rate;
   report_.skipped = verdict.skipped;
   report_.scale = verdict.scale;

@@ -49,6 +49,24 @@ struct measured_member {
   friend bool operator==(const measured_member&, const measured_member&) = default;
 };
 
+/// Messages with tensors to or from one peer.
+struct measured_traffic {
+  std::uint64_t messages = 0, bytes = 0;
+
+  friend bool operator==(const measured_traffic&, const measured_traffic&) = default;
+};
+
+/// A GPU. Negative numbers: it does not tell.
+struct measured_device {
+  int device = 0;  ///< as CUDA counts them in the process
+  std::string name = {};
+  double power_w = -1, clock_mhz = -1, temperature_c = -1;
+  double utilisation = -1;                                 ///< 0 to 1
+  std::uint64_t memory_bytes = 0, memory_total_bytes = 0;  ///< in use, total; 0: it does not tell
+
+  friend bool operator==(const measured_device&, const measured_device&) = default;
+};
+
 struct measured {
   runtime::generation_id generation = {};
   std::string host = {};
@@ -58,7 +76,9 @@ struct measured {
   std::map<std::string, std::uint64_t> memory = {};     ///< bytes by kind
   std::map<std::string, std::uint64_t> transfers = {};  ///< counts and bytes since its start
   std::uint64_t leases = 0;                             ///< tickets that are not redeemed yet
+  std::map<std::string, measured_traffic> sent = {}, received = {};  ///< by peer
   double energy_j = -1;  ///< of the CPU package, by its own counter; negative: unknown
+  std::vector<measured_device> devices = {};
   std::vector<measured_member> members = {};
 
   friend bool operator==(const measured&, const measured&) = default;
@@ -81,6 +101,22 @@ typename Inspector::result_type inspect(Inspector& f, measured_member& x) {
   return f(caf::meta::type_name("measured_member"), x.who, x.state, x.work, x.on, x.for_s, x.step);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, measured_traffic& x) {
+  return f(caf::meta::type_name("measured_traffic"), x.messages, x.bytes);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, measured_device& x) {
+  return f(caf::meta::type_name("measured_device"),
+           x.device,
+           x.name,
+           x.power_w,
+           x.clock_mhz,
+           x.temperature_c,
+           x.utilisation,
+           x.memory_bytes,
+           x.memory_total_bytes);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, measured& x) {
   return f(caf::meta::type_name("measured"),
            x.generation,
@@ -93,7 +129,10 @@ typename Inspector::result_type inspect(Inspector& f, measured& x) {
            x.memory,
            x.transfers,
            x.leases,
+           x.sent,
+           x.received,
            x.energy_j,
+           x.devices,
            x.members);
 }
 

@@ -20,6 +20,7 @@
 #include "messages/control/spawn.hpp"
 #include "messages/control/standing.hpp"
 #include "messages/control/suspicion.hpp"
+#include "messages/control/watching.hpp"
 #include "messages/core/stored_message.hpp"
 #include "messages/data/batch.hpp"
 #include "messages/training/handoff.hpp"
@@ -56,7 +57,8 @@
   MESSAGE(dismiss) MESSAGE(drop_snapshot) MESSAGE(check_pass) MESSAGE(hold_is_over) \
   MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
   MESSAGE(successor_ended) MESSAGE(batch_failed) MESSAGE(use_processes) MESSAGE(sample_due) \
-  MESSAGE(measure) MESSAGE(measured) MESSAGE(commands_wait)
+  MESSAGE(measure) MESSAGE(measured) MESSAGE(commands_wait) MESSAGE(told_record) \
+  MESSAGE(connection_changed) MESSAGE(run_ended) MESSAGE(records_wait)
 // clang-format on
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)

@@ -90,6 +90,11 @@ struct measured;
 struct look_at_lanes;
 struct suspected;
 struct taken_for_dead;
+// watching.hpp
+struct told_record;
+struct connection_changed;
+struct run_ended;
+struct records_wait;
 // step.hpp, handoff.hpp, batch.hpp, snapshot.hpp, keeping.hpp
 struct run_step;
 struct chosen;
@@ -247,6 +252,19 @@ using monitor_actor
 
 /// A user's actor that observes a job. No actor waits for it; its failure is ignored.
 using viewer_actor = caf::typed_actor<caf::reacts_to<committed>, caf::reacts_to<validated>>;
+
+/// A user's actor that watches a run from another process (actors/monitor/attach.hpp).
+using observer_actor = caf::typed_actor<caf::reacts_to<committed>,
+                                        caf::reacts_to<validated>,
+                                        caf::reacts_to<happened>,
+                                        caf::reacts_to<told_record>,
+                                        caf::reacts_to<connection_changed>,
+                                        caf::reacts_to<run_ended>>;
+
+/// One per attachment: gives its observer one message at a time.
+using courier_actor = caf::typed_actor<
+    // Records for the observer wait.
+    caf::reacts_to<records_wait>>;
 
 /// One per process: spawns workers and ends their generation.
 using node_actor = caf::typed_actor<

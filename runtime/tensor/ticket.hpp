@@ -32,6 +32,13 @@ struct ticket_bundle {
 
   friend bool operator==(const ticket_bundle&, const ticket_bundle&) = default;
 };
+/// Of its tensors.
+inline std::uint64_t bytes_of(const ticket_bundle& x) {
+  std::uint64_t out = 0;
+  for (const auto& one : x.tickets)
+    out += std::uint64_t(one.extents.size()) * size_of(one.type);
+  return out;
+}
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ticket& x) {

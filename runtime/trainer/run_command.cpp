@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <concepts>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
@@ -57,6 +56,11 @@ template <class Visit>
 void visit_arguments(commands::trace& x, const Visit& visit) {
   visit("steps", "a number from 1 to 1000", x.steps);
 }
+template <class Visit>
+void visit_arguments(commands::norms& x, const Visit& visit) {
+  visit("of", "the beginning of names of parameters, such as decoder.layers.3.", x.of);
+  visit("steps", "a number from 1 to 1000", x.steps);
+}
 template <class Command, class Visit>
 requires std::is_empty_v<Command>
 void visit_arguments(Command&, const Visit&) {}
@@ -69,6 +73,9 @@ bool is_right(const commands::log_level& x) {
   return std::ranges::find(levels, x.level) != levels.end();
 }
 bool is_right(const commands::trace& x) {
+  return x.steps >= 1 && x.steps <= most_traced;
+}
+bool is_right(const commands::norms& x) {
   return x.steps >= 1 && x.steps <= most_traced;
 }
 bool is_right(const commands::stop_after& x) {
@@ -151,6 +158,7 @@ constexpr std::array<std::string_view, std::variant_size_v<run_command>> names =
     "stop_after",
     "stop",
     "trace",
+    "norms",
 };
 
 template <std::size_t... I>
@@ -214,6 +222,20 @@ run_command read_run_command(std::string_view text) {
                      std::make_index_sequence<std::variant_size_v<run_command>>());
 }
 
+namespace {
+
+/// "no value", "one value: a number", "2 values: a name; a number".
+std::string words_of(const std::vector<argument>& all) {
+  std::string out;
+  for (const auto& x : all)
+    out += (out.empty() ? "" : "; ") + x.what;
+  return all.empty()       ? "no value"
+         : all.size() == 1 ? "one value: " + out
+                           : fmt::format("{} values: {}", all.size(), out);
+}
+
+}  // namespace
+
 run_command read_run_command(const std::vector<std::string>& words) {
   if (words.empty())
     throw input_error("the command is missing; commands: {}", fmt::join(names, ", "));
@@ -227,7 +249,7 @@ run_command read_run_command(const std::vector<std::string>& words) {
   if (words.size() != arguments.size() + 1)
     throw input_error("'{}' takes {}, and {} given",
                       name,
-                      arguments.empty() ? "no value" : "one value: " + arguments.front().what,
+                      words_of(arguments),
                       words.size() == 1 ? "none is" : fmt::format("{} are", words.size() - 1));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto& word = words[i + 1];
@@ -238,15 +260,10 @@ run_command read_run_command(const std::vector<std::string>& words) {
 }
 
 bool is_kept(const run_command& x) {
-  return std::visit(
-      [](const auto& of) {
-        using command = std::decay_t<decltype(of)>;
-        return !std::same_as<
-                   command,
-                   commands::
-                       status> && !std::same_as<command, commands::trace> && !std::same_as<command, commands::log_level>;
-      },
-      x);
+  return !std::holds_alternative<commands::status>(x)
+         && !std::holds_alternative<commands::log_level>(x)
+         && !std::holds_alternative<commands::trace>(x)
+         && !std::holds_alternative<commands::norms>(x);
 }
 
 }  // namespace troupe::runtime

@@ -54,6 +54,11 @@ struct stop {};
 struct trace {
   std::uint64_t steps = 0;  ///< 1 to 1,000
 };
+/// Reports the gradient norm of each parameter in the next steps.
+struct norms {
+  std::string of;           ///< beginning of the parameters' names: "decoder.layers.3."
+  std::uint64_t steps = 0;  ///< 1 to 1,000
+};
 
 }  // namespace commands
 
@@ -70,7 +75,8 @@ using run_command = std::variant<commands::status,
                                  commands::replace,
                                  commands::stop_after,
                                  commands::stop,
-                                 commands::trace>;
+                                 commands::trace,
+                                 commands::norms>;
 
 /// "pause", "learning_rate", ...: all of them, in order.
 const std::vector<std::string_view>& command_names();

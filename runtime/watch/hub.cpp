@@ -2,6 +2,8 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/watch/page_routes.hpp"
+#include "runtime/watch/viewer_token.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -95,38 +97,14 @@ struct hub::state {
 
   /// Empty: allowed.
   std::optional<response> refusal(const request& x, bool control) const {
-    if (gives(x, how.control_token) || (!control && (x.is_local || gives(x, how.read_token))))
+    if (gives_viewer_token(x, how.control_token)
+        || (!control && (x.is_local || gives_viewer_token(x, how.read_token))))
       return {};
     auto out = http::error_response(
-        has_token(x) ? 403 : 401,
+        has_viewer_token(x) ? 403 : 401,
         control ? "commands need the run's control token, in the file 'control.token' of its folder"
                 : "viewers need the run's token, in the file 'read.token' of its folder");
     out.headers.emplace_back("WWW-Authenticate", "Bearer");
-    return out;
-  }
-
- private:
-  static bool has_token(const request& x) {
-    return !bearer_token(x).empty() || !x.header("cookie").empty();
-  }
-
-  // A browser's EventSource cannot set headers, so a page gives its token as a cookie. Cookies do
-  // not distinguish ports, so each run of a host has a name of its own.
-  static bool gives(const request& x, std::string_view token) {
-    if (http::is_token(bearer_token(x), token))
-      return true;
-    constexpr std::string_view prefix = "troupe_token_";
-    bool out = false;
-    auto rest = x.header("cookie");
-    while (!rest.empty()) {
-      const auto end = std::min(rest.find(';'), rest.size());
-      auto one = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
-      const auto equals = std::min(one.find('='), one.size());
-      if (one.starts_with(prefix) && equals < one.size())
-        out = http::is_token(one.substr(equals + 1), token) || out;
-    }
     return out;
   }
 };
@@ -199,7 +177,7 @@ std::string text_of(const record_ring::pulled& found) {
 
 std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of) {
   using http::method;
-  std::vector<http::server::route> out;
+  auto out = page_routes();
   const auto add = [&](method how, std::string path, bool control, auto answers) {
     out.push_back(
         {how, std::move(path), [of, control, answers](const std::shared_ptr<exchange>& x) {

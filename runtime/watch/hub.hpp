@@ -5,7 +5,8 @@
 //   nothing
 //          without the control token.
 //   HUB-2  A request needs the run's read token or control token. On the Unix socket, which only
-//          processes of this user reach, only commands need a token.
+//          processes of this user reach, only commands need a token. The files of the page need
+//          none (page_routes.hpp).
 
 #pragma once
 

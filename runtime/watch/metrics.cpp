@@ -148,9 +148,10 @@ void add_device_value(metrics_page& to,
                       std::optional<double> view_device::*value,
                       double unit = 1) {
   for (const auto* x : of)
-    if (x->device && x->device.value().*value)
-      to.add(*(x->device.value().*value) * unit,
-             {{"process", x->name}, {"device", x->device->name}});
+    for (const auto& device : x->devices)
+      if (device.*value)
+        to.add(*(device.*value) * unit,
+               {{"process", x->name}, {"device", std::to_string(device.device)}});
 }
 
 void add_devices(metrics_page& to, const processes& of) {

@@ -193,16 +193,25 @@ std::uint64_t bytes_of(const std::map<std::string, view_traffic>& edges) {
   return out;
 }
 
-std::optional<view_device> device_of(const json& x) {
-  const auto found = x.find("device");
-  if (found == x.end() || !found->is_object())
-    return {};
-  return view_device{.name = field<std::string>(*found, "name"),
-                     .power_w = number(*found, "power_w"),
-                     .clock_mhz = number(*found, "clock_mhz"),
-                     .temperature_c = number(*found, "temperature_c"),
-                     .memory_bytes = number(*found, "memory_bytes"),
-                     .utilisation = number(*found, "utilisation")};
+view_device device_of(const json& x) {
+  return {.device = field<int>(x, "device"),
+          .name = field<std::string>(x, "name"),
+          .power_w = number(x, "power_w"),
+          .clock_mhz = number(x, "clock_mhz"),
+          .temperature_c = number(x, "temperature_c"),
+          .memory_bytes = number(x, "memory_bytes"),
+          .utilisation = number(x, "utilisation")};
+}
+
+std::vector<view_device> devices_of(const json& x) {
+  std::vector<view_device> out;
+  const auto found = x.find("devices");
+  if (found == x.end() || !found->is_array())
+    return out;
+  for (const auto& one : *found)
+    if (one.is_object() && out.size() < run_view::most_names)
+      out.push_back(device_of(one));
+  return out;
 }
 
 void take_process(run_view& to, const json& x) {
@@ -222,7 +231,7 @@ void take_process(run_view& to, const json& x) {
                    .peak_resident_bytes = field<std::uint64_t>(x, "peak_resident_bytes"),
                    .sent = traffic(x, "sent"),
                    .received = traffic(x, "received"),
-                   .device = device_of(x),
+                   .devices = devices_of(x),
                    .energy_j = number(x, "energy_j")};
   out.sent_bytes = bytes_of(out.sent);
   out.received_bytes = bytes_of(out.received);

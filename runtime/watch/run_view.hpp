@@ -49,6 +49,7 @@ struct view_traffic {
 
 /// A GPU of a process. Missing values were not measured.
 struct view_device {
+  int device = 0;  ///< as CUDA counts them in the process
   std::string name;
   std::optional<double> power_w, clock_mhz, temperature_c, memory_bytes;
   std::optional<double> utilisation;  ///< 0 to 1
@@ -70,7 +71,7 @@ struct view_process {
   double up_s = 0;
   std::uint64_t peak_resident_bytes = 0;
   std::map<std::string, view_traffic> sent, received;  ///< by peer, since the process began
-  std::optional<view_device> device;
+  std::vector<view_device> devices;
   std::optional<double> energy_j;  ///< of the CPU package, since the process began
 };
 

@@ -87,6 +87,22 @@ commands_wait example(const wire&) {
   return {g};
 }
 template <>
+told_record example(const wire&) {
+  return {"save", "{}"};
+}
+template <>
+connection_changed example(const wire&) {
+  return {"lost the run"};
+}
+template <>
+run_ended example(const wire&) {
+  return {run_ended::outcome::lost, 2, "the disk is full"};
+}
+template <>
+records_wait example(const wire&) {
+  return {7};
+}
+template <>
 use_processes example(const wire& w) {
   return {g, {w.handle<node_actor>()}};
 }
@@ -110,7 +126,10 @@ measured example(const wire&) {
           .memory = {{"workers", 5}},
           .transfers = {{"tickets", 6}},
           .leases = 8,
+          .sent = {{"stage:0.1", {1, 2}}},
+          .received = {{"loader", {3, 4}}},
           .energy_j = 9.5,
+          .devices = {{1, "GPU", 2, 3, 4, 0.5, 6, 7}},
           .members = {{"lane:0.1", "waits", "1F0", {"stage:0.0"}, 0.5, 10}}};
 }
 template <>

@@ -1,10 +1,12 @@
 // The two curves, drawn by Chart.js, each with a text that says the same.
 
 import { range_of, smooth } from "./curve.js";
-import { by_id, set_text, style_value } from "./dom.js";
+import { by_id, set_rows, set_text, style_value } from "./dom.js";
 import { count_text, is_number, loss_text, number_text, percent_text, rate_text } from "./format.js";
 
-/// Dashed vertical lines at restarts, with a letter where there is room.
+const most_rows = 20;
+
+/// Dashed vertical lines at restarts, with their kind where there is room.
 function marks_plugin(marks) {
   return {
     id: "marks",
@@ -116,6 +118,18 @@ export function make_loss_chart(store) {
   }
   repaint();
   return { draw, repaint, say: () => say(store.training, by_id("loss_text"), loss_words(store), chart) };
+}
+
+/// The newest steps as a table, for those who do not see the curves.
+export function draw_newest_steps(store) {
+  const speeds = new Map(store.speed.slice(-most_rows).map((p) => [p.x, p.y]));
+  const checks = new Map(store.validation.slice(-most_rows).map((p) => [p.x, p.y]));
+  set_rows(by_id("steps_rows"), store.training.slice(-most_rows).reverse().map((p) => ({ cells: [
+    { text: count_text(p.x), scope: "row" },
+    { text: loss_text(p.y), style: "number" },
+    { text: checks.has(p.x) ? loss_text(checks.get(p.x)) : "", style: "number" },
+    { text: speeds.has(p.x) ? rate_text(speeds.get(p.x)) : "", style: "number" },
+  ] })));
 }
 
 function set_scale(chart, type, title, y_text) {

@@ -1,12 +1,12 @@
 // The connection to the run: token, answers, the stream of records, and what to do when it is lost.
 
-import { record_kinds, records_of, reset, take, take_run, take_state } from "./store.js";
+import { record_kinds, reset, take, take_run, take_state } from "./store.js";
 
 const answer_ms = 8000;
-const history_ms = 10000;
-const history_records = 16384;
+const format_version = 1;
 const silent_ms = 30000;  // a run sends a sample of each process every 10 s at least
 const retry_ms = [1000, 2000, 4000, 8000, 10000];
+const no_answer = "the run does not answer";
 
 /// Tokens have these characters alone, so that one fits into a cookie.
 const token_pattern = /^[A-Za-z0-9._~+/=-]{1,512}$/;
@@ -25,12 +25,14 @@ export function keep_token(token) {
   return true;
 }
 
-/// Cookies do not know ports: another run of this host may have written its own.
+/// For EventSource, which sends no header of ours. Cookies do not distinguish ports, so the port is
+/// in the name.
 function write_cookie() {
   if (read_token === "")
     return;
-  const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `troupe_token=${read_token}; SameSite=Strict; path=/${secure}`;
+  const is_tls = location.protocol === "https:";
+  const port = location.port || (is_tls ? "443" : "80");
+  document.cookie = `troupe_token_${port}=${read_token}; SameSite=Strict; path=/${is_tls ? "; Secure" : ""}`;
 }
 
 /// Takes the token from the fragment of the address, and removes it there.
@@ -56,7 +58,7 @@ export async function ask(path, fields = {}, token = read_token) {
       throw failure(0, "the answer is not JSON");
     return body;
   } catch (e) {
-    throw e.status === undefined ? failure(0, "the run's process does not answer") : e;
+    throw e.status === undefined ? failure(0, no_answer) : e;
   } finally {
     clearTimeout(timer);
   }
@@ -82,59 +84,40 @@ export function make_connection(store, tell, on_run) {
     load(mine, true).catch((e) => mine === attempt && give_way(e));
   }
 
-  /// Reads run and state. Opens the stream where asked, or where another run is there now.
+  /// Reads run and state. Opens the stream where asked, or where another run or another process of
+  /// the run answers.
   async function load(mine, opens) {
     const run = await ask("/api/run");
+    if ((run.version ?? format_version) !== format_version)
+      throw failure(501, `this page reads version ${format_version} of the run's records, and the run has version `
+        + `${Number(run.version)}; use the page of the program that started the run`);
     const state = await ask("/api/state");
     if (mine !== attempt)
       return;
     const is_other = run.id !== store.run.id;
-    if (is_other) {
-      close_stream();
-      const past = [];
-      if (!has_curves(state))
-        await read_history(state.next, past).catch((e) => console.warn("older records are missing:", e));
-      if (mine !== attempt)
-        return;
+    if (is_other)
       reset(store);
+    if (is_other || epoch_of(state.next) !== epoch_of(position))
       position = null;
-      take_run(store, run);
-      past.forEach((x) => take(store, x));
-    } else {
-      take_run(store, run);
-    }
+    const { end } = store;
+    take_run(store, run);
     take_state(store, state);
+    if (position !== null)
+      store.end ??= end;  // it came while the state was on its way
     on_run(is_other);
     failures = 0;
-    if (opens || is_other)
+    if (opens || position === null)
       open_stream(position ?? state.next);
     else
       tell("live", "");
   }
 
-  function has_curves(state) {
-    return records_of(state).filter((x) => x.kind === "step").length > 1;
-  }
-
-  /// Older records up to `next`, as far as the run still has them and time allows.
-  async function read_history(next, out) {
-    const kinds = "kinds=step,validation,event,save,warning,command&most=1000";
-    const until = performance.now() + history_ms;
-    let from = `newest=${history_records}`;
-    while (performance.now() < until) {
-      const got = await ask(`/api/records?${kinds}&${from}`);
-      for (const x of got.records)
-        out.push(x);
-      if (is_behind(got.next, next) || from === `after=${encodeURIComponent(got.next)}`)
-        break;
-      from = `after=${encodeURIComponent(got.next)}`;
-    }
-  }
-
   function open_stream(from) {
+    close_stream();
     write_cookie();
     const opened = new EventSource(`/api/events?after=${encodeURIComponent(from)}`);
     stream = opened;
+    position = from;
     heard_at = performance.now();
     let is_first = true;
     opened.onopen = () => {
@@ -149,9 +132,9 @@ export function make_connection(store, tell, on_run) {
       if (stream !== opened)
         return;
       if (opened.readyState === EventSource.CLOSED)
-        give_way(failure(0, "the run's process does not answer"));
+        give_way(failure(0, no_answer));
       else
-        tell_lost();
+        tell_lost(no_answer);
     };
     for (const kind of record_kinds)
       opened.addEventListener(kind, (e) => hear(opened, kind, e));
@@ -161,15 +144,15 @@ export function make_connection(store, tell, on_run) {
     if (from !== stream)
       return;
     heard_at = performance.now();
-    const before = epoch_of(position);
-    position = e.lastEventId || position;
+    // A new process of the run begins with its oldest records; its state is shorter.
+    if (epoch_of(e.lastEventId) !== epoch_of(position))
+      return begin();
+    position = e.lastEventId;
     try {
       take(store, { ...JSON.parse(e.data), kind });
     } catch (wrong) {
       console.warn("a record was left out:", wrong);
     }
-    if (before !== "" && epoch_of(position) !== before)
-      refresh();
   }
 
   /// Another process may serve the run now, or another run: asks again, beside the stream.
@@ -186,16 +169,16 @@ export function make_connection(store, tell, on_run) {
       return tell("refused", e.message);
     if (e.status === undefined)
       console.error(e);
-    tell_lost();
+    tell_lost(e.status === undefined ? no_answer : e.message);
     clearTimeout(timer);
     timer = setTimeout(begin, retry_ms[Math.min(failures++, retry_ms.length - 1)]);
   }
 
-  function tell_lost() {
+  function tell_lost(why) {
     if (store.end)
-      tell("ended", "The run has ended. Its process is gone, so this page stands still.");
+      tell("ended", "The run has ended. This page goes on when it is started again in its folder.");
     else
-      tell("lost", "The run's process does not answer; trying again.");
+      tell("lost", `Connection lost: ${why}; trying again.`);
   }
 
   function close_stream() {
@@ -203,7 +186,7 @@ export function make_connection(store, tell, on_run) {
     stream = null;
   }
 
-  /// A connection whose other end vanished stays silent for ever.
+  /// A connection whose other end has vanished stays silent.
   setInterval(() => {
     if (stream?.readyState === EventSource.OPEN && performance.now() - heard_at > silent_ms) {
       heard_at = performance.now();
@@ -214,13 +197,7 @@ export function make_connection(store, tell, on_run) {
   return { begin };
 }
 
+/// Of "1:250"; empty without a position.
 function epoch_of(position) {
-  return position === null ? "" : position.split(":")[0];
-}
-
-/// True if `a` is at or behind `b`, or of another epoch.
-function is_behind(a, b) {
-  const [a_epoch, a_number] = String(a).split(":");
-  const [b_epoch, b_number] = String(b).split(":");
-  return a_epoch !== b_epoch || Number(a_number) >= Number(b_number);
+  return position === null ? "" : String(position).split(":")[0];
 }

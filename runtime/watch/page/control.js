@@ -8,27 +8,33 @@ import { compare_names, plain_text } from "./format.js";
 const most_answer = 4000;
 
 const whole = { type: "number", min: 1, step: 1, required: "" };
+const interval = { ...whole, min: 0 };
+const few = { ...whole, max: 1000 };
 
-/// By name of /api/run's `commands`: label, fields, and a question where something may be lost.
+/// The commands of docs/formats/commands.md: label, fields, and a question where something may be
+/// lost.
 const known = {
   status: { label: "Status" },
   pause: { label: "Pause" },
   resume: { label: "Resume" },
   save: { label: "Save now" },
   evaluate: { label: "Evaluate now" },
-  set_learning_rate: { label: "Set learning rate", fields: [
-    { name: "rate", label: "learning rate", input: { type: "number", min: 0, step: "any", required: "" } }] },
+  learning_rate: { label: "Set learning rate", fields: [
+    { name: "rate", label: "rate of the next step", input: { type: "number", min: 0, step: "any", required: "" } }] },
   log_level: { label: "Set log level", fields: [
     { name: "level", label: "least severity on the console", options: ["debug", "info", "warning", "error"] }] },
-  eval_interval: { label: "Set interval of evaluation", fields: [{ name: "steps", label: "steps", input: whole }] },
-  save_interval: { label: "Set interval of saving", fields: [{ name: "steps", label: "steps", input: whole }] },
-  trace: { label: "Trace the next steps", fields: [{ name: "steps", label: "number of steps", input: whole }] },
+  eval_interval: { label: "Set interval of evaluation", fields: [{ name: "steps", label: "steps (0: never)", input: interval }] },
+  save_interval: { label: "Set interval of saving", fields: [{ name: "steps", label: "steps (0: only at the end)", input: interval }] },
+  trace: { label: "Trace the next steps", fields: [{ name: "steps", label: "number of steps", input: few }] },
+  norms: { label: "Report gradient norms", fields: [
+    { name: "of", label: "parameters whose names begin with", may_be_empty: true, input: { type: "text" } },
+    { name: "steps", label: "number of steps", input: few }] },
   drain: { label: "Drain a worker", fields: [{ name: "worker", label: "worker", workers: true }] },
   replace: { label: "Replace a worker", fields: [{ name: "worker", label: "worker", workers: true }],
-             question: (x) => `Replace ${x.worker}? Its process ends, and its steps since the newest commit run again.` },
+             question: (x) => `Replace ${x.worker}? Its process ends, and its ranks go on in a new one.` },
   stop_after: { label: "Stop after a step", fields: [{ name: "step", label: "step", input: whole }],
                 question: (x) => `Stop the run after step ${x.step}?` },
-  stop: { label: "Stop now", question: () => "Stop the run after the current step?" },
+  stop: { label: "Stop now", question: () => "Stop the run after its newest step?" },
 };
 
 /// A command that this page does not know takes its arguments as JSON.
@@ -54,7 +60,7 @@ function read_command(name, fields, inputs) {
     if (field.name === "") {
       const more = text === "" ? {} : JSON.parse(text);
       Object.assign(out, more, { command: name });
-    } else if (text === "") {
+    } else if (text === "" && !field.may_be_empty) {
       throw new Error(`Give a value for '${field.label}'.`);
     } else {
       out[field.name] = field.input?.type === "number" ? Number(text) : text;
@@ -64,12 +70,7 @@ function read_command(name, fields, inputs) {
 }
 
 function answer_text(body) {
-  for (const name of ["message", "text"])
-    if (typeof body[name] === "string")
-      return plain_text(body[name], most_answer);
-  if (Object.keys(body).length === 0)
-    return "Done.";
-  return plain_text(JSON.stringify(body, null, 2), most_answer);
+  return plain_text(typeof body.message === "string" ? body.message : JSON.stringify(body), most_answer);
 }
 
 export function make_control(store) {
@@ -182,7 +183,9 @@ export function make_control(store) {
       by_id("control_commands").replaceChildren(...names.map(make_command));
       shown = names.join();
     }
-    const workers = [...store.processes.keys()].sort(compare_names).map((x) => [x, x]);
+    const stages = Array.isArray(store.run.stages) ? store.run.stages.map((x) => plain_text(x.name, 200)) : [];
+    const workers = [...[...store.processes.keys()].filter((x) => x.startsWith("node-")).sort(compare_names), ...stages]
+      .map((x) => [x, x]);
     for (const select of panel.querySelectorAll("select[data-workers]"))
       set_options(select, workers);
   }

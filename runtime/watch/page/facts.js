@@ -2,17 +2,27 @@
 
 import { is_number, loss_text, number_text } from "./format.js";
 
+const calm_states = new Set(["training", "validating"]);
+
+function end_of(code) {
+  if (code === 0)
+    return ["done", "good"];
+  return [is_number(code) ? `ended with exit code ${code}` : "died", "bad"];
+}
+
+function recovery_text(store) {
+  const [who] = [...store.members].find(([, x]) => x.state === "dead") ?? [];
+  return who === undefined ? "recovering" : `recovering: ${who} is dead`;
+}
+
 /// What the run does now: [text, style].
 export function state_of(store) {
   if (store.end)
-    return store.end.exit_code === 0 ? ["done", "good"] : [`ended with exit code ${store.end.exit_code}`, "bad"];
-  for (const [who, x] of store.members)
-    if (x.state === "dead" || (x.state === "starting" && store.step))
-      return [`recovering: ${who} is ${x.state}`, "caution"];
-  if (store.pause_asked)
-    return ["paused", "caution"];
-  if (store.said_state)
-    return [store.said_state, "good"];
+    return end_of(store.end.exit_code);
+  if (store.state === "recovering")
+    return [recovery_text(store), "caution"];
+  if (store.state !== "")
+    return [store.state, calm_states.has(store.state) ? "good" : "caution"];
   return store.step ? ["training", "good"] : ["starting", "caution"];
 }
 

@@ -1,17 +1,22 @@
-// Where the lanes are, what they do, and which of them keeps the others waiting.
+// Lanes and actors of all processes (the field `lanes` of `process` records): their places, their
+// work, and which of them keeps the others waiting.
 
+import { step_seconds } from "./facts.js";
 import { is_number, compare_names, plain_text } from "./format.js";
 
-export const long_wait_s = 10;
 export const silent_after_s = 15;
 
-/// "0.1" of "lane:0.1".
-function place_of(name) {
-  const colon = String(name).indexOf(":");
-  return colon < 0 ? "" : String(name).slice(colon + 1);
+/// A longer wait is reported. Stages wait for each other in each step.
+export function long_wait_s(store) {
+  return Math.max(10, 3 * (step_seconds(store) ?? 0));
 }
 
-/// Lanes of all samples: [{who, place, process, state, work, for_s, on, step}].
+/// "0.1" of "lane:0.1" and "stage:0.1"; empty for an actor without a stage.
+function place_of(name) {
+  return /^(?:lane|stage):(.+)$/.exec(String(name))?.[1] ?? "";
+}
+
+/// All samples: [{who, place, process, state, work, for_s, on, step}]. State: runs, waits or idle.
 export function all_lanes(store) {
   const out = [];
   for (const process of store.processes.values())
@@ -29,13 +34,18 @@ export function all_lanes(store) {
   return out.sort((a, b) => compare_names(a.who, b.who));
 }
 
+/// The `name` of the `process` records of a process of /api/run.
+function process_name(store, number) {
+  return store.run.layout?.processes > 1 ? `node-${number}` : "supervisor";
+}
+
 /// Stages of the run with their lanes: those of /api/run, and those that only lanes name.
 export function all_stages(store, lanes) {
   const out = new Map();
   for (const x of Array.isArray(store.run.stages) ? store.run.stages : [])
     out.set(place_of(x.name), {
       name: plain_text(x.name, 200), replica: x.replica, chunks: x.chunks, lanes: [],
-      process: is_number(x.process) ? `process:${x.process}` : plain_text(x.process, 200),
+      process: process_name(store, x.process),
     });
   for (const x of lanes) {
     if (x.place === "")
@@ -49,12 +59,12 @@ export function all_stages(store, lanes) {
   return [...out.values()].sort((a, b) => compare_names(a.name, b.name));
 }
 
-/// By name and by place, so that "stage:0.1" finds "lane:0.1".
+/// By name. A stage without a sample of its own stands for its lane.
 function lanes_by_name(lanes) {
   const out = new Map();
   for (const x of lanes) {
     out.set(x.who, x);
-    if (x.who.startsWith("lane:"))
+    if (x.who.startsWith("lane:") && !out.has(`stage:${x.place}`))
       out.set(`stage:${x.place}`, x);
   }
   return out;
@@ -85,9 +95,10 @@ export function cause_of(lane, lanes) {
   }
 }
 
-/// Lanes that wait for long, longest first. None while the run waits on purpose.
+/// Lanes and stages that wait for long, longest first. None while the run is paused.
 export function long_waits(store, lanes) {
-  if (store.end || store.pause_asked)
+  if (store.end || store.state === "paused")
     return [];
-  return lanes.filter((x) => waits(x) && x.for_s > long_wait_s).sort((a, b) => b.for_s - a.for_s);
+  const least = long_wait_s(store);
+  return lanes.filter((x) => x.place !== "" && waits(x) && x.for_s > least).sort((a, b) => b.for_s - a.for_s);
 }

@@ -1,7 +1,7 @@
 // The tables of processes and stages, memory, and the section on stragglers and hangs.
 
 import { announce, by_id, make, make_svg, set_hidden, set_items, set_rows, set_text } from "./dom.js";
-import { bytes_text, clock_text, compare_names, counted, duration_text, is_number, number_text, plain_text } from "./format.js";
+import { bytes_text, clock_text, compare_names, counted, duration_text, is_number, number_text, percent_text, plain_text } from "./format.js";
 import { all_lanes, all_stages, cause_of, long_waits, long_wait_s, silent_after_s } from "./lanes.js";
 import { forget_old_processes, run_now } from "./store.js";
 
@@ -16,9 +16,9 @@ function row(style, name, cells) {
 }
 
 function state_style(state) {
-  if (state === "dead" || state === "left behind")
+  if (state === "dead")
     return "bad";
-  return state === "starting" ? "caution" : "short";
+  return state === "starting" || state === "ready" ? "caution" : "short";
 }
 
 function age_of_member(member, now) {
@@ -39,28 +39,51 @@ function process_row(x, member, now, is_live) {
   ]);
 }
 
+/// The GPUs of a process.
+function device_rows(process) {
+  return (Array.isArray(process.devices) ? process.devices : []).map((x) => {
+    const use = is_number(x.utilisation) ? `${percent_text(x.utilisation)} busy` : "";
+    const memory = is_number(x.memory_bytes) ? `${bytes_text(x.memory_bytes)} of ${bytes_text(x.memory_total_bytes)}` : "";
+    const rest = [[x.power_w, "W"], [x.temperature_c, "°C"], [x.clock_mhz, "MHz"]]
+      .filter(([value]) => is_number(value)).map(([value, unit]) => `${number_text(value, 3)} ${unit}`).join(", ");
+    return row("actor", `GPU ${plain_text(x.device, 20)}: ${plain_text(x.name, 100)}`, [use, "", memory, "", rest]);
+  });
+}
+
 function lane_text(x) {
   const step = is_number(x.step) && x.step > 0 ? `, step ${x.step}` : "";
   return `${x.who} ${x.state}${x.work ? ` ${x.work}` : ""} for ${duration_text(x.for_s)}${step}`;
 }
 
-function stage_row(stage, members, now) {
-  const member = members.get(stage.name);
-  const state = plain_text(member?.state ?? (stage.lanes.length > 0 ? "" : "no sample yet"), 60);
-  const is_late = stage.lanes.some((x) => x.state === "waits" && x.for_s > long_wait_s);
-  const on = [...new Set(stage.lanes.flatMap((x) => (x.state === "waits" ? x.on : [])))];
-  return row("stage", stage.name, [
-    { text: state, style: state_style(state) }, age_of_member(member, now), "", "",
-    { text: stage.lanes.map(lane_text).join("; "), style: is_late ? "long caution" : "long" },
+/// A stage, or an actor without one, with its lanes.
+function member_row(style, name, member, lanes, { now, late_s }) {
+  const state = plain_text(member?.state ?? (lanes.length > 0 ? "" : "no sample yet"), 60);
+  const why = member?.why ? `: ${plain_text(member.why, 300)}` : "";
+  const is_late = lanes.some((x) => x.place !== "" && x.state === "waits" && x.for_s > late_s);
+  const on = [...new Set(lanes.flatMap((x) => (x.state === "waits" ? x.on : [])))];
+  return row(style, name, [
+    { text: `${state}${why}`, style: state_style(state) }, age_of_member(member, now), "", "",
+    { text: lanes.map(lane_text).join("; "), style: is_late ? "long caution" : "long" },
     { text: on.join(", "), style: "long" },
   ]);
 }
 
-function actor_row(x, now) {
-  const why = x.why ? `: ${plain_text(x.why, 300)}` : "";
-  return row("actor", plain_text(x.who, 200), [
-    { text: `${plain_text(x.state, 60)}${why}`, style: state_style(x.state) }, age_of_member(x, now),
-  ]);
+/// Actors without a stage: [{who, process, member, lanes}], from their records and from samples.
+function all_actors(members, lanes, shown) {
+  const out = new Map();
+  const add = (who, process) => {
+    const key = `${process} ${who}`;
+    if (!out.has(key))
+      out.set(key, { who, process, lanes: [] });
+    return out.get(key);
+  };
+  for (const [who, x] of members)
+    if (!shown.has(who))
+      add(who, plain_text(x.process, 200)).member = x;
+  for (const x of lanes)
+    if (x.place === "")
+      add(x.who, x.process).lanes.push(x);
+  return [...out.values()].sort((a, b) => compare_names(a.who, b.who));
 }
 
 function by(all, key) {
@@ -74,21 +97,23 @@ function by(all, key) {
   return [...out.entries()].sort((a, b) => compare_names(a[0], b[0]));
 }
 
-function stage_rows(stages, members, now) {
+function stage_rows(stages, members, times) {
   return by(stages, (x) => x.replica ?? 0)
-    .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map((x) => stage_row(x, members, now))]);
+    .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map((x) => member_row("stage", x.name, members.get(x.name), x.lanes, times))]);
 }
 
 /// Rows of a host, its processes, their replicas and stages, then actors without any of these.
 function tree_rows(store, lanes, is_live) {
   const now = run_now(store);
+  const times = { now, late_s: long_wait_s(store) };
   const { members, processes } = store;
   const stages = all_stages(store, lanes);
-  const shown = new Set([...processes.keys(), ...stages.map((x) => x.name), ...lanes.map((x) => x.who)]);
-  const actors = [...members.values()].filter((x) => !shown.has(x.who)).sort((a, b) => compare_names(a.who, b.who));
+  const actors = all_actors(members, lanes, new Set([...processes.keys(), ...stages.map((x) => x.name)]));
+  const actor_row = (x) => member_row("actor", x.who, x.member, x.lanes, times);
   const of_process = (name) => [
-    ...stage_rows(stages.filter((x) => x.process === name), members, now),
-    ...actors.filter((x) => String(x.process) === name).map((x) => actor_row(x, now)),
+    ...device_rows(processes.get(name)),
+    ...stage_rows(stages.filter((x) => x.process === name), members, times),
+    ...actors.filter((x) => x.process === name).map(actor_row),
   ];
   const out = [];
   for (const [host, them] of by(processes.values(), (x) => plain_text(x.host, 200) || "this host")) {
@@ -97,14 +122,17 @@ function tree_rows(store, lanes, is_live) {
       out.push(process_row(x, members.get(x.name), now, is_live), ...of_process(x.name));
   }
   const lost = stages.filter((x) => !processes.has(x.process));
-  const loose = actors.filter((x) => !processes.has(String(x.process)));
+  const loose = actors.filter((x) => !processes.has(x.process));
   if (lost.length + loose.length > 0)
     out.push(row("host", "without a sample of their process", []),
-      ...stage_rows(lost, members, now), ...loose.map((x) => actor_row(x, now)));
+      ...stage_rows(lost, members, times), ...loose.map(actor_row));
   return out.slice(0, most_rows);
 }
 
-const memory_kinds = ["parameters", "gradients", "optimizer", "activations", "kept", "idle"];
+/// In the order of the bars. A process that does not tell kinds of tensors tells "workers".
+const memory_kinds = ["parameters", "gradients", "optimizer", "activations", "workers", "batches", "kept", "idle"];
+/// Kinds with dark colours.
+const light_texts = new Set(["parameters", "workers"]);
 
 function memory_of(x) {
   const out = new Map();
@@ -126,7 +154,7 @@ function bar(memory, scale_bytes) {
       [make_svg("title", {}, [`${kind}: ${bytes_text(bytes)}`])]));
     if (size > 12)
       out.append(make_svg("text", { x: x + size / 2, y: 13, "text-anchor": "middle",
-        class: kind === "parameters" ? "light" : "dark" }, [kind.slice(0, 1).toUpperCase()]));
+        class: light_texts.has(kind) ? "light" : "dark" }, [kind.slice(0, 1).toUpperCase()]));
     x += size;
   }
   return out;

@@ -1,15 +1,17 @@
 // The page of a run: puts the parts together. docs/formats/telemetry.md has the data.
 
-import { make_loss_chart, make_speed_chart } from "./charts.js";
+import { draw_newest_steps, make_loss_chart, make_speed_chart } from "./charts.js";
 import { keep_token, make_connection, take_fragment } from "./connect.js";
 import { make_control } from "./control.js";
 import { announce, by_id, set_class, set_hidden, set_text } from "./dom.js";
 import { make_events } from "./events.js";
 import { make_facts, make_header } from "./header.js";
 import { make_members } from "./members.js";
+import { draw_norms } from "./norms.js";
 import { make_schedule } from "./schedule.js";
 import { make_store } from "./store.js";
 import { make_timeline } from "./timeline.js";
+import { make_traffic } from "./traffic.js";
 
 const store = make_store();
 let condition = "connecting";
@@ -20,6 +22,7 @@ const loss = make_loss_chart(store);
 const speed = make_speed_chart(store);
 const timeline = make_timeline(store);
 const members = make_members(store, () => condition === "live");
+const traffic = make_traffic(store);
 const events = make_events(store);
 const control = make_control(store);
 const connection = make_connection(store, take_condition, (is_other) => is_other && control.forget());
@@ -29,11 +32,14 @@ make_schedule([
   { keys: ["run"], ms: 1000, draw: facts.draw },
   { keys: ["run", "curves"], ms: 1000, draw: loss.draw },
   { keys: ["run", "curves"], ms: 1000, draw: speed.draw },
+  { keys: ["run", "curves"], ms: 1000, draw: () => draw_newest_steps(store) },
   { keys: ["run", "curves"], ms: 10000, draw: loss.say },
   { keys: ["run", "curves"], ms: 10000, draw: speed.say },
   { keys: ["run", "timeline", "size"], ms: 1000, draw: timeline.draw },
+  { keys: ["run", "norms"], ms: 1000, draw: () => draw_norms(store) },
   { keys: ["run", "process", "member", "event", "clock"], ms: 1000, draw: members.draw },
   { keys: ["run", "process"], ms: 1000, draw: members.draw_memory },
+  { keys: ["run", "process"], ms: 1000, draw: traffic.draw },
   { keys: ["run", "event"], ms: 250, draw: events.draw },
   { keys: ["run", "process"], ms: 1000, draw: control.draw },
 ], store.dirty);
@@ -76,8 +82,7 @@ by_id("token_form").addEventListener("submit", (e) => {
 
 for (const id of ["loss_scale", "loss_smoothing"])
   by_id(id).addEventListener("change", () => store.dirty.add("curves"));
-for (const id of ["pipeline_replica", "pipeline_zoom"])
-  by_id(id).addEventListener("change", () => store.dirty.add("timeline"));
+by_id("pipeline_zoom").addEventListener("change", () => store.dirty.add("timeline"));
 
 window.addEventListener("resize", () => store.dirty.add("size"));
 window.addEventListener("hashchange", () => take_fragment() && connection.begin());

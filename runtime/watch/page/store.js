@@ -2,7 +2,7 @@
 // and kinds that it does not know. Nothing here touches the document.
 
 import { add_point } from "./curve.js";
-import { bytes_text, duration_text, is_number, loss_text, plain_text } from "./format.js";
+import { duration_text, is_number, loss_text, plain_text } from "./format.js";
 
 const most_events = 500;
 const most_marks = 200;
@@ -21,14 +21,14 @@ export function make_store() {
 export function reset(store) {
   Object.assign(store, {
     run: {},
-    epoch: null,
     step: null,
     step_times_ms: [],
     training: [],
     validation: [],
     speed: [],
     marks: [],          // iterations of restarts: [{x, text}]
-    timelines: new Map(),
+    timeline: null,
+    norms: null,
     processes: new Map(),
     members: new Map(),
     stragglers: new Map(),
@@ -36,8 +36,7 @@ export function reset(store) {
     event_keys: new Set(),
     event_number: store.event_number ?? 0,            // of the newest
     events_rebuilt: (store.events_rebuilt ?? 0) + 1,  // grows when the rows must be made again
-    pause_asked: false,
-    said_state: "",
+    state: "",          // of the newest record of the kind `state`
     stops_after: null,
     dropped: 0,
     end: null,
@@ -47,7 +46,7 @@ export function reset(store) {
 }
 
 export function mark_all(store) {
-  for (const x of ["run", "step", "curves", "timeline", "process", "member", "event", "clock", "size"])
+  for (const x of ["run", "step", "curves", "timeline", "norms", "process", "member", "event", "clock", "size"])
     store.dirty.add(x);
 }
 
@@ -58,7 +57,6 @@ export function run_now(store) {
 
 export function take_run(store, run) {
   store.run = run;
-  store.epoch = run.epoch ?? null;
   store.dirty.add("run");
 }
 
@@ -66,37 +64,24 @@ export function take_run(store, run) {
 export function take_state(store, state) {
   store.processes.clear();
   store.members.clear();
+  store.stragglers.clear();
+  store.timeline = store.norms = null;
   store.clock_offset_s = null;  // another host may have taken over
-  if (store.end) {              // the run was started again
-    store.end = null;
-    store.stops_after = null;
-    store.pause_asked = false;
-  }
-  for (const x of records_of(state))
-    if (x.kind !== "step" || !(store.step?.iteration >= x.iteration))
+  store.end = null;
+  store.stops_after = null;
+  for (const x of Array.isArray(state.records) ? state.records : [])
+    if (x?.kind !== "step" || !(store.step?.iteration >= x.iteration))
       take(store, x);
-  if (typeof state.state === "string") {
-    store.said_state = plain_text(state.state, 100);
-    store.pause_asked = state.state === "paused";
-  }
   mark_all(store);
-}
-
-/// Records of the state, in whichever fields they are.
-export function records_of(state) {
-  const out = [];
-  for (const value of Object.values(state))
-    for (const x of Array.isArray(value) ? value : [value])
-      if (x !== null && typeof x === "object" && typeof x.kind === "string")
-        out.push(x);
-  return out;
 }
 
 const folds = {
   step: take_step,
   validation: take_validation,
   event: take_event,
+  state: take_said_state,
   timeline: take_timeline,
+  norms: take_norms,
   process: take_process,
   member: take_member,
   save: take_save,
@@ -121,7 +106,6 @@ function take_step(store, x) {
   if (!is_number(x.iteration))
     return;
   store.step = x;
-  store.said_state = "";
   add_point(store.training, x.iteration, x.lm_loss);
   add_point(store.speed, x.iteration, x.tokens_per_second);
   if (is_number(x.elapsed_ms))
@@ -155,11 +139,13 @@ function take_event(store, x) {
   if (is_number(x.seconds) && x.seconds > 0)
     parts.push(`; went on after ${duration_text(x.seconds)}`);
   const group = failure_kinds.has(kind) ? "failure" : "other";
-  add_event(store, x, group, kind, parts.join(""), bad_kinds.has(kind) ? "bad" : "caution");
+  const is_new = add_event(store, x, group, kind, parts.join(""), bad_kinds.has(kind) ? "bad" : "caution");
   if (kind === "straggler")
     take_straggler(store, x);
   if (kind === "restart" || kind === "move")
-    take_restart(store, x, kind);
+    store.stragglers.clear();  // the run judges its workers anew
+  if (is_new && (kind === "restart" || kind === "move"))
+    add_mark(store, x, kind);
 }
 
 function take_straggler(store, x) {
@@ -170,12 +156,10 @@ function take_straggler(store, x) {
       store.stragglers.set(who, x);
 }
 
-/// After a restart the run judges its workers anew.
-function take_restart(store, x, kind) {
-  store.stragglers.clear();
-  if (!is_number(x.iteration) || store.marks.some((m) => m.x === x.iteration && m.at === x.at))
+function add_mark(store, x, kind) {
+  if (!is_number(x.iteration))
     return;
-  store.marks.push({ x: x.iteration, at: x.at, text: kind });
+  store.marks.push({ x: x.iteration, text: kind });
   if (store.marks.length > most_marks)
     store.marks.shift();
   store.dirty.add("curves");
@@ -184,8 +168,18 @@ function take_restart(store, x, kind) {
 function take_timeline(store, x) {
   if (!Array.isArray(x.rows))
     return;
-  store.timelines.set(x.replica ?? 0, x);
+  store.timeline = x;
   store.dirty.add("timeline");
+}
+
+function take_norms(store, x) {
+  store.norms = x;
+  store.dirty.add("norms");
+}
+
+function take_said_state(store, x) {
+  store.state = plain_text(x.state, 60);
+  store.dirty.add("run").add("process");
 }
 
 function take_process(store, x) {
@@ -209,29 +203,31 @@ export function forget_old_processes(store) {
       store.processes.delete(name);
 }
 
-const severity_of_member = { dead: "bad", "left behind": "bad" };
-
 function take_member(store, x) {
   const who = plain_text(x.who, 200);
   if (who === "")
     return;
   const before = store.members.get(who);
-  store.members.set(who, x);
+  store.members.delete(who);
+  if (x.state === "left")
+    store.processes.delete(who);
+  else
+    store.members.set(who, x);
   if (store.members.size > most_members)
     store.members.delete(store.members.keys().next().value);
-  if (before?.state !== x.state && severity_of_member[x.state])
-    add_event(store, x, "failure", plain_text(x.state, 60), x.why ? `${who}: ${plain_text(x.why)}` : who, "bad");
+  if (before?.state !== x.state && x.state === "dead")
+    add_event(store, x, "failure", "dead", x.why ? `${who}: ${plain_text(x.why)}` : who, "bad");
   store.dirty.add("member");
 }
 
 function take_save(store, x) {
   const place = x.path ? ` to ${plain_text(x.path, 500)}` : "";
   const time = is_number(x.seconds) ? `, after ${duration_text(x.seconds)}` : "";
-  const size = is_number(x.bytes) ? `, ${bytes_text(x.bytes)}` : "";
+  const why = x.why ? `: ${plain_text(x.why)}` : "";
   const words = {
     begun: `begins to save step ${x.iteration}${place}`,
-    written: `saved step ${x.iteration}${place}${time}${size}`,
-    failed: `could not save step ${x.iteration}${place}${time}`,
+    written: `saved step ${x.iteration}${place}${time}`,
+    failed: `could not save step ${x.iteration}${place}${time}${why}`,
   };
   if (Object.hasOwn(words, x.state))
     add_event(store, x, "save", "save", words[x.state], x.state === "failed" ? "bad" : "");
@@ -242,35 +238,39 @@ function take_command(store, x) {
   const words = x.arguments && Object.keys(x.arguments).length > 0
     ? ` ${plain_text(JSON.stringify(x.arguments), 300)}` : "";
   const by = x.by ? `, by ${plain_text(x.by, 200)}` : "";
-  add_event(store, { ...x, iteration: x.iteration ?? x.step }, "command", "command", `${name}${words}${by}`);
-  if (name === "pause" || name === "resume")
-    store.pause_asked = name === "pause";
+  add_event(store, { ...x, iteration: x.step }, "command", "command", `${name}${words}${by}`);
   if (name === "stop_after" && is_number(x.arguments?.step))
     store.stops_after = x.arguments.step;
-  store.said_state = "";
+  if (name === "stop" && is_number(x.step))
+    store.stops_after = x.step - 1;
   store.dirty.add("run");
 }
 
 function take_end(store, x) {
   store.end = x;
   const reason = x.reason ? `: ${plain_text(x.reason)}` : "";
-  add_event(store, x, "other", "end", `exit code ${x.exit_code}${reason}`, x.exit_code === 0 ? "good" : "bad");
+  const how = is_number(x.exit_code) ? `exit code ${x.exit_code}` : "the run died";
+  add_event(store, x, "other", "end", `${how}${reason}`, x.exit_code === 0 ? "good" : "bad");
   store.dirty.add("run");
 }
 
 function take_dropped(store, x) {
-  const count = x.count ?? x.dropped;
-  if (is_number(count))
-    store.dropped += count;
+  if (is_number(x.count))
+    store.dropped += x.count;
   store.dirty.add("run");
 }
 
-/// Keeps the newest events in order of their times. A record that comes twice is taken once.
+/// A successor of the supervisor's process gives the facts of the ledger again, with another time.
+function key_of(x) {
+  const { at, ...rest } = x;
+  return JSON.stringify(x.kind === "event" || x.kind === "validation" ? rest : { at, ...rest });
+}
+
+/// Keeps the newest events in order of their times. Returns false for a record that came before.
 function add_event(store, x, group, kind, text, severity = group === "warning" ? "caution" : "") {
-  const out = { at: x.at, iteration: x.iteration, group, kind, text: plain_text(text), severity };
-  out.key = `${out.at} ${kind} ${out.text}`;
+  const out = { at: x.at, iteration: x.iteration, group, kind, text: plain_text(text), severity, key: key_of(x) };
   if (store.event_keys.has(out.key))
-    return;
+    return false;
   out.number = ++store.event_number;
   let place = store.events.length;
   while (place > 0 && store.events[place - 1].at > out.at)
@@ -282,4 +282,5 @@ function add_event(store, x, group, kind, text, severity = group === "warning" ?
   if (store.events.length > most_events)
     store.event_keys.delete(store.events.shift().key);
   store.dirty.add("event");
+  return true;
 }

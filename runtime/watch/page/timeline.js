@@ -1,7 +1,7 @@
 // The timeline of the pipeline as SVG: for each stage the plan above what was executed.
 
-import { by_id, make, make_svg, set_hidden, set_options, set_rows, set_text } from "./dom.js";
-import { compare_names, count_text, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
+import { by_id, make, make_svg, set_rows, set_text } from "./dom.js";
+import { count_text, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
 
 const row_px = 18;
 const gap_px = 8;
@@ -149,33 +149,22 @@ function make_legend(to) {
 
 export function make_timeline(store) {
   const scroll = by_id("pipeline_scroll");
-  const replica = by_id("pipeline_replica");
   const hold = by_id("pipeline_hold");
   let held = null;
-  let held_replica = "";
+  let held_run = null;
   make_legend(by_id("pipeline_legend"));
   hold.addEventListener("click", () => {
-    held = held === null ? newest() : null;
-    held_replica = replica.value;
-    hold.setAttribute("aria-pressed", String(held !== null));
+    held = held === null ? store.timeline : null;
+    held_run = store.run.id;
     store.dirty.add("timeline");
+    draw();
   });
 
-  function newest() {
-    const all = store.timelines;
-    const name = [...all.keys()].find((x) => String(x) === replica.value) ?? [...all.keys()][0];
-    return all.get(name) ?? null;
-  }
-
   function draw() {
-    const names = [...store.timelines.keys()].sort(compare_names);
-    set_options(replica, names.map((x) => [String(x), String(x)]));
-    set_hidden(by_id("pipeline_replica_label"), names.length < 2);
-    if (held !== null && (held_replica !== replica.value || store.timelines.size === 0))
-      held = store.timelines.size === 0 ? null : newest();
-    held_replica = replica.value;
+    if (held_run !== store.run.id)
+      held = null;
     hold.setAttribute("aria-pressed", String(held !== null));
-    show(held ?? newest());
+    show(held ?? store.timeline);
   }
 
   function show(x) {

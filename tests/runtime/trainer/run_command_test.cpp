@@ -34,7 +34,8 @@ TEST_CASE("a command is read and written as JSON") {
                            R"({"command":"replace","worker":"stage:0.1"})",
                            R"({"command":"stop_after","step":9007199254740992})",
                            R"({"command":"stop"})",
-                           R"({"command":"trace","steps":1000})"})
+                           R"({"command":"trace","steps":1000})",
+                           R"({"command":"norms","of":"decoder.layers.3.","steps":2})"})
     CHECK(text_of(read_run_command(text)) == text);
 }
 
@@ -94,6 +95,7 @@ TEST_CASE("a command is read from typed words") {
   refuses({"reboot"}, "unknown command 'reboot'");
   refuses({"pause", "now"}, "'pause' takes no value, and 1 are given");
   refuses({"trace"}, "'trace' takes one value: a number from 1 to 1000, and none is given");
+  refuses({"norms", "decoder."}, "'norms' takes 2 values: the beginning of names of parameters");
   refuses({"trace", "many"}, "from 1 to 1000");
 }
 

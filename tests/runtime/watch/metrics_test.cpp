@@ -39,8 +39,8 @@ constexpr const char* process_sample
          "memory":{"parameters":400,"idle":50},
          "sent":[{"peer":"stage:0.1","messages":5,"bytes":640}],
          "received":[{"peer":"stage:0.1","messages":4,"bytes":320}],
-         "device":{"name":"GPU 0","power_w":250,"clock_mhz":1500,"utilisation":0.75,
-                   "temperature_c":60,"memory_bytes":4096},"energy_j":12.5})";
+         "devices":[{"device":0,"name":"GPU","power_w":250,"clock_mhz":1500,"utilisation":0.75,
+                   "temperature_c":60,"memory_bytes":4096}],"energy_j":12.5})";
 
 constexpr const char* page_of_small_view = R"(# HELP troupe_run_info Identity of the run. Always 1.
 # TYPE troupe_run_info gauge
@@ -202,11 +202,11 @@ TEST_CASE("a process and its device have every value in base units") {
            {R"(troupe_process_received_bytes_total{process="node:0",peer="stage:0.1"})", "320"},
            {R"(troupe_process_received_messages_total{process="node:0",peer="stage:0.1"})", "4"},
            {R"(troupe_package_energy_joules_total{process="node:0",host="kiwi"})", "12.5"},
-           {R"(troupe_device_power_watts{process="node:0",device="GPU 0"})", "250"},
-           {R"(troupe_device_clock_hertz{process="node:0",device="GPU 0"})", "1500000000"},
-           {R"(troupe_device_utilisation_ratio{process="node:0",device="GPU 0"})", "0.75"},
-           {R"(troupe_device_temperature_celsius{process="node:0",device="GPU 0"})", "60"},
-           {R"(troupe_device_memory_bytes{process="node:0",device="GPU 0"})", "4096"}}) {
+           {R"(troupe_device_power_watts{process="node:0",device="0"})", "250"},
+           {R"(troupe_device_clock_hertz{process="node:0",device="0"})", "1500000000"},
+           {R"(troupe_device_utilisation_ratio{process="node:0",device="0"})", "0.75"},
+           {R"(troupe_device_temperature_celsius{process="node:0",device="0"})", "60"},
+           {R"(troupe_device_memory_bytes{process="node:0",device="0"})", "4096"}}) {
     CAPTURE(name);
     REQUIRE(found.contains(name));
     CHECK(found.at(name) == value);
@@ -215,7 +215,7 @@ TEST_CASE("a process and its device have every value in base units") {
 
 TEST_CASE("a value that was not measured has no series") {
   auto view = small_view();
-  view.take(R"({"kind":"process","at":1100,"name":"node:0","device":{"name":"GPU 0"}})");
+  view.take(R"({"kind":"process","at":1100,"name":"node:0","devices":[{"device":0,"name":"GPU"}]})");
   for (const auto& [name, value] : series_of(metrics_text(view))) {
     CHECK_FALSE(name.starts_with("troupe_device"));
     CHECK_FALSE(name.starts_with("troupe_package"));

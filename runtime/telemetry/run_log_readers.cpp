@@ -1,0 +1,161 @@
+#include "runtime/core/json_text.hpp"
+#include "runtime/telemetry/run_log.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+/// An object with an iteration; else discarded.
+nlohmann::json record_in(std::string_view text) {
+  constexpr int deepest = 64;  // a walk over the value is recursive
+  auto out = json_depth(text) <= deepest ? json_value_or_discarded(text) : nlohmann::json();
+  const bool is_record
+      = out.is_object() && out.contains("iteration") && out["iteration"].is_number_unsigned();
+  return is_record ? std::move(out) : nlohmann::json(nlohmann::json::value_t::discarded);
+}
+
+/// Reads fields of a record where they have the right type.
+class field_reader {
+ public:
+  explicit field_reader(const nlohmann::json& from) : from_(from) {}
+
+  bool is_null(const char* name) const {
+    const auto found = from_.find(name);
+    return found != from_.end() && found->is_null();
+  }
+  bool read(const char* name, double& to) const {
+    const auto found = from_.find(name);
+    const bool right = found != from_.end() && found->is_number();
+    if (right)
+      to = found->get<double>();
+    return right;
+  }
+  void read(const char* name, std::uint64_t& to) const {
+    const auto found = from_.find(name);
+    if (found != from_.end() && found->is_number_unsigned())
+      to = found->get<std::uint64_t>();
+  }
+  void read(const char* name, std::int64_t& to) const {
+    const auto found = from_.find(name);
+    if (found != from_.end())
+      to = whole_number_in(*found).value_or(to);
+  }
+  void read(const char* name, std::string& to) const {
+    const auto found = from_.find(name);
+    if (found != from_.end() && found->is_string())
+      to = found->get<std::string>();
+  }
+
+ private:
+  const nlohmann::json& from_;
+};
+
+/// The digest of 32 hexadecimal digits; zero for another text.
+digest digest_of(std::string_view text) {
+  constexpr std::size_t half = 16;
+  digest out;
+  const auto read = [](std::string_view digits, std::uint64_t& to) {
+    const auto [end, failure]
+        = std::from_chars(digits.data(), digits.data() + digits.size(), to, 16);
+    return failure == std::errc{} && end == digits.data() + digits.size();
+  };
+  const bool right = text.size() == 2 * half && read(text.substr(0, half), out.high)
+                     && read(text.substr(half), out.low);
+  return right ? out : digest{};
+}
+
+pipeline_times pipeline_in(const field_reader& from) {
+  pipeline_times out;
+  from.read("pipeline_ms", out.ms);
+  from.read("planned_pipeline_ms", out.planned_ms);
+  from.read("bubble", out.bubble);
+  from.read("planned_bubble", out.planned_bubble);
+  from.read("action_gap_ms", out.gap_ms);
+  from.read("hand_off_ms", out.hand_off_ms);
+  from.read("action_lateness_ms", out.late_ms);
+  from.read("worst_action_lateness_ms", out.worst_late_ms);
+  return out;
+}
+
+}  // namespace
+
+std::optional<step_report> read_step_record(std::string_view text) {
+  const auto record = record_in(text);
+  if (!record.is_object())
+    return {};
+  const field_reader from(record);
+  step_report out;
+  from.read("iteration", out.iteration);
+  from.read("consumed_samples", out.consumed_samples);
+  from.read("consumed_tokens", out.consumed_tokens);
+  from.read("global_batch_size", out.global_batch_size);
+  if (!from.read("lm_loss", out.lm_loss))
+    out.lm_loss = NAN;
+  from.read("grad_norm", out.grad_norm);
+  if (from.is_null("grad_norm")) {
+    out.grad_norm = HUGE_VAL;
+    out.skipped.in_a_row = 1;
+  }
+  from.read("learning_rate", out.learning_rate);
+  from.read("elapsed_ms", out.elapsed_ms);
+  from.read("tokens_per_second", out.tokens_per_second);
+  if (double tera = 0; from.read("teraflops_per_second", tera))
+    out.flops_per_second = tera * 1e12;
+  from.read("params_norm", out.params_norm);
+  if (from.is_null("params_norm"))
+    out.params_norm = HUGE_VAL;
+  from.read("num_zeros", out.zero_gradients);
+  out.pipeline = pipeline_in(from);
+  from.read("loss_scale", out.scale.value);
+  from.read("skipped_iterations", out.skipped.iterations);
+  from.read("nan_iterations", out.skipped.nan);
+  std::string state;
+  from.read("state_digest", state);
+  out.state = digest_of(state);
+  return out;
+}
+
+std::optional<validation_report> read_validation_record(std::string_view text) {
+  const auto record = record_in(text);
+  if (!record.is_object())
+    return {};
+  const field_reader from(record);
+  validation_report out;
+  from.read("iteration", out.iteration);
+  out.test = record.contains("test_loss");
+  const auto* const name = out.test ? "test_loss" : "validation_loss";
+  if (from.is_null(name))
+    out.loss = NAN;
+  else if (!from.read(name, out.loss))
+    return {};
+  return out;
+}
+
+std::optional<run_event> read_event_record(std::string_view text) {
+  const auto record = record_in(text);
+  if (!record.is_object())
+    return {};
+  const field_reader from(record);
+  run_event out;
+  from.read("iteration", out.iteration);
+  from.read("event", out.kind);
+  from.read("who", out.who);
+  from.read("why", out.why);
+  from.read("state_from", out.from);
+  from.read("resumed_from", out.resumed);
+  from.read("generation", out.generation);
+  from.read("seconds", out.seconds);
+  from.read("verdict", out.verdict);
+  from.read("news_ns", out.parts.news_ns);
+  from.read("release_seconds", out.parts.release);
+  from.read("respawn_seconds", out.parts.respawn);
+  from.read("transfer_seconds", out.parts.transfer);
+  from.read("rebuild_seconds", out.parts.rebuild);
+  return out.kind.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
+}  // namespace troupe::runtime

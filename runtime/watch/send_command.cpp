@@ -1,0 +1,39 @@
+#include "runtime/watch/send_command.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace troupe::runtime {
+namespace {
+
+/// The sentence in {"message": ...} or {"error": {"message": ...}}; empty in another text.
+std::string sentence_in(const std::string& body) {
+  constexpr int deepest = 8;
+  const auto all = json_depth(body) <= deepest ? json_value_or_discarded(body) : nlohmann::json();
+  if (!all.is_object())
+    return "";
+  const auto& from = all.contains("error") ? all["error"] : all;
+  const bool has_one = from.is_object() && from.contains("message") && from["message"].is_string();
+  return has_one ? from["message"].get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string send_command(const http::service_address& to, const std::string& command) {
+  constexpr int done = 200;
+  const auto answer = http::client(to).post("/api/command", command);
+  auto sentence = sentence_in(answer.body);
+  if (sentence.empty())
+    throw input_error(
+        "cannot send {} to the run: the answer with status {} is not that of a run's hub; check "
+        "the address",
+        command,
+        answer.status);
+  if (answer.status != done)
+    throw input_error("{}", sentence);
+  return sentence;
+}
+
+}  // namespace troupe::runtime

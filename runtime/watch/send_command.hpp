@@ -1,0 +1,17 @@
+// Sends a command to a live run through its hub: docs/formats/commands.md.
+
+#pragma once
+
+#include "runtime/http/client.hpp"
+
+#include <string>
+
+namespace troupe::runtime {
+
+/// `to`: the hub, with the control token. `command`: the text of a run_command. Returns the
+/// sentence of the answer. The run answers between two steps, so this may take as long as a step.
+/// Throws input_error with the run's reason when it refuses, and io_error when no whole answer
+/// comes.
+std::string send_command(const http::service_address& to, const std::string& command);
+
+}  // namespace troupe::runtime
