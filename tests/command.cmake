@@ -98,7 +98,7 @@ endforeach()
 foreach(check shown died ledger ledger_removed stopped_twice failed default agent)
   troupe_script_test(command/run_${check} command/run_test.py ${program} ${check})
 endforeach()
-foreach(check once json ended refusals terminal live)
+foreach(check once json ended refusals script terminal live)
   troupe_script_test(command/monitor_${check} command/monitor_test.py ${program} ${check})
 endforeach()
 # Tests with UNSANITIZED run in the optimised build alone: with sanitizers each takes half a minute, and its code paths

@@ -2,7 +2,9 @@
 
 #include "actors/command/commands.hpp"
 #include "actors/command/ended_run.hpp"
+#include "actors/command/monitor_script.hpp"
 #include "actors/command/monitor_view.hpp"
+#include "actors/command/monitor_web.hpp"
 #include "actors/command/monitored_run.hpp"
 #include "actors/command/print.hpp"
 #include "runtime/core/error.hpp"
@@ -13,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <sys/ioctl.h>
@@ -29,7 +32,9 @@ using nlohmann::ordered_json;
 struct monitor_flags {
   std::shared_ptr<monitored_run> run;
   std::string page = "overview";
-  bool once = false, json = false, ascii = false;
+  bool once = false, json = false, ascii = false, web = false;
+  std::string listen;            ///< of the page
+  std::filesystem::path script;  ///< empty: none
 };
 
 const std::vector<std::string> monitor_pages{"overview", "members", "timeline", "events"};
@@ -152,12 +157,22 @@ int show_records(const runtime::followed_run& run, const monitor_flags& flags) {
 }
 
 int monitor_run(const monitor_flags& flags) {
+  if (!flags.script.empty() && (flags.once || flags.json))
+    throw usage_error("--script follows the run to its end: leave out --once and --json");
+  if (flags.web && (flags.once || flags.json || !flags.script.empty()))
+    throw usage_error("--web shows the run in a browser: leave out --once, --json and --script");
+  if (!flags.web && !flags.listen.empty())
+    throw usage_error("--listen is the address of the page: give --web, too");
   const auto run = find_monitored_run(*flags.run);
+  if (!flags.script.empty())
+    return run_monitor_script(run, flags.script);
   if (run.folder) {
     const auto now = runtime::status_of(*run.folder, [](const std::string&) {}).condition;
     if (now == runtime::run_condition::ended || now == runtime::run_condition::died)
       return show_ended(*run.folder, flags);
   }
+  if (flags.web)
+    return show_monitor_page(flags.run, flags.listen);
   if (flags.once)
     return show_state(run, flags);
   if (flags.json)
@@ -181,6 +196,20 @@ void add_monitor(command_line& program) {
               "Prints the run and its records as JSON lines until the run ends. With --once: the "
               "present state as one JSON object.",
               [flags] { flags->json = true; });
+  line.value({.name = "--script",
+              .type = "FILE",
+              .help = "Runs a Lua script on the records until the run ends, instead of a view. See "
+                      "examples/monitoring/README.md."},
+             text(flags->script));
+  line.toggle("--web",
+              "Serves a page of the run for a browser of this host, and prints its address, which "
+              "has a token. Runs until a signal.",
+              [flags] { flags->web = true; });
+  line.value({.name = "--listen",
+              .type = "HOST:PORT",
+              .help = "With --web: where the page is, an address of this host alone. Default: a "
+                      "free port of 127.0.0.1."},
+             text(flags->listen));
   line.toggle(
       "--no-unicode", "Draws with ASCII characters only.", [flags] { flags->ascii = true; });
   line.note(

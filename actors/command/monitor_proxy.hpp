@@ -21,8 +21,8 @@ namespace troupe::command {
 
 class monitor_proxy {
  public:
-  /// Where the hub is now, with the read token if it needs one. Called on threads of the proxy, one
-  /// call at a time. Throws runtime::error when there is no run.
+  /// Where the hub is now, with the read token if it needs one. Called on several threads at
+  /// once. Throws runtime::error when there is no run.
   using hub_address = std::function<runtime::http::service_address()>;
 
   /// Listens when the constructor returns. Throws as http::server.

@@ -43,6 +43,7 @@ address address_of(const void* block) {
 
 struct interpreter::account {
   std::string file;
+  std::string kind;
   script_limits limits;
   bool prints = false;
   lua_State* lua = nullptr;
@@ -169,17 +170,18 @@ bool writes_zero(std::string_view code) {
 }
 
 /// Checks a script before Lua reads it.
-void check_source(const std::string& file, std::string_view code) {
+void check_source(const std::string& file, const std::string& kind, std::string_view code) {
   if (code.size() > longest_source)
     throw input_error(
-        "{}: has {} bytes; a schedule script has at most {}: give a list of "
-        "actions as a plan, FILE.csv",
+        "{}: has {} bytes; {} has at most {}{}",
         file,
         code.size(),
-        longest_source);
+        kind,
+        longest_source,
+        kind == "a schedule script" ? ": give a list of actions as a plan, FILE.csv" : "");
   if (writes_zero(code))
     throw input_error(
-        "{}: has a byte 0, or writes one in a text (\\0); texts of schedules have none", file);
+        "{}: has a byte 0, or writes one in a text (\\0); texts of {} have none", file, kind);
 }
 
 /// Called by Lua at the place of the error, before unwinding.
@@ -247,6 +249,10 @@ void charge(lua_State* lua, std::int64_t instructions) {
   lua_error(lua);
 }
 
+const std::string& script_kind(lua_State* lua) {
+  return account_of(lua).kind;
+}
+
 std::size_t memory_in_use(lua_State* lua) {
   return account_of(lua).used;
 }
@@ -262,9 +268,12 @@ void print_line(lua_State* lua, const std::string& text) {
 interpreter::interpreter(const std::string& file,
                          const std::string& text,
                          const script_limits& limits,
-                         bool prints)
+                         bool prints,
+                         const std::string& kind,
+                         const std::function<void(lua_State*)>& extend)
     : account_(std::make_unique<account>()) {
   account_->file = file;
+  account_->kind = kind;
   account_->limits = limits;
   account_->prints = prints;
   const std::string what = "the script itself";
@@ -275,8 +284,10 @@ interpreter::interpreter(const std::string& file,
   account_->lua = lua_;
   try {
     find_stack(lua_, *account_);
-    check_source(file, text);
+    check_source(file, kind, text);
     run("its sandbox", open_sandbox);
+    if (extend)
+      run("its sandbox", extend);
     lua_sethook(lua_, on_count, LUA_MASKCOUNT, stride);
     run(what, [&](lua_State* lua) {
       std::string_view code = text;
@@ -338,10 +349,11 @@ void interpreter::complain(const std::string& what, int status) {
   if (status == LUA_ERRMEM && a.out_of_instructions)
     throw stopped(at(a.refused_line));
   if (status == LUA_ERRMEM)
-    throw input_error("{}: {} needs more than the {} KiB of memory that a schedule script has",
+    throw input_error("{}: {} needs more than the {} KiB of memory that {} has",
                       at(a.refused_line),
                       what,
-                      a.limits.memory >> 10);
+                      a.limits.memory >> 10,
+                      a.kind);
   std::string message = lua_type(lua_, -1) == LUA_TSTRING ? lua_tostring(lua_, -1) : "an error";
   std::string place = a.file;
   if (message.starts_with(chunk_mark)) {

@@ -22,10 +22,13 @@ namespace troupe::runtime {
 class interpreter {
  public:
   /// Runs `text` once. Throws input_error with the name `file`. `prints`: false ignores print().
+  /// `kind`: names the script in messages. `extend` adds globals before the text runs.
   interpreter(const std::string& file,
               const std::string& text,
               const script_limits& limits,
-              bool prints = true);
+              bool prints = true,
+              const std::string& kind = "a schedule script",
+              const std::function<void(lua_State*)>& extend = {});
   ~interpreter();
 
   /// Calls `body` with a fresh instruction bound. Lua functions may throw in it; their errors
@@ -51,6 +54,9 @@ void charge(lua_State* lua, std::int64_t instructions);
 
 /// Bytes that the script uses now.
 std::size_t memory_in_use(lua_State* lua);
+
+/// The `kind` of the interpreter.
+const std::string& script_kind(lua_State* lua);
 
 /// The innermost line of the script that is running; 0: none.
 int script_line(lua_State* lua);

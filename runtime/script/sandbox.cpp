@@ -14,15 +14,15 @@ namespace {
 //                  math.random change from run to run
 //   isolation      files, processes, clocks, code from strings
 constexpr const char* prelude = R"lua(
-local charged, print_line, charge_table = ...
+local charged, print_line, charge_table, kind = ...
 local error, ipairs, select, tostring, type, next = error, ipairs, select, tostring, type, next
 local string, table, math = string, table, math
 
 local function refused(name, why)
-  return function() error(name .. " is not for a schedule script: " .. why, 2) end
+  return function() error(name .. " is not for " .. kind .. ": " .. why, 2) end
 end
 local function refused_table(name, why)
-  local function use(_, key) error(name .. "." .. tostring(key) .. " is not for a schedule script: " .. why, 2) end
+  local function use(_, key) error(name .. "." .. tostring(key) .. " is not for " .. kind .. ": " .. why, 2) end
   return setmetatable({}, { __index = use, __newindex = use })
 end
 local function some(of, names)
@@ -212,7 +212,8 @@ void open_sandbox(lua_State* lua) {
   lua_pushcfunction(lua, make_charged);
   lua_pushcfunction(lua, print_text);
   lua_pushcfunction(lua, charge_table);
-  lua_call(lua, 3, 0);
+  lua_pushstring(lua, script_kind(lua).c_str());
+  lua_call(lua, 4, 0);
 }
 
 }  // namespace troupe::runtime

@@ -25,11 +25,11 @@ bool has_tag(std::string_view header, std::string_view tag) {
 
 void answer_with(const page_file& file, http::exchange& to) {
   const auto tag = '"' + std::string(file.hash) + '"';
-  http::response out{.type = std::string(file.type),
-                     .body = {},
-                     .headers = {{"Cache-Control", "no-cache"},
-                                 {"ETag", tag},
-                                 {"Content-Security-Policy", page_policy}}};
+  http::response out{
+      .type = std::string(file.type),
+      .body = {},
+      .headers
+      = {{"Cache-Control", "no-cache"}, {"ETag", tag}, {"Content-Security-Policy", page_policy}}};
   if (has_tag(to.asked().header("if-none-match"), tag))
     out.status = not_modified;
   else

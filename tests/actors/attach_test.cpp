@@ -80,8 +80,8 @@ void take_command(const std::shared_ptr<http::exchange>& x) {
 
 /// A hub at the socket 'hub' of a folder, whose state has step 1.
 struct played_hub {
-  explicit played_hub(std::vector<std::string> lines) {
-    this->lines->left.assign(lines.begin(), lines.end());
+  explicit played_hub(const std::vector<std::string>& first) {
+    lines->left.assign(first.begin(), first.end());
     http::settings how;
     how.pulse = 5ms;
     server.emplace(std::vector<http::endpoint>{{.folder = folder.path(), .name = "hub"}},
@@ -92,7 +92,7 @@ struct played_hub {
                         says(R"({"next":"1:5","records":[)" + step(1) + "]}")},
                        {http::method::get,
                         "/api/lines",
-                        [of = this->lines](const std::shared_ptr<http::exchange>& x) {
+                        [of = lines](const std::shared_ptr<http::exchange>& x) {
                           x->stream({.type = "application/x-ndjson"},
                                     std::make_unique<line_source>(of));
                         }},
@@ -198,6 +198,7 @@ TEST_CASE_METHOD(watching_system,
   told->waits = true;
   const auto attached
       = actors::attach(system, hub.run(), observer(), {.control_token = {}, .most_waiting = 5});
+  REQUIRE(soon([&] { return told->read().size() == 1; }));
   constexpr int most = 40;
   for (int i = 2; i <= most; ++i)
     hub.add(step(i));

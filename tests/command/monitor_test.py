@@ -42,9 +42,10 @@ class unix_server(socketserver.ThreadingUnixStreamServer):
 
 
 @contextlib.contextmanager
-def hub(at, answers=None, lines=(), token=None):
+def hub(at, answers=None, lines=(), token=None, posted=None):
     """Plays a hub at a path or a port of this host. `answers`: (status, text) by path. After the lines it keeps the
-    stream open. Yields the address and the function that ends the streams."""
+    stream open. Adds (path, token, value) of each POST to `posted`. Yields the address and the function that ends the
+    streams."""
     ended = threading.Event()
     answers = {"/api/run": (200, json.dumps(RUN)), "/api/state": (200, json.dumps(STATE)), **(answers or {})}
 
@@ -59,6 +60,11 @@ def hub(at, answers=None, lines=(), token=None):
             if path == "/api/lines":
                 return self.stream()
             self.answer(*answers.get(path, (404, "not here")))
+
+        def do_POST(self):
+            value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            posted.append((self.path, self.headers.get("Authorization"), value))
+            self.answer(*answers.get(self.path, (200, json.dumps({"message": "paused after step 101"}))))
 
         def answer(self, status, text):
             self.send_response(status)
@@ -213,6 +219,55 @@ def check_refusals(folder):
         path.chmod(0)
         refuses(str(path), "monitor", path, "--once")
         path.chmod(0o700)
+
+
+SCRIPT = """
+local steps = {}
+function on_step(step)
+  steps[#steps + 1] = step.iteration
+  if step.lm_loss > 4 then
+    alarm("step " .. step.iteration)
+    print(command{"pause"})
+    print(post("http://ADDRESS/hook?x=1", { text = "high", steps = steps }))
+    print(select(2, post("http://127.0.0.1:1/", {})))
+  end
+end
+function on_event(event) alarm(event.event .. " of " .. event.who) end
+function on_end(x) alarm("end " .. x.exit_code) end
+"""
+
+
+def check_script(folder):
+    """--script gives a Lua script the records, and carries out its alarms, commands and posts."""
+    path = run_folder(folder)
+    (path / "control.token").write_text("0123abcd\n")
+    file = folder / "mine.lua"
+    posted, hooked = [], []
+    high = {**STEP, "iteration": 101, "lm_loss": 5.5}
+    with hub(path / "sockets/hub", lines=[STEP, high, END], posted=posted), hub(None, posted=hooked) as (address, _):
+        file.write_text(SCRIPT.replace("ADDRESS", address))
+        done = run("monitor", path, "--script", file)
+    if done[0] != 0 or done[1].splitlines() != ["alarm: restart of node-1", "alarm: step 101", "alarm: end 0"]:
+        raise wrong(f"--script: exit code {done[0]}, prints {done[1]}\n{done[2]}")
+    if posted != [("/api/command", "Bearer 0123abcd", {"command": "pause"})]:
+        raise wrong(f"the run got {posted}")
+    if hooked != [("/hook?x=1", None, {"text": "high", "steps": [100, 101]})]:
+        raise wrong(f"the web service got {hooked}")
+    for part in ["mine.lua:7: paused after step 101", "mine.lua:8: posted", "mine.lua:9: cannot"]:
+        if part not in done[2]:
+            raise wrong(f"the console lacks '{part}':\n{done[2]}")
+    with hub(path / "sockets/hub"):
+        file.write_text("function on_step(step)\n  command{'fly'}\nend\n")
+        refuses("mine.lua:2: unknown command 'fly'", "monitor", path, "--script", file)
+        refuses("--script follows the run", "monitor", path, "--script", file, "--once")
+        refuses("no.lua", "monitor", path, "--script", folder / "no.lua")
+    with hub(None) as (address, _):
+        refuses("mine.lua:2: command needs the run's control token", "monitor", address, "--script", file)
+    (folder / "ended").mkdir()
+    path = run_folder(folder / "ended", {"exit_code": 2, "reason": "full", "at": "2026-11-25T11:00:00Z"})
+    file.write_text("function on_end(x) alarm(x.exit_code .. x.reason) end\n")
+    if works("monitor", path, "--script", file) != "alarm: 2full\n":
+        raise wrong("the end of a run that has ended is not told")
 
 
 class screen:

@@ -45,9 +45,9 @@ export function take_fragment() {
 }
 
 /// An answer as JSON. Throws an Error with `status`, 0 if nothing answered.
-export async function ask(path, fields = {}, token = read_token) {
+export async function ask(path, fields = {}, token = read_token, most_ms = answer_ms) {
   const stop = new AbortController();
-  const timer = setTimeout(() => stop.abort(), answer_ms);
+  const timer = setTimeout(() => stop.abort(), most_ms);
   try {
     const headers = { ...fields.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
     const got = await fetch(path, { ...fields, headers, cache: "no-store", credentials: "same-origin", signal: stop.signal });

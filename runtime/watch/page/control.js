@@ -6,6 +6,7 @@ import { by_id, make, set_hidden, set_options, set_text } from "./dom.js";
 import { compare_names, plain_text } from "./format.js";
 
 const most_answer = 4000;
+const answer_ms = 600000;  // a run answers between two steps
 
 const whole = { type: "number", min: 1, step: 1, required: "" };
 const interval = { ...whole, min: 0 };
@@ -132,7 +133,7 @@ export function make_control(store) {
 
   function send(command, with_token) {
     const headers = { "Content-Type": "application/json" };
-    return ask("/api/command", { method: "POST", headers, body: JSON.stringify(command) }, with_token);
+    return ask("/api/command", { method: "POST", headers, body: JSON.stringify(command) }, with_token, answer_ms);
   }
 
   function make_command(name) {
@@ -159,7 +160,7 @@ export function make_control(store) {
       if (of.question && !window.confirm(of.question(command)))
         return set_text(answer, "Not sent.");
       button.setAttribute("aria-busy", "true");
-      set_text(answer, "Sent; waiting for the answer.");
+      set_text(answer, "Sent; the run answers after its step.");
       set_text(answer, answer_text(await send(command, token)));
     } catch (e) {
       set_text(answer, e instanceof SyntaxError ? "The arguments are not JSON." : `Error: ${e.message}`);

@@ -1,0 +1,230 @@
+#include "actors/command/monitor_proxy.hpp"
+
+#include "actors/command/part_queue.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/thread.hpp"
+#include "runtime/process/run_folder.hpp"
+#include "runtime/watch/page_routes.hpp"
+#include "runtime/watch/viewer_token.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <fmt/format.h>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace troupe::command {
+namespace {
+
+namespace http = runtime::http;
+using asked_by = std::shared_ptr<http::exchange>;
+
+constexpr std::size_t most_requests = 32;  ///< at once, streams too: each has a thread
+constexpr std::size_t longest_answer = 16 << 20;
+constexpr std::size_t most_ahead = 1 << 20;  ///< bytes of a stream that wait for the browser
+constexpr auto patience_with_answer = std::chrono::seconds(30);
+/// A run answers a command between two steps.
+constexpr auto patience_with_command = std::chrono::seconds(600);
+
+std::string encoded(std::string_view text) {
+  constexpr std::string_view plain
+      = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  std::string out;
+  for (const char x : text)
+    if (plain.find(x) != std::string_view::npos)
+      out += x;
+    else
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(x));
+  return out;
+}
+
+/// The same question to the hub. A browser that connects again says its position in a header.
+std::string target_of(const http::request& x) {
+  auto query = x.query;
+  query.erase("token");
+  if (const auto at = x.header("last-event-id"); !at.empty())
+    query["after"] = at;
+  auto out = x.path;
+  for (const auto& [name, value] : query)
+    out += (out.size() == x.path.size() ? "?" : "&") + encoded(name) + "=" + encoded(value);
+  return out;
+}
+
+http::response answer_of_hub(http::response x) {
+  if (x.status == 401 || x.status == 403)  // its words are about a token that the browser never had
+    return http::error_response(
+        502,
+        "the run refuses the token of this page: name the file 'read.token' of the run's folder "
+        "with --token-file");
+  return {.status = x.status, .type = std::move(x.type), .body = std::move(x.body)};
+}
+
+/// Threads of requests in work. The server's thread starts them.
+class request_threads {
+ public:
+  /// False: there are too many. Throws as start_thread.
+  bool start(std::function<void()> work) {
+    std::erase_if(all_, [](const auto& x) { return x->is_done.load(); });
+    if (all_.size() >= most_requests)
+      return false;
+    auto one = std::make_unique<request_thread>();
+    one->thread = runtime::start_thread("web", [at = one.get(), work = std::move(work)] {
+      work();
+      at->is_done = true;
+    });
+    all_.push_back(std::move(one));
+    return true;
+  }
+
+ private:
+  struct request_thread {
+    std::atomic<bool> is_done = false;
+    std::jthread thread;
+  };
+  std::vector<std::unique_ptr<request_thread>> all_;
+};
+
+}  // namespace
+
+class monitor_proxy::parts {
+ public:
+  parts(const http::endpoint& at, hub_address hub)
+      : hub_(std::move(hub)), token_(runtime::new_token() + runtime::new_token()) {
+    http::settings how;
+    how.limits.body_bytes = 64 << 10;  // commands
+    server_.emplace(std::vector{at}, routes(), how);
+  }
+  ~parts() {
+    stops_ = true;
+    server_.reset();  // ends the streams, which threads may be waiting for
+  }
+
+  std::uint16_t port() const { return server_->ports().front(); }
+  const std::string& token() const { return token_; }
+
+ private:
+  using work = std::function<void(const asked_by& x)>;
+
+  std::vector<http::server::route> routes() {
+    auto out = runtime::page_routes();
+    for (const auto* path : {"/api/run", "/api/state", "/api/records", "/metrics"})
+      out.push_back(
+          {http::method::get, path, on_thread([this](const asked_by& x) { pass_answer(x); })});
+    out.push_back({http::method::get, "/api/events", on_thread([this](const asked_by& x) {
+                     pass_stream(x, "text/event-stream", "retry: 1000\n\n");
+                   })});
+    out.push_back({http::method::get, "/api/lines", on_thread([this](const asked_by& x) {
+                     pass_stream(x, "application/x-ndjson", "");
+                   })});
+    out.push_back({http::method::post, "/api/command", on_thread([this](const asked_by& x) {
+                     pass_command(x);
+                   })});
+    return out;
+  }
+
+  /// PROXY-1.
+  http::handler on_thread(work does) {
+    return [this, does = std::move(does)](const asked_by& x) {
+      if (!runtime::gives_viewer_token(x->asked(), token_))
+        return x->answer(http::error_response(
+            401, "this page needs its token: open the link that `troupe monitor --web` printed"));
+      if (!threads_.start([x, does] { answer_or_explain(x, does); }))
+        x->answer(http::error_response(
+            503, fmt::format("{} requests are in work; close other pages", most_requests)));
+    };
+  }
+
+  static void answer_or_explain(const asked_by& x, const work& does) {
+    try {
+      does(x);
+    } catch (const std::exception& failure) {
+      x->answer(http::error_response(503, fmt::format("no run answers: {}", failure.what())));
+    }
+  }
+
+  /// By `follow`, because the end of the proxy does not wait for a run that hangs.
+  http::response ask(http::client& hub, const std::string& target) const {
+    std::string body;
+    bool is_late = false;
+    const auto since = std::chrono::steady_clock::now();
+    auto out = hub.follow(
+        target,
+        [&](std::string_view part) {
+          body += part;
+          return body.size() <= longest_answer;
+        },
+        [&] {
+          is_late = std::chrono::steady_clock::now() - since > patience_with_answer;
+          return !is_late && !stops_;
+        });
+    if (is_late || stops_ || body.size() > longest_answer)
+      throw runtime::io_error("{} has no whole answer within {} s and {} bytes",
+                              target,
+                              patience_with_answer.count(),
+                              longest_answer);
+    if (out.body.empty())
+      out.body = std::move(body);
+    return out;
+  }
+
+  void pass_answer(const asked_by& x) const {
+    http::client hub(hub_());
+    x->answer(answer_of_hub(ask(hub, target_of(x->asked()))));
+  }
+
+  // A stream has its status before its first record, so the hub is asked for something short first.
+  void pass_stream(const asked_by& x, const char* type, std::string_view beginning) const {
+    http::client hub(hub_());
+    if (auto run = ask(hub, "/api/run"); run.status != 200)
+      return x->answer(answer_of_hub(std::move(run)));
+    const auto parts = std::make_shared<part_queue>(most_ahead);
+    parts->on_part(x->stream({.type = type, .body = {}}, body_of(parts)));
+    parts->put(beginning);
+    try {
+      hub.follow(
+          target_of(x->asked()),
+          [&](std::string_view part) { return parts->put(part); },
+          [&] { return !stops_ && !parts->is_closed(); });
+    } catch (const std::exception&) {
+      // The browser sees the end of the stream, connects again and gets the reason as an answer.
+    }
+    parts->end();
+  }
+
+  void pass_command(const asked_by& x) const {
+    const auto& asked = x->asked();
+    if (!asked.header("content-type").starts_with("application/json"))
+      return x->answer(http::error_response(415, "a command is application/json"));
+    auto at = hub_();
+    at.token = bearer_token(asked);
+    http::client hub(at, {.silence = patience_with_command});
+    auto out = hub.post("/api/command", asked.body);
+    x->answer({.status = out.status, .type = std::move(out.type), .body = std::move(out.body)});
+  }
+
+  const hub_address hub_;
+  const std::string token_;
+  std::atomic<bool> stops_ = false;
+  request_threads threads_;
+  std::optional<http::server> server_;
+};
+
+monitor_proxy::monitor_proxy(const http::endpoint& at, hub_address hub)
+    : parts_(std::make_unique<parts>(at, std::move(hub))) {}
+
+monitor_proxy::~monitor_proxy() = default;
+
+std::uint16_t monitor_proxy::port() const {
+  return parts_->port();
+}
+
+const std::string& monitor_proxy::token() const {
+  return parts_->token();
+}
+
+}  // namespace troupe::command

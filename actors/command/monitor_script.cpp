@@ -1,0 +1,133 @@
+#include "actors/command/monitor_script.hpp"
+
+#include "actors/command/monitored_run.hpp"
+#include "actors/command/print.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/script/monitor_script.hpp"
+#include "runtime/telemetry/run_log.hpp"
+#include "runtime/trainer/run_command.hpp"
+#include "runtime/watch/new_steps.hpp"
+#include "runtime/watch/send_command.hpp"
+#include "runtime/watch/webhook.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::json;
+
+void print_alarm(const std::string& text) {
+  print_page("alarm: " + text + "\n");
+  if (std::fflush(stdout) != 0)  // its reader has ended, and SIGPIPE is ignored
+    throw runtime::io_error("cannot print an alarm: {}", runtime::system_message(errno));
+}
+
+/// A request that the network or the run refuses is the script's to handle; people see it too.
+runtime::action_answer tried(const std::function<std::string()>& request) {
+  try {
+    return {true, request()};
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("{}", failure.what());
+    return {false, failure.what()};
+  }
+}
+
+/// The hub with the control token; none if this run has no folder here.
+std::function<runtime::action_answer(const std::string&)> commander_of(
+    const runtime::followed_run& run) {
+  if (!run.folder)
+    return {};
+  return [run](const std::string& text) {
+    const auto what = runtime::read_run_command(text);  // a wrong one ends the script
+    return tried([&] {
+      auto to = run.at;
+      const auto token = runtime::read_text(run.folder->control_token());
+      to.token = token.substr(0, token.find_first_of(" \t\r\n"));
+      return runtime::send_command(to, runtime::text_of(what));
+    });
+  };
+}
+
+runtime::monitor_actions actions_for(const runtime::followed_run& run) {
+  return {.alarm = print_alarm,
+          .command = commander_of(run),
+          .post = [](const std::string& url, const std::string& text) {
+            return tried([&] {
+              runtime::post_webhook(url, text);
+              return std::string("posted");
+            });
+          }};
+}
+
+/// Gives a script each record, and each step once.
+class scripted_listener final : public runtime::run_listener {
+ public:
+  scripted_listener(const std::filesystem::path& file, const runtime::followed_run& run)
+      : script_(file.string(), runtime::read_text(file), actions_for(run)) {}
+
+  void begin(std::string_view run) override { steps_.begin(run); }
+  void take(std::string_view record) override {
+    const auto x = runtime::json_value_or_discarded(record);
+    const auto found = x.is_object() ? x.find("kind") : x.end();
+    const bool is_known = x.is_object() && found != x.end() && found->is_string();
+    if (is_known && *found == "step")
+      if (const auto step = runtime::read_step_record(record);
+          !step || !steps_.is_new(step->iteration))
+        return;
+    if (is_known && *found == "end")
+      knows_end_ = true;
+    script_.take(record);
+  }
+  void connection(const std::string& state) override {
+    if (!state.empty() && std::exchange(told_, state) != state)
+      runtime::log_warning("{}", state);
+  }
+
+  /// An end without a record: the run died, or its hub was gone before.
+  void end(const runtime::follow_end& x) {
+    if (std::exchange(knows_end_, true))
+      return;
+    json record{{"kind", "end"}, {"exit_code", nullptr}, {"reason", text_of(x)}};
+    if (x.how == runtime::follow_outcome::ended) {
+      record["exit_code"] = x.end.exit_code;
+      record["reason"] = x.end.reason;
+    }
+    script_.take(runtime::json_text_replacing(record));
+  }
+
+ private:
+  runtime::monitor_script script_;
+  runtime::new_steps steps_;
+  std::string told_;
+  bool knows_end_ = false;
+};
+
+}  // namespace
+
+int run_monitor_script(const runtime::followed_run& run, const std::filesystem::path& file) {
+  scripted_listener listener(file, run);
+  const auto wait_until_killed = [](std::chrono::milliseconds time) {
+    std::this_thread::sleep_for(time);
+    return true;
+  };
+  runtime::follower follower(run, listener, wait_until_killed, limits_for(run));
+  const auto end = follower.follow();
+  listener.end(end);
+  if (end.how != runtime::follow_outcome::ended)
+    runtime::log_warning("{}", text_of(end));
+  return 0;
+}
+
+}  // namespace troupe::command

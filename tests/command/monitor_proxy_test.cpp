@@ -1,0 +1,209 @@
+#include "actors/command/monitor_proxy.hpp"
+
+#include "actors/command/part_queue.hpp"
+#include "runtime/core/error.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <fmt/format.h>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe::tests {
+namespace {
+
+using namespace std::chrono_literals;
+namespace http = runtime::http;
+using command::monitor_proxy;
+using command::part_queue;
+
+/// Gives one event, and no end.
+class one_event final : public http::body_source {
+ public:
+  explicit one_event(std::string text) : text_(std::move(text)) {}
+  std::optional<std::string> next() override { return std::exchange(text_, {}); }
+
+ private:
+  std::string text_;
+};
+
+/// A hub that answers with what it was asked.
+class played_hub {
+ public:
+  explicit played_hub(std::string name) {
+    std::vector<http::server::route> routes;
+    const auto repeat = [name](const std::shared_ptr<http::exchange>& x) {
+      std::string told = name + " " + x->asked().path;
+      for (const auto& [key, value] : x->asked().query)
+        told += " " + key + "=" + value;
+      told += " " + std::string(bearer_token(x->asked())) + " " + x->asked().body;
+      if (bearer_token(x->asked()) == "wrong")
+        return x->answer(http::error_response(403, "not you"));
+      x->answer({.type = "text/plain", .body = told});
+    };
+    for (const auto* path : {"/api/run", "/api/records", "/metrics"})
+      routes.push_back({http::method::get, path, repeat});
+    routes.push_back({http::method::post, "/api/command", repeat});
+    routes.push_back(
+        {http::method::get, "/api/events", [](const std::shared_ptr<http::exchange>& x) {
+           const auto at = x->asked().query.find("after");
+           x->stream({.type = "text/event-stream", .body = {}},
+                     std::make_unique<one_event>(
+                         http::event_text(at == x->asked().query.end() ? "none" : at->second)));
+         }});
+    server_.emplace(std::vector<http::endpoint>{{}}, std::move(routes));
+  }
+  http::service_address at(const std::string& token = "read") const {
+    return {.url = fmt::format("http://127.0.0.1:{}", server_->ports().front()), .token = token};
+  }
+
+ private:
+  std::optional<http::server> server_;
+};
+
+http::client client_of(const monitor_proxy& x, const std::string& token) {
+  return http::client({.url = fmt::format("http://127.0.0.1:{}", x.port()), .token = token},
+                      {.silence = 20s});
+}
+
+}  // namespace
+
+TEST_CASE("PROXY-1: the proxy shows a run to those that have its token") {
+  const played_hub hub("a");
+  const monitor_proxy x({}, [&] { return hub.at(); });
+  CHECK(x.token().size() == 32);
+  CHECK(client_of(x, "").get("/").status == 200);
+  for (const auto* path : {"/api/run", "/api/records", "/api/events", "/metrics"}) {
+    CHECK(client_of(x, "").get(path).status == 401);
+    CHECK(client_of(x, "read").get(path).status == 401);
+  }
+  const auto got = client_of(x, x.token()).get("/api/records?after=1:2&kinds=step,event&token=x");
+  CHECK(got.status == 200);
+  CHECK(got.type == "text/plain");
+  CHECK(got.body == "a /api/records after=1:2 kinds=step,event read ");
+}
+
+TEST_CASE("PROXY-1: a command passes with the token that came with it") {
+  const played_hub hub("a");
+  const monitor_proxy x({}, [&] { return hub.at(); });
+  CHECK(client_of(x, "control").post("/api/command", "{}").status == 401);
+  // By the proxy's own token it arrives, and the hub judges the same token.
+  const auto got = client_of(x, x.token()).post("/api/command", "{\"command\":\"pause\"}");
+  CHECK(got.body == "a /api/command " + x.token() + " {\"command\":\"pause\"}");
+  CHECK(client_of(x, x.token()).post("/api/command", "{}", "text/plain").status == 415);
+}
+
+TEST_CASE("a hub that refuses the proxy's token does not ask the browser for one") {
+  const played_hub hub("a");
+  const monitor_proxy x({}, [&] { return hub.at("wrong"); });
+  for (const auto* path : {"/api/run", "/api/events"}) {
+    const auto got = client_of(x, x.token()).get(path);
+    CHECK(got.status == 502);
+    CHECK(got.body.find("--token-file") != std::string::npos);
+  }
+}
+
+TEST_CASE("PROXY-3: the proxy finds the next run after the first is gone") {
+  std::optional<played_hub> hub;
+  hub.emplace("a");
+  std::mutex mutex;
+  const monitor_proxy x({}, [&] {
+    const std::lock_guard lock(mutex);
+    if (!hub)
+      throw runtime::input_error("the folder has no run");
+    return hub->at();
+  });
+  auto viewer = client_of(x, x.token());
+  const auto use = [&](const char* name) {
+    const std::lock_guard lock(mutex);
+    hub.reset();
+    if (name != nullptr)
+      hub.emplace(name);
+  };
+  CHECK(viewer.get("/api/run").body.starts_with("a "));
+  use(nullptr);
+  const auto gone = viewer.get("/api/run");
+  CHECK(gone.status == 503);
+  CHECK(gone.body.find("no run answers: the folder has no run") != std::string::npos);
+  use("b");
+  CHECK(viewer.get("/api/run").body.starts_with("b "));
+}
+
+TEST_CASE("events pass at once, and the stream ends with that of the hub") {
+  std::optional<played_hub> hub;
+  hub.emplace("a");
+  const auto at = hub->at();
+  std::optional<monitor_proxy> x;
+  x.emplace(http::endpoint{}, [&] { return at; });
+  std::string got;
+  const auto answer = client_of(*x, x->token())
+                          .follow(
+                              "/api/events?after=1:7",
+                              [&](std::string_view part) {
+                                got += part;
+                                if (got.find("data: 1:7\n\n") != std::string::npos)
+                                  hub.reset();
+                                return true;
+                              },
+                              [] { return true; });
+  CHECK(answer.type == "text/event-stream");
+  CHECK(got.starts_with("retry: "));
+  CHECK(got.ends_with("data: 1:7\n\n"));
+  x.reset();  // with no stream left
+}
+
+TEST_CASE("the proxy ends while a browser follows") {
+  const played_hub hub("a");
+  std::optional<monitor_proxy> x;
+  x.emplace(http::endpoint{}, [&] { return hub.at(); });
+  auto viewer = client_of(*x, x->token());
+  std::atomic<bool> has_one = false, has_ended = false;
+  std::thread browser([&] {  // a test's own thread
+    try {
+      viewer.follow(
+          "/api/events",
+          [&](std::string_view) {
+            has_one = true;
+            return true;
+          },
+          [] { return true; });
+    } catch (const runtime::error&) {
+    }
+    has_ended = true;
+  });
+  while (!has_one)
+    std::this_thread::sleep_for(1ms);
+  x.reset();
+  browser.join();
+  CHECK(has_ended);
+}
+
+TEST_CASE("PROXY-2: a queue of parts waits for its receiver, and ends with it") {
+  const auto queue = std::make_shared<part_queue>(4);
+  int woken = 0;
+  CHECK(queue->put("abc"));
+  queue->on_part([&] { ++woken; });
+  CHECK(woken == 1);
+  CHECK(queue->put("defg"));  // beyond the limit: the next one waits
+  std::atomic<bool> is_put = false;
+  std::thread more([&] { is_put = queue->put("h"); });
+  CHECK(queue->take() == "abcdefg");
+  more.join();
+  CHECK(is_put);
+  CHECK(queue->take() == "h");
+  CHECK(queue->take() == "");
+  queue->end();
+  CHECK_FALSE(queue->take().has_value());
+  auto body = body_of(queue);
+  CHECK_FALSE(queue->is_closed());
+  body.reset();
+  CHECK(queue->is_closed());
+  CHECK_FALSE(queue->put("i"));
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,251 @@
+// Commands of viewers to a running job.
+
+#include "actors/support/command_desk.hpp"
+#include "tests/support/saved_job.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/soon.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+namespace commands = runtime::commands;
+
+runtime::training_job job_of(int pipeline = 2, int data = 2) {
+  auto job = tests::tiny_job(pipeline, data);
+  job.train_iterations = 12;
+  return job;
+}
+
+/// Calls a function when the first batch of a step is requested, before the step can be committed.
+class told_source final : public runtime::batch_source {
+ public:
+  told_source(std::shared_ptr<const runtime::batch_source> of,
+              std::int64_t global_batch,
+              std::function<void(std::uint64_t step)> tell)
+      : of_(std::move(of)), global_batch_(global_batch), tell_(std::move(tell)) {}
+
+  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+    const auto step = at.consumed / std::uint64_t(global_batch_) + 1;
+    {
+      const std::lock_guard lock(mutex_);
+      if (step > newest_)
+        tell_(newest_ = step);
+    }
+    return of_->microbatch(at);
+  }
+
+ private:
+  std::shared_ptr<const runtime::batch_source> of_;
+  std::int64_t global_batch_;
+  std::function<void(std::uint64_t)> tell_;
+  mutable std::mutex mutex_;
+  mutable std::uint64_t newest_ = 0;
+};
+
+/// A job whose desk gets commands during its steps.
+class commanded_job {
+ public:
+  explicit commanded_job(runtime::training_job job) : job_(std::move(job)) {
+    job_.watch.log_file = folder_ / "log.jsonl";
+  }
+
+  /// Puts the command on the desk before that step is committed: it takes effect before the next
+  /// step.
+  commanded_job& during(std::uint64_t step, const runtime::run_command& what) {
+    orders_.emplace(step, what);
+    return *this;
+  }
+
+  actors::outcome run() {
+    prepared_ = tests::tiny_prepared(job_);
+    desk_ = std::make_shared<actors::command_desk>();
+    prepared_->node->commands = desk_;
+    prepared_->node->training = std::make_shared<told_source>(
+        prepared_->node->training, job_.training.batch.global, [this](std::uint64_t step) {
+          give(step);
+        });
+    auto out = actors::run(prepared_);
+    desk_->close();
+    return out;
+  }
+
+  std::map<int, std::string> digests() const { return tests::digests_in(folder_ / "log.jsonl"); }
+  std::vector<runtime::ledger::commanded> kept() const {
+    return prepared_->node->ledger->commands();
+  }
+  const runtime::step_ledger& ledger() const { return *prepared_->node->ledger; }
+  actors::command_desk& desk() { return *desk_; }
+  /// By the order of the commands' answers.
+  std::vector<actors::command_answer> answers() {
+    const std::lock_guard lock(mutex_);
+    return answers_;
+  }
+
+ private:
+  void give(std::uint64_t step) {
+    const auto [begin, end] = orders_.equal_range(step);
+    for (auto order = begin; order != end; ++order)
+      desk_->put(
+          {.what = order->second, .by = "test", .answer = [this](const actors::command_answer& x) {
+             const std::lock_guard lock(mutex_);
+             answers_.push_back(x);
+           }});
+  }
+
+  tests::scratch_folder folder_;
+  runtime::training_job job_;
+  std::multimap<std::uint64_t, runtime::run_command> orders_;
+  std::shared_ptr<actors::prepared_job> prepared_;
+  std::shared_ptr<actors::command_desk> desk_;
+  std::mutex mutex_;
+  std::vector<actors::command_answer> answers_;
+};
+
+runtime::rate_change change_in(const commanded_job& x) {
+  const auto kept = x.kept();
+  REQUIRE(kept.size() == 1);
+  return {kept.front().step, kept.front().factor};
+}
+
+}  // namespace
+
+TEST_CASE("a learning rate that is set during a run has the bits of a job with that change",
+          "[scenario]") {
+  commanded_job run(job_of());
+  run.during(3, commands::learning_rate{2e-4});
+  REQUIRE(run.run().reason == "");
+  const auto change = change_in(run);
+  CHECK((change.step == 3 || change.step == 4));
+  auto same = job_of();
+  same.training.rate_changes = {change};
+  commanded_job without(same);
+  REQUIRE(without.run().reason == "");
+  CHECK(run.digests() == without.digests());
+  commanded_job undisturbed(job_of());
+  REQUIRE(undisturbed.run().reason == "");
+  const auto expected = undisturbed.digests();
+  for (const auto& [step, digest] : run.digests())
+    CHECK((digest == expected.at(step)) == (std::uint64_t(step) < change.step));
+}
+
+TEST_CASE("CONTROL-1, CONTROL-2: a run that recovers keeps its commands, and has the same bits",
+          "[scenario]") {
+  const auto* const death = GENERATE("supervisor@9:decided", "lane:0.1@9:forward", "replica:0@9:forward");
+  CAPTURE(death);
+  auto job = job_of();
+  job.recovery.on = true;
+  job.faults.death = death;
+  commanded_job run(job);
+  run.during(3, commands::learning_rate{2e-4});
+  REQUIRE(run.run().reason == "");
+  REQUIRE(run.ledger().restarts().size() + run.ledger().epoch() > 0);
+  auto same = job_of();
+  same.training.rate_changes = {change_in(run)};
+  commanded_job without(same);
+  REQUIRE(without.run().reason == "");
+  CHECK(run.digests() == without.digests());
+}
+
+TEST_CASE("a checkpoint says what commands changed, and a resumed run goes on under it",
+          "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = job_of();
+  job.checkpoints.save = folder / "saved";
+  job.checkpoints.save_interval = 8;
+  commanded_job run(job);
+  run.during(3, commands::learning_rate{2e-4});
+  REQUIRE(run.run().reason == "");
+  const auto change = change_in(run);
+  const runtime::checkpoint_reader at(folder / "saved" / "iter_0000008");
+  const auto changes = runtime::rate_changes_in(at.manifest().identity, "the checkpoint");
+  CHECK(changes == std::vector{change});
+}
+
+TEST_CASE("a paused run commits no step until it is resumed", "[scenario]") {
+  commanded_job run(job_of());
+  run.during(3, commands::pause{});
+  auto end = std::async(std::launch::async, [&] { return run.run(); });
+  REQUIRE(tests::soon([&] { return run.answers().size() == 1; }));
+  CHECK(run.answers().front().done);
+  const auto at = run.ledger().newest();
+  CHECK(at <= 3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(run.ledger().newest() == at);
+  std::promise<actors::command_answer> status, resumed;
+  run.desk().put({commands::status{}, "test", [&](const auto& x) { status.set_value(x); }});
+  CHECK_THAT(status.get_future().get().message,
+             ContainsSubstring(fmt::format("step {} of 12 is committed, paused", at)));
+  run.desk().put({commands::resume{}, "test", [&](const auto& x) { resumed.set_value(x); }});
+  CHECK(resumed.get_future().get().done);
+  CHECK(end.get().reason == "");
+  CHECK(run.ledger().newest() == 12);
+}
+
+TEST_CASE("a run stops after the step of a command, and saves there", "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = job_of();
+  job.train_iterations = 200;
+  job.checkpoints.save = folder / "saved";
+  commanded_job run(job);
+  run.during(3, commands::stop_after{60});
+  REQUIRE(run.run().reason == "");
+  CHECK(run.ledger().newest() == 60);
+  CHECK(run.ledger().newest_saved() == 60);
+}
+
+TEST_CASE("a command saves now, and another one changes the interval", "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = job_of();
+  job.checkpoints.save = folder / "saved";
+  commanded_job run(job);
+  run.during(3, commands::save{});
+  REQUIRE(run.run().reason == "");
+  REQUIRE(run.kept().size() == 1);
+  const auto saved = run.kept().front().step - 1;
+  CHECK(std::filesystem::exists(folder / "saved" / fmt::format("iter_{:07}", saved)));
+  CHECK(std::filesystem::exists(folder / "saved" / "iter_0000012"));
+}
+
+TEST_CASE("a command that the run cannot carry out is refused with the reason", "[scenario]") {
+  commanded_job run(job_of());
+  run.during(2, commands::resume{})
+      .during(3, commands::save{})
+      .during(4, commands::replace{"stage:0.1"})
+      .during(5, commands::stop_after{2})
+      .during(6, commands::evaluate{});
+  REQUIRE(run.run().reason == "");
+  CHECK(run.kept().empty());
+  const auto answers = run.answers();
+  REQUIRE(answers.size() == 5);
+  const char* const reasons[] = {"the run is not paused",
+                                 "has no folder to save into",
+                                 "in a run of several processes",
+                                 "step 2 is done",
+                                 "no validation data"};
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    CHECK_FALSE(answers[i].done);
+    CHECK_THAT(answers[i].message, ContainsSubstring(reasons[i]));
+  }
+}
+
+TEST_CASE("a run that has ended refuses commands", "[scenario]") {
+  commanded_job run(job_of(1, 1));
+  REQUIRE(run.run().reason == "");
+  std::promise<actors::command_answer> answer;
+  run.desk().put({commands::pause{}, "test", [&](const auto& x) { answer.set_value(x); }});
+  const auto found = answer.get_future().get();
+  CHECK_FALSE(found.done);
+  CHECK(found.message == "the run has ended");
+}
