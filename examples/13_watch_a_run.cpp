@@ -71,36 +71,36 @@ messages::observer_actor::behavior_type observer(messages::observer_actor::point
                                                  const reaction& how) {
   const auto watch = std::make_shared<loss_watch>();
   const auto alarmed = std::make_shared<bool>(false);
-  return {
-      [=](const messages::committed& x) {
-        if (!watch->rises(x.report.lm_loss) || std::exchange(*alarmed, true))
-          return;
-        fmt::print("alarm: the loss rises\n");
-        std::fflush(stdout);
-        try {
-          actors::command_to(run, how.command);
-          if (!how.webhook.empty())
-            post_webhook(
-                how.webhook,
-                fmt::format(R"({{"text":"the loss rises at iteration {}"}})", x.report.iteration));
-        } catch (const error& failure) {
-          fmt::print(stderr, "{}\n", failure.what());
-        }
-      },
-      [](const messages::validated& x) { fmt::print("validation {:.4f}\n", x.report.loss); },
-      [](const messages::happened& x) { fmt::print("{}: {}\n", x.event.kind, x.event.why); },
-      [](const messages::told_record&) {},  // saves, warnings, samples of processes: telemetry.md
-      [](const messages::connection_changed& x) {
-        if (!x.state.empty())
-          fmt::print(stderr, "{}\n", x.state);
-      },
-      [=](const messages::run_ended& x) {
-        if (x.how == messages::run_ended::outcome::ended)
-          fmt::print("the run has ended with exit code {}\n", x.exit_code);
-        else
-          fmt::print("{}\n", x.text);
-        self->quit();
-      }};
+  return {[=](const messages::committed& x) {
+            if (!watch->rises(x.report.lm_loss) || std::exchange(*alarmed, true))
+              return;
+            fmt::print("alarm: the loss rises\n");
+            std::fflush(stdout);
+            try {
+              actors::command_to(run, how.command);
+              if (!how.webhook.empty())
+                post_webhook(how.webhook,
+                             fmt::format(R"({{"text":"the loss rises at iteration {}"}})",
+                                         x.report.iteration));
+            } catch (const error& failure) {
+              fmt::print(stderr, "{}\n", failure.what());
+            }
+          },
+          [](const messages::validated& x) { fmt::print("validation {:.4f}\n", x.report.loss); },
+          [](const messages::happened& x) { fmt::print("{}: {}\n", x.event.kind, x.event.why); },
+          // Saves, warnings, samples of processes: docs/formats/telemetry.md.
+          [](const messages::told_record&) {},
+          [](const messages::connection_changed& x) {
+            if (!x.state.empty())
+              fmt::print(stderr, "{}\n", x.state);
+          },
+          [=](const messages::run_ended& x) {
+            if (x.how == messages::run_ended::outcome::ended)
+              fmt::print("the run has ended with exit code {}\n", x.exit_code);
+            else
+              fmt::print("{}\n", x.text);
+            self->quit();
+          }};
 }
 
 /// The weights jump after 400 samples.

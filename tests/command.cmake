@@ -101,6 +101,13 @@ endforeach()
 foreach(check once json ended refusals script terminal live)
   troupe_script_test(command/monitor_${check} command/monitor_test.py ${program} ${check})
 endforeach()
+# In Debian's Chromium, if it is installed.
+foreach(check loads hostile narrow keyboard commands lost token live)
+  troupe_script_test(command/page_${check} command/page_test.py ${program} ${check} UNSANITIZED)
+  if(TEST command/page_${check})
+    set_tests_properties(command/page_${check} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endforeach()
 # Tests with UNSANITIZED run in the optimised build alone: with sanitizers each takes half a minute, and its code paths
 # are tested elsewhere.
 foreach(check pipelines sharded refused)

@@ -35,7 +35,7 @@ void print_alarm(const std::string& text) {
 }
 
 /// A request that the network or the run refuses is the script's to handle; people see it too.
-runtime::action_answer tried(const std::function<std::string()>& request) {
+runtime::action_answer tried_request(const std::function<std::string()>& request) {
   try {
     return {true, request()};
   } catch (const runtime::error& failure) {
@@ -51,7 +51,7 @@ std::function<runtime::action_answer(const std::string&)> commander_of(
     return {};
   return [run](const std::string& text) {
     const auto what = runtime::read_run_command(text);  // a wrong one ends the script
-    return tried([&] {
+    return tried_request([&] {
       auto to = run.at;
       const auto token = runtime::read_text(run.folder->control_token());
       to.token = token.substr(0, token.find_first_of(" \t\r\n"));
@@ -64,7 +64,7 @@ runtime::monitor_actions actions_for(const runtime::followed_run& run) {
   return {.alarm = print_alarm,
           .command = commander_of(run),
           .post = [](const std::string& url, const std::string& text) {
-            return tried([&] {
+            return tried_request([&] {
               runtime::post_webhook(url, text);
               return std::string("posted");
             });

@@ -35,12 +35,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-using news = std::variant<messages::committed,
-                          messages::validated,
-                          messages::happened,
-                          messages::told_record,
-                          messages::connection_changed,
-                          messages::run_ended>;
+using observer_news = std::variant<messages::committed,
+                                   messages::validated,
+                                   messages::happened,
+                                   messages::told_record,
+                                   messages::connection_changed,
+                                   messages::run_ended>;
 
 /// ATTACH-2: between the follower's thread and the courier.
 class news_queue {
@@ -49,7 +49,7 @@ class news_queue {
       : most_(std::max<std::size_t>(most, 1)), most_bytes_(bytes) {}
 
   /// True if the courier sleeps: it must be woken.
-  bool add(news x, std::size_t bytes) {
+  bool add(observer_news x, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back({std::move(x), bytes});
     bytes_ += bytes;
@@ -63,7 +63,7 @@ class news_queue {
   }
 
   /// None: the courier sleeps from now on.
-  std::optional<news> next() {
+  std::optional<observer_news> next() {
     const std::lock_guard lock(mutex_);
     if (const auto count = std::exchange(untold_, 0); count > 0)
       return messages::told_record{"dropped",
@@ -85,7 +85,7 @@ class news_queue {
 
  private:
   struct item {
-    news what;
+    observer_news what;
     std::size_t bytes = 0;
   };
 
@@ -157,7 +157,7 @@ messages::courier_actor::behavior_type courier(
   return {[self](const messages::records_wait&) { self->state.deliver(); }};
 }
 
-std::string kind_of(std::string_view record) {
+std::string kind_of_record(std::string_view record) {
   constexpr int deepest = 64;
   const auto read = runtime::json_depth(record) <= deepest
                         ? runtime::json_value_or_discarded(record)
@@ -204,7 +204,7 @@ struct attachment::parts final : runtime::run_listener {
     send(messages::told_record{"run", std::string(text)}, text.size());
   }
   void take(std::string_view text) override {
-    const auto kind = kind_of(text);
+    const auto kind = kind_of_record(text);
     if (kind == "step")
       if (auto x = runtime::read_step_record(text)) {
         if (steps.is_new(x->iteration))
@@ -248,7 +248,7 @@ struct attachment::parts final : runtime::run_listener {
   }
   bool is_over() const { return stops || queue->is_closed(); }
 
-  void send(news x, std::size_t bytes) {
+  void send(observer_news x, std::size_t bytes) {
     if (queue->add(std::move(x), bytes))
       path.send_from_outside(courier, messages::records_wait{++wakes});
   }

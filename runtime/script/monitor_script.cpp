@@ -17,19 +17,19 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kind = "a monitor script";
+constexpr const char* monitor_kind = "a monitor script";
 constexpr int deepest_record = 64, deepest_table = 16;
 /// Cost in instructions: bounds the alarms and requests of one call.
 constexpr std::int64_t cost_of_alarm = 10'000, cost_of_request = 1'000'000;
 
-struct handler {
+struct record_handler {
   std::string_view record;  ///< kind
   const char* function;
 };
-constexpr std::array<handler, 4> handlers = {{{"step", "on_step"},
-                                              {"validation", "on_validation"},
-                                              {"event", "on_event"},
-                                              {"end", "on_end"}}};
+constexpr std::array<record_handler, 4> record_handlers = {{{"step", "on_step"},
+                                                            {"validation", "on_validation"},
+                                                            {"event", "on_event"},
+                                                            {"end", "on_end"}}};
 
 void push_text(lua_State* lua, std::string text) {
   charge(lua, 1 + std::int64_t(text.size() / 16));
@@ -37,7 +37,7 @@ void push_text(lua_State* lua, std::string text) {
   lua_pushlstring(lua, text.data(), text.size());
 }
 
-void push(lua_State* lua, const json& x) {
+void push_value(lua_State* lua, const json& x) {
   luaL_checkstack(lua, 4, "the record");
   charge(lua, 1);
   if (x.is_boolean())
@@ -52,14 +52,14 @@ void push(lua_State* lua, const json& x) {
     lua_newtable(lua);
     lua_Integer place = 0;
     for (const auto& one : x) {
-      push(lua, one);
+      push_value(lua, one);
       lua_rawseti(lua, -2, ++place);
     }
   } else if (x.is_object()) {
     lua_newtable(lua);
     for (const auto& [name, one] : x.items()) {
       push_text(lua, name);
-      push(lua, one);
+      push_value(lua, one);
       lua_rawset(lua, -3);
     }
   } else
@@ -151,14 +151,14 @@ int as_lua_errors(lua_State* lua, const Work& work) {
   return lua_error(lua);
 }
 
-int answer(lua_State* lua, const action_answer& x) {
+int push_answer(lua_State* lua, const action_answer& x) {
   if (!x.done)
     lua_pushnil(lua);
   push_text(lua, x.text);
   return x.done ? 1 : 2;
 }
 
-int alarm(lua_State* lua) {
+int lua_alarm(lua_State* lua) {
   charge(lua, cost_of_alarm);
   const std::string_view text = luaL_checkstring(lua, 1);
   return as_lua_errors(lua, [&](const monitor_actions& by) {
@@ -168,28 +168,28 @@ int alarm(lua_State* lua) {
   });
 }
 
-int command(lua_State* lua) {
+int lua_command(lua_State* lua) {
   charge(lua, cost_of_request);
   return as_lua_errors(lua, [&](const monitor_actions& by) {
     if (!by.command)
       throw input_error(
           "command needs the run's control token: name the run by its folder instead of HOST:PORT");
-    return answer(lua, by.command(json_text_replacing(command_at(lua, 1))));
+    return push_answer(lua, by.command(json_text_replacing(command_at(lua, 1))));
   });
 }
 
-int post(lua_State* lua) {
+int lua_post(lua_State* lua) {
   charge(lua, cost_of_request);
   const std::string url = luaL_checkstring(lua, 1);
   luaL_checktype(lua, 2, LUA_TTABLE);
   return as_lua_errors(lua, [&](const monitor_actions& by) {
-    return answer(lua, by.post(url, json_text_replacing(table_at(lua, 2, 0))));
+    return push_answer(lua, by.post(url, json_text_replacing(table_at(lua, 2, 0))));
   });
 }
 
 void add_actions(lua_State* lua, const monitor_actions& actions) {
   constexpr std::array<std::pair<const char*, lua_CFunction>, 3> all
-      = {{{"alarm", alarm}, {"command", command}, {"post", post}}};
+      = {{{"alarm", lua_alarm}, {"command", lua_command}, {"post", lua_post}}};
   for (const auto& [name, function] : all) {
     // Removes only const; as_lua_errors restores it.
     lua_pushlightuserdata(lua, const_cast<monitor_actions*>(&actions));
@@ -198,7 +198,7 @@ void add_actions(lua_State* lua, const monitor_actions& actions) {
   }
 }
 
-bool is_function(lua_State* lua, const char* name, const std::string& file) {
+bool has_function(lua_State* lua, const char* name, const std::string& file) {
   const int type = lua_getglobal(lua, name);
   if (type != LUA_TNIL && type != LUA_TFUNCTION)
     throw input_error(
@@ -214,11 +214,12 @@ struct monitor_script::state {
         const std::string& text,
         monitor_actions by,
         const script_limits& limits)
-      : actions(std::move(by)),
-        lua(file, text, limits, true, kind, [this](lua_State* to) { add_actions(to, actions); }) {
+      : actions(std::move(by)), lua(file, text, limits, true, monitor_kind, [this](lua_State* to) {
+          add_actions(to, actions);
+        }) {
     lua.run("the script itself", [&](lua_State* of) {
-      for (const auto& one : handlers)
-        if (is_function(of, one.function, file))
+      for (const auto& one : record_handlers)
+        if (has_function(of, one.function, file))
           defined.insert(one.function);
     });
     if (defined.empty())
@@ -247,13 +248,14 @@ void monitor_script::take(std::string_view record) {
   const auto found = x.is_object() ? x.find("kind") : x.end();
   if (!x.is_object() || found == x.end() || !found->is_string())
     return;
-  const auto known = std::ranges::find(
-      handlers, std::string_view(found->get_ref<const std::string&>()), &handler::record);
-  if (known == handlers.end() || !state_->defined.contains(known->function))
+  const auto known = std::ranges::find(record_handlers,
+                                       std::string_view(found->get_ref<const std::string&>()),
+                                       &record_handler::record);
+  if (known == record_handlers.end() || !state_->defined.contains(known->function))
     return;
   state_->lua.run(std::string(known->function) + "()", [&](lua_State* lua) {
     lua_getglobal(lua, known->function);
-    push(lua, x);
+    push_value(lua, x);
     lua_call(lua, 1, 0);
   });
 }

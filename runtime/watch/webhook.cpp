@@ -11,16 +11,16 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::size_t shown_bytes = 200;
-constexpr http::client_limits limits{.connect = std::chrono::seconds(5),
-                                     .silence = std::chrono::seconds(10),
-                                     .answer_bytes = 1 << 20};
+constexpr std::size_t shown_url_bytes = 200;
+constexpr http::client_limits webhook_limits{.connect = std::chrono::seconds(5),
+                                             .silence = std::chrono::seconds(10),
+                                             .answer_bytes = 1 << 20};
 
 struct url_parts {
   std::string server, target;  ///< "https://HOST:PORT", "/PATH?QUERY"
 };
 
-url_parts parts_of(std::string_view url) {
+url_parts split_url(std::string_view url) {
   const auto scheme = url.find("://");
   const auto name = url.substr(0, std::min(scheme, url.size()));
   const auto is_plain = [](unsigned char x) { return x > ' ' && x < 127; };
@@ -30,7 +30,7 @@ url_parts parts_of(std::string_view url) {
     throw input_error(
         "cannot post to '{}': it is not a URL; give http://HOST/PATH or https://HOST/PATH, with "
         "%-codes for blanks and letters beyond ASCII",
-        shortened(url, shown_bytes));
+        shortened(url, shown_url_bytes));
   const auto rest = url.substr(end);
   return {std::string(url.substr(0, end)),
           rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest)};
@@ -39,10 +39,10 @@ url_parts parts_of(std::string_view url) {
 }  // namespace
 
 void post_webhook(const std::string& url, const std::string& json) {
-  const auto parts = parts_of(url);
+  const auto parts = split_url(url);
   http::service_address at;
   at.url = parts.server;
-  const auto answer = http::client(at, limits).post(parts.target, json);
+  const auto answer = http::client(at, webhook_limits).post(parts.target, json);
   if (answer.status < 200 || answer.status >= 300)
     throw io_error("cannot post to {}: the service answers with status {}; check the URL",
                    parts.server,  // a path may be secret

@@ -73,7 +73,7 @@ http::client client_of(const monitor_proxy& x, const std::string& token) {
 
 }  // namespace
 
-TEST_CASE("PROXY-1: the proxy shows a run to those that have its token") {
+TEST_CASE("PROXY-1: the proxy refuses a request without its token") {
   const played_hub hub("a");
   const monitor_proxy x({}, [&] { return hub.at(); });
   CHECK(x.token().size() == 32);

@@ -120,7 +120,7 @@ export function make_loss_chart(store) {
   return { draw, repaint, say: () => say(store.training, by_id("loss_text"), loss_words(store), chart) };
 }
 
-/// The newest steps as a table, for those who do not see the curves.
+/// The newest steps as a table, for screen readers.
 export function draw_newest_steps(store) {
   const speeds = new Map(store.speed.slice(-most_rows).map((p) => [p.x, p.y]));
   const checks = new Map(store.validation.slice(-most_rows).map((p) => [p.x, p.y]));

@@ -68,7 +68,8 @@ function failure(status, text) {
   return Object.assign(new Error(text), { status });
 }
 
-/// `tell(condition, text)` hears "live", "lost", "refused" or "ended". `on_run()`: /api/run was read.
+/// Calls `tell(condition, text)` with "live", "lost", "refused" or "ended", and `on_run(is_other)`
+/// after it has read /api/run.
 export function make_connection(store, tell, on_run) {
   let stream = null;
   let position = null;  // behind the newest record that came

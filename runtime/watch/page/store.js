@@ -1,4 +1,4 @@
-// What the page knows of a run: the fold of its records (docs/formats/telemetry.md). Ignores fields
+// The page's view of a run: the fold of its records (docs/formats/telemetry.md). Ignores fields
 // and kinds that it does not know. Nothing here touches the document.
 
 import { add_point } from "./curve.js";
