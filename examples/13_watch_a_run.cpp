@@ -2,7 +2,7 @@
 // an alarm when the loss rises, and sends the run a command.
 //
 //   story_13_watch_a_run              watches a small run of this program, whose learning rate is
-//                                     100 times too high after 400 samples, and stops it
+//                                     20 times too high after 800 samples, and stops it
 //   story_13_watch_a_run RUN [URL]    watches the run of this folder, pauses it at the first alarm,
 //                                     and posts alarms to URL
 
@@ -103,9 +103,9 @@ messages::observer_actor::behavior_type observer(messages::observer_actor::point
           }};
 }
 
-/// The weights jump after 400 samples.
+/// The loss rises after 800 samples.
 double too_high(std::int64_t consumed) {
-  return consumed < 400 ? 1e-2 : 1;
+  return consumed < 800 ? 1e-2 : 0.2;
 }
 
 training_job small_job() {

@@ -64,7 +64,8 @@ std::string text_of_run(const runtime::held_run_folder& folder,
   const auto& job = prepared.opened();
   const auto& training = job.job.training;
   return runtime::json_text_replacing(
-      json{{"id", record.id},
+      json{{"version", 1},
+           {"id", record.id},
            {"name", folder.path().filename().string()},
            {"folder", folder.path().string()},
            {"program", record.program},
@@ -105,7 +106,8 @@ void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
     if (number <= before)
       show(to,
            fact,
-           {.throughput = watch.log_throughput, .matrix_rate = job.description.matrix_rate});
+           {.throughput = watch.log_throughput, .matrix_rate = job.description.matrix_rate},
+           true);
 }
 
 }  // namespace
@@ -123,6 +125,7 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
     hub_ = std::make_shared<runtime::hub>(
         runtime::hub_sources{
             .records = records_,
+            .id = folder.record().id,
             .run = text_of_run(folder, job, incarnation),
             .metrics = [metrics] { return metrics->text(); },
             .command = [desk = commands_](const std::string& text,

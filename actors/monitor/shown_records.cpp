@@ -106,10 +106,15 @@ std::string timeline_text(const messages::committed& x, const opened_job& job) {
 
 void show(runtime::record_ring& to,
           const runtime::watched& x,
-          const runtime::log_settings& settings) {
+          const runtime::log_settings& settings,
+          bool past) {
   std::visit(
       [&](const auto& report) {
-        to.add(kind_of(report), [report, settings] { return text_of(report, settings); });
+        auto text = [report, settings] { return text_of(report, settings); };
+        if (past)
+          to.add_past(kind_of(report), std::move(text));
+        else
+          to.add(kind_of(report), std::move(text));
       },
       x);
 }

@@ -15,10 +15,11 @@
 
 namespace troupe::actors {
 
-/// Adds a `step`, `validation` or `event`.
+/// Adds a `step`, `validation` or `event`. `past`: an earlier process told it.
 void show(runtime::record_ring& to,
           const runtime::watched& x,
-          const runtime::log_settings& settings);
+          const runtime::log_settings& settings,
+          bool past = false);
 
 /// Adds the `timeline` of a timed step. The viewer's thread simulates the plan.
 void show_timeline(runtime::record_ring& to,

@@ -27,7 +27,8 @@ function on_step(step)
   local mean, deviation = mean_and_deviation()
   if #last == most and loss > mean + limit * deviation then
     if not rises then
-      tell(string.format("iteration %d: the loss is %.4f; the last %d had a mean of %.4f", step.iteration, loss, most, mean))
+      tell(string.format("iteration %d: the loss is %.4f; the last %d had a mean of %.4f",
+        step.iteration, loss, most, mean))
       if pauses then command { "pause" } end
     end
     rises = true  -- one alarm for one rise
@@ -39,7 +40,8 @@ function on_step(step)
 end
 
 function on_event(event)
-  tell(string.format("iteration %d: %s of %s: %s", event.iteration or 0, event.event, event.who or "?", event.why or ""))
+  tell(string.format("iteration %d: %s of %s: %s",
+    event.iteration or 0, event.event, event.who or "?", event.why or ""))
 end
 
 function on_end(x)

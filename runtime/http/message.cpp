@@ -81,11 +81,21 @@ std::string_view request::header(const std::string& name) const {
 
 std::optional<parsed_target> parse_target(std::string_view target) {
   target = target.substr(0, target.find('#'));
+  std::string authority;
+  for (const std::string_view scheme : {"http://", "https://"})
+    if (target.starts_with(scheme)) {
+      target.remove_prefix(scheme.size());
+      authority = target.substr(0, target.find('/'));
+      target.remove_prefix(authority.size());
+      if (authority.empty())
+        return {};
+      break;
+    }
   const auto mark = target.find('?');
   auto path = decoded(target.substr(0, mark), false);
   if (!path || path->empty() || path->front() != '/' || has_dot_parts(*path))
     return {};
-  parsed_target out{std::move(*path), {}};
+  parsed_target out{std::move(authority), std::move(*path), {}};
   if (mark == std::string_view::npos)
     return out;
   auto rest = target.substr(mark + 1);

@@ -33,6 +33,7 @@ struct request {
 /// What a target such as "/a%20b?x=1&y" names. Empty for a malformed target: no '/' at the
 /// beginning, a broken percent code, a NUL or another control character, "." or ".." parts.
 struct parsed_target {
+  std::string authority;  ///< of "http://HOST:PORT/path", which a proxy may send; else empty
   std::string path;
   std::map<std::string, std::string> query;
 };

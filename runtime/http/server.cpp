@@ -10,6 +10,10 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <thread>
 #include <utility>
 
@@ -83,6 +87,7 @@ class server::parts {
 
   ~parts() {
     asio::post(room_->io, [this] {
+      closes_ = true;
       boost::system::error_code ignored;
       for (auto& one : ports_at_)
         one.acceptor.close(ignored);
@@ -96,7 +101,7 @@ class server::parts {
   }
 
   const std::vector<std::uint16_t>& ports() const { return ports_; }
-  std::size_t connections() const { return room_->open; }
+  std::size_t connections() const { return room_->open + room_->open_local; }
   std::uint64_t refused() const { return room_->refused; }
 
  private:
@@ -117,6 +122,7 @@ class server::parts {
       return;
     }
     ports_at_.push_back({listening(room_->io, at)});
+    ::fcntl(ports_at_.back().acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
     ports_.push_back(ports_at_.back().acceptor.local_endpoint().port());
   }
 
@@ -141,9 +147,10 @@ class server::parts {
   void begin(tcp::socket socket) {
     boost::system::error_code failed;
     const auto peer = socket.remote_endpoint(failed);
-    if (failed)
-      return;  // it has left already
+    if (failed || !room_->has_room({}))
+      return;  // it has left already, or is one too many
     socket.set_option(tcp::no_delay(true), failed);
+    prepare(socket.native_handle());
     const auto who = caller{.peer = told(peer), .is_local = false};
     if (tls_)
       start_session(room_, tls_stream(stream_socket(std::move(socket)), *tls_), who);
@@ -151,11 +158,23 @@ class server::parts {
       start_session(room_, stream_socket(std::move(socket)), who);
   }
 
+  /// Ends connections of hosts that vanished. Children do not inherit it.
+  static void prepare(int socket) {
+    constexpr int seconds = 30, yes = 1;
+    constexpr unsigned milliseconds = seconds * 1000;
+    ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+    ::fcntl(socket, F_SETFD, FD_CLOEXEC);
+  }
+
   void accept(socket_at& from) {
     from.acceptor.async_accept([this, &from](const boost::system::error_code& failed,
                                              asio::local::stream_protocol::socket socket) {
-      if (go_on(from, failed) && is_own_user(socket.native_handle()))
-        start_session(room_, stream_socket(std::move(socket)), {.peer = "local", .is_local = true});
+      if (!go_on(from, failed) || !is_own_user(socket.native_handle()))
+        return;
+      ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+      start_session(room_, stream_socket(std::move(socket)), {.peer = "local", .is_local = true});
     });
   }
 
@@ -163,7 +182,7 @@ class server::parts {
   /// short of something.
   template <class From>
   bool go_on(From& from, const boost::system::error_code& failed) {
-    if (failed == asio::error::operation_aborted)
+    if (closes_ || failed == asio::error::operation_aborted)
       return false;
     if (!failed) {
       accept(from);
@@ -172,7 +191,7 @@ class server::parts {
     from.pauses = true;
     pause_.expires_after(pause_after_error);
     pause_.async_wait([this](const boost::system::error_code& cancelled) {
-      if (!cancelled)
+      if (!cancelled && !closes_)
         accept_again();
     });
     return false;
@@ -192,6 +211,7 @@ class server::parts {
   std::vector<port_at> ports_at_;
   std::vector<socket_at> sockets_;
   std::vector<std::uint16_t> ports_;
+  bool closes_ = false;  ///< of the server's thread
   asio::steady_timer pause_{room_->io};
   asio::executor_work_guard<asio::io_context::executor_type> work_{room_->io.get_executor()};
   std::jthread thread_;

@@ -27,7 +27,10 @@ namespace troupe::runtime::http {
 struct limits {
   std::size_t header_bytes = 16 << 10;  ///< request line and headers
   std::size_t body_bytes = 1 << 20;
-  std::size_t connections = 128;              ///< more are closed at once
+  /// Connections of ports, and of Unix sockets; more are closed at once. Strangers at a port leave
+  /// room for processes of this user.
+  std::size_t connections = 128;
+  std::size_t local_connections = 128;
   std::chrono::milliseconds receive{10'000};  ///< for one whole request, and for a TLS handshake
   std::chrono::milliseconds idle{60'000};     ///< until the next request of a connection
   /// For one part of an answer, and a second more for each 16 KiB of it.

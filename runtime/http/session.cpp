@@ -3,11 +3,12 @@
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
+#include <array>
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/chunk_encode.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/serializer.hpp>
@@ -27,6 +28,9 @@ using boost::system::error_code;
 
 /// Bytes of later requests that are kept while one is answered.
 constexpr std::size_t most_ahead = 64 << 10;
+constexpr std::size_t most_fields = 100;  ///< of a header
+/// Bytes of a body on the wire beyond twice its limit: sizes of chunks, their extensions, trailers.
+constexpr std::size_t most_around_body = 64 << 10;
 /// A client has this long to close the connection after its last answer. A connection that the
 /// server closes while the client still sends would lose the answer.
 constexpr auto patience_with_leave = std::chrono::seconds(1);
@@ -59,8 +63,9 @@ response refusal_of(const error_code& failed, const limits& most) {
   return error_response(400, "not a request of HTTP/1.1: " + failed.message());
 }
 
-std::string lower_case(boost::beast::string_view text) {
-  std::string out(text);
+template <class Text>
+std::string lower_case(const Text& text) {
+  std::string out(text.data(), text.size());
   std::ranges::transform(out, out.begin(), [](unsigned char x) { return char(std::tolower(x)); });
   return out;
 }
@@ -136,8 +141,14 @@ class answer_slip final : public exchange {
   void post(Work work) {
     if (const auto alive = room_.lock())
       asio::post(alive->io, [of = session_, number = number_, work = std::move(work)]() mutable {
-        if (const auto x = of.lock())
+        const auto x = of.lock();
+        if (!x)
+          return;
+        try {
           work(*x, number);
+        } catch (const std::exception&) {  // such as a status that HTTP does not have
+          x->close();
+        }
       });
   }
 
@@ -153,9 +164,9 @@ class connection final : public session, public std::enable_shared_from_this<con
  public:
   connection(const std::shared_ptr<room>& in, Stream stream, const caller& who)
       : room_(in), stream_(std::move(stream)), who_(who), timer_(in->io) {
-    ++room_->open;
+    ++room_->open_of(who_);
   }
-  ~connection() override { --room_->open; }
+  ~connection() override { --room_->open_of(who_); }
 
   void start() {
     allow(room_->how.limits.receive);
@@ -184,6 +195,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     const auto length = x.body.size();
     answer_.emplace();
     fill(*answer_, x, room_->how);
+    keeps_ = keeps_ && x.status != unauthorized && x.status != forbidden;
     answer_->keep_alive(keeps_);
     answer_->version(version_);
     if (is_head_)
@@ -236,6 +248,8 @@ class connection final : public session, public std::enable_shared_from_this<con
 
  private:
   static constexpr bool is_tls = std::is_same_v<Stream, tls_stream>;
+  // A stranger that asks again needs a new connection.
+  static constexpr int unauthorized = 401, forbidden = 403;
 
   enum class stage {
     idle,       ///< between requests
@@ -247,12 +261,18 @@ class connection final : public session, public std::enable_shared_from_this<con
     closed
   };
 
-  /// `work` with this object, which lives until then. Not called after `close`.
+  /// `work` with this object, which lives until then. Not called after `close`. An exception closes
+  /// the connection.
   template <class Work>
   auto bound(Work work) {
     return [me = this->shared_from_this(), work](const error_code& failed, auto... rest) {
-      if (me->stage_ != stage::closed)
+      if (me->stage_ == stage::closed)
+        return;
+      try {
         work(*me, failed, rest...);
+      } catch (const std::exception&) {
+        me->close();
+      }
     };
   }
 
@@ -260,7 +280,8 @@ class connection final : public session, public std::enable_shared_from_this<con
   void allow(std::chrono::milliseconds time) {
     timer_.expires_after(time);
     timer_.async_wait(bound([](connection& x, const error_code& cancelled) {
-      if (!cancelled)
+      // A handler that was queued already does not see a later time.
+      if (!cancelled && x.timer_.expiry() <= std::chrono::steady_clock::now())
         x.close();
     }));
   }
@@ -274,7 +295,9 @@ class connection final : public session, public std::enable_shared_from_this<con
     parser_->eager(true);
     parser_->header_limit(std::uint32_t(room_->how.limits.header_bytes));
     parser_->body_limit(room_->how.limits.body_bytes);
-    asked_to_continue_ = false;
+    asked_to_continue_ = has_header_ = false;
+    header_bytes_ = body_bytes_ = 0;
+    headers_.clear();
     stage_ = stage::idle;
     allow(room_->how.limits.idle);
     parse();
@@ -284,7 +307,8 @@ class connection final : public session, public std::enable_shared_from_this<con
   void read() {
     if (std::exchange(reads_, true))
       return;
-    stream_.async_read_some(ahead_.prepare(8192),
+    // Not into `ahead_`, which changes while the read is pending.
+    stream_.async_read_some(asio::buffer(piece_),
                             bound([](connection& x, const error_code& failed, std::size_t bytes) {
                               x.reads_ = false;
                               x.received(failed, bytes);
@@ -292,9 +316,15 @@ class connection final : public session, public std::enable_shared_from_this<con
   }
 
   void received(const error_code& failed, std::size_t bytes) {
-    if (failed)
+    if (failed) {
+      // A client may close its side behind its last request.
+      if (failed == asio::error::eof && (stage_ == stage::waiting || stage_ == stage::sending)) {
+        keeps_ = false;
+        return;
+      }
       return close();
-    ahead_.commit(bytes);
+    }
+    ahead_.commit(asio::buffer_copy(ahead_.prepare(bytes), asio::buffer(piece_, bytes)));
     if (stage_ == stage::idle || stage_ == stage::receiving)
       return parse();
     if (stage_ == stage::leaving)
@@ -316,6 +346,8 @@ class connection final : public session, public std::enable_shared_from_this<con
       ahead_.consume(used);
       if (failed && failed != wire::error::need_more)
         return refuse(refusal_of(failed, room_->how.limits));
+      if (auto no = count(used))
+        return refuse(*std::move(no));
       if (failed || used == 0)
         break;
     }
@@ -325,6 +357,43 @@ class connection final : public session, public std::enable_shared_from_this<con
         && wants_to_continue())
       return let_continue();
     read();
+  }
+
+  /// Counts what the parser has taken: its own limits leave out some bytes. Takes the header when
+  /// it is complete, so that trailers behind the body do not change it.
+  std::optional<response> count(std::size_t used) {
+    const auto& most = room_->how.limits;
+    (has_header_ ? body_bytes_ : header_bytes_) += used;
+    const auto unread = used == 0 ? ahead_.size() : 0;  // a line without an end
+    if (has_header_)
+      return body_bytes_ + unread > 2 * most.body_bytes + most_around_body
+                 ? std::optional(refusal_of(wire::error::body_limit, most))
+                 : std::nullopt;
+    has_header_ = parser_->is_header_done();
+    if (!has_header_)
+      return header_bytes_ + unread > most.header_bytes
+                 ? std::optional(refusal_of(wire::error::header_limit, most))
+                 : std::nullopt;
+    return take_header();
+  }
+
+  std::optional<response> take_header() {
+    const auto& head = parser_->get();
+    std::size_t fields = 0;
+    for (const auto& field : head) {
+      if (++fields > most_fields)
+        return error_response(431, fmt::format("more than {} headers", most_fields));
+      auto& value = headers_[lower_case(field.name_string())];
+      value += (value.empty() ? "" : ", ") + std::string(field.value());
+    }
+    const auto codings = headers_.find("transfer-encoding");
+    if (codings == headers_.end())
+      return {};
+    if (head.version() < 11 || headers_.contains("content-length"))
+      return error_response(400, "a body has either a length or chunks");
+    if (!boost::beast::iequals(codings->second, "chunked"))
+      return error_response(501, "this server takes bodies in chunks, and no other coding");
+    return {};
   }
 
   bool wants_to_continue() const {
@@ -358,6 +427,8 @@ class connection final : public session, public std::enable_shared_from_this<con
     version_ = message.version() == 10 ? 10 : 11;
     const auto how = method_of(message.method());
     auto target = parse_target({message.target().data(), message.target().size()});
+    if (target && !target->authority.empty())
+      headers_["host"] = target->authority;  // RFC 9112, 3.2.2
     if (message.version() != 10 && message.version() != 11)
       return refuse(error_response(505, "this server speaks HTTP/1.1"));
     if (message.count(wire::field::host) > 1
@@ -370,14 +441,10 @@ class connection final : public session, public std::enable_shared_from_this<con
     request x{.method = *how,
               .path = std::move(target->path),
               .query = std::move(target->query),
-              .headers = {},
+              .headers = std::move(headers_),
               .body = message.body(),
               .peer = who_.peer,
               .is_local = who_.is_local};
-    for (const auto& field : message) {
-      auto& value = x.headers[lower_case(field.name_string())];
-      value += (value.empty() ? "" : ", ") + std::string(field.value());
-    }
     stage_ = stage::waiting;
     timer_.cancel();
     read();
@@ -403,12 +470,20 @@ class connection final : public session, public std::enable_shared_from_this<con
     ahead_.clear();
     allow(patience_with_leave);
     if constexpr (is_tls) {
-      stream_.async_shutdown(bound([](connection& x, const error_code&) { x.close(); }));
+      stream_.async_shutdown(bound([](connection& x, const error_code&) { x.drain(); }));
     } else {
       error_code ignored;
       stream_.shutdown(asio::socket_base::shutdown_send, ignored);
       read();
     }
+  }
+
+  /// Reads below TLS until the client leaves.
+  void drain() {
+    stream_.lowest_layer().async_read_some(
+        asio::buffer(piece_), bound([](connection& x, const error_code& failed, std::size_t) {
+          failed ? x.close() : x.drain();
+        }));
   }
 
   void send_next() {
@@ -426,12 +501,9 @@ class connection final : public session, public std::enable_shared_from_this<con
     allow_for(part_.size());
     const auto then
         = bound([](connection& x, const error_code& failed, std::size_t) { x.sent_part(failed); });
-    if (!is_chunked_)
-      asio::async_write(stream_, asio::buffer(part_), then);
-    else if (is_last_)
-      asio::async_write(stream_, wire::make_chunk_last(), then);
-    else
-      asio::async_write(stream_, wire::make_chunk(asio::buffer(part_)), then);
+    if (is_chunked_)
+      part_ = fmt::format("{:x}\r\n{}\r\n", part_.size(), part_);  // the last one has no bytes
+    asio::async_write(stream_, asio::buffer(part_), then);
   }
 
   void sent_part(const error_code& failed) {
@@ -455,12 +527,16 @@ class connection final : public session, public std::enable_shared_from_this<con
   Stream stream_;
   const caller who_;
   asio::steady_timer timer_;
+  std::array<char, 8192> piece_;     ///< being received
   boost::beast::flat_buffer ahead_;  ///< received and not parsed
   std::optional<wire::request_parser<wire::string_body>> parser_;
   stage stage_ = stage::idle;
   std::uint64_t number_ = 0;  ///< of the newest request
   bool reads_ = false, asked_to_continue_ = false;
   bool continues_ = false;  ///< "100 Continue" is being sent
+  bool has_header_ = false;
+  std::size_t header_bytes_ = 0, body_bytes_ = 0;  ///< of the request, taken by the parser
+  std::map<std::string, std::string> headers_;     ///< by names in lower case
 
   // The request in work, and its answer.
   bool keeps_ = false, is_head_ = false;
@@ -476,10 +552,8 @@ class connection final : public session, public std::enable_shared_from_this<con
 template <class Stream>
 void begin(const std::shared_ptr<room>& in, Stream stream, const caller& who) {
   std::erase_if(in->sessions, [](const auto& x) { return x.expired(); });
-  if (in->open >= in->how.limits.connections) {
-    ++in->refused;
+  if (!in->has_room(who))
     return;  // closes it
-  }
   const auto made = std::make_shared<connection<Stream>>(in, std::move(stream), who);
   in->sessions.push_back(made);
   made->start();
@@ -522,30 +596,38 @@ void room::pulse() {
   timer.async_wait([this](const error_code& cancelled) {
     if (cancelled)
       return;
+    pulse();
     for (const auto& one : sessions)
       if (const auto alive = one.lock())
         alive->pulse();
-    pulse();
   });
 }
 
+bool room::has_room(const caller& who) {
+  const auto most = who.is_local ? how.limits.local_connections : how.limits.connections;
+  const bool out = open_of(who) < most;
+  refused += out ? 0 : 1;
+  return out;
+}
+
 bool room::is_foreign(const request& x) const {
-  const auto is_ours = [this](std::string_view host) {
+  const auto host = lower_case(x.header("host"));
+  const auto is_ours = [this](std::string_view name) {
     error_code failed;
-    asio::ip::make_address(std::string(host), failed);
-    return !failed || host == "localhost" || std::ranges::find(how.names, host) != how.names.end();
+    asio::ip::make_address(std::string(name), failed);
+    return !failed || name == "localhost" || std::ranges::any_of(how.names, [&](const auto& own) {
+      return boost::beast::iequals(own, name);
+    });
   };
-  const auto host = x.header("host");
   if (!x.is_local && !host.empty() && !is_ours(host_of(host)))
     return true;
-  auto origin = x.header("origin");
+  if (x.header("sec-fetch-site") == "cross-site")
+    return true;
+  const auto origin = lower_case(x.header("origin"));
   if (origin.empty())
     return false;
-  const auto scheme = origin.find("://");
-  if (scheme == std::string_view::npos)
-    return true;  // also "null"
-  origin.remove_prefix(scheme + 3);
-  return origin != host && std::ranges::find(how.names, host_of(origin)) == how.names.end();
+  const auto scheme = origin.find("://");  // "null" has none
+  return scheme == std::string::npos || std::string_view(origin).substr(scheme + 3) != host;
 }
 
 const handler* room::find(const request& x, response& refusal) const {

@@ -31,6 +31,11 @@ class session {
   virtual void pulse() = 0;  ///< wakes a stream
 };
 
+struct caller {
+  std::string peer;
+  bool is_local = false;
+};
+
 /// What all sessions of a server share.
 struct room {
   room(std::vector<server::route> routes, settings how);
@@ -50,17 +55,15 @@ struct room {
   std::list<std::weak_ptr<session>> sessions;
   std::size_t streams = 0;
   bool is_pulsing = false;
-  std::atomic<std::size_t> open = 0;
+  /// False when too many connections of that kind are open; counted.
+  bool has_room(const caller& who);
+  std::atomic<std::size_t>& open_of(const caller& who) { return who.is_local ? open_local : open; }
+  std::atomic<std::size_t> open = 0, open_local = 0;
   std::atomic<std::uint64_t> refused = 0;
   asio::steady_timer timer{io};
 
  private:
   void pulse();
-};
-
-struct caller {
-  std::string peer;
-  bool is_local = false;
 };
 
 void start_session(const std::shared_ptr<room>& in, stream_socket connection, const caller& who);

@@ -11,7 +11,7 @@ namespace troupe::runtime {
 struct record_ring::entry {
   std::uint64_t number = 0;
   std::string_view kind;
-  std::chrono::system_clock::time_point at;
+  std::optional<std::chrono::system_clock::time_point> at;
   bool is_keyed = false;
   std::size_t bytes = 0;
   std::once_flag made;
@@ -22,8 +22,10 @@ struct record_ring::entry {
     std::call_once(made, [this] {
       const auto body = make();
       make = {};
-      const auto seconds = std::chrono::duration<double>(at.time_since_epoch()).count();
-      text = fmt::format("{{\"kind\":\"{}\",\"at\":{:.3f}", kind, seconds);
+      text = fmt::format("{{\"kind\":\"{}\"", kind);
+      if (at)
+        text += fmt::format(",\"at\":{:.3f}",
+                            std::chrono::duration<double>(at->time_since_epoch()).count());
       // `{}` has no fields to separate.
       text += body.size() > 2 ? "," + body.substr(1) : "}";
     });
@@ -54,41 +56,45 @@ record_ring::record_ring(std::uint32_t epoch, const ring_capacities& most)
       samples_{std::max<std::size_t>(most.samples, 1), most.sample_bytes} {}
 
 void record_ring::add(std::string_view kind, maker text) {
-  add(facts_, kind, nullptr, 0, std::move(text));
+  add(facts_, {.kind = kind}, std::move(text));
+}
+
+void record_ring::add_past(std::string_view kind, maker text) {
+  add(facts_, {.kind = kind, .past = true}, std::move(text));
 }
 
 void record_ring::add_newest(std::string_view kind, const std::string& key, maker text) {
-  add(facts_, kind, &key, 0, std::move(text));
+  add(facts_, {.kind = kind, .key = &key}, std::move(text));
 }
 
 void record_ring::add_sample(std::string_view kind,
                              const std::string& key,
                              std::size_t bytes,
                              maker text) {
-  add(samples_, kind, &key, bytes, std::move(text));
+  add(samples_, {.kind = kind, .key = &key, .bytes = bytes}, std::move(text));
 }
 
-void record_ring::add(
-    queue& to, std::string_view kind, const std::string* of, std::size_t bytes, maker text) {
+void record_ring::add(queue& to, const label& of, maker text) {
   auto made = std::make_shared<entry>();
-  made->kind = kind;
-  made->at = std::chrono::system_clock::now();
-  made->is_keyed = of != nullptr;
-  made->bytes = bytes;
+  made->kind = of.kind;
+  if (!of.past)
+    made->at = std::chrono::system_clock::now();
+  made->is_keyed = of.key != nullptr;
+  made->bytes = of.bytes;
   made->make = std::move(text);
   std::vector<pointer> released;  // destroyed after the lock is released
   {
     const std::lock_guard lock(mutex_);
     made->number = next_++;
-    if (of) {
-      auto found = newest_.find({kind, *of});
+    if (of.key != nullptr) {
+      auto found = newest_.find({of.kind, *of.key});
       if (found == newest_.end() && newest_.size() < keys_)
-        found = newest_.try_emplace({kind, *of}).first;
+        found = newest_.try_emplace({of.kind, *of.key}).first;
       if (found != newest_.end())
         released.push_back(std::exchange(found->second, made));
     }
     to.entries.push_back(std::move(made));
-    to.bytes += bytes;
+    to.bytes += of.bytes;
     while (to.entries.size() > to.capacity
            || (to.bytes > to.most_bytes && to.most_bytes > 0 && to.entries.size() > 1)) {
       to.bytes -= to.entries.front()->bytes;

@@ -56,8 +56,10 @@ class record_ring {
   /// `kind`, such as "step", has static lifetime; viewers select kinds. The record's text is the
   /// object of `text` with `kind` and the present time as `at` in front.
   void add(std::string_view kind, maker text);
-  /// Same, for the state of one thing, such as a member: a viewer that begins gets the newest
-  /// record of each key.
+  /// Same, for a fact that an earlier process told: its time is unknown, so it has no `at`.
+  void add_past(std::string_view kind, maker text);
+  /// Same as `add`, for the state of one thing, such as a member: a viewer that begins gets the
+  /// newest record of each key.
   void add_newest(std::string_view kind, const std::string& key, maker text);
   /// Same, for measurements, which are dropped apart from other records. `bytes`: about the size of
   /// the text, or of what `text` owns.
@@ -102,7 +104,13 @@ class record_ring {
   };
   using key = std::pair<std::string_view, std::string>;
 
-  void add(queue& to, std::string_view kind, const std::string* of, std::size_t bytes, maker text);
+  struct label {
+    std::string_view kind;
+    const std::string* key = nullptr;
+    std::size_t bytes = 0;
+    bool past = false;
+  };
+  void add(queue& to, const label& of, maker text);
   static record read(const pointer& x);
   std::uint64_t oldest() const;  ///< number; the next one if there is no record. Under the lock.
 

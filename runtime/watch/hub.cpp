@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -167,8 +168,9 @@ class record_stream final : public http::body_source {
   clock::time_point asked_at_ = {}, told_at_ = clock::now();
 };
 
-std::string text_of(const record_ring::pulled& found) {
-  std::string out = "{\"next\":\"" + text_of(found.next)
+/// `rest`: further fields, each with a comma behind it.
+std::string text_of(const record_ring::pulled& found, const std::string& rest = {}) {
+  std::string out = "{" + rest + "\"next\":\"" + text_of(found.next)
                     + "\",\"dropped\":" + std::to_string(found.dropped) + ",\"records\":[";
   for (std::size_t i = 0; i < found.records.size(); ++i)
     out += (i == 0 ? "" : ",") + found.records[i].text;
@@ -191,7 +193,10 @@ std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of
     x->answer({.body = of->of.run + "\n"});
   });
   add(method::get, "/api/state", false, [of](const std::shared_ptr<exchange>& x) {
-    x->answer({.body = text_of(of->of.records->beginning(most_steps_at_first))});
+    const auto found = of->of.records->beginning(most_steps_at_first);
+    x->answer(
+        {.body = text_of(found,
+                         fmt::format("\"id\":\"{}\",\"epoch\":{},", of->of.id, found.next.epoch))});
   });
   add(method::get, "/metrics", false, [of](const std::shared_ptr<exchange>& x) {
     x->answer({.type = "text/plain; version=0.0.4", .body = of->of.metrics(), .headers = {}});

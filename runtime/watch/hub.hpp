@@ -1,10 +1,10 @@
 // The hub of a run: serves its newest records, its state and its commands to viewers, by HTTP on a
 // Unix socket in the run's folder and on ports. docs/protocol/hub.md.
 //
-//   HUB-1  A viewer cannot harm the run: it reads bounded parts at its own pace, and changes
+//   VIEW-1  A viewer cannot harm the run: it reads bounded parts at its own pace, and changes
 //   nothing
 //          without the control token.
-//   HUB-2  A request needs the run's read token or control token. On the Unix socket, which only
+//   VIEW-2  A request needs the run's read token or control token. On the Unix socket, which only
 //          processes of this user reach, only commands need a token. The files of the page need
 //          none (page_routes.hpp).
 
@@ -31,6 +31,7 @@ using hub_command = std::function<void(std::string text, std::shared_ptr<http::e
 /// Sources of the answers. The functions run on the server's thread and must be quick.
 struct hub_sources {
   std::shared_ptr<const record_ring> records;
+  std::string id;                        ///< of the run
   std::string run;                       ///< the answer of /api/run
   std::function<std::string()> metrics;  ///< Prometheus' text format
   hub_command command = {};              ///< null: this run takes no commands

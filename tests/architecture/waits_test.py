@@ -24,6 +24,7 @@ MAY = {
     "runtime/device/cuda/": "device queues are not simulated",
     "runtime/trainer/local_states.": "local disks are not simulated",
     "runtime/parameters/initial_values.": "helper threads that only large models use",
+    "runtime/watch/": "threads of viewers; the end of a run waits for them for half a second",
     "runtime/object/": "objects are read before a run",
     "runtime/data/preprocess": "its own workers",
     "runtime/machine/": "measurements of the machine",

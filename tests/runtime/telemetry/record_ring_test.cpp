@@ -33,16 +33,19 @@ using list = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a record begins with its kind and time") {
+TEST_CASE("a record begins with its kind and time, a past one with its kind alone") {
   record_ring ring(0);
   ring.add("step", value("7"));
   ring.add("empty", [] { return std::string("{}"); });
+  ring.add_past("event", value("8"));
   const auto found = ring.since({0, 0}, 10, 1000);
-  REQUIRE(found.records.size() == 2);
-  CHECK(std::regex_match(found.records[0].text,
-                         std::regex(R"(\{"kind":"step","at":\d+\.\d{3},"i":7\})")));
-  CHECK(
-      std::regex_match(found.records[1].text, std::regex(R"(\{"kind":"empty","at":\d+\.\d{3}\})")));
+  REQUIRE(found.records.size() == 3);
+  const auto has_form = [](const std::string& text, const char* form) {
+    return std::regex_match(text, std::regex(form));
+  };
+  CHECK(has_form(found.records[0].text, R"(\{"kind":"step","at":\d+\.\d{3},"i":7\})"));
+  CHECK(has_form(found.records[1].text, R"(\{"kind":"empty","at":\d+\.\d{3}\})"));
+  CHECK(found.records[2].text == R"({"kind":"event","i":8})");
 }
 
 TEST_CASE("WATCH-2: a viewer gets each record once, in order") {

@@ -40,6 +40,7 @@ class small_hub {
     how.control_token = control_token;
     how.pulse = 1ms;
     hub_.emplace(runtime::hub_sources{.records = records,
+                                      .id = "a",
                                       .run = R"({"id":"a"})",
                                       .metrics = [] { return "troupe_up 1\n"; },
                                       .command = std::move(command)},
@@ -117,7 +118,7 @@ TEST_CASE("a wrong query is refused with what the path takes") {
   }
 }
 
-TEST_CASE("HUB-2: a port needs the read token; the socket of the run's folder does not") {
+TEST_CASE("VIEW-2: a port needs the read token; the socket of the run's folder does not") {
   small_hub hub;
   CHECK(hub.by_socket().get("/api/run").status == 200);
   CHECK(hub.by_port().get("/api/run").status == 401);
@@ -128,7 +129,7 @@ TEST_CASE("HUB-2: a port needs the read token; the socket of the run's folder do
     CHECK(hub.by_port("3333").get(path).status == 403);
 }
 
-TEST_CASE("HUB-2: commands need the control token, also at the socket") {
+TEST_CASE("VIEW-2: commands need the control token, also at the socket") {
   std::string got;
   small_hub hub([&got](std::string text, const std::shared_ptr<runtime::http::exchange>& to) {
     got = std::move(text);
@@ -188,7 +189,7 @@ TEST_CASE("server-sent events name their kind and the position behind them") {
   CHECK(all.starts_with("id: 3:1\nevent: event\ndata: {\"kind\":\"event\",\"at\":"));
 }
 
-TEST_CASE("HUB-1: a viewer that does not read costs the others nothing, and loses only records") {
+TEST_CASE("VIEW-1: a viewer that does not read costs the others nothing, and loses only records") {
   small_hub hub;
   auto stopped = hub.by_socket();
   std::atomic<bool> released = false;
