@@ -3,10 +3,11 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/monitored_run.hpp"
 #include "actors/command/print.hpp"
+#include "actors/command/signals.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/json_text.hpp"
-#include "runtime/http/client.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/trainer/run_command.hpp"
+#include "runtime/watch/send_command.hpp"
 
 #include <memory>
 #include <string>
@@ -20,31 +21,20 @@ struct ctl_words {
   std::vector<std::string> words;
 };
 
-/// The sentence in an answer: {"message": ...}, or {"error": {"message": ...}}.
-std::string sentence_in(const std::string& body) {
-  const auto all = runtime::json_value_or_discarded(body);
-  const auto* from = &all;
-  if (all.is_object() && all.contains("error"))
-    from = &all["error"];
-  if (from->is_object() && from->contains("message") && (*from)["message"].is_string())
-    return (*from)["message"].get<std::string>();
-  return "";
-}
-
-int send_command(const ctl_words& given) {
-  const auto what = runtime::read_run_command(given.words);
-  runtime::http::client client(find_commanded_run(*given.run));
-  const auto answer = client.post("/api/command", runtime::text_of(what));
-  const auto sentence = sentence_in(answer.body);
-  constexpr int done = 200;
-  if (answer.status != done || sentence.empty())
-    throw runtime::input_error(
-        "{}",
-        sentence.empty() ? fmt::format(
-            "the answer is not that of a run (status {}); is the address right?", answer.status)
-                         : sentence);
-  print_page(sentence + "\n");
-  return 0;
+int send(const ctl_words& given) {
+  const auto command = runtime::text_of(runtime::read_run_command(given.words));
+  const auto hub = find_commanded_run(*given.run);
+  return interruptible([&](const runtime::cancel_token& stop) {
+    try {
+      const auto goes_on = [&] { return !stop.is_cancelled(); };
+      print_page(runtime::send_command(hub, command, goes_on) + "\n");
+      return 0;
+    } catch (const runtime::cancelled&) {
+      runtime::log_warning("the run has not answered yet; it may still take the command {}",
+                           command);
+      throw;
+    }
+  });
 }
 
 }  // namespace
@@ -62,15 +52,14 @@ void add_ctl(command_line& program) {
       "replace WORKER, which give the ranks of a process a new one, soon or now; trace N, "
       "timelines of the next steps; norms NAME N, gradient norms of the parameters whose names "
       "begin with NAME; stop-after STEP; stop.");
-  log - level LEVEL; drain WORKER and "
-      "replace WORKER, which give the ranks of a process a new one, soon or now; trace N, "
-      "timelines "
-      "of the next steps; stop-after STEP; stop.");
   line.note(
-      "A command takes effect between two steps. The ledger keeps it with its step, so that a "
-      "successor, and a step that runs again, has the same bits.");
-  line.note("Exit code: 0 when the run has taken the command; 2 if it refuses, with its reason.");
-  line.runs([given] { return send_command(*given); });
+      "A command takes effect between two steps, and this program waits for the answer. The ledger "
+      "keeps the command with its step, so that a successor, and a step that runs again, has the "
+      "same bits.");
+  line.note(
+      "Exit code: 0 when the run has taken the command; 2 if it refuses, with its reason; 128 + "
+      "the signal that ended the wait. After a signal the run may still take the command.");
+  line.runs([given] { return send(*given); });
 }
 
 }  // namespace troupe::command

@@ -129,12 +129,13 @@ std::string ended_run_json(const runtime::run_folder& folder, const runtime::run
                    {"records", last_records(last_facts_of(folder), x)}});
 }
 
-std::string ended_run_lines(const runtime::run_folder& folder, const runtime::run_status& x) {
+std::vector<std::string> ended_run_lines(const runtime::run_folder& folder,
+                                         const runtime::run_status& x) {
   auto run = run_json(folder, x);
   run["kind"] = "run";
-  auto out = runtime::json_text_replacing(run) + "\n";
+  std::vector out{runtime::json_text_replacing(run)};
   for (const auto& one : last_records(last_facts_of(folder), x))
-    out += runtime::json_text_replacing(one) + "\n";
+    out.push_back(runtime::json_text_replacing(one));
   return out;
 }
 

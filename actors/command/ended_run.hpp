@@ -5,6 +5,7 @@
 #include "runtime/process/run_control.hpp"
 
 #include <string>
+#include <vector>
 
 namespace troupe::command {
 
@@ -14,7 +15,8 @@ std::string ended_run_page(const runtime::run_folder& folder, const runtime::run
 /// As `troupe monitor --json --once` prints a live run; without steps.
 std::string ended_run_json(const runtime::run_folder& folder, const runtime::run_status& x);
 
-/// The last records, as JSON lines with their line ends.
-std::string ended_run_lines(const runtime::run_folder& folder, const runtime::run_status& x);
+/// The run and its last records, each a JSON object without a line end.
+std::vector<std::string> ended_run_lines(const runtime::run_folder& folder,
+                                         const runtime::run_status& x);
 
 }  // namespace troupe::command

@@ -14,10 +14,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <sys/ioctl.h>
 #include <thread>
 #include <unistd.h>
@@ -49,11 +52,35 @@ bool wait_until_killed(std::chrono::milliseconds time) {
   return true;
 }
 
+/// A record is a JSON object. Another line comes from a broken hub or another service.
+bool is_record(std::string_view line) {
+  constexpr int deepest = 64;
+  return runtime::json_depth(line) <= deepest
+         && runtime::json_value_or_discarded(line).is_object();
+}
+
+/// Counts the lines that are left out, and tells of the first one.
+class left_out_lines {
+ public:
+  void add() {
+    if (++count_ == 1)
+      runtime::log_warning("left out a line of the hub that is not a JSON object");
+  }
+  void tell_all() const {
+    if (count_ > 1)
+      runtime::log_warning("left out {} lines of the hub that are not JSON objects", count_);
+  }
+
+ private:
+  std::uint64_t count_ = 0;
+};
+
 /// The state of a run, as the hub tells it.
 struct told_state final : runtime::run_listener {
   ordered_json run;
   ordered_json records = ordered_json::array();
   runtime::run_view view;
+  left_out_lines left_out;
 
   void begin(std::string_view text) override {
     view = {};
@@ -62,6 +89,8 @@ struct told_state final : runtime::run_listener {
     records = ordered_json::array();
   }
   void take(std::string_view record) override {
+    if (!is_record(record))
+      return left_out.add();
     view.take(record);
     records.push_back(runtime::ordered_json_value(record));
   }
@@ -76,6 +105,8 @@ struct printed_records final : runtime::run_listener {
     print_json(runtime::json_text_replacing(line));
   }
   void take(std::string_view record) override {
+    if (!is_record(record))
+      return left_out.add();
     print_json(record);
     if (std::fflush(stdout) != 0)  // its reader has ended, and SIGPIPE is ignored
       throw runtime::io_error("cannot write the records: {}", runtime::system_message(errno));
@@ -86,6 +117,7 @@ struct printed_records final : runtime::run_listener {
     told = state;
   }
   std::string told;
+  left_out_lines left_out;
 };
 
 /// Columns of the terminal; 80 for a file or a pipe.
@@ -124,20 +156,30 @@ int show_ended(const runtime::run_folder& folder, const monitor_flags& flags) {
   else if (flags.once)
     print_json(ended_run_json(folder, status));
   else
-    print_data(ended_run_lines(folder, status));
+    for (const auto& line : ended_run_lines(folder, status))
+      print_json(line);
   return 0;
+}
+
+/// As `troupe status` names it.
+const char* state_after(const std::optional<runtime::follow_end>& end) {
+  if (!end)
+    return name_of(runtime::run_condition::runs);
+  return name_of(end->how == runtime::follow_outcome::died ? runtime::run_condition::died
+                                                           : runtime::run_condition::ended);
 }
 
 int show_state(const runtime::followed_run& run, const monitor_flags& flags) {
   told_state state;
   runtime::follower follower(run, state, wait_until_killed, limits_for(run));
   const auto end = follower.read();
+  state.left_out.tell_all();
   if (end && state.run.is_null() && run.folder)  // it ended before it answered
     return show_ended(*run.folder, flags);
   if (flags.json)
     print_json(runtime::json_text_replacing(
         ordered_json{{"run", state.run},
-                     {"state", end ? "ended" : "running"},
+                     {"state", state_after(end)},
                      {"next", follower.position() ? text_of(*follower.position()) : ""},
                      {"records", state.records}}));
   else
@@ -149,6 +191,7 @@ int show_records(const runtime::followed_run& run, const monitor_flags& flags) {
   printed_records printer;
   runtime::follower follower(run, printer, wait_until_killed, limits_for(run));
   const auto end = follower.follow();
+  printer.left_out.tell_all();
   if (!follower.position() && run.folder)
     return show_ended(*run.folder, flags);
   if (end.how != runtime::follow_outcome::ended)

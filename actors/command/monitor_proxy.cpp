@@ -55,13 +55,24 @@ std::string target_of(const http::request& x) {
   return out;
 }
 
-http::response answer_of_hub(http::response x) {
+/// An answer of the hub, for a browser that trusts this port. The hub may be another service, so it
+/// chooses neither the type nor what a browser would run.
+http::response passed_on(int status, const char* type, std::string body = {}) {
+  return {.status = status,
+          .type = type,
+          .body = std::move(body),
+          .headers = {{"Content-Security-Policy", "default-src 'none'"}}};
+}
+
+http::response answer_of_hub(const http::request& asked, http::response x) {
   if (x.status == 401 || x.status == 403)  // its words are about a token that the browser never had
     return http::error_response(
         502,
         "the run refuses the token of this page: name the file 'read.token' of the run's folder "
         "with --token-file");
-  return {.status = x.status, .type = std::move(x.type), .body = std::move(x.body)};
+  const bool is_text = asked.path == "/metrics" && x.status == 200;
+  return passed_on(
+      x.status, is_text ? "text/plain; version=0.0.4" : "application/json", std::move(x.body));
 }
 
 /// Threads of requests in work. The server's thread starts them.
@@ -174,26 +185,42 @@ class monitor_proxy::parts {
 
   void pass_answer(const asked_by& x) const {
     http::client hub(hub_());
-    x->answer(answer_of_hub(ask(hub, target_of(x->asked()))));
+    x->answer(answer_of_hub(x->asked(), ask(hub, target_of(x->asked()))));
   }
 
-  // A stream has its status before its first record, so the hub is asked for something short first.
+  /// The stream begins with the hub's headers, so that a refusal of the hub keeps its status.
   void pass_stream(const asked_by& x, const char* type, std::string_view beginning) const {
     http::client hub(hub_());
-    if (auto run = ask(hub, "/api/run"); run.status != 200)
-      return x->answer(answer_of_hub(std::move(run)));
-    const auto parts = std::make_shared<part_queue>(most_ahead);
-    parts->on_part(x->stream({.type = type, .body = {}}, body_of(parts)));
-    parts->put(beginning);
+    std::shared_ptr<part_queue> parts;  // empty until the hub has answered
+    const auto since = std::chrono::steady_clock::now();
+    const auto begin = [&] {
+      parts = std::make_shared<part_queue>(most_ahead);
+      parts->on_part(x->stream(passed_on(200, type), body_of(parts)));
+      parts->put(beginning);
+    };
+    const auto goes_on = [&] {
+      const bool is_late = std::chrono::steady_clock::now() - since > patience_with_answer;
+      return !stops_ && (parts ? !parts->is_closed() : !is_late);
+    };
     try {
-      hub.follow(
+      auto refusal = hub.follow(
           target_of(x->asked()),
           [&](std::string_view part) { return parts->put(part); },
-          [&] { return !stops_ && !parts->is_closed(); });
+          goes_on,
+          begin);
+      if (!parts && refusal.status == 0)
+        throw runtime::io_error("{} has no answer within {} s",
+                                x->asked().path,
+                                patience_with_answer.count());
+      if (!parts)
+        x->answer(answer_of_hub(x->asked(), std::move(refusal)));
     } catch (const std::exception&) {
+      if (!parts)
+        throw;
       // The browser sees the end of the stream, connects again and gets the reason as an answer.
     }
-    parts->end();
+    if (parts)
+      parts->end();
   }
 
   void pass_command(const asked_by& x) const {
@@ -202,9 +229,20 @@ class monitor_proxy::parts {
       return x->answer(http::error_response(415, "a command is application/json"));
     auto at = hub_();
     at.token = bearer_token(asked);
-    http::client hub(at, {.silence = patience_with_command});
-    auto out = hub.post("/api/command", asked.body);
-    x->answer({.status = out.status, .type = std::move(out.type), .body = std::move(out.body)});
+    http::client hub(at);
+    const auto since = std::chrono::steady_clock::now();
+    const auto goes_on = [&] {
+      return !stops_ && std::chrono::steady_clock::now() - since < patience_with_command;
+    };
+    try {
+      auto out = hub.post("/api/command", asked.body, "application/json", goes_on);
+      x->answer(passed_on(out.status, "application/json", std::move(out.body)));
+    } catch (const runtime::cancelled&) {
+      x->answer(http::error_response(
+          504,
+          fmt::format("the run has not answered within {} s; it may still take the command",
+                      patience_with_command.count())));
+    }
   }
 
   const hub_address hub_;

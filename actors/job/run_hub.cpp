@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <exception>
 #include <iomanip>
 #include <sstream>
 #include <utility>
@@ -117,8 +118,8 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
                  std::uint32_t incarnation)
     : records_(std::make_shared<runtime::record_ring>(incarnation)),
       commands_(std::make_shared<command_desk>()) {
-  add_facts_before(*records_, job);
   try {
+    add_facts_before(*records_, job);
     const auto tokens = runtime::make_run_tokens(folder);
     const auto metrics = std::make_shared<runtime::metrics_source>(
         records_, text_of_run(folder, job, incarnation));
@@ -127,14 +128,14 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
             .records = records_,
             .id = folder.record().id,
             .run = text_of_run(folder, job, incarnation),
-            .metrics = [metrics] { return metrics->text(); },
+            .metrics = [metrics](std::size_t viewers) { return metrics->text(viewers); },
             .command = [desk = commands_](const std::string& text,
                                           const auto& of) { order(*desk, text, of); }},
         runtime::hub_settings{
             .at = {{.folder = folder.sockets(), .name = runtime::run_folder::hub_socket}},
             .read_token = tokens.read,
             .control_token = tokens.control});
-  } catch (const runtime::error& failure) {
+  } catch (const std::exception& failure) {  // also of the system, such as too many open files
     runtime::log_warning("this run cannot be watched: its hub did not start: {}", failure.what());
     return;
   }

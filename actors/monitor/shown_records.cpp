@@ -27,6 +27,14 @@ std::string_view kind_of(const runtime::run_event&) {
   return "event";
 }
 
+std::size_t bytes_of(const runtime::run_event& x) {
+  return runtime::record_ring::usual_bytes + x.who.size() + x.why.size();
+}
+template <class Report>
+std::size_t bytes_of(const Report&) {
+  return runtime::record_ring::usual_bytes;
+}
+
 std::string text_of(const runtime::step_report& x, const runtime::log_settings& how) {
   return runtime::json_record(x, how);
 }
@@ -114,7 +122,7 @@ void show(runtime::record_ring& to,
         if (past)
           to.add_past(kind_of(report), std::move(text));
         else
-          to.add(kind_of(report), std::move(text));
+          to.add(kind_of(report), std::move(text), bytes_of(report));
       },
       x);
 }

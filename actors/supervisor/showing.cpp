@@ -6,12 +6,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <map>
 #include <string>
-#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
+namespace {
+
+constexpr std::size_t bytes_of_norm = 80;  // of a name and a number
+
+}  // namespace
 
 void supervisor_state::show(const char* state) {
   if (!context_->records || std::exchange(shown_, state) == state)
@@ -70,7 +75,8 @@ void supervisor_state::show_norms(const runtime::square_norms& all, double grad_
   for (const auto& [name, sum] : all)
     if (name.starts_with(control_.norms_of))
       of[name] = total > 0 ? std::sqrt(sum.value()) * (grad_norm / total) : 0;
-  context_->records->add("norms", [of = std::move(of), step = at_.iteration + 1] {
+  const auto bytes = of.size() * bytes_of_norm;
+  context_->records->add_sample("norms", "", bytes, [of = std::move(of), step = at_.iteration + 1] {
     return runtime::json_text(nlohmann::json{{"iteration", step}, {"gradients", of}});
   });
 }

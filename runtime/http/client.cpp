@@ -22,7 +22,8 @@ struct receiver {
   response* to = nullptr;
   std::size_t most = 0;
   const std::function<bool(std::string_view)>* take = nullptr;  ///< null: keeps the body
-  const std::function<bool()>* idle = nullptr;
+  const std::function<bool()>* idle = nullptr;  ///< null: the limit of silence applies
+  const std::function<void()>* begun = nullptr;
   bool enough = false;  ///< `take` or `idle` ended it
   bool too_long = false;
   std::exception_ptr thrown = {};
@@ -55,6 +56,12 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque)
       x.to->headers.emplace_back(header->name, std::string(header->value));
       if (header->name == "content-type")
         x.to->type = header->value;
+    }
+    if (x.begun != nullptr && *x.begun && std::string_view(data, size) == "\r\n") {
+      long status = 0;
+      curl().info(x.from, CURLINFO_RESPONSE_CODE, &status);
+      if (status >= 200 && status < 300)
+        (*std::exchange(x.begun, nullptr))();
     }
     return size;
   });
@@ -126,7 +133,8 @@ response client::state::ask(const std::string& target,
   set(CURLOPT_USERAGENT, "troupe");
   set(CURLOPT_ERRORBUFFER, failure);
   set(CURLOPT_CONNECTTIMEOUT, long(limits.connect.count()));
-  if (to.take == nullptr) {
+  set(CURLOPT_TCP_KEEPALIVE, 1L);  // notices a host that is gone while an answer is awaited
+  if (to.idle == nullptr) {
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, long(limits.silence.count()));
   }
@@ -137,11 +145,11 @@ response client::state::ask(const std::string& target,
   set(CURLOPT_XFERINFOFUNCTION, look);
   set(CURLOPT_XFERINFODATA, &to);
   set(CURLOPT_NOPROGRESS, 0L);
-  if (folder) {
+  if (folder)
     set(CURLOPT_UNIX_SOCKET_PATH,
         fmt::format("/proc/self/fd/{}/{}", folder.number(), at.socket).c_str());
+  if (folder || !at.by_proxy)
     set(CURLOPT_PROXY, "");
-  }
   if (!at.authority.empty())
     set(CURLOPT_CAINFO, at.authority.c_str());
   if (!at.token.empty())
@@ -175,17 +183,27 @@ response client::get(const std::string& target) {
   return state_->ask(target, nullptr, {}, to);
 }
 
-response client::post(const std::string& target, const std::string& body, const std::string& type) {
+response client::post(const std::string& target,
+                      const std::string& body,
+                      const std::string& type,
+                      const std::function<bool()>& idle) {
   receiver to;
-  return state_->ask(target, &body, type, to);
+  if (idle)
+    to.idle = &idle;
+  auto out = state_->ask(target, &body, type, to);
+  if (to.enough)
+    throw cancelled();
+  return out;
 }
 
 response client::follow(const std::string& target,
                         const std::function<bool(std::string_view)>& take,
-                        const std::function<bool()>& idle) {
+                        const std::function<bool()>& idle,
+                        const std::function<void()>& begun) {
   receiver to;
   to.take = &take;
   to.idle = &idle;
+  to.begun = &begun;
   return state_->ask(target, nullptr, {}, to);
 }
 

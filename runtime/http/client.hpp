@@ -21,11 +21,14 @@ struct service_address {
   std::string socket = {};
   std::string token = {};                ///< sent as bearer token; never in an error
   std::filesystem::path authority = {};  ///< PEM; empty: the system's certificates
+  /// Asks through the proxy that http_proxy or https_proxy names, which then sees the token. Default:
+  /// asks directly.
+  bool by_proxy = false;
 };
 
 struct client_limits {
   std::chrono::seconds connect{10};
-  std::chrono::seconds silence{30};     ///< without a byte: given up
+  std::chrono::seconds silence{30};     ///< without a byte: given up; not with an `idle`
   std::size_t answer_bytes = 16 << 20;  ///< of one answer that is not followed
 };
 
@@ -40,16 +43,21 @@ class client {
   /// `target` such as "/api/status?x=1", encoded. Throws io_error when there is no whole answer; an
   /// answer with any status is returned, with headers in lower case.
   response get(const std::string& target);
+  /// `idle` is called about once a second and ends the request by returning false, which throws
+  /// `cancelled`.
   response post(const std::string& target,
                 const std::string& body,
-                const std::string& type = "application/json");
+                const std::string& type = "application/json",
+                const std::function<bool()>& idle = {});
 
   /// Gives the parts of an answer to `take` as they arrive, until it returns false or the answer
-  /// ends. `idle` is called about once a second and ends the request by returning false. An answer
-  /// with a status of 300 or more is returned instead; `silence` does not apply.
+  /// ends. `idle` is called about once a second and ends the request by returning false; the status
+  /// is 0 if no answer had begun. An answer with a status of 300 or more is returned instead.
+  /// `begun` is called once, after the headers of an answer that is followed.
   response follow(const std::string& target,
                   const std::function<bool(std::string_view part)>& take,
-                  const std::function<bool()>& idle);
+                  const std::function<bool()>& idle,
+                  const std::function<void()>& begun = {});
 
  private:
   struct state;

@@ -480,10 +480,11 @@ class connection final : public session, public std::enable_shared_from_this<con
 
   /// Reads below TLS until the client leaves.
   void drain() {
-    stream_.lowest_layer().async_read_some(
-        asio::buffer(piece_), bound([](connection& x, const error_code& failed, std::size_t) {
-          failed ? x.close() : x.drain();
-        }));
+    if constexpr (is_tls)
+      stream_.next_layer().async_read_some(
+          asio::buffer(piece_), bound([](connection& x, const error_code& failed, std::size_t) {
+            failed ? x.close() : x.drain();
+          }));
   }
 
   void send_next() {
@@ -616,7 +617,7 @@ bool room::is_foreign(const request& x) const {
     error_code failed;
     asio::ip::make_address(std::string(name), failed);
     return !failed || name == "localhost" || std::ranges::any_of(how.names, [&](const auto& own) {
-      return boost::beast::iequals(own, name);
+      return lower_case(own) == name;
     });
   };
   if (!x.is_local && !host.empty() && !is_ours(host_of(host)))

@@ -52,11 +52,11 @@ std::optional<record_position> read_record_position(std::string_view text) {
 record_ring::record_ring(std::uint32_t epoch, const ring_capacities& most)
     : epoch_(epoch),
       keys_(most.keys),
-      facts_{std::max<std::size_t>(most.facts, 1)},
+      facts_{std::max<std::size_t>(most.facts, 1), most.fact_bytes},
       samples_{std::max<std::size_t>(most.samples, 1), most.sample_bytes} {}
 
-void record_ring::add(std::string_view kind, maker text) {
-  add(facts_, {.kind = kind}, std::move(text));
+void record_ring::add(std::string_view kind, maker text, std::size_t bytes) {
+  add(facts_, {.kind = kind, .bytes = bytes}, std::move(text));
 }
 
 void record_ring::add_past(std::string_view kind, maker text) {
@@ -95,18 +95,12 @@ void record_ring::add(queue& to, const label& of, maker text) {
     }
     to.entries.push_back(std::move(made));
     to.bytes += of.bytes;
-    while (to.entries.size() > to.capacity
-           || (to.bytes > to.most_bytes && to.most_bytes > 0 && to.entries.size() > 1)) {
+    while (to.entries.size() > to.capacity || (to.bytes > to.most_bytes && to.entries.size() > 1)) {
       to.bytes -= to.entries.front()->bytes;
       released.push_back(std::move(to.entries.front()));
       to.entries.pop_front();
     }
   }
-}
-
-void record_ring::forget(std::string_view kind, const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  newest_.erase({kind, key});
 }
 
 record_ring::record record_ring::read(const pointer& x) {
@@ -143,20 +137,31 @@ record_ring::pulled record_ring::since(record_position from,
   std::size_t length = 0;
   auto at = from.next;  // behind the newest record that was read
   for (const auto& one : found) {
-    if (kinds.empty() || std::ranges::find(kinds, one->kind) != kinds.end()) {
+    const bool is_wanted = kinds.empty() || std::ranges::find(kinds, one->kind) != kinds.end();
+    if (is_wanted) {
       length += one->read().size();
       if (!out.records.empty() && length > bytes) {
         has_all = false;
         break;
       }
-      out.records.push_back(read(one));
     }
     out.dropped += one->number - at;
     at = one->number + 1;
+    if (is_wanted) {
+      out.records.push_back(read(one));
+      out.records.back().dropped = std::exchange(out.dropped, 0);
+    }
   }
   if (has_all)
     out.dropped += end - std::exchange(at, end);
   out.next = {epoch_, at};
+  return out;
+}
+
+std::uint64_t record_ring::pulled::all_dropped() const {
+  auto out = dropped;
+  for (const auto& x : records)
+    out += x.dropped;
   return out;
 }
 
@@ -168,30 +173,50 @@ std::uint64_t record_ring::oldest() const {
   return out;
 }
 
-record_ring::pulled record_ring::beginning(std::size_t steps) const {
+// Copies of pointers alone are made under the lock: who adds does not wait for texts.
+record_ring::pulled record_ring::beginning(std::size_t steps, std::size_t others) const {
   pulled out;
-  std::map<std::uint64_t, pointer> found;  // by number
-  std::vector<pointer> all_steps;
+  std::vector<pointer> chosen, all_steps, all_others;
   {
     const std::lock_guard lock(mutex_);
     out.next = {epoch_, next_};
-    for (const auto& one : facts_.entries) {
+    all_steps.reserve(facts_.entries.size());
+    chosen.reserve(newest_.size());
+    for (const auto& one : facts_.entries)
       if (one->kind == "step")
         all_steps.push_back(one);
       else if (!one->is_keyed)
-        found.emplace(one->number, one);
-    }
+        all_others.push_back(one);
     for (const auto& [key, one] : newest_)
-      found.emplace(one->number, one);
+      chosen.push_back(one);
   }
   const auto count = std::min(std::max<std::size_t>(steps, 1), all_steps.size());
-  for (std::size_t i = 1; i <= count; ++i) {
-    const auto& one = all_steps[i * all_steps.size() / count - 1];
-    found.emplace(one->number, one);
-  }
-  for (const auto& [number, one] : found)
-    out.records.push_back(read(one));
+  for (std::size_t i = 1; i <= count; ++i)
+    chosen.push_back(all_steps[i * all_steps.size() / count - 1]);
+  const auto left_out = all_others.size() - std::min(others, all_others.size());
+  chosen.insert(chosen.end(), all_others.begin() + std::ptrdiff_t(left_out), all_others.end());
+  read_in_order(std::move(chosen), out);
   return out;
+}
+
+record_ring::pulled record_ring::newest() const {
+  pulled out;
+  std::vector<pointer> chosen;
+  {
+    const std::lock_guard lock(mutex_);
+    out.next = {epoch_, next_};
+    chosen.reserve(newest_.size());
+    for (const auto& [key, one] : newest_)
+      chosen.push_back(one);
+  }
+  read_in_order(std::move(chosen), out);
+  return out;
+}
+
+void record_ring::read_in_order(std::vector<pointer> from, pulled& to) {
+  std::ranges::sort(from, {}, [](const pointer& x) { return x->number; });
+  for (const auto& one : from)
+    to.records.push_back(read(one));
 }
 
 record_position record_ring::end() const {

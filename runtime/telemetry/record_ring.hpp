@@ -38,6 +38,7 @@ std::optional<record_position> read_record_position(std::string_view text);
 /// Maximum numbers of records.
 struct ring_capacities {
   std::size_t facts = 16384;
+  std::size_t fact_bytes = 64 << 20;
   std::size_t samples = 4096;
   std::size_t sample_bytes = 64 << 20;
   std::size_t keys = 16384;  ///< with a newest record
@@ -46,6 +47,8 @@ struct ring_capacities {
 /// Any thread.
 class record_ring {
  public:
+  static constexpr std::size_t usual_bytes = 512;  ///< of a record
+
   /// `epoch`: of the supervisor's process.
   explicit record_ring(std::uint32_t epoch, const ring_capacities& most = {});
 
@@ -54,29 +57,29 @@ class record_ring {
   using maker = std::function<std::string()>;
 
   /// `kind`, such as "step", has static lifetime; viewers select kinds. The record's text is the
-  /// object of `text` with `kind` and the present time as `at` in front.
-  void add(std::string_view kind, maker text);
+  /// object of `text` with `kind` and the present time as `at` in front. `bytes`: about the size of
+  /// the text, or of what `text` owns.
+  void add(std::string_view kind, maker text, std::size_t bytes = usual_bytes);
   /// Same, for a fact that an earlier process told: its time is unknown, so it has no `at`.
   void add_past(std::string_view kind, maker text);
   /// Same as `add`, for the state of one thing, such as a member: a viewer that begins gets the
   /// newest record of each key.
   void add_newest(std::string_view kind, const std::string& key, maker text);
-  /// Same, for measurements, which are dropped apart from other records. `bytes`: about the size of
-  /// the text, or of what `text` owns.
+  /// Same, for measurements, which are dropped apart from other records.
   void add_sample(std::string_view kind, const std::string& key, std::size_t bytes, maker text);
-  /// The thing is gone: viewers that begin get its record no more.
-  void forget(std::string_view kind, const std::string& key);
-
   struct record {
     std::uint64_t number = 0;
     std::string_view kind;
     std::string text;
+    std::uint64_t dropped = 0;  ///< records that were dropped since the one before
   };
   struct pulled {
     std::vector<record> records;  ///< in order of their numbers
     record_position next;         ///< for the next call
-    std::uint64_t dropped = 0;    ///< between the position and `next`, of all kinds
+    std::uint64_t dropped = 0;    ///< behind the last of `records`
     bool other_epoch = false;     ///< the position was of another process: begins with the oldest
+
+    std::uint64_t all_dropped() const;  ///< since the position, of all kinds
   };
   /// The records since `from`: at most `most`, and about `bytes` of text. Only these kinds; empty:
   /// all.
@@ -86,8 +89,10 @@ class record_ring {
                const std::vector<std::string>& kinds = {}) const;
 
   /// The records that a viewer begins with: `steps` steps, evenly thinned with the newest among
-  /// them; the other facts; the newest sample of each key.
-  pulled beginning(std::size_t steps) const;
+  /// them; at most `others` other facts, the newest; the newest record of each key.
+  pulled beginning(std::size_t steps, std::size_t others) const;
+  /// The newest record of each key.
+  pulled newest() const;
 
   record_position end() const;  ///< behind the newest record
   /// Position with at most `newest` records behind it.
@@ -98,7 +103,7 @@ class record_ring {
   using pointer = std::shared_ptr<entry>;
   struct queue {
     std::size_t capacity;
-    std::size_t most_bytes = 0;        ///< 0: no limit
+    std::size_t most_bytes;
     std::deque<pointer> entries = {};  ///< ascending numbers
     std::size_t bytes = 0;
   };
@@ -107,11 +112,12 @@ class record_ring {
   struct label {
     std::string_view kind;
     const std::string* key = nullptr;
-    std::size_t bytes = 0;
+    std::size_t bytes = usual_bytes;
     bool past = false;
   };
   void add(queue& to, const label& of, maker text);
   static record read(const pointer& x);
+  static void read_in_order(std::vector<pointer> from, pulled& to);
   std::uint64_t oldest() const;  ///< number; the next one if there is no record. Under the lock.
 
   const std::uint32_t epoch_;

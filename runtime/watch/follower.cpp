@@ -31,7 +31,7 @@ std::string text_member(const nlohmann::json& in, const char* name) {
 }
 
 std::uint64_t count_member(const nlohmann::json& in, const char* name) {
-  const auto found = in.find(name);
+  const auto found = in.is_object() ? in.find(name) : in.end();
   return found != in.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
@@ -48,11 +48,14 @@ std::string message_of(const http::response& x) {
 
 follow_end end_of_record(const nlohmann::json& x) {
   const auto code = x.find("exit_code");
-  return {follow_outcome::ended,
-          {.exit_code = code != x.end() && code->is_number_integer() ? code->get<int>() : 0,
+  const bool has_code = code != x.end() && code->is_number_integer();
+  return {has_code ? follow_outcome::ended : follow_outcome::died,
+          {.exit_code = has_code ? code->get<int>() : 0,
            .reason = text_member(x, "reason"),
            .at = {}}};
 }
+
+constexpr const char* another_answers = "another process of the run, or another run, answers now";
 
 }  // namespace
 
@@ -61,7 +64,9 @@ std::string text_of(const follow_end& x) {
     case follow_outcome::stopped:
       return "stopped watching the run";
     case follow_outcome::died:
-      return "the run died: none of its processes runs, and no end was recorded";
+      return "the run died: "
+             + (x.end.reason.empty() ? "none of its processes runs, and no end was recorded"
+                                     : without_control(x.end.reason));
     case follow_outcome::gone:
       return "the folder of the run is gone; temporary folders are removed after their run";
     case follow_outcome::ended:
@@ -77,7 +82,7 @@ follower::follower(followed_run of, run_listener& to, pause wait, const follower
     : of_(std::move(of)), to_(to), wait_(std::move(wait)), limits_(limits) {}
 
 std::optional<follow_end> follower::read() {
-  for (int failed = 0;;) {
+  for (;;) {
     std::string why;
     try {
       connect();
@@ -87,7 +92,7 @@ std::optional<follow_end> follower::read() {
     } catch (const io_error& failure) {
       why = failure.what();
     }
-    if (auto end = look_again(why, ++failed))
+    if (auto end = look_again(why))
       return end;
   }
 }
@@ -110,7 +115,7 @@ void follower::connect() {
     // A new client opens the folder of the socket again: the next run in the run's folder makes a
     // new one.
     client_.emplace(of_.at);
-    const auto run = ask("/api/run");
+    const auto run = ask(*client_, "/api/run");
     const auto read = shallow_value(run);
     const auto id = text_member(read, "id");
     if (id.empty())
@@ -121,8 +126,9 @@ void follower::connect() {
           read.is_object() && !text_member(read, "program").empty()
               ? without_control(text_member(read, "program"))
               : message_of({.body = run}));
-    if (id != id_ || !position_ || count_member(read, "epoch") != position_->epoch)
-      position_ = begin(run);
+    const auto epoch = count_member(read, "epoch");
+    if (id != id_ || !position_ || epoch != position_->epoch)
+      position_ = begin(run, id, epoch);
     id_ = id;
   } catch (...) {
     client_.reset();
@@ -133,14 +139,21 @@ void follower::connect() {
   to_.connection("");
 }
 
-record_position follower::begin(const std::string& run) {
-  const auto state = shallow_value(ask("/api/state"));
+/// `id`, `epoch`: of `run`.
+record_position follower::begin(const std::string& run,
+                                const std::string& id,
+                                std::uint64_t epoch) {
+  const auto state = shallow_value(ask(*client_, "/api/state"));
   const auto next = read_record_position(text_member(state, "next"));
-  if (!next || !state.contains("records") || !state["records"].is_array())
+  if (!next || text_member(state, "id").empty() || !state.contains("records")
+      || !state["records"].is_array())
     throw input_error(
-        "{} answers /api/state without 'next' and 'records': it is a hub of another version of "
-        "Troupe; use the `troupe` that started the run",
+        "{} answers /api/state without 'id', 'next' and 'records': it is a hub of another version "
+        "of Troupe; use the `troupe` that started the run",
         place());
+  if (text_member(state, "id") != id || count_member(state, "epoch") != epoch
+      || next->epoch != epoch)
+    throw io_error("{}", another_answers);
   to_.begin(run);
   for (const auto& record : state["records"]) {
     to_.take(json_text_replacing(record));
@@ -155,12 +168,21 @@ std::string follower::place() const {
                                : fmt::format("'{}'", (of_.at.folder / of_.at.socket).string());
 }
 
-std::string follower::ask(const std::string& target) {
+/// FOLLOW-1. A successor has a later epoch, and no process answers with an earlier one again. So if
+/// this process answers now, it has also answered all requests before.
+void follower::require_same_process() {
+  http::client by(of_.at);
+  const auto now = shallow_value(ask(by, "/api/run"));
+  if (text_member(now, "id") != id_ || count_member(now, "epoch") != position_->epoch)
+    throw io_error("{}", another_answers);
+}
+
+std::string follower::ask(http::client& by, const std::string& target) {
   // Not by `get`: a viewer that stops does not wait for a process that hangs.
   std::string body;
   bool stopped = false, silent = false;
   const auto since = steady::now();
-  auto answer = client_->follow(
+  auto answer = by.follow(
       target,
       [&](std::string_view part) {
         body += part;
@@ -206,13 +228,14 @@ void follower::require_hub(const http::response& x, const std::string& target) c
 
 bool follower::give(std::string_view line) {
   heard_ = steady::now();
+  failed_ = 0;
   if (std::exchange(is_silent_, false))
     to_.connection("");
   if (line.empty())
     return wait_(0ms);
   const auto x = shallow_value(line);
   const auto kind = text_member(x, "kind");
-  // Numbers are consecutive, and dropped records have some.
+  // FOLLOW-2: numbers are consecutive, and dropped records have some.
   position_->next += kind == "dropped" ? count_member(x, "count") : 1;
   to_.take(line);
   if (kind == "end")
@@ -230,9 +253,11 @@ bool follower::note_silence() {
 
 std::optional<follow_end> follower::stream() {
   http::line_splitter lines;
-  bool stopped = false, silent = false;
+  bool stopped = false, silent = false, is_same = false;
   std::string why = "the connection was closed";
   const auto take = [&](std::string_view part) {
+    if (!std::exchange(is_same, true))
+      require_same_process();
     const bool more = lines.feed(part, [&](std::string_view line) { return give(line); });
     stopped = !more && !end_;
     return more;
@@ -249,6 +274,8 @@ std::optional<follow_end> follower::stream() {
       why = "no line came for a while";
     else if (!stopped)
       require_hub(answer, target);
+  } catch (const cancelled&) {
+    stopped = true;
   } catch (const io_error& failure) {
     why = failure.what();
   }
@@ -257,11 +284,12 @@ std::optional<follow_end> follower::stream() {
     return end_;
   if (stopped)
     return follow_end{};
-  return look_again(why, 0);
+  return look_again(why);
 }
 
-/// Waits before another attempt. `failed`: attempts since the last answer.
-std::optional<follow_end> follower::look_again(const std::string& why, int failed) {
+/// Waits before another attempt.
+std::optional<follow_end> follower::look_again(const std::string& why) {
+  const int failed = ++failed_;
   if (auto end = end_in_folder())
     return end;
   const bool first = id_.empty();
@@ -286,7 +314,7 @@ std::optional<follow_end> follower::look_again(const std::string& why, int faile
   to_.connection(fmt::format("{}: {}",
                              first ? "connecting to the run" : "lost the run, connecting again",
                              without_control(why)));
-  const auto factor = std::int64_t(1) << std::min(failed, 10);
+  const auto factor = std::int64_t(1) << std::min(failed - 1, 10);
   if (!wait_(std::min(limits_.longest, limits_.shortest * factor)))
     return follow_end{};
   return {};

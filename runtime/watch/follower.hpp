@@ -4,6 +4,11 @@
 // A viewer calls it on a thread of its own; the follower starts no thread. Within one process of
 // the run it goes on at the record where the connection was lost. Another process of the run, or
 // another run in the same folder, begins with its state.
+//
+//   FOLLOW-1  The state and all records behind it come from the process that /api/run names. Each
+//             request may reach another process, so the state's id and epoch are compared, and
+//             /api/run is asked again before the first line of a stream is used.
+//   FOLLOW-2  The position is exact behind each line, also where a connection was cut inside a part.
 
 #pragma once
 
@@ -29,8 +34,9 @@ struct followed_run {
 
 struct follower_limits {
   int first_attempts = 10;  ///< until the first answer; about 10 s
-  int attempts = 50;        ///< after a lost connection, without a folder; about 90 s
-  std::chrono::milliseconds shortest{100}, longest{2000};  ///< between two attempts
+  int attempts = 50;        ///< since the newest line, without a folder; about 90 s
+  /// Between two attempts. Doubles from the shortest on, until a line comes.
+  std::chrono::milliseconds shortest{100}, longest{2000};
   std::chrono::seconds silence{15};                        ///< without a line: the listener is told
   std::chrono::seconds lost{40};                           ///< without a line: connects again
 };
@@ -50,13 +56,13 @@ class run_listener {
 enum class follow_outcome {
   stopped,  ///< the viewer asked for it
   ended,    ///< the run has ended
-  died,     ///< no process of the run lives, and no end was recorded
+  died,     ///< no process of the run lives and no end was recorded, or the end says so
   gone      ///< the folder of the run was removed before its end was seen
 };
 
 struct follow_end {
   follow_outcome how = follow_outcome::stopped;
-  run_end end = {};  ///< if ended; `at` may be empty
+  run_end end = {};  ///< if ended; `at` may be empty. If died: the reason, if there is one
 };
 
 /// The sentence for people.
@@ -84,14 +90,15 @@ class follower {
 
  private:
   void connect();
-  std::string ask(const std::string& target);
+  std::string ask(http::client& by, const std::string& target);
   std::string place() const;
   void require_hub(const http::response& x, const std::string& target) const;
-  record_position begin(const std::string& run);
+  record_position begin(const std::string& run, const std::string& id, std::uint64_t epoch);
+  void require_same_process();
   bool give(std::string_view line);
   bool note_silence();
   std::optional<follow_end> stream();
-  std::optional<follow_end> look_again(const std::string& why, int failed);
+  std::optional<follow_end> look_again(const std::string& why);
   std::optional<follow_end> end_in_folder() const;
 
   followed_run of_;
@@ -102,6 +109,7 @@ class follower {
   std::string id_;  ///< of the run; empty before the first answer
   std::optional<record_position> position_;
   std::optional<follow_end> end_;
+  int failed_ = 0;                               ///< attempts since the newest line
   std::chrono::steady_clock::time_point heard_;  ///< of the newest line
   bool is_silent_ = false;                       ///< and the listener knows
 };

@@ -22,7 +22,8 @@ using http::request;
 using http::response;
 
 constexpr std::size_t most_records = 1000;  // of one part or answer
-constexpr std::size_t most_steps_at_first = 1000;
+constexpr std::size_t most_steps_at_first = 1000, most_others_at_first = 2000;
+constexpr std::size_t most_kinds = 32;
 /// A stream without news says so, so that both ends notice a lost connection.
 constexpr auto still_there = std::chrono::seconds(10);
 
@@ -41,7 +42,7 @@ std::size_t read_count(const std::string& name, const std::string& text, std::si
   return out;
 }
 
-std::vector<std::string> read_words(std::string_view text) {
+std::vector<std::string> read_kinds(std::string_view text) {
   std::vector<std::string> out;
   for (std::size_t begin = 0; begin < text.size();) {
     const auto end = std::min(text.find(',', begin), text.size());
@@ -49,6 +50,8 @@ std::vector<std::string> read_words(std::string_view text) {
       out.emplace_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
+  if (out.size() > most_kinds)
+    throw input_error("'kinds' has {} names; give at most {}", out.size(), most_kinds);
   return out;
 }
 
@@ -56,12 +59,12 @@ selection read_selection(const request& x, const record_ring& of) {
   selection out{.from = of.end()};
   for (const auto& [name, value] : x.query) {
     if (name == "kinds")
-      out.kinds = read_words(value);
+      out.kinds = read_kinds(value);
     else if (name == "most")
       out.most = read_count(name, value, most_records);
     else if (name == "newest")
       out.from = of.before_end(read_count(name, value, std::size_t(1) << 20));
-    else if (name != "after" && name != "token")
+    else if (name != "after")
       throw input_error("unknown '{}'; this path takes after, newest, kinds, most", name);
   }
   const auto after = x.query.find("after");
@@ -90,7 +93,8 @@ struct hub::state {
   const hub_sources of;
   const hub_settings how;
   std::atomic<std::size_t> viewers = 0;
-  std::atomic<clock::rep> looked_at{0};  ///< since the clock's epoch
+  std::atomic<clock::rep> looked_at{never};  ///< since the clock's epoch
+  static constexpr auto never = clock::time_point::min().time_since_epoch().count();
 
   void look() { looked_at = clock::now().time_since_epoch().count(); }
 
@@ -123,8 +127,8 @@ class record_stream final : public http::body_source {
 
   std::optional<std::string> next() override {
     const auto now = clock::now();
-    // After a part was sent the server asks at once; the next one waits for its turn, so that a
-    // thousand records a second make ten parts.
+    // After a part was sent the server asks at once. A viewer that is behind gets the next part;
+    // one that has all waits for its turn, so that a thousand records a second make ten parts.
     if (!sent_all_ || now - asked_at_ >= of_->how.pulse) {
       asked_at_ = now;
       of_->look();
@@ -147,12 +151,16 @@ class record_stream final : public http::body_source {
     const auto found
         = of_->of.records->since(what_.from, what_.most, of_->how.part_bytes, what_.kinds);
     std::string out;
+    const auto epoch = found.next.epoch;
+    for (const auto& x : found.records) {
+      if (x.dropped > 0)
+        out += one("dropped", dropped_text(x.dropped), {epoch, x.number});
+      out += one(x.kind, x.text, {epoch, x.number + 1});
+    }
     if (found.dropped > 0)
-      out += one("dropped", dropped_text(found.dropped), {found.next.epoch, found.next.next});
-    for (const auto& x : found.records)
-      out += one(x.kind, x.text, {found.next.epoch, x.number + 1});
+      out += one("dropped", dropped_text(found.dropped), found.next);
     what_.from = found.next;
-    sent_all_ = found.records.size() < what_.most;
+    sent_all_ = found.next == of_->of.records->end() || found.records.empty();
     return out;
   }
   std::string one(std::string_view kind, std::string_view text, const record_position& next) const {
@@ -171,7 +179,7 @@ class record_stream final : public http::body_source {
 /// `rest`: further fields, each with a comma behind it.
 std::string text_of(const record_ring::pulled& found, const std::string& rest = {}) {
   std::string out = "{" + rest + "\"next\":\"" + text_of(found.next)
-                    + "\",\"dropped\":" + std::to_string(found.dropped) + ",\"records\":[";
+                    + "\",\"dropped\":" + std::to_string(found.all_dropped()) + ",\"records\":[";
   for (std::size_t i = 0; i < found.records.size(); ++i)
     out += (i == 0 ? "" : ",") + found.records[i].text;
   return out + "]}\n";
@@ -183,9 +191,9 @@ std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of
   const auto add = [&](method how, std::string path, bool control, auto answers) {
     out.push_back(
         {how, std::move(path), [of, control, answers](const std::shared_ptr<exchange>& x) {
-           of->look();
            if (auto no = of->refusal(x->asked(), control))
              return x->answer(*std::move(no));
+           of->look();
            answers(x);
          }});
   };
@@ -193,13 +201,14 @@ std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of
     x->answer({.body = of->of.run + "\n"});
   });
   add(method::get, "/api/state", false, [of](const std::shared_ptr<exchange>& x) {
-    const auto found = of->of.records->beginning(most_steps_at_first);
+    const auto found = of->of.records->beginning(most_steps_at_first, most_others_at_first);
     x->answer(
         {.body = text_of(found,
                          fmt::format("\"id\":\"{}\",\"epoch\":{},", of->of.id, found.next.epoch))});
   });
   add(method::get, "/metrics", false, [of](const std::shared_ptr<exchange>& x) {
-    x->answer({.type = "text/plain; version=0.0.4", .body = of->of.metrics(), .headers = {}});
+    x->answer(
+        {.type = "text/plain; version=0.0.4", .body = of->of.metrics(of->viewers), .headers = {}});
   });
   add(method::get, "/api/records", false, [of](const std::shared_ptr<exchange>& x) {
     const auto what = read_selection(x->asked(), *of->of.records);
@@ -255,8 +264,8 @@ std::size_t hub::viewers() const {
 }
 
 bool hub::is_watched(std::chrono::steady_clock::duration within) const {
-  const auto at = clock::time_point(clock::duration(state_->looked_at.load()));
-  return clock::now() - within < at;
+  const auto at = state_->looked_at.load();
+  return at != state::never && clock::now() - clock::time_point(clock::duration(at)) < within;
 }
 
 void hub::finish(std::chrono::milliseconds patience) {

@@ -31,10 +31,10 @@ using hub_command = std::function<void(std::string text, std::shared_ptr<http::e
 /// Sources of the answers. The functions run on the server's thread and must be quick.
 struct hub_sources {
   std::shared_ptr<const record_ring> records;
-  std::string id;                        ///< of the run
-  std::string run;                       ///< the answer of /api/run
-  std::function<std::string()> metrics;  ///< Prometheus' text format
-  hub_command command = {};              ///< null: this run takes no commands
+  std::string id;                                           ///< of the run
+  std::string run;                                          ///< the answer of /api/run
+  std::function<std::string(std::size_t viewers)> metrics;  ///< Prometheus' text format
+  hub_command command = {};                                 ///< null: this run takes no commands
 };
 
 struct hub_settings {

@@ -26,9 +26,10 @@ bool metrics_source::take_part() {
   const auto found = records_->since(position_, part_records, part_bytes);
   for (const auto& one : found.records)
     view_.take(one.text);
-  if (found.dropped > 0)
+  const auto dropped = found.all_dropped();
+  if (dropped > 0)
     take_missed_states(found);
-  view_.dropped += found.dropped;
+  view_.dropped += dropped;
   const bool has_all = found.next == position_ || found.next == records_->end();
   position_ = found.next;
   return has_all;
@@ -36,7 +37,7 @@ bool metrics_source::take_part() {
 
 void metrics_source::take_missed_states(const record_ring::pulled& found) {
   const auto number_of = [](const record_ring::record& x) { return x.number; };
-  for (const auto& one : records_->beginning(1).records)
+  for (const auto& one : records_->newest().records)
     if (one.number >= position_.next && one.number < found.next.next
         && !std::ranges::binary_search(found.records, one.number, {}, number_of))
       view_.take(one.text);

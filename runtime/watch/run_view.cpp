@@ -13,6 +13,17 @@ namespace {
 
 using nlohmann::json;
 
+/// The beginning of a longer text. Does not cut a character.
+std::string bounded(std::string text) {
+  if (text.size() <= run_view::most_text)
+    return text;
+  auto end = run_view::most_text;
+  while (end > 0 && (text[end] & 0xc0) == 0x80)
+    --end;
+  text.resize(end);
+  return text;
+}
+
 /// The value of a field, or `otherwise` if it is missing or of another type.
 template <class Value>
 Value field(const json& in, const char* name, Value otherwise = {}) {
@@ -20,7 +31,7 @@ Value field(const json& in, const char* name, Value otherwise = {}) {
   if (found == in.end())
     return otherwise;
   if constexpr (std::is_same_v<Value, std::string>)
-    return found->is_string() ? found->get<std::string>() : otherwise;
+    return found->is_string() ? bounded(found->get<std::string>()) : otherwise;
   else if constexpr (std::is_floating_point_v<Value>)
     return found->is_number() ? found->get<Value>() : otherwise;
   else if constexpr (std::is_unsigned_v<Value>)
@@ -41,16 +52,16 @@ const json& list(const json& in, const char* name) {
   return found != in.end() && found->is_array() ? *found : none;
 }
 
-std::vector<std::string> texts(const json& in, const char* name) {
+std::vector<std::string> texts(const json& in, const char* name, std::size_t most) {
   std::vector<std::string> out;
   for (const auto& x : list(in, name))
-    if (x.is_string())
-      out.push_back(x.get<std::string>());
+    if (x.is_string() && out.size() < most)
+      out.push_back(bounded(x.get<std::string>()));
   return out;
 }
 
-bool has_room(const auto& names, const auto& name) {
-  return names.size() < run_view::most_names || names.contains(name);
+bool has_room(const auto& names, const auto& name, std::size_t most = run_view::most_names) {
+  return names.size() < most || names.contains(name);
 }
 
 void count(view_counts::by_name& to, const std::string& name) {
@@ -88,7 +99,7 @@ void take_losses(run_view& to, const json& x) {
   for (const auto& [name, value] : x.items()) {
     if (!name.ends_with(end) || !(value.is_number() || value.is_null()))
       continue;
-    const auto of = name.substr(0, name.size() - end.size());
+    const auto of = bounded(name.substr(0, name.size() - end.size()));
     if (has_room(to.loss_by_name, of))
       to.loss_by_name[of] = value.is_null() ? NAN : value.get<double>();
   }
@@ -150,14 +161,15 @@ void take_event(run_view& to, const json& x) {
     text += ": " + why;
   if (const auto seconds = number(x, "seconds"); seconds && *seconds > 0)
     text += fmt::format("; went on after {:.1f} s", *seconds);
-  add_event(to, x, field<std::string>(x, "event"), std::move(text));
+  add_event(to, x, field<std::string>(x, "event"), bounded(std::move(text)));
 }
 
 std::vector<view_action> actions_of(const json& in, const char* name) {
   std::vector<view_action> out;
   for (const auto& x : list(in, name))
-    if (x.is_array() && x.size() == 3 && x[0].is_string() && x[1].is_number() && x[2].is_number())
-      out.push_back({x[0].get<std::string>(), x[1].get<double>(), x[2].get<double>()});
+    if (x.is_array() && x.size() == 3 && x[0].is_string() && x[1].is_number() && x[2].is_number()
+        && out.size() < run_view::most_actions)
+      out.push_back({bounded(x[0].get<std::string>()), x[1].get<double>(), x[2].get<double>()});
   return out;
 }
 
@@ -170,8 +182,9 @@ void take_timeline(run_view& to, const json& x) {
                     .planned_bubble = field<double>(x, "planned_bubble"),
                     .rows = {}};
   for (const auto& row : list(x, "rows"))
-    out.rows.push_back(
-        {field<int>(row, "rank"), actions_of(row, "executed"), actions_of(row, "planned")});
+    if (out.rows.size() < run_view::most_names)
+      out.rows.push_back(
+          {field<int>(row, "rank"), actions_of(row, "executed"), actions_of(row, "planned")});
   to.timeline = std::move(out);
 }
 
@@ -236,23 +249,26 @@ void take_process(run_view& to, const json& x) {
   out.sent_bytes = bytes_of(out.sent);
   out.received_bytes = bytes_of(out.received);
   for (const auto& rank : list(x, "ranks"))
-    if (rank.is_number_integer())
+    if (rank.is_number_integer() && out.ranks.size() < run_view::most_names)
       out.ranks.push_back(rank.get<int>());
   if (const auto memory = x.find("memory"); memory != x.end() && memory->is_object())
     for (const auto& [kind, bytes] : memory->items())
-      if (bytes.is_number_unsigned())
-        out.memory_bytes[kind] = bytes.get<std::uint64_t>();
+      if (bytes.is_number_unsigned() && has_room(out.memory_bytes, bounded(kind)))
+        out.memory_bytes[bounded(kind)] = bytes.get<std::uint64_t>();
   for (const auto& lane : list(x, "lanes"))
-    out.lanes.push_back({field<std::string>(lane, "who"),
-                         field<std::string>(lane, "state"),
-                         field<std::string>(lane, "work"),
-                         texts(lane, "on"),
-                         field<double>(lane, "for_s")});
-  if (out.name.empty())
+    if (out.lanes.size() < run_view::most_names)
+      out.lanes.push_back({field<std::string>(lane, "who"),
+                           field<std::string>(lane, "state"),
+                           field<std::string>(lane, "work"),
+                           texts(lane, "on", run_view::most_waits),
+                           field<double>(lane, "for_s")});
+  if (out.name.empty() || !has_room(to.processes, out.name, run_view::most_members))
     return;
   auto& before = to.processes[out.name];
-  if (before.pid == out.pid && out.at > before.at)
-    out.cpu_share = (out.cpu_s - before.cpu_s) / (out.at - before.at);
+  if (before.pid == out.pid && out.at > before.at) {
+    const auto share = (out.cpu_s - before.cpu_s) / (out.at - before.at);
+    out.cpu_share = std::isfinite(share) ? share : -1;
+  }
   before = std::move(out);
 }
 
@@ -267,6 +283,8 @@ void take_member(run_view& to, const json& x) {
     to.processes.erase(who);
     return;
   }
+  if (!has_room(to.members, who, run_view::most_members))
+    return;
   to.members[who] = {who,
                      state,
                      field<std::string>(x, "process"),
@@ -321,7 +339,9 @@ void take_known(run_view& to, const json& x) {
   else if (kind == "dropped")
     to.dropped += field<std::uint64_t>(x, "count");
   else if (kind == "end") {
-    to.exit_code = field<int>(x, "exit_code");
+    const auto code = x.find("exit_code");
+    to.died = code == x.end() || !code->is_number_integer();
+    to.exit_code = to.died ? std::nullopt : std::optional(code->get<int>());
     to.end_reason = field<std::string>(x, "reason");
   }
 }
@@ -346,8 +366,8 @@ void run_view::take_run(std::string_view text) {
   started_at = field<double>(x, "started_at");
   if (const auto found = x.find("layout"); found != x.end() && found->is_object())
     for (const auto& [axis, extent] : found->items())
-      if (extent.is_number_integer())
-        layout[axis] = extent.get<int>();
+      if (extent.is_number_integer() && has_room(layout, bounded(axis)))
+        layout[bounded(axis)] = extent.get<int>();
 }
 
 void run_view::take(std::string_view text) {

@@ -1,5 +1,6 @@
 // What a viewer knows of a run: the fold of its records (docs/formats/telemetry.md). A value; reads
-// records of other versions, and never throws for what is in them.
+// records of other versions, and never throws for what is in them. Each list and each text has a
+// limit (run_view::most_...), and the view leaves out what comes beyond it.
 
 #pragma once
 
@@ -137,9 +138,14 @@ struct run_view {
   std::deque<view_event> events;  ///< oldest first
   std::uint64_t dropped = 0;
   std::optional<int> exit_code;
+  bool died = false;  ///< the run's end has no exit code
   std::string end_reason;
 
   static constexpr std::size_t most_points = 4096, most_events = 200, most_names = 1024;
+  static constexpr std::size_t most_members = 16384;  ///< and processes
+  static constexpr std::size_t most_actions = 16384;  ///< of one row of the timeline
+  static constexpr std::size_t most_waits = 64;       ///< names that one lane waits for
+  static constexpr std::size_t most_text = 4096;      ///< bytes of a name or a text
 
   /// Takes the answer of /api/run. A run with another id begins anew.
   void take_run(std::string_view text);

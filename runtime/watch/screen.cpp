@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <utility>
 
 namespace troupe::runtime {
@@ -71,11 +72,18 @@ std::string number_text(double x, const char* format) {
   return std::isfinite(x) ? fmt::format(fmt::runtime(format), x) : "-";
 }
 
+/// `share` 1 is "100". The largest doubles have no finite percentage.
+std::string percent_text(double share) {
+  return number_text(share * 100, "{:.0f}");
+}
+
 std::pair<std::string, screen_style> condition_of(const run_view& of) {
   if (of.exit_code)
     return *of.exit_code == 0
                ? std::pair<std::string, screen_style>("done", screen_style::good)
                : std::pair(fmt::format("ended, exit code {}", *of.exit_code), screen_style::bad);
+  if (of.died)
+    return {of.end_reason.empty() ? "died" : "died: " + of.end_reason, screen_style::bad};
   for (const auto& [name, one] : of.members)
     if (one.state == "dead" || one.state == "starting")
       return {"recovering: " + name + " is " + one.state, screen_style::caution};
@@ -91,7 +99,7 @@ void draw_head(const run_view& of, canvas& on) {
   const auto [state, style] = condition_of(of);
   on.put(0, 30, 30, state, style);
   auto place = fmt::format("{}/{}", of.iteration, of.steps);
-  if (const auto left = of.seconds_left(); left && !of.exit_code)
+  if (const auto left = of.seconds_left(); left && !of.exit_code && !of.died)
     place += ", " + time_left_text(*left);
   on.put(0, std::max(30, on.how().columns - columns_of(place)), place, screen_style::bold);
   std::string line = fmt::format("loss {}  norm {}  lr {}  {} ms/step  {} tokens/s",
@@ -101,9 +109,9 @@ void draw_head(const run_view& of, canvas& on) {
                                  number_text(of.step_ms, "{:.0f}"),
                                  number_text(of.tokens_per_second, "{:.0f}"));
   if (of.teraflops_per_second)
-    line += fmt::format("  {:.2f} TFLOP/s", *of.teraflops_per_second);
+    line += "  " + number_text(*of.teraflops_per_second, "{:.2f}") + " TFLOP/s";
   if (of.share_of_matrix_rate)
-    line += fmt::format("  MFU {:.0f} %", *of.share_of_matrix_rate * 100);
+    line += "  MFU " + percent_text(*of.share_of_matrix_rate) + " %";
   on.put(1, 0, line);
 }
 
@@ -199,13 +207,12 @@ void draw_timeline(const run_view& of, int row, int rows, canvas& on) {
   }
   const auto& x = *of.timeline;
   on.rule(row,
-          fmt::format("pipeline, iteration {}: {:.1f} ms (planned {:.1f}), bubble {:.0f} % "
-                      "(planned {:.0f} %)",
+          fmt::format("pipeline, iteration {}: {} ms (planned {}), bubble {} % (planned {} %)",
                       x.iteration,
-                      x.executed_ms,
-                      x.planned_ms,
-                      x.bubble * 100,
-                      x.planned_bubble * 100));
+                      number_text(x.executed_ms, "{:.1f}"),
+                      number_text(x.planned_ms, "{:.1f}"),
+                      percent_text(x.bubble),
+                      percent_text(x.planned_bubble)));
   const double span = std::max({x.executed_ms, x.planned_ms, 1e-9});
   const bool has_plans = rows > 2 * int(x.rows.size());
   constexpr int label = 9;
@@ -311,18 +318,25 @@ std::string plain_text(const std::vector<screen_text>& page, const screen_wish& 
   return out;
 }
 
-std::vector<std::string> text_curve(const std::deque<view_point>& points,
+std::vector<std::string> text_curve(const std::deque<view_point>& all,
                                     int columns,
                                     int rows,
                                     bool ascii) {
+  std::vector<view_point> points;
+  std::ranges::copy_if(
+      all, std::back_inserter(points), [](const auto& x) { return std::isfinite(x.value); });
   if (columns <= 0 || rows <= 0 || points.empty())
     return {};
   const int across = ascii ? columns : 2 * columns, down = ascii ? rows : 4 * rows;
   std::vector<unsigned> cells(std::size_t(columns) * std::size_t(rows), 0);
   const auto [low, high] = std::ranges::minmax(points, {}, &view_point::value);
   const double first = double(points.front().iteration),
-               span = std::max(1.0, double(points.back().iteration) - first),
-               height = high.value > low.value ? high.value - low.value : 1;
+               span = std::max(1.0, double(points.back().iteration) - first);
+  // Halves: the distance between two of the largest doubles is infinite.
+  const double half = high.value / 2 - low.value / 2, height = half > 0 ? half : 1;
+  const auto place = [](double share, int cells) {
+    return int(std::clamp(share, 0.0, 1.0) * (cells - 1));
+  };
   // Bits of the braille dots of a character, by column and row (Unicode 15, block 2800).
   static constexpr std::array<std::array<unsigned, 4>, 2> dots
       = {{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
@@ -332,9 +346,8 @@ std::vector<std::string> text_curve(const std::deque<view_point>& points,
   };
   int before = -1;
   for (const auto& p : points) {
-    const int x
-        = std::clamp(int((double(p.iteration) - first) / span * (across - 1)), 0, across - 1);
-    const int y = std::clamp(int((high.value - p.value) / height * (down - 1)), 0, down - 1);
+    const int x = place((double(p.iteration) - first) / span, across);
+    const int y = place((high.value / 2 - p.value / 2) / height, down);
     // A line down or up to the point, so that steep parts have no gaps.
     for (int i = before < 0 ? y : before; i != y; i += i < y ? 1 : -1)
       mark(x, i);

@@ -3,6 +3,7 @@
 #include "runtime/core/progress.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -39,6 +40,12 @@ screen_line line_of_lane(const view_lane& x) {
   return {std::move(text), is_long ? screen_style::caution : screen_style::dim};
 }
 
+/// "150 %"; empty if the share is unknown.
+std::string share_text(double share) {
+  const auto percent = share * 100;
+  return share >= 0 && std::isfinite(percent) ? fmt::format("{:.0f} %", percent) : "";
+}
+
 screen_line line_of_process(const view_process& x, double now) {
   const double age = now - x.at;
   const bool is_silent = x.at > 0 && age > silent_after;
@@ -47,7 +54,7 @@ screen_line line_of_process(const view_process& x, double now) {
                       x.role,
                       x.pid,
                       bytes_text(x.resident_bytes),
-                      x.cpu_share >= 0 ? fmt::format("{:.0f} %", x.cpu_share * 100) : "",
+                      share_text(x.cpu_share),
                       is_silent ? fmt::format("silent for {:.0f} s", age) : ""),
           is_silent ? screen_style::caution : screen_style::plain};
 }
@@ -55,6 +62,12 @@ screen_line line_of_process(const view_process& x, double now) {
 screen_line indented(int by, screen_line x) {
   x.text.insert(0, std::size_t(by), ' ');
   return x;
+}
+
+/// "12 s ago". An event that an earlier process told has no time.
+std::string age_text(double age, double at) {
+  constexpr double oldest = 9'999'999;
+  return at > 0 ? fmt::format("{:.0f} s ago", std::clamp(age, 0.0, oldest)) : "earlier";
 }
 
 screen_style style_of_event(std::string_view kind) {
@@ -93,9 +106,8 @@ std::vector<screen_line> lines_of_members(const run_view& of, double now) {
 std::vector<screen_line> lines_of_events(const run_view& of, double now) {
   std::vector<screen_line> out;
   for (auto x = of.events.rbegin(); x != of.events.rend(); ++x)
-    out.push_back(
-        {fmt::format("{:>7.0f} s ago  {:<10} {}", std::max(0.0, now - x->at), x->kind, x->text),
-         style_of_event(x->kind)});
+    out.push_back({fmt::format("{:>13}  {:<10} {}", age_text(now - x->at, x->at), x->kind, x->text),
+                   style_of_event(x->kind)});
   return out;
 }
 

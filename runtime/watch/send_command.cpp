@@ -21,9 +21,13 @@ std::string sentence_in(const std::string& body) {
 
 }  // namespace
 
-std::string send_command(const http::service_address& to, const std::string& command) {
+std::string send_command(const http::service_address& to,
+                         const std::string& command,
+                         const std::function<bool()>& idle) {
   constexpr int done = 200;
-  const auto answer = http::client(to).post("/api/command", command);
+  const std::function<bool()> waits = [] { return true; };
+  const auto answer
+      = http::client(to).post("/api/command", command, "application/json", idle ? idle : waits);
   auto sentence = sentence_in(answer.body);
   if (sentence.empty())
     throw input_error(

@@ -42,6 +42,7 @@ void post_webhook(const std::string& url, const std::string& json) {
   const auto parts = split_url(url);
   http::service_address at;
   at.url = parts.server;
+  at.by_proxy = true;
   const auto answer = http::client(at, webhook_limits).post(parts.target, json);
   if (answer.status < 200 || answer.status >= 300)
     throw io_error("cannot post to {}: the service answers with status {}; check the URL",

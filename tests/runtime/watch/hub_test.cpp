@@ -42,7 +42,7 @@ class small_hub {
     hub_.emplace(runtime::hub_sources{.records = records,
                                       .id = "a",
                                       .run = R"({"id":"a"})",
-                                      .metrics = [] { return "troupe_up 1\n"; },
+                                      .metrics = [](std::size_t) { return "troupe_up 1\n"; },
                                       .command = std::move(command)},
                  how);
   }
@@ -206,7 +206,7 @@ TEST_CASE("VIEW-1: a viewer that does not read costs the others nothing, and los
     std::this_thread::sleep_for(1ms);
   const std::string filler(2000, 'x');
   for (int i = 0; i < 20000; ++i)
-    hub.records->add("event", [&filler] { return "{\"why\":\"" + filler + "\"}"; });
+    hub.records->add("event", [filler] { return "{\"why\":\"" + filler + "\"}"; });
   add_steps(*hub.records, 1, 1);
   const auto other = json_of(hub.by_socket().get("/api/records?kinds=step&newest=1"));
   CHECK(iterations(other["records"]) == list{1});
@@ -216,6 +216,8 @@ TEST_CASE("VIEW-1: a viewer that does not read costs the others nothing, and los
 
 TEST_CASE("a hub knows whether it is watched") {
   small_hub hub;
+  CHECK_FALSE((*hub).is_watched(100000h));
+  hub.by_port("3333").get("/api/run");  // refused
   CHECK_FALSE((*hub).is_watched(1h));
   hub.by_socket().get("/api/run");
   CHECK((*hub).is_watched(1h));
