@@ -55,8 +55,7 @@ bool wait_until_killed(std::chrono::milliseconds time) {
 /// A record is a JSON object. Another line comes from a broken hub or another service.
 bool is_record(std::string_view line) {
   constexpr int deepest = 64;
-  return runtime::json_depth(line) <= deepest
-         && runtime::json_value_or_discarded(line).is_object();
+  return runtime::json_depth(line) <= deepest && runtime::json_value_or_discarded(line).is_object();
 }
 
 /// Counts the lines that are left out, and tells of the first one.

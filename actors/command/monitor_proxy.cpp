@@ -209,9 +209,8 @@ class monitor_proxy::parts {
           goes_on,
           begin);
       if (!parts && refusal.status == 0)
-        throw runtime::io_error("{} has no answer within {} s",
-                                x->asked().path,
-                                patience_with_answer.count());
+        throw runtime::io_error(
+            "{} has no answer within {} s", x->asked().path, patience_with_answer.count());
       if (!parts)
         x->answer(answer_of_hub(x->asked(), std::move(refusal)));
     } catch (const std::exception&) {

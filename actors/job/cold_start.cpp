@@ -80,6 +80,9 @@ std::string obstacle(const runtime::ledger_beyond& left, const prepared_job& to)
     return fmt::format("it began with {}, but this run begins with {}",
                        in_words(left.of->origin),
                        in_words(origin));
+  if (left.changes_rate_before && to.opened().job.checkpoints.override_scheduler)
+    return "commands changed its learning rate, and `checkpoints.override_scheduler` drops these "
+           "changes";
   if (left.saved)
     if (auto why = obstacle_in(told.save, *left.saved, told.iteration); !why.empty())
       return why;

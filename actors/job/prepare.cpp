@@ -284,6 +284,17 @@ std::string as_told(runtime::training_job job) {
   return runtime::to_json(job);
 }
 
+/// Meters the GPUs of ranks [first, end).
+void add_gpu_meter(node_context& to, const runtime::training_job& job, int first, int end) {
+  std::set<int> devices;
+  if (job.backend == kernels::backend::cuda)
+    for (int rank = first; rank < end; ++rank)
+      devices.insert(runtime::device_of(job, rank));
+  if (!devices.empty())
+    to.gpus = std::make_shared<const runtime::gpu_meter>(
+        std::vector<int>(devices.begin(), devices.end()));
+}
+
 }  // namespace
 
 messages::job_description describe(const runtime::training_job& job, node_context& node) {
@@ -316,6 +327,8 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   add_start_state(*out, job, told);
   add_saved_states(*out, told);
   add_local_states(*out, job, told);
+  const auto placed = out->jobs->open(told)->placed();
+  add_gpu_meter(*out, job, placed.first_of(who.process), placed.end_of(who.process));
   return out;
 }
 
@@ -337,8 +350,6 @@ std::shared_ptr<runtime::transport> make_transport(runtime::transports by, doubl
 }
 
 void add_message_path(node_context& to, const runtime::training_job& job) {
-  if (job.backend == kernels::backend::cuda)
-    to.gpus = std::make_shared<const runtime::gpu_meter>(runtime::devices_of(job));
   to.messages = std::make_shared<message_path>(job.check_messages);
 }
 
@@ -363,6 +374,8 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   out->description.settings = as_told(job);  // the checkpoint may determine its learning rate
   if (job.layout.processes > 1)
     node.restore = {}, node.restored = {};  // no workers in this process
+  else
+    add_gpu_meter(node, job, 0, job.layout.world);
   check_plans(*out);
   out->description.identity = runtime::identity(job);
   find_matrix_rate(job, out->description);

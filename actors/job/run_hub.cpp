@@ -58,6 +58,13 @@ json stages_of(const opened_job& job) {
   return out;
 }
 
+/// Differs between the processes of a run, and between runs in one folder.
+std::uint32_t epoch_of(const runtime::held_run_folder& folder, std::uint32_t incarnation) {
+  constexpr int hexadecimal = 16;
+  const auto id = std::stoull(folder.record().id, nullptr, hexadecimal);
+  return std::uint32_t(id) + incarnation;
+}
+
 std::string text_of_run(const runtime::held_run_folder& folder,
                         const prepared_job& prepared,
                         std::uint32_t incarnation) {
@@ -72,7 +79,7 @@ std::string text_of_run(const runtime::held_run_folder& folder,
            {"program", record.program},
            {"command", record.command},
            {"started_at", seconds_of(record.started)},
-           {"epoch", incarnation},
+           {"epoch", epoch_of(folder, incarnation)},
            {"host", runtime::host_name()},
            {"steps", job.job.train_iterations},
            {"first_step", prepared.description.iteration},
@@ -116,7 +123,7 @@ void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
 run_hub::run_hub(const runtime::held_run_folder& folder,
                  const prepared_job& job,
                  std::uint32_t incarnation)
-    : records_(std::make_shared<runtime::record_ring>(incarnation)),
+    : records_(std::make_shared<runtime::record_ring>(epoch_of(folder, incarnation))),
       commands_(std::make_shared<command_desk>()) {
   try {
     add_facts_before(*records_, job);

@@ -21,7 +21,7 @@ namespace {
 
 // Less in total than the supervisor's patience with the monitor.
 constexpr auto patience_with_files = std::chrono::milliseconds(4000);
-constexpr auto between_looks = std::chrono::seconds(1);
+constexpr auto between_samples = std::chrono::seconds(1);
 constexpr int looks_unwatched = 10;  // for one sample
 
 }  // namespace
@@ -139,8 +139,6 @@ void monitor_book::add(const messages::committed& x) {
   if (report.pipeline.ms >= 0) {
     pipeline_.add(report.pipeline);
     executed_ = x;
-    if (shown_)
-      show_timeline(*shown_, x, job_);
   }
   record(report);
   if (report.has_no_loss() && !std::exchange(told_of_no_loss_, true))
@@ -271,7 +269,7 @@ void monitor_state::start(const messages::spawn_monitor& told,
 
 void monitor_state::look_later() {
   context_->messages->send_later(
-      self_, messages::monitor_actor(self_), between_looks, messages::sample_due{});
+      self_, messages::monitor_actor(self_), between_samples, messages::sample_due{});
 }
 
 void monitor_state::receive(const messages::use_processes& x) {
@@ -315,8 +313,24 @@ void monitor_state::sample(std::size_t process) {
 
 void monitor_state::receive(const messages::committed& x) {
   const auto mine = book_->opened();
-  if (is_obeyed(x.generation) && (x.fact == 0 || book_->take(x.fact)))
-    add(x);
+  if (!is_obeyed(x.generation) || (x.fact != 0 && !book_->take(x.fact)))
+    return;
+  add(x);
+  if (is_timeline_due(x))
+    show_timeline(*context_->records, x, job_);
+}
+
+// A timeline is large, so viewers get one a second, or those that a command asks for.
+bool monitor_state::is_timeline_due(const messages::committed& x) {
+  if (!context_->records || int(x.executed.size()) != job_->pipeline.schedule->ranks())
+    return false;
+  if (x.traced)
+    return true;
+  const auto now = self_->home_system().clock().now();
+  if (!context_->is_watched() || now - timeline_at_ < between_samples)
+    return false;
+  timeline_at_ = now;
+  return true;
 }
 
 void monitor_state::conclude() {

@@ -11,6 +11,7 @@
 #include "runtime/core/waiting.hpp"
 #include "runtime/telemetry/recorder.hpp"
 
+#include <caf/actor_clock.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <algorithm>
@@ -131,6 +132,7 @@ class monitor_state {
 
   void look_later();
   void sample(std::size_t process);
+  bool is_timeline_due(const messages::committed& x);
 
   messages::monitor_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
@@ -140,6 +142,7 @@ class monitor_state {
   std::vector<messages::node_actor> nodes_;  ///< of the other processes
   std::vector<bool> asked_;                  ///< a node has not answered yet
   int looks_ = 0;                            ///< since the last sample
+  caf::actor_clock::time_point timeline_at_ = {};
   std::shared_ptr<runtime::lane_board::place> place_;
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
 };

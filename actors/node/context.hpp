@@ -70,7 +70,7 @@ struct node_context {
   std::shared_ptr<const runtime::gpu_meter> gpus = {};       ///< null: no rank uses a GPU
   std::shared_ptr<runtime::traffic_counters> traffic
       = std::make_shared<runtime::traffic_counters>();
-  std::shared_ptr<command_desk> commands = {};               ///< null: the run takes no commands
+  std::shared_ptr<command_desk> commands = {};  ///< null: the run takes no commands
   /// A viewer has asked the hub in the last seconds. Any thread.
   std::function<bool()> is_watched = [] { return false; };
 

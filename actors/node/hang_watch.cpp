@@ -79,7 +79,7 @@ void hang_watch_state::tell(const messages::suspected& x) {
 }
 
 // HANG-5. This function and the supervisor's answer to it are messages, so they count as progress
-// of the node and the supervisor; both are left out.
+// of the node and the supervisor; both are left out, and the monitor, which measures every second.
 void hang_watch_state::look_at_everything(const std::vector<runtime::board_entry>& all,
                                           std::uint64_t now_ns) {
   if (!still_)
@@ -91,7 +91,7 @@ void hang_watch_state::look_at_everything(const std::vector<runtime::board_entry
   }
   if (const auto* const taken = context_->neighbours->taken())
     bytes += taken->bytes_mapped + taken->bytes_read + taken->bytes_received;
-  if (still_->look(all, bytes, now_ns, {"node", "supervisor"}))
+  if (still_->look(all, bytes, now_ns, {"node", "supervisor", "monitor"}))
     tell({.who = everything, .why = runtime::wait_graph(all).text("", now_ns)});
 }
 

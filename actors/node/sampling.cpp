@@ -64,11 +64,10 @@ messages::measured sample_of(const node_context& context, std::uint64_t now_ns) 
   if (context.gpus)
     for (const auto& x : context.gpus->read())
       out.devices.push_back(device_of(x));
-  const auto traffic = context.traffic->all();
-  for (const auto& [peer, x] : traffic.sent)
-    out.sent[peer] = {x.messages, x.bytes};
-  for (const auto& [peer, x] : traffic.received)
-    out.received[peer] = {x.messages, x.bytes};
+  for (const auto& [peer, x] : context.traffic->sent())
+    out.sent[peer] = {x->messages, x->bytes};
+  for (const auto& [peer, x] : context.traffic->received())
+    out.received[peer] = {x->messages, x->bytes};
   for (const auto& x : context.lanes->all())
     out.members.push_back(member_of(x, now_ns));
   return out;

@@ -59,7 +59,7 @@ void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& dat
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: a pass has one activation and one gradient");
   inbox_.emplace(inbox_key{kind, at}, data);
-  node_->traffic->received(name_of_sender(kind, at), bytes_of(data));
+  traffic_with(false, rank_of_sender(kind, at)).add(bytes_of(data));
   if (now_ && !asked_ahead_.contains(at)) {
     note_arrival(kind, at);
     ask_policy();
@@ -69,15 +69,24 @@ void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& dat
     request_ahead();
 }
 
-std::string stage_state::name_of_sender(arrival kind, const pass_id& at) const {
+int stage_state::rank_of_sender(arrival kind, const pass_id& at) const {
   switch (kind) {
     case arrival::activation:
-      return name_of_holder(chunk_id(value(at.chunk) - 1), at.copy);
+      return rank_of(chunk_id(value(at.chunk) - 1), at.copy);
     case arrival::gradient:
-      return name_of_holder(next(at.chunk), at.copy);
+      return rank_of(next(at.chunk), at.copy);
     default:
-      return "loader";
+      return rank_of_loader;
   }
+}
+
+runtime::traffic_counter& stage_state::traffic_with(bool sent, int rank) {
+  auto& found = traffic_[{sent, rank}];
+  if (!found) {
+    const auto peer = rank == rank_of_loader ? "loader" : "stage:" + name_of_rank(rank);
+    found = sent ? node_->traffic->sent_to(peer) : node_->traffic->received_from(peer);
+  }
+  return *found;
 }
 
 bool stage_state::begins_backward(const action& x) const {
@@ -228,11 +237,11 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
 }
 
 const messages::stage_actor& stage_state::holder_of(const pass_id& at) const {
-  return peers_.pipeline.at(std::size_t(job_->pipeline.schedule->rank_of(at.chunk, at.copy)));
+  return peers_.pipeline.at(std::size_t(rank_of(at.chunk, at.copy)));
 }
 
-std::string stage_state::name_of_holder(chunk_id chunk, runtime::copy_id copy) const {
-  return "stage:" + name_of_rank(job_->pipeline.schedule->rank_of(chunk, copy));
+int stage_state::rank_of(chunk_id chunk, runtime::copy_id copy) const {
+  return job_->pipeline.schedule->rank_of(chunk, copy);
 }
 
 void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
@@ -240,9 +249,8 @@ void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
     return;
   auto to = pass_of(x);
   const bool is_forward = x.kind == action_kind::forward;
-  node_->traffic->sent(
-      name_of_holder(is_forward ? next(to.chunk) : chunk_id(value(to.chunk) - 1), to.copy),
-      bytes_of(outputs));
+  const auto chunk = is_forward ? next(to.chunk) : chunk_id(value(to.chunk) - 1);
+  traffic_with(true, rank_of(chunk, to.copy)).add(bytes_of(outputs));
   if (is_forward) {
     to.chunk = next(to.chunk);
     node_->messages->send(self_, holder_of(to), messages::activation{to, outputs});

@@ -254,9 +254,11 @@ class stage_state {
   runtime::lane_board::place::waiting waits_for() const;
   std::string name_of(int replica, int pipeline_rank, int tensor_rank) const;  ///< "0.1"
   std::string name_of_rank(int pipeline_rank) const;  ///< of its replica: "0.1"
-  /// The stage that holds a chunk: "stage:0.1".
-  std::string name_of_holder(runtime::chunk_id chunk, runtime::copy_id copy) const;
-  std::string name_of_sender(arrival kind, const messages::pass_id& at) const;
+  /// Pipeline rank of the stage that holds a chunk.
+  int rank_of(runtime::chunk_id chunk, runtime::copy_id copy) const;
+  static constexpr int rank_of_loader = -1;
+  int rank_of_sender(arrival kind, const messages::pass_id& at) const;
+  runtime::traffic_counter& traffic_with(bool sent, int rank);
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
   /// Requests the initial state from a keeper.
@@ -285,6 +287,7 @@ class stage_state {
   lane_task task_for(std::string label, int track, std::uint64_t work) const;
 
   messages::stage_actor::pointer self_;
+  std::map<std::pair<bool, int>, std::shared_ptr<runtime::traffic_counter>> traffic_;
   std::string where_;  ///< "1.2"; with several tensor ranks "1.2.0"
   std::string who_;
   messages::spawn_stage told_;

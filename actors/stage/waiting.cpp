@@ -71,7 +71,8 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
         "{}{} for {}", what.empty() ? "" : "; ", missing, to_string(x, now_->plan->copies));
     whom.push_back(std::move(from));
   };
-  const auto stage_of = [&](runtime::chunk_id chunk) { return name_of_holder(chunk, x.copy); };
+  const auto stage_of
+      = [&](runtime::chunk_id chunk) { return "stage:" + name_of_rank(rank_of(chunk, x.copy)); };
   if (const auto credits = credits_for(x); credits > 0) {
     const bool gradient = x.kind != runtime::action_kind::forward;
     const auto found = handed_on_.find({x.copy, x.chunk, gradient});

@@ -185,7 +185,9 @@ void supervisor_state::send_back(const std::vector<wrong_bits>& found, const std
     for (const auto& x : found)
       for (const int r : x.replaced) {
         const auto p = process_of(r, x.stage);
-        doubted_.try_emplace(p, doubted_process{members_->incarnation(p), value(now_->step), why});
+        doubted_.try_emplace(p, doubted_process{members_->incarnation(p), value(now_->step), why})
+            .first->second.how
+            = process_loss::wrong_bits;
       }
   if (!exchange_doubted())
     suspect(why);

@@ -7,6 +7,8 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 
+#include <chrono>
+#include <cmath>
 #include <fmt/format.h>
 #include <utility>
 
@@ -14,6 +16,8 @@ namespace troupe::actors {
 namespace {
 
 namespace commands = runtime::commands;
+
+constexpr auto between_looks_in_pause = std::chrono::seconds(1);
 
 runtime::severity severity_of(const std::string& level) {
   return level == "debug"     ? runtime::severity::debug
@@ -43,12 +47,12 @@ struct supervisor_state::command_reader {
   std::string operator()(const commands::save&) const {
     if (of.job_->job.checkpoints.save.empty())
       throw runtime::input_error("this run has no folder to save into (`checkpoints.save`)");
-    of.saves_.ask(of.at_.iteration);
+    if (!of.saves_.ask(of.at_.iteration))
+      throw runtime::input_error("iteration {} is saved, or being saved", of.at_.iteration);
     return fmt::format("saving iteration {}", of.at_.iteration);
   }
   std::string operator()(const commands::evaluate&) const {
-    if (!of.told_.validates || of.job_->job.watch.eval_batches <= 0)
-      throw runtime::input_error("this run has no validation data, or `watch.eval_batches` is 0");
+    of.require_validation();
     of.control_.evaluates = true;
     return fmt::format("evaluating after step {}", of.at_.iteration);
   }
@@ -59,8 +63,17 @@ struct supervisor_state::command_reader {
         = recipe.rate_of.at ? recipe.rate_of.at(place) : runtime::learning_rate(recipe.rate, place);
     if (planned == 0)
       throw runtime::input_error(
-          "the schedule's rate of step {} is 0, so no factor makes it {}", record.step, x.rate);
+          "the schedule's rate of step {} is 0, and no factor makes it {}; wait for a later step",
+          record.step,
+          x.rate);
     record.factor = x.rate / planned;
+    if (!std::isfinite(record.factor) || record.factor <= 0)
+      throw runtime::input_error(
+          "the schedule's rate of step {} is {}, and no factor makes it {}; "
+          "give a rate nearer to it",
+          record.step,
+          planned,
+          x.rate);
     of.recipe_.rate_changes.push_back({record.step, record.factor});
     return fmt::format("from step {} on the learning rate is that of the schedule times {}",
                        record.step,
@@ -71,6 +84,7 @@ struct supervisor_state::command_reader {
     return fmt::format("the console shows lines from '{}' on", x.level);
   }
   std::string operator()(const commands::eval_interval& x) const {
+    of.require_validation();
     of.control_.eval_interval = x.steps;
     return x.steps == 0 ? "no evaluation from now on"
                         : fmt::format("evaluating every {} steps", x.steps);
@@ -81,20 +95,14 @@ struct supervisor_state::command_reader {
     of.saves_.change_interval(x.steps);
     return x.steps == 0 ? "saving only at the end" : fmt::format("saving every {} steps", x.steps);
   }
-  std::string operator()(const commands::drain& x) const {
+  std::string operator()(const commands::replace& x) const {
     const auto process = of.process_named(x.worker);
     of.doubted_.try_emplace(process,
                             doubted_process{of.members_->incarnation(process),
                                             of.at_.iteration,
-                                            "drained by a command",
+                                            "replaced by a command",
                                             process_loss::moves});
     return fmt::format("process {} is replaced when its states are kept elsewhere", process);
-  }
-  std::string operator()(const commands::replace& x) const {
-    const auto process = of.process_named(x.worker);
-    of.control_.replaced.push_back(process);
-    return fmt::format(
-        "process {} is replaced; its ranks continue after step {}", process, of.at_.iteration);
   }
   std::string operator()(const commands::stop_after& x) const {
     if (x.step <= of.at_.iteration)
@@ -135,7 +143,12 @@ std::string supervisor_state::status_text() const {
       control_.stops_after ? fmt::format(", ends after step {}", *control_.stops_after) : "");
 }
 
-// Names of processes, or of members that a viewer sees in them.
+void supervisor_state::require_validation() const {
+  if (!told_.validates || job_->job.watch.eval_batches <= 0)
+    throw runtime::input_error("this run has no validation data, or `watch.eval_batches` is 0");
+}
+
+// Accepts the names of processes, replicas and stages.
 int supervisor_state::process_named(const std::string& worker) const {
   if (!keeps())
     throw runtime::input_error(
@@ -157,9 +170,11 @@ int supervisor_state::process_named(const std::string& worker) const {
       worker);
 }
 
-// CONTROL-1. Commands about one moment were carried out, or the death undid them.
+// CONTROL-1. A command about one moment is repeated if the death came before that moment.
 void supervisor_state::take_up_commands() {
+  const auto newest = context_->ledger->newest();
   for (const auto& x : context_->ledger->commands()) {
+    const bool is_due = x.step == newest + 1;
     if (const auto* const interval = std::get_if<commands::save_interval>(&x.what))
       saves_.change_interval(interval->steps);
     else if (const auto* const every = std::get_if<commands::eval_interval>(&x.what))
@@ -174,7 +189,13 @@ void supervisor_state::take_up_commands() {
       control_.stops_after = after->step;
     else if (std::holds_alternative<commands::stop>(x.what))
       control_.stops_after = x.step - 1;
+    else if (std::holds_alternative<commands::save>(x.what) && is_due)
+      static_cast<void>(saves_.ask(newest));
+    else if (std::holds_alternative<commands::evaluate>(x.what) && is_due)
+      control_.evaluates = context_->ledger->newest_validated() != newest;
   }
+  if (control_.paused)
+    runtime::log_info(" the run is paused by a command; `troupe ctl resume` continues it");
 }
 
 void supervisor_state::wait_for_commands() {
@@ -193,28 +214,32 @@ void supervisor_state::wait_for_commands() {
 void supervisor_state::receive(const messages::commands_wait&) {
   for (const auto& question : context_->commands->take_questions())
     question.answer({.done = true, .message = status_text()});
+  if (std::exchange(control_.looks_at_clock, false) && control_.paused)
+    look_at_clock();
   proceed();
 }
 
-// Between two steps, in a generation that runs: a command must not meet half a step or a recovery.
+// Commands wait while committed steps run again.
 void supervisor_state::take_commands() {
   if (!context_->commands || replays())
     return;
-  for (auto& order : context_->commands->take()) {
-    const auto answer = carry_out(order);
-    if (order.answer)
-      order.answer(answer);
+  while (const auto order = context_->commands->take()) {
+    const auto answer = concluding_ || shut_down_
+                            ? command_answer{.done = false, .message = "the run is ending"}
+                            : carry_out(*order);
+    if (order->answer)
+      order->answer(answer);
   }
 }
 
-bool supervisor_state::replace_as_told() {
-  const auto all = std::exchange(control_.replaced, {});
-  for (const auto process : all)
-    lose_process(process,
-                 members_->incarnation(process),
-                 fmt::format("process:{}: replaced by a command", process),
-                 process_loss::moves);
-  return !all.empty();
+// A pause begins no step. Its time limit passes all the same.
+void supervisor_state::pause() {
+  show("paused");
+  if (job_->job.exit_minutes > 0 && !std::exchange(control_.looks_at_clock, true))
+    context_->messages->send_later(self_,
+                                   messages::supervisor_actor(self_),
+                                   between_looks_in_pause,
+                                   messages::commands_wait{});
 }
 
 command_answer supervisor_state::carry_out(const command_desk::order& x) {

@@ -70,7 +70,9 @@ void supervisor_state::doubt_if_alone(int replica, const std::string& why) {
   for (int s = 1; s < stages; ++s)
     if (process_of(replica, s) != p)
       return;  // any of several processes may have been wrong
-  doubted_.try_emplace(p, doubted_process{members_->incarnation(p), value(now_->step), why});
+  doubted_.try_emplace(p, doubted_process{members_->incarnation(p), value(now_->step), why})
+      .first->second.how
+      = process_loss::wrong_bits;
 }
 
 }  // namespace troupe::actors

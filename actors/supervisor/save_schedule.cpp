@@ -9,15 +9,23 @@ bool save_schedule::is_due(std::uint64_t iteration, bool last) const {
     return false;
   if (last)
     return last_tries_ < most_last_tries;
-  if (begun_ == iteration)
+  if (begun_ == iteration && asked_ != iteration)
     return false;
   return (interval_ > 0 && iteration % interval_ == 0) || (next_try_ > 0 && iteration >= next_try_)
          || asked_ == iteration;
 }
 
+bool save_schedule::ask(std::uint64_t iteration) {
+  if (!wanted_ || saved_ == iteration || (writing_ && begun_ == iteration))
+    return false;
+  asked_ = iteration;
+  return true;
+}
+
 void save_schedule::begin(std::uint64_t iteration, bool last) {
   begun_ = iteration;
   writing_ = true;
+  asked_.reset();
   last_tries_ += last ? 1 : 0;
 }
 

@@ -26,7 +26,9 @@ class save_schedule {
   bool is_due(std::uint64_t iteration, bool last) const;
 
   void change_interval(std::uint64_t interval) { interval_ = interval; }
-  void ask(std::uint64_t iteration) { asked_ = iteration; }  ///< due now, whatever the interval
+  /// Makes the newest committed iteration due, whatever the interval. False if it is saved or being
+  /// saved.
+  bool ask(std::uint64_t iteration);
 
   void begin(std::uint64_t iteration, bool last);
   void succeed();

@@ -17,7 +17,7 @@ namespace troupe::actors {
 void supervisor_state::hear_of_stillness(const messages::taken_for_dead& x) {
   // The pause before another attempt to save and the end of the monitor have their own limits.
   if (processes_.size() == 1 || !job_->job.recovery.on || shut_down_ || concluding_
-      || waits_to_save_ || control_.paused || members_->now() == membership::phase::stopped)
+      || waits_to_save_ || is_at_rest() || members_->now() == membership::phase::stopped)
     return;
   const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
   int from = home;

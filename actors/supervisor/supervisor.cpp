@@ -152,7 +152,7 @@ bool supervisor_state::validation_is_due() const {
   const auto interval = control_.eval_interval;
   if (!told_.validates || draining_ || !diagnosis_.empty() || watch.eval_batches <= 0)
     return false;
-  if (control_.evaluates)
+  if (control_.evaluates && !replays())
     return true;
   return interval > 0 && (!validated_ || *validated_ < at_.iteration)
          && (at_.iteration % interval == 0 || job_->job.skip_train || is_at_end());
@@ -172,7 +172,7 @@ void supervisor_state::proceed() {
   if (gives_up_)
     return saves_.is_writing() ? void() : finish();
   take_commands();
-  if (replace_as_told())
+  if (is_kept(at_.iteration) && exchange_when_kept() && !begun_)
     return;
   if (validation_is_due())
     return begin_validation();
@@ -183,8 +183,8 @@ void supervisor_state::proceed() {
       return;  // one at a time, because snapshots hold memory; dead writers are being replaced
     begin_save();
   }
-  if (!is_over() && control_.paused)
-    return show("paused");
+  if (!is_over() && control_.paused && !replays())
+    return pause();
   if (!is_over())
     return begin_step();
   if (saves_.is_writing())
@@ -254,11 +254,10 @@ bool supervisor_state::is_timed(std::uint64_t step) const {
 
 void supervisor_state::begin_validation() {
   validated_ = at_.iteration;
-  control_.evaluates = false;
   const auto& job = job_->job;
   const auto& batch = job.training.batch;
   // An evaluation continues where the previous one stopped, as in Megatron-LM.
-  const auto interval = std::max<std::uint64_t>(control_.eval_interval, 1);
+  const auto interval = std::max<std::uint64_t>(job.watch.eval_interval, 1);  // of its data
   const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / interval;
   begin_evaluation(before * std::uint64_t(job.watch.eval_batches * batch.global), false);
 }

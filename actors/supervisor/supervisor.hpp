@@ -269,7 +269,12 @@ class supervisor_state {
   void wait_for_commands();
   void take_up_commands();
   void take_commands();
-  bool replace_as_told();  ///< false: no process was to be replaced
+  void pause();
+  /// Paused, and no validation, save or recovery is running.
+  bool is_at_rest() const {
+    return control_.paused && begun_ && !now_ && !saves_.is_writing() && !abandoning_;
+  }
+  void require_validation() const;  ///< throws input_error
   command_answer carry_out(const command_desk::order& x);
   void show_command(const runtime::ledger::commanded& x) const;
   std::string status_text() const;
@@ -414,7 +419,7 @@ class supervisor_state {
     std::uint64_t timed_until = 0;             ///< step
     std::string norms_of;                      ///< beginning of names of parameters
     std::uint64_t norms_until = 0;             ///< step
-    std::vector<int> replaced;                 ///< processes to end now
+    bool looks_at_clock = false;               ///< a message for it is on its way
   } control_;
   std::optional<stragglers> slow_;
   std::optional<std::uint64_t> validated_;       ///< iteration of the last validation

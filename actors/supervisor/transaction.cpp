@@ -211,7 +211,12 @@ messages::committed supervisor_state::report_step(const runtime::step_ledger::pe
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
   const auto fact = by->tell(report_);
-  return {report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
+  return {report_,
+          std::exchange(executed_, {}),
+          now_->microbatches,
+          fact,
+          generation(),
+          at_.iteration <= control_.timed_until};
 }
 
 void supervisor_state::tell(const runtime::run_event& x) {
@@ -232,10 +237,12 @@ void supervisor_state::end_evaluation_round() {
         at_.iteration, evaluation_.loss.mean(), evaluation_.test};
     const auto fact = [&] {
       const auto by = pen();
-      if (evaluation_.test)
+      if (evaluation_.test) {
         by->tested();
-      else
+      } else {
         by->validated(at_.iteration);
+        control_.evaluates = false;
+      }
       return by->tell(report);
     }();
     tell_watchers(messages::validated{report, fact, generation()});

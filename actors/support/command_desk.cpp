@@ -9,6 +9,7 @@ namespace troupe::actors {
 
 void command_desk::put(order x) {
   const char* refusal = nullptr;
+  std::function<void()> wake;  // called without the lock: it may end the supervisor, which takes it
   {
     const std::lock_guard lock(mutex_);
     if (closed_)
@@ -17,18 +18,20 @@ void command_desk::put(order x) {
       refusal = "too many commands wait; try again";
     else
       waiting_.push_back(std::move(x));
-    if (refusal == nullptr && wake_)
-      wake_();
+    wake = wake_;
   }
+  if (refusal == nullptr && wake)
+    wake();
   if (refusal != nullptr && x.answer)
     x.answer({.done = false, .message = refusal});
 }
 
-std::vector<command_desk::order> command_desk::take() {
+std::optional<command_desk::order> command_desk::take() {
   const std::lock_guard lock(mutex_);
-  std::vector<order> out(std::make_move_iterator(waiting_.begin()),
-                         std::make_move_iterator(waiting_.end()));
-  waiting_.clear();
+  if (waiting_.empty())
+    return {};
+  std::optional out(std::move(waiting_.front()));
+  waiting_.pop_front();
   return out;
 }
 
@@ -43,17 +46,23 @@ std::vector<command_desk::order> command_desk::take_questions() {
 }
 
 void command_desk::on_order(const void* whose, std::function<void()> wake) {
-  const std::lock_guard lock(mutex_);
-  whose_ = whose;
-  wake_ = std::move(wake);
-  if (!waiting_.empty())
-    wake_();
+  const auto wakes = wake;
+  bool waits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    whose_ = whose;
+    wake_.swap(wake);
+    waits = !waiting_.empty();
+  }
+  if (waits)
+    wakes();
 }
 
 void command_desk::no_longer_wakes(const void* whose) {
+  std::function<void()> wake;  // destroyed without the lock
   const std::lock_guard lock(mutex_);
   if (whose_ == whose)
-    wake_ = {};
+    wake_.swap(wake);
 }
 
 void command_desk::close() {

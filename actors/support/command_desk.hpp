@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,8 @@ class command_desk {
 
   /// Refuses the order at once when too many wait.
   void put(order x);
-  std::vector<order> take();  ///< the waiting orders, oldest first
-  /// Those that only ask for the status.
+  std::optional<order> take();  ///< the oldest waiting order
+  /// Takes the orders that ask for the status only.
   std::vector<order> take_questions();
   /// Sets the function that wakes the current supervisor. `whose`: the key for `no_longer_wakes`.
   void on_order(const void* whose, std::function<void()> wake);

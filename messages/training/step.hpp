@@ -200,6 +200,7 @@ struct committed {
   int microbatches = 0;
   std::uint64_t fact = 0;  ///< number of the report to the monitor, from 1
   runtime::generation_id generation = {};
+  bool traced = false;  ///< a command asks for the timeline of each step
 
   friend bool operator==(const committed&, const committed&) = default;
 };
@@ -334,7 +335,8 @@ typename Inspector::result_type inspect(Inspector& f, committed& x) {
            x.executed,
            x.microbatches,
            x.fact,
-           x.generation);
+           x.generation,
+           x.traced);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validated& x) {

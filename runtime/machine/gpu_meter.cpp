@@ -1,7 +1,11 @@
 #include "runtime/machine/gpu_meter.hpp"
 
+#include "runtime/core/thread.hpp"
+
 #include <array>
+#include <condition_variable>
 #include <dlfcn.h>
+#include <mutex>
 #include <utility>
 
 namespace troupe::runtime {
@@ -80,42 +84,84 @@ struct gpu_meter::library {
   }
 };
 
-gpu_meter::gpu_meter(const std::vector<int>& devices, const char* nvml, const char* cuda) {
-  void* const handle = ::dlopen(nvml, RTLD_LAZY | RTLD_LOCAL);
+/// Shared with the reading thread, which may outlive the meter in a call of the driver.
+struct gpu_meter::state {
+  std::vector<int> devices;
+  std::string nvml, cuda;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<gpu_reading> newest;
+  bool asked = false, ends = false;
+
+  void run() {
+    const auto found = open();
+    std::unique_lock lock(mutex);
+    while (!ends) {
+      changed.wait(lock, [this] { return asked || ends; });
+      if (ends)
+        break;
+      asked = false;
+      lock.unlock();
+      std::vector<gpu_reading> readings;
+      for (const auto& [device, handle] : found.devices)
+        readings.push_back(found.read(device, handle));
+      lock.lock();
+      newest = std::move(readings);
+    }
+    lock.unlock();
+    if (found.shut_down != nullptr)
+      found.shut_down();
+  }
+
+  library open() const;
+};
+
+gpu_meter::library gpu_meter::state::open() const {
+  library out;
+  void* const handle = ::dlopen(nvml.c_str(), RTLD_LAZY | RTLD_LOCAL);
   status (*start)() = nullptr;
   status (*by_address)(const char*, nvml_device*) = nullptr;
   find(handle, "nvmlInit_v2", start);
   find(handle, "nvmlDeviceGetHandleByPciBusId_v2", by_address);
   if (start == nullptr || by_address == nullptr || start() != success)
-    return;
-  library_ = std::make_unique<library>();
-  find(handle, "nvmlShutdown", library_->shut_down);
-  find(handle, "nvmlDeviceGetName", library_->name);
-  find(handle, "nvmlDeviceGetPowerUsage", library_->power);
-  find(handle, "nvmlDeviceGetClockInfo", library_->clock);
-  find(handle, "nvmlDeviceGetUtilizationRates", library_->utilisation);
-  find(handle, "nvmlDeviceGetTemperature", library_->temperature);
-  find(handle, "nvmlDeviceGetMemoryInfo", library_->memory);
-  void* const driver = ::dlopen(cuda, RTLD_LAZY | RTLD_LOCAL);
+    return out;
+  find(handle, "nvmlShutdown", out.shut_down);
+  find(handle, "nvmlDeviceGetName", out.name);
+  find(handle, "nvmlDeviceGetPowerUsage", out.power);
+  find(handle, "nvmlDeviceGetClockInfo", out.clock);
+  find(handle, "nvmlDeviceGetUtilizationRates", out.utilisation);
+  find(handle, "nvmlDeviceGetTemperature", out.temperature);
+  find(handle, "nvmlDeviceGetMemoryInfo", out.memory);
+  void* const driver = ::dlopen(cuda.c_str(), RTLD_LAZY | RTLD_LOCAL);
   for (const int device : devices) {
     nvml_device found = nullptr;
     const auto address = address_of(driver, device);
     if (!address.empty() && by_address(address.c_str(), &found) == success)
-      library_->devices.emplace_back(device, found);
+      out.devices.emplace_back(device, found);
   }
+  return out;
+}
+
+gpu_meter::gpu_meter(const std::vector<int>& devices, const char* nvml, const char* cuda)
+    : state_(std::make_shared<state>()) {
+  state_->devices = devices;
+  state_->nvml = nvml;
+  state_->cuda = cuda;
+  start_thread("gpu-meter", [of = state_] { of->run(); }).detach();
 }
 
 gpu_meter::~gpu_meter() {
-  if (library_ && library_->shut_down != nullptr)
-    library_->shut_down();
+  const std::lock_guard lock(state_->mutex);
+  state_->ends = true;
+  state_->changed.notify_all();
 }
 
 std::vector<gpu_reading> gpu_meter::read() const {
-  std::vector<gpu_reading> out;
-  if (library_)
-    for (const auto& [device, handle] : library_->devices)
-      out.push_back(library_->read(device, handle));
-  return out;
+  const std::lock_guard lock(state_->mutex);
+  state_->asked = true;
+  state_->changed.notify_all();
+  return state_->newest;
 }
 
 }  // namespace troupe::runtime

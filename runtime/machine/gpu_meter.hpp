@@ -12,7 +12,7 @@
 
 namespace troupe::runtime {
 
-/// Empty members: the device does not tell.
+/// Empty members: the device has no such counter.
 struct gpu_reading {
   int device = 0;  ///< as CUDA counts them in this process
   std::string name;
@@ -22,7 +22,8 @@ struct gpu_reading {
       memory_total_bytes;  ///< of all processes; in use, total
 };
 
-/// Values only: missing hardware and libraries never throw. Any thread.
+/// Values only: missing hardware and libraries never throw. Any thread. A thread of its own reads
+/// the devices, because a driver may hang; it is left behind then.
 class gpu_meter {
  public:
   /// `devices`: as CUDA counts them in this process. The names of the libraries are for tests.
@@ -33,12 +34,14 @@ class gpu_meter {
   gpu_meter(const gpu_meter&) = delete;
   gpu_meter& operator=(const gpu_meter&) = delete;
 
-  /// Takes a millisecond or so for each device. Devices that NVML does not know are missing.
+  /// Returns the newest readings at once, and asks for new ones. Empty before the first ones, and
+  /// without devices that NVML knows.
   std::vector<gpu_reading> read() const;
 
  private:
   struct library;
-  std::unique_ptr<library> library_;  ///< null: NVML is missing or does not start
+  struct state;
+  std::shared_ptr<state> state_;
 };
 
 }  // namespace troupe::runtime

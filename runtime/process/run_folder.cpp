@@ -113,6 +113,8 @@ void clear(const run_folder& of) {
   for (const auto& file : {of.order(),
                            of.description(),
                            of.rendezvous(),
+                           of.read_token(),
+                           of.control_token(),
                            of.path() / temporary_marker,
                            of.path() / "contender"})
     remove_tree(file);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <exception>
 #include <fmt/format.h>
 #include <utility>
 
@@ -20,7 +21,12 @@ struct record_ring::entry {
 
   const std::string& read() {
     std::call_once(made, [this] {
-      const auto body = make();
+      std::string body;
+      try {
+        body = make();
+      } catch (const std::exception&) {  // one record must not spoil an answer
+        body = R"({"unreadable":true})";
+      }
       make = {};
       text = fmt::format("{{\"kind\":\"{}\"", kind);
       if (at)

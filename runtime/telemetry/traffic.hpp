@@ -2,42 +2,53 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
 namespace troupe::runtime {
 
-struct traffic_count {
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;  ///< of the tensors that their tickets name
+/// Messages to or from one peer since the process began.
+struct traffic_counter {
+  std::atomic<std::uint64_t> messages = 0;
+  std::atomic<std::uint64_t> bytes = 0;  ///< of the tensors that their tickets name
+
+  void add(std::uint64_t size) {
+    messages.fetch_add(1, std::memory_order_relaxed);
+    bytes.fetch_add(size, std::memory_order_relaxed);
+  }
 };
 
-/// By peer, since the process began. Any thread.
+/// Any thread. A member keeps its counters, so that a message costs no lookup.
 class traffic_counters {
  public:
-  void sent(const std::string& to, std::uint64_t bytes) { add(sent_, to, bytes); }
-  void received(const std::string& from, std::uint64_t bytes) { add(received_, from, bytes); }
-
-  struct counts {
-    std::map<std::string, traffic_count> sent, received;
-  };
-  counts all() const {
-    const std::lock_guard lock(mutex_);
-    return {sent_, received_};
+  std::shared_ptr<traffic_counter> sent_to(const std::string& peer) { return in(sent_, peer); }
+  std::shared_ptr<traffic_counter> received_from(const std::string& peer) {
+    return in(received_, peer);
   }
 
+  using by_peer = std::map<std::string, std::shared_ptr<traffic_counter>>;
+  by_peer sent() const { return copy(sent_); }
+  by_peer received() const { return copy(received_); }
+
  private:
-  void add(std::map<std::string, traffic_count>& to, const std::string& peer, std::uint64_t bytes) {
+  std::shared_ptr<traffic_counter> in(by_peer& all, const std::string& peer) {
     const std::lock_guard lock(mutex_);
-    auto& x = to[peer];
-    ++x.messages;
-    x.bytes += bytes;
+    auto& found = all[peer];
+    if (!found)
+      found = std::make_shared<traffic_counter>();
+    return found;
+  }
+  by_peer copy(const by_peer& all) const {
+    const std::lock_guard lock(mutex_);
+    return all;
   }
 
   mutable std::mutex mutex_;
-  std::map<std::string, traffic_count> sent_, received_;
+  by_peer sent_, received_;
 };
 
 }  // namespace troupe::runtime

@@ -18,16 +18,6 @@
 
 namespace troupe::runtime {
 
-std::vector<int> devices_of(const training_job& job) {
-  if (!job.devices.numbers.empty())
-    return job.devices.numbers;
-  std::vector<int> all;
-  for (int d = 0; d < open_devices().count(); ++d)
-    if (open_devices().obstacle(d).empty())
-      all.push_back(d);
-  return all;
-}
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,6 +29,16 @@ bool has_driver() {
     return false;
   ::dlclose(driver);
   return true;
+}
+
+std::vector<int> devices_of(const training_job& job) {
+  if (!job.devices.numbers.empty())
+    return job.devices.numbers;
+  std::vector<int> all;
+  for (int d = 0; d < open_devices().count(); ++d)
+    if (open_devices().obstacle(d).empty())
+      all.push_back(d);
+  return all;
 }
 
 fs::path beside(const fs::path& checkpoints) {

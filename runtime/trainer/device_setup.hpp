@@ -7,16 +7,12 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace troupe::runtime {
 
 /// The meaning of "auto" on this machine: cuda if a device is usable, else cpu. Logs the reason if
 /// a GPU exists but is not usable.
 kernels::backend chosen_backend();
-
-/// The devices of a job in this process: those of its settings, or all that are usable.
-std::vector<int> devices_of(const training_job& job);
 
 /// The device of a worker of this process: the job's devices in turn, by rank.
 int device_of(const training_job& job, int rank);

@@ -68,10 +68,15 @@ class beyond_reader {
       out_.records.emplace_back(x);
   }
   void operator()(const ledger::tested& x) { out_.records.emplace_back(x); }
-  // An earlier one about the learning rate is in the checkpoint's identity.
+  // Intervals count from any step on, changes of the learning rate from their steps on.
   void operator()(const ledger::commanded& x) {
-    if (is_ours(x.step))
+    const bool is_interval = std::holds_alternative<commands::eval_interval>(x.what)
+                             || std::holds_alternative<commands::save_interval>(x.what);
+    const bool is_rate = std::holds_alternative<commands::learning_rate>(x.what);
+    if (is_interval || (is_rate && is_ours(x.step)))
       out_.records.emplace_back(x);
+    else if (is_rate)
+      out_.changes_rate_before = true;
   }
   void operator()(const ledger::saved& x) {
     if (is_ours(x.iteration))

@@ -25,9 +25,11 @@ struct ledger_beyond {
   /// (`complaints_of`).
   std::string complaint = {};
   /// A ledger that begins at the checkpoint, with what was committed, reported and validated since
-  /// then, in order. It leaves out the dead run's restarts, keepers and requests to end. Its
-  /// supervisor has epoch 1, which supersedes the supervisor of the dead run.
+  /// then, in order. It leaves out the dead run's restarts, keepers, pauses and requests to end.
+  /// Its supervisor has epoch 1, which supersedes the supervisor of the dead run.
   std::vector<ledger_record> records = {};
+  /// A command changed the learning rate before the checkpoint, whose identity has the change.
+  bool changes_rate_before = false;
 };
 
 /// `start`: the position of the checkpoint.

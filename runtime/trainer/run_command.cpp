@@ -18,7 +18,7 @@ namespace {
 
 using json = nlohmann::json;
 
-constexpr std::size_t shown_bytes = 80;
+constexpr std::size_t shown_command_bytes = 80;
 constexpr std::uint64_t most_steps = std::uint64_t(1) << 53;  // exact in JSON's numbers
 constexpr std::uint64_t most_traced = 1000;
 constexpr std::size_t longest_name = 200;
@@ -41,10 +41,6 @@ void visit_arguments(commands::save_interval& x, const Visit& visit) {
   visit("steps", "0 (only at the end) or a number of steps", x.steps);
 }
 template <class Visit>
-void visit_arguments(commands::drain& x, const Visit& visit) {
-  visit("worker", "a process or a stage, such as node-1 or stage:0.1", x.worker);
-}
-template <class Visit>
 void visit_arguments(commands::replace& x, const Visit& visit) {
   visit("worker", "a process or a stage, such as node-1 or stage:0.1", x.worker);
 }
@@ -58,7 +54,7 @@ void visit_arguments(commands::trace& x, const Visit& visit) {
 }
 template <class Visit>
 void visit_arguments(commands::norms& x, const Visit& visit) {
-  visit("of", "the beginning of names of parameters, such as decoder.layers.3.", x.of);
+  visit("of", "the beginning of all_names of parameters, such as decoder.layers.3.", x.of);
   visit("steps", "a number from 1 to 1000", x.steps);
 }
 template <class Command, class Visit>
@@ -143,7 +139,7 @@ run_command read_arguments(std::string_view name, const json& all) {
   throw input_error("cannot carry out '{}': it takes {}", name, words_of_arguments<Command>());
 }
 
-constexpr std::array<std::string_view, std::variant_size_v<run_command>> names = {
+constexpr std::array<std::string_view, std::variant_size_v<run_command>> all_names = {
     "status",
     "pause",
     "resume",
@@ -153,7 +149,6 @@ constexpr std::array<std::string_view, std::variant_size_v<run_command>> names =
     "log_level",
     "eval_interval",
     "save_interval",
-    "drain",
     "replace",
     "stop_after",
     "stop",
@@ -178,7 +173,8 @@ run_command read_number(std::size_t number, const json& all, std::index_sequence
   std::optional<run_command> out;
   static_cast<void>(
       ((I == number
-        && (out = read_arguments<std::variant_alternative_t<I, run_command>>(names[I], all), true))
+        && (out = read_arguments<std::variant_alternative_t<I, run_command>>(all_names[I], all),
+            true))
        || ...));
   return *std::move(out);
 }
@@ -186,12 +182,12 @@ run_command read_number(std::size_t number, const json& all, std::index_sequence
 }  // namespace
 
 const std::vector<std::string_view>& command_names() {
-  static const std::vector<std::string_view> all(names.begin(), names.end());
+  static const std::vector<std::string_view> all(all_names.begin(), all_names.end());
   return all;
 }
 
 std::string_view name_of(const run_command& x) {
-  return names[x.index()];
+  return all_names[x.index()];
 }
 
 std::string text_of(const run_command& x) {
@@ -211,13 +207,14 @@ run_command read_run_command(std::string_view text) {
   if (!all.is_object() || !all.contains("command") || !all["command"].is_string())
     throw input_error(
         "'{}' is not a command: give a JSON object such as {{\"command\": \"pause\"}}",
-        shortened(text, shown_bytes));
+        shortened(text, shown_command_bytes));
   const auto& name = all["command"].get_ref<const std::string&>();
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end())
-    throw input_error(
-        "unknown command '{}'; commands: {}", shortened(name, shown_bytes), fmt::join(names, ", "));
-  return read_number(std::size_t(found - names.begin()),
+  const auto found = std::ranges::find(all_names, name);
+  if (found == all_names.end())
+    throw input_error("unknown command '{}'; commands: {}",
+                      shortened(name, shown_command_bytes),
+                      fmt::join(all_names, ", "));
+  return read_number(std::size_t(found - all_names.begin()),
                      all,
                      std::make_index_sequence<std::variant_size_v<run_command>>());
 }
@@ -238,14 +235,14 @@ std::string words_of(const std::vector<argument>& all) {
 
 run_command read_run_command(const std::vector<std::string>& words) {
   if (words.empty())
-    throw input_error("the command is missing; commands: {}", fmt::join(names, ", "));
+    throw input_error("the command is missing; commands: {}", fmt::join(all_names, ", "));
   auto name = words.front();
   std::ranges::replace(name, '-', '_');
   json all{{"command", name}};
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end())
+  const auto found = std::ranges::find(all_names, name);
+  if (found == all_names.end())
     return read_run_command(json_text_replacing(all));
-  const auto arguments = arguments_of(std::size_t(found - names.begin()));
+  const auto arguments = arguments_of(std::size_t(found - all_names.begin()));
   if (words.size() != arguments.size() + 1)
     throw input_error("'{}' takes {}, and {} given",
                       name,

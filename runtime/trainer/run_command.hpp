@@ -22,7 +22,8 @@ struct resume {};
 struct save {};
 /// Evaluates the validation set after the newest step.
 struct evaluate {};
-/// The next step's learning rate. Later steps keep their schedule, multiplied by the same factor.
+/// Sets the learning rate of the next step. Later steps keep their schedule, multiplied by the same
+/// factor.
 struct learning_rate {
   double rate = 0;  ///< above 0
 };
@@ -36,19 +37,15 @@ struct eval_interval {
 struct save_interval {
   std::uint64_t steps = 0;  ///< 0: only at the end
 };
-/// Moves a worker's process to another place when its states are kept elsewhere.
-struct drain {
-  std::string worker;  ///< "node-1", or a member of that process: "stage:0.1"
-};
-/// Kills a worker's process now; its replacement continues.
+/// Replaces the process of a worker when its states are kept elsewhere.
 struct replace {
-  std::string worker;
+  std::string worker;  ///< "node-1", or a member of that process: "stage:0.1"
 };
 /// Ends the run, with its last save, after that step.
 struct stop_after {
   std::uint64_t step = 0;
 };
-/// Same, after the running step.
+/// Ends it after the newest step.
 struct stop {};
 /// Reports the timeline of each of the next steps.
 struct trace {
@@ -71,7 +68,6 @@ using run_command = std::variant<commands::status,
                                  commands::log_level,
                                  commands::eval_interval,
                                  commands::save_interval,
-                                 commands::drain,
                                  commands::replace,
                                  commands::stop_after,
                                  commands::stop,

@@ -318,20 +318,20 @@ std::string plain_text(const std::vector<screen_text>& page, const screen_wish& 
   return out;
 }
 
-std::vector<std::string> text_curve(const std::deque<view_point>& all,
+std::vector<std::string> text_curve(const std::deque<view_point>& points,
                                     int columns,
                                     int rows,
                                     bool ascii) {
-  std::vector<view_point> points;
+  std::vector<view_point> finite;
   std::ranges::copy_if(
-      all, std::back_inserter(points), [](const auto& x) { return std::isfinite(x.value); });
-  if (columns <= 0 || rows <= 0 || points.empty())
+      points, std::back_inserter(finite), [](const auto& x) { return std::isfinite(x.value); });
+  if (columns <= 0 || rows <= 0 || finite.empty())
     return {};
   const int across = ascii ? columns : 2 * columns, down = ascii ? rows : 4 * rows;
   std::vector<unsigned> cells(std::size_t(columns) * std::size_t(rows), 0);
-  const auto [low, high] = std::ranges::minmax(points, {}, &view_point::value);
-  const double first = double(points.front().iteration),
-               span = std::max(1.0, double(points.back().iteration) - first);
+  const auto [low, high] = std::ranges::minmax(finite, {}, &view_point::value);
+  const double first = double(finite.front().iteration),
+               span = std::max(1.0, double(finite.back().iteration) - first);
   // Halves: the distance between two of the largest doubles is infinite.
   const double half = high.value / 2 - low.value / 2, height = half > 0 ? half : 1;
   const auto place = [](double share, int cells) {
@@ -345,7 +345,7 @@ std::vector<std::string> text_curve(const std::deque<view_point>& all,
     cells[cell] |= ascii ? 1 : dots[std::size_t(x % 2)][std::size_t(y % 4)];
   };
   int before = -1;
-  for (const auto& p : points) {
+  for (const auto& p : finite) {
     const int x = place((double(p.iteration) - first) / span, across);
     const int y = place((high.value / 2 - p.value / 2) / height, down);
     // A line down or up to the point, so that steep parts have no gaps.

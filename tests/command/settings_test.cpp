@@ -22,6 +22,7 @@ const std::map<std::string, std::string>& no_settings() {
   static const std::map<std::string, std::string> all
       = {{"tokenizer_description", "of the tokenizer's settings"},
          {"own", "a model's parts in C++"},
+         {"rate_changes", "commands to the run, in its checkpoints"},
          {"rate_of", "a function in C++"},
          {"layout.schedule.own", "behaviours in C++"},
          {"layout.schedule.text", "read from the file that is the source"},

@@ -30,7 +30,6 @@ const known = {
   norms: { label: "Report gradient norms", fields: [
     { name: "of", label: "parameters whose names begin with", may_be_empty: true, input: { type: "text" } },
     { name: "steps", label: "number of steps", input: few }] },
-  drain: { label: "Drain a worker", fields: [{ name: "worker", label: "worker", workers: true }] },
   replace: { label: "Replace a worker", fields: [{ name: "worker", label: "worker", workers: true }],
              question: (x) => `Replace ${x.worker}? Its process ends, and its ranks go on in a new one.` },
   stop_after: { label: "Stop after a step", fields: [{ name: "step", label: "step", input: whole }],

@@ -30,7 +30,6 @@ TEST_CASE("a command is read and written as JSON") {
                            R"({"command":"log_level","level":"debug"})",
                            R"({"command":"eval_interval","steps":0})",
                            R"({"command":"save_interval","steps":250})",
-                           R"({"command":"drain","worker":"node-1"})",
                            R"({"command":"replace","worker":"stage:0.1"})",
                            R"({"command":"stop_after","step":9007199254740992})",
                            R"({"command":"stop"})",
@@ -75,7 +74,7 @@ TEST_CASE("a wrong command is refused with what it takes") {
   refuses(R"({"command":"trace","steps":0})", "from 1 to 1000");
   refuses(R"({"command":"trace","steps":1001})", "from 1 to 1000");
   const auto long_name
-      = fmt::format(R"({{"command":"drain","worker":"{}"}})", std::string(300, 'x'));
+      = fmt::format(R"({{"command":"replace","worker":"{}"}})", std::string(300, 'x'));
   refuses(long_name.c_str(), "a process or a stage");
 }
 
@@ -84,7 +83,8 @@ TEST_CASE("a command is read from typed words") {
   CHECK(text_of(read_run_command(words{"pause"})) == R"({"command":"pause"})");
   CHECK(text_of(read_run_command(words{"learning-rate", "1e-4"}))
         == R"({"command":"learning_rate","rate":0.0001})");
-  CHECK(text_of(read_run_command(words{"drain", "7"})) == R"({"command":"drain","worker":"7"})");
+  CHECK(text_of(read_run_command(words{"replace", "7"}))
+        == R"({"command":"replace","worker":"7"})");
   CHECK(text_of(read_run_command(words{"stop_after", "300"}))
         == R"({"command":"stop_after","step":300})");
   const auto refuses = [](const words& all, const char* with) {

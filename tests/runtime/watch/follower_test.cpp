@@ -28,14 +28,28 @@ using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
+/// The answer of /api/state. `next`: "EPOCH:NUMBER".
+std::string state_of(const std::string& id,
+                     const std::string& next,
+                     const std::string& records = {}) {
+  return fmt::format(R"({{"id":"{}","epoch":{},"next":"{}","records":[{}]}})",
+                     id,
+                     next.substr(0, next.find(':')),
+                     next,
+                     records);
+}
+
 /// What a hub answers, and what it was asked.
 struct hub_script {
   std::mutex mutex;
-  std::string run = R"({"id":"a","epoch":1,"steps":9})", state = R"({"next":"1:5","records":[]})";
+  std::string run = R"({"id":"a","epoch":1,"steps":9})", state = state_of("a", "1:5");
   int status = 200;
   std::deque<std::string> lines;
+  std::string cut;                 ///< sent behind the lines, without a line end; then closes
   bool closes = false;             ///< after the lines; else the stream stays open
   std::vector<std::string> after;  ///< positions that viewers of lines gave
+  /// Called with the path before each answer, under the lock.
+  std::function<void(std::string_view path)> on_request = [](std::string_view) {};
 };
 
 class scripted_lines final : public http::body_source {
@@ -43,6 +57,10 @@ class scripted_lines final : public http::body_source {
   explicit scripted_lines(std::shared_ptr<hub_script> of) : of_(std::move(of)) {}
   std::optional<std::string> next() override {
     const std::lock_guard lock(of_->mutex);
+    if (of_->lines.empty() && !of_->cut.empty()) {
+      of_->closes = true;
+      return std::exchange(of_->cut, {});
+    }
     if (of_->lines.empty())
       return of_->closes ? std::optional<std::string>() : "";
     auto out = of_->lines.front() + "\n";
@@ -65,6 +83,7 @@ class scripted_hub {
     const auto text = [script = script](auto member) {
       return [script, member](const std::shared_ptr<http::exchange>& x) {
         const std::lock_guard lock(script->mutex);
+        script->on_request(x->asked().path);
         http::response out{.body = (*script).*member};
         out.status = script->status;
         x->answer(std::move(out));
@@ -78,6 +97,7 @@ class scripted_hub {
                          "/api/lines",
                          [script = script](const std::shared_ptr<http::exchange>& x) {
                            const std::lock_guard lock(script->mutex);
+                           script->on_request(x->asked().path);
                            script->after.push_back(x->asked().query.at("after"));
                            x->stream({.type = "application/x-ndjson"},
                                      std::make_unique<scripted_lines>(script));
@@ -112,10 +132,13 @@ struct noted final : run_listener {
   std::vector<std::string> lost;
 };
 
-bool go_on(std::chrono::milliseconds time) {
-  if (time > 0ms)
-    std::this_thread::sleep_for(1ms);
-  return true;
+/// Shortens all pauses. Stops after a minute, which only a follower reaches that misses an end.
+follower::pause go_on() {
+  return [until = std::chrono::steady_clock::now() + 60s](std::chrono::milliseconds time) {
+    if (time > 0ms)
+      std::this_thread::sleep_for(1ms);
+    return std::chrono::steady_clock::now() < until;
+  };
 }
 
 struct watched_run {
@@ -137,9 +160,9 @@ constexpr const char* last = R"({"kind":"end","exit_code":3,"reason":"by a test"
 
 TEST_CASE("a follower gives the run, its state and its lines, to the end") {
   watched_run x;
-  x.hub.script->state = R"({"next":"1:5","records":[{"kind":"step","iteration":4}]})";
+  x.hub.script->state = state_of("a", "1:5", R"({"kind":"step","iteration":4})");
   x.hub.script->lines = {R"({"kind":"step","iteration":5})", "", last};
-  follower by(x.place(), x.heard, go_on);
+  follower by(x.place(), x.heard, go_on());
   const auto end = by.follow();
   CHECK(end.how == follow_outcome::ended);
   CHECK(end.end.exit_code == 3);
@@ -162,7 +185,7 @@ TEST_CASE("a lost connection goes on behind the newest record of the same proces
     x.hub.script->lines = {last};
     x.hub.open();
   };
-  CHECK(follower(x.place(), x.heard, go_on).follow().how == follow_outcome::ended);
+  CHECK(follower(x.place(), x.heard, go_on()).follow().how == follow_outcome::ended);
   CHECK(x.hub.script->after == std::vector<std::string>{"1:5", "1:10"});
   CHECK(x.heard.all.size() == 4);  // one begin, no record twice
   CHECK_FALSE(x.heard.lost.empty());
@@ -170,8 +193,10 @@ TEST_CASE("a lost connection goes on behind the newest record of the same proces
 
 TEST_CASE("another process of the run, and another run, begin with their state") {
   watched_run x;
-  const auto next
-      = GENERATE(as<std::string>{}, R"({"id":"a","epoch":2})", R"({"id":"b","epoch":1})");
+  const auto other = GENERATE(true, false);
+  const std::string next = other ? R"({"id":"b","epoch":1})" : R"({"id":"a","epoch":2})";
+  const std::string position = other ? "1:0" : "2:0";
+  const auto state = state_of(other ? "b" : "a", position);
   x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
   bool moved = false;
   x.heard.on_record = [&](std::string_view) {
@@ -179,14 +204,113 @@ TEST_CASE("another process of the run, and another run, begin with their state")
       return;
     x.hub.shut();
     x.hub.script->run = next;
-    x.hub.script->state = R"({"next":"2:0","records":[]})";
+    x.hub.script->state = state;
     x.hub.script->lines = {last};
     x.hub.open();
   };
-  CHECK(follower(x.place(), x.heard, go_on).follow().how == follow_outcome::ended);
-  CHECK(x.hub.script->after == std::vector<std::string>{"1:5", "2:0"});
+  CHECK(follower(x.place(), x.heard, go_on()).follow().how == follow_outcome::ended);
+  CHECK(x.hub.script->after == std::vector<std::string>{"1:5", position});
   REQUIRE(x.heard.all.size() == 4);
   CHECK(x.heard.all[2] == "begin " + next);
+}
+
+TEST_CASE("FOLLOW-1: a state of another process is not used with the run of the first") {
+  watched_run x;
+  auto& script = *x.hub.script;
+  const std::string second = R"({"id":"a","epoch":2})";
+  script.state = state_of("a", "2:7", R"({"kind":"step","iteration":6})");
+  script.lines = {last};
+  script.on_request = [&, asked = 0](std::string_view path) mutable {
+    if (path == "/api/run" && ++asked == 2)
+      script.run = second;
+  };
+  CHECK(follower(x.place(), x.heard, go_on()).follow().how == follow_outcome::ended);
+  CHECK(x.heard.all
+        == std::vector<std::string>{"begin " + second, R"({"iteration":6,"kind":"step"})", last});
+  CHECK(script.after == std::vector<std::string>{"2:7"});
+}
+
+TEST_CASE("FOLLOW-1: lines of another process are not used before its state") {
+  watched_run x;
+  auto& script = *x.hub.script;
+  const auto first = script.run;
+  const std::string second = R"({"id":"a","epoch":2})";
+  script.lines = {R"({"kind":"step","iteration":6})"};
+  script.closes = true;  // so that the first stream does not take the lines of the second
+  script.on_request = [&](std::string_view path) {
+    if (path != "/api/lines")
+      return;
+    if (script.run == second)
+      script.lines = {last};
+    script.run = second;
+    script.state = state_of("a", "2:7");
+  };
+  CHECK(follower(x.place(), x.heard, go_on()).follow().how == follow_outcome::ended);
+  CHECK(x.heard.all == std::vector<std::string>{"begin " + first, "begin " + second, last});
+  CHECK(script.after == std::vector<std::string>{"1:5", "2:7"});
+}
+
+TEST_CASE("FOLLOW-2: a stream that is cut inside a part goes on at the cut") {
+  watched_run x;
+  auto& script = *x.hub.script;
+  const std::string step = R"({"kind":"step","iteration":1})", gap = R"({"kind":"dropped","count":4})";
+  std::string cut, rest;
+  std::string position;
+  SECTION("in a record") {
+    cut = gap + "\n" + step + "\n" + step.substr(0, 9);
+    rest = step;
+    position = "1:10";
+  }
+  SECTION("in the gap before a record") {
+    cut = step + "\n" + gap.substr(0, 20);
+    rest = gap;
+    position = "1:6";
+  }
+  SECTION("between a gap and its record") {
+    cut = step + "\n" + gap + "\n";
+    rest = step;
+    position = "1:10";
+  }
+  SECTION("before a line end") {
+    cut = step + "\n" + step;
+    rest = step;
+    position = "1:6";
+  }
+  script.cut = cut;
+  script.on_request = [&](std::string_view path) {
+    if (path != "/api/lines" || script.after.empty())
+      return;
+    script.closes = false;
+    script.lines = {rest, last};
+  };
+  CHECK(follower(x.place(), x.heard, go_on()).follow().how == follow_outcome::ended);
+  CHECK(script.after == std::vector<std::string>{"1:5", position});
+  REQUIRE(x.heard.all.size() >= 2);
+  CHECK(x.heard.all[x.heard.all.size() - 2] == rest);
+  CHECK(x.heard.all.back() == last);
+}
+
+TEST_CASE("a hub that closes each stream at once is asked at growing intervals") {
+  watched_run x;
+  x.hub.script->closes = true;
+  std::vector<std::chrono::milliseconds> waits;
+  const auto count = [&](std::chrono::milliseconds time) {
+    if (time > 0ms)
+      waits.push_back(time);
+    return waits.size() < 7;
+  };
+  CHECK(follower(x.place(), x.heard, count).follow().how == follow_outcome::stopped);
+  CHECK(waits
+        == std::vector<std::chrono::milliseconds>{
+            100ms, 200ms, 400ms, 800ms, 1600ms, 2000ms, 2000ms});
+}
+
+TEST_CASE("an end without an exit code says that the run died") {
+  watched_run x;
+  x.hub.script->lines = {R"({"kind":"end","exit_code":null,"reason":"no process is left"})"};
+  const auto end = follower(x.place(), x.heard, go_on()).follow();
+  CHECK(end.how == follow_outcome::died);
+  CHECK(text_of(end) == "the run died: no process is left");
 }
 
 TEST_CASE("the folder tells the end of a run whose hub is gone") {
@@ -200,7 +324,7 @@ TEST_CASE("the folder tells the end of a run whose hub is gone") {
       x.folder->end(4, "a reason");
     x.folder.reset();
   };
-  const auto end = follower(place, x.heard, go_on).follow();
+  const auto end = follower(place, x.heard, go_on()).follow();
   CHECK(end.how == (recorded ? follow_outcome::ended : follow_outcome::died));
   CHECK(end.end.exit_code == (recorded ? 4 : 0));
 }
@@ -213,20 +337,22 @@ TEST_CASE("a folder that is removed ends the following") {
     x.hub.shut();
     std::filesystem::remove_all(x.folder->path());
   };
-  CHECK(follower(place, x.heard, go_on).follow().how == follow_outcome::gone);
+  CHECK(follower(place, x.heard, go_on()).follow().how == follow_outcome::gone);
 }
 
 TEST_CASE("a state that has the end needs no lines") {
   watched_run x;
-  x.hub.script->state = fmt::format(R"({{"next":"1:5","records":[{}]}})", last);
-  CHECK(follower(x.place(), x.heard, go_on).follow().end.exit_code == 3);
+  x.hub.script->state = state_of("a", "1:5", last);
+  CHECK(follower(x.place(), x.heard, go_on()).follow().end.exit_code == 3);
   CHECK(x.hub.script->after.empty());
 }
 
 TEST_CASE("a follower stops when its viewer asks for it") {
   watched_run x;
   bool stops = false;
-  const auto until = [&](std::chrono::milliseconds) { return !stops; };
+  const auto until = [&, more = go_on()](std::chrono::milliseconds time) {
+    return !stops && more(time);
+  };
   SECTION("while lines come") {
     x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
     x.heard.on_record = [&](std::string_view) { stops = true; };
@@ -236,11 +362,12 @@ TEST_CASE("a follower stops when its viewer asks for it") {
     stops = true;
   }
   CHECK(follower(x.place(), x.heard, until).follow().how == follow_outcome::stopped);
+  CHECK(stops);
 }
 
 TEST_CASE("a follower explains what is no hub of this version") {
   watched_run x;
-  follower by(x.place(), x.heard, go_on);
+  follower by(x.place(), x.heard, go_on());
   const auto refused = [&](const std::string& why) {
     CHECK_THROWS_MATCHES(by.follow(), input_error, MessageMatches(ContainsSubstring(why)));
     CHECK(x.heard.all.empty());
@@ -256,6 +383,10 @@ TEST_CASE("a follower explains what is no hub of this version") {
   SECTION("another state") {
     x.hub.script->state = R"({"steps":[]})";
     refused("another version");
+  }
+  SECTION("a state without its run") {
+    x.hub.script->state = R"({"next":"1:5","records":[]})";
+    refused("without 'id'");
   }
   SECTION("another path") {
     x.hub.script->status = 404;
@@ -302,7 +433,7 @@ TEST_CASE("a run that is lost by its address is given up after a bounded number 
   place.folder.reset();
   follower_limits limits;
   limits.attempts = 3;
-  follower by(place, x.heard, go_on, limits);
+  follower by(place, x.heard, go_on(), limits);
   CHECK_THROWS_MATCHES(by.follow(), io_error, MessageMatches(ContainsSubstring("lost the run at")));
   CHECK(by.position() == record_position{1, 6});
 }

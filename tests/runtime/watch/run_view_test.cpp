@@ -2,7 +2,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <cstddef>
 #include <fmt/format.h>
+#include <string>
 
 namespace troupe::tests {
 
@@ -43,6 +45,69 @@ TEST_CASE("a loss that is not finite is no point of the curve") {
   x.take(R"({"kind":"step","iteration":1,"lm_loss":null})");
   CHECK(x.losses.empty());
   CHECK(std::isnan(x.loss));
+}
+
+TEST_CASE("an end without an exit code says that the run died") {
+  run_view x;
+  x.take(R"({"kind":"end","exit_code":null,"reason":"no process is left"})");
+  CHECK(x.died);
+  CHECK_FALSE(x.exit_code);
+  CHECK(x.end_reason == "no process is left");
+  run_view y;
+  y.take(R"({"kind":"end","exit_code":2})");
+  CHECK_FALSE(y.died);
+  CHECK(y.exit_code == 2);
+}
+
+TEST_CASE("lists and texts are bounded") {
+  constexpr int many = int(run_view::most_names) + 10;
+  std::string axes, kinds, lanes, waits, rows, ranks;
+  for (int i = 0; i < many; ++i) {
+    const auto* const comma = i == 0 ? "" : ",";
+    axes += fmt::format("{}\"axis {}\":1", comma, i);
+    kinds += fmt::format("{}\"kind {}\":1", comma, i);
+    lanes += fmt::format(R"({}{{"who":"lane {}"}})", comma, i);
+    waits += fmt::format("{}\"stage {}\"", comma, i);
+    rows += fmt::format(R"({}{{"rank":{}}})", comma, i);
+    ranks += fmt::format("{}{}", comma, i);
+  }
+  run_view x;
+  x.take_run(fmt::format(R"({{"id":"a","layout":{{{}}}}})", axes));
+  x.take(fmt::format(
+      R"({{"kind":"process","name":"a","ranks":[{}],"memory":{{{}}},"lanes":[{{"on":[{}]}},{}]}})",
+      ranks,
+      kinds,
+      waits,
+      lanes));
+  x.take(fmt::format(R"({{"kind":"timeline","rows":[{}]}})", rows));
+  CHECK(x.layout.size() == run_view::most_names);
+  const auto& one = x.processes.at("a");
+  CHECK(one.ranks.size() == run_view::most_names);
+  CHECK(one.memory_bytes.size() == run_view::most_names);
+  CHECK(one.lanes.size() == run_view::most_names);
+  CHECK(one.lanes.front().on.size() == run_view::most_waits);
+  REQUIRE(x.timeline);
+  CHECK(x.timeline->rows.size() == run_view::most_names);
+
+  for (std::size_t i = 0; i < run_view::most_members + 10; ++i) {
+    x.take(fmt::format(R"({{"kind":"member","who":"{}","state":"ready"}})", i));
+    x.take(fmt::format(R"({{"kind":"process","name":"{}"}})", i));
+  }
+  CHECK(x.members.size() == run_view::most_members);
+  CHECK(x.processes.size() == run_view::most_members);
+  x.take(R"({"kind":"member","who":"0","state":"dead"})");
+  CHECK(x.members.at("0").state == "dead");  // a known one still changes
+
+  std::string text(run_view::most_text - 1, 'a');
+  x.take(fmt::format(R"({{"kind":"warning","text":"{}ä"}})", text));
+  CHECK(x.events.back().text == text);  // no half of a character
+}
+
+TEST_CASE("the largest numbers leave no share that is not finite") {
+  run_view x;
+  x.take(R"({"kind":"process","name":"a","pid":7,"at":-1e308,"cpu_s":-1e308})");
+  x.take(R"({"kind":"process","name":"a","pid":7,"at":1e308,"cpu_s":1e308})");
+  CHECK(x.processes.at("a").cpu_share == -1);
 }
 
 TEST_CASE("another run begins a new view; the same run keeps it") {

@@ -3,7 +3,9 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <sstream>
 
 namespace troupe::tests {
@@ -94,6 +96,54 @@ TEST_CASE("a death, a long wait and a silent process are shown") {
   CHECK(has(lines, "for 12.0 s on stage:0.0, loader"));
 }
 
+TEST_CASE("a run that died says so, with the reason") {
+  auto run = small_run();
+  run.take(R"({"kind":"end","exit_code":null,"reason":"no process is left"})");
+  const auto lines = lines_of(run, {.now = 1100});
+  CHECK(lines[0].find("died: no process is left") == 30);
+  CHECK(lines[0].ends_with("100/300"));
+}
+
+TEST_CASE("an event without a time is earlier") {
+  auto run = small_run();
+  run.take(R"({"kind":"event","event":"restart","who":"node-1"})");
+  CHECK(has(lines_of(run, {.rows = 40, .now = 1100}), "      earlier  restart    node-1"));
+}
+
+TEST_CASE("the largest numbers can be drawn") {
+  run_view run;
+  for (const auto* value : {"1e308", "-1e308"})
+    for (const int i : {1, 2, 3}) {
+      const auto sign = std::string(i % 2 == 0 ? "-" : "");
+      run.take(fmt::format(
+          R"({{"kind":"step","at":{0},"iteration":{1},"lm_loss":{2}1e308,"grad_norm":{0},"learning_rate":{0},"elapsed_ms":{0},"tokens_per_second":{2}1e308,"teraflops_per_second":{0},"share_of_matrix_rate":{0}}})",
+          value,
+          i,
+          sign));
+      run.take(fmt::format(
+          R"({{"kind":"timeline","at":{0},"iteration":1,"planned_ms":{0},"executed_ms":{0},"bubble":{0},"planned_bubble":{0},"rows":[{{"rank":0,"executed":[["0F0",-1e308,1e308],["0B0",{0},{0}]],"planned":[["0F0",1e308,-1e308]]}}]}})",
+          value));
+      run.take(fmt::format(
+          R"({{"kind":"process","name":"node-0","pid":7,"at":{0},"cpu_s":{2}1e308,"up_s":{0},"lanes":[{{"who":"lane","state":"waits","for_s":{0},"on":["a"]}}]}})",
+          value,
+          i,
+          sign));
+      run.take(fmt::format(R"({{"kind":"member","at":{},"who":"a","state":"running"}})", value));
+      run.take(fmt::format(
+          R"({{"kind":"event","at":{0},"event":"restart","who":"a","seconds":{0}}})", value));
+      for (const auto page : {screen_page::overview,
+                              screen_page::members,
+                              screen_page::timeline,
+                              screen_page::events})
+        for (const double now : {1100.0, 1e308, -1e308}) {
+          const auto lines = lines_of(run, {.page = page, .now = now});
+          CHECK(lines.size() == 24);
+          CHECK_FALSE(has(lines, "inf"));
+          CHECK_FALSE(has(lines, "nan"));
+        }
+    }
+}
+
 TEST_CASE("members are below their process, dead ones first") {
   auto run = small_run();
   run.take(
@@ -135,6 +185,11 @@ TEST_CASE("curves") {
         == std::vector<std::string>{"*  ", " * ", "  *"});
   CHECK(text_curve({{1, 1.0}, {2, 1.0}}, 2, 1, true) == std::vector<std::string>{"**"});
   CHECK(text_curve({{1, 0.0}, {2, 1.0}}, 1, 1, false).front() == "⣸");
+  CHECK(text_curve({{1, 1e308}, {2, 0.0}, {3, -1e308}}, 3, 3, true)
+        == std::vector<std::string>{"*  ", " * ", "  *"});
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  CHECK(text_curve({{1, NAN}, {2, infinite}}, 3, 3, true).empty());
+  CHECK(text_curve({{1, NAN}, {2, 1.0}}, 2, 1, true) == std::vector<std::string>{"* "});
 }
 
 TEST_CASE("bytes") {
