@@ -55,8 +55,8 @@ std::string target_of(const http::request& x) {
   return out;
 }
 
-/// An answer of the hub, for a browser that trusts this port. The hub may be another service, so it
-/// chooses neither the type nor what a browser would run.
+/// PROXY-4. An answer of the hub, for a browser that trusts this port. The hub may be another
+/// service, so it chooses neither the type nor what a browser would run.
 http::response passed_on(int status, const char* type, std::string body = {}) {
   return {.status = status,
           .type = type,

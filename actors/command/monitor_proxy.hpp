@@ -6,6 +6,9 @@
 //   PROXY-2  A slow browser slows its own stream down and fills bounded memory.
 //   PROXY-3  Each request asks where the hub is now, so the page survives a successor of the
 //            supervisor's process, and another run in the folder.
+//   PROXY-4  An answer of the hub has the type and the policy (CSP) that the proxy gives it, so
+//   that
+//            a browser does not show it as a page.
 
 #pragma once
 

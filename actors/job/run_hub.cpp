@@ -14,6 +14,7 @@
 #include <exception>
 #include <iomanip>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace troupe::actors {
@@ -146,6 +147,16 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
     runtime::log_warning("this run cannot be watched: its hub did not start: {}", failure.what());
     return;
   }
+  runtime::watch_warnings([records = records_](runtime::severity level, std::string_view text) {
+    records->add(
+        "warning",
+        [level, text = std::string(text)] {
+          return runtime::json_text_replacing(
+              json{{"severity", level == runtime::severity::error ? "error" : "warning"},
+                   {"text", text}});
+        },
+        runtime::record_ring::usual_bytes + text.size());
+  });
   job.node->records = records_;
   job.node->commands = commands_;
   job.node->is_watched = [hub = std::weak_ptr(hub_)] {
@@ -154,7 +165,9 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
   };
 }
 
-run_hub::~run_hub() = default;
+run_hub::~run_hub() {
+  runtime::watch_warnings({});
+}
 
 void run_hub::end(int exit_code, const std::string& reason) {
   if (!hub_)

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <poll.h>
@@ -237,6 +238,35 @@ struct log_state {
   }
 };
 
+/// Same lifetime as state().
+class warning_watch {
+ public:
+  void set(std::function<void(severity, std::string_view)> by) {
+    auto made = by ? std::make_shared<const function>(std::move(by)) : nullptr;
+    const std::lock_guard lock(mutex_);
+    by_.swap(made);
+  }
+  void tell(severity level, std::string_view text) {
+    std::shared_ptr<const function> by;
+    {
+      const std::lock_guard lock(mutex_);
+      by = by_;
+    }
+    if (by)
+      (*by)(level, text);
+  }
+
+ private:
+  using function = std::function<void(severity, std::string_view)>;
+  std::mutex mutex_;
+  std::shared_ptr<const function> by_;
+};
+
+warning_watch& watched_warnings() {
+  static auto* const it = new warning_watch;
+  return *it;
+}
+
 // Never destroyed: its writer thread may hang on a reader that does not read.
 log_state& state() {
   static auto* const it = new log_state;
@@ -353,6 +383,10 @@ void set_log_words(std::string (*words)(std::string_view)) {
   state().words = words;
 }
 
+void watch_warnings(std::function<void(severity, std::string_view)> watch) {
+  watched_warnings().set(std::move(watch));
+}
+
 void log_line(severity level, std::string_view text) {
   auto& log = state();
   const bool output = level == severity::debug || level == severity::info;
@@ -361,6 +395,8 @@ void log_line(severity level, std::string_view text) {
     return;
   const auto worded = log.words != nullptr ? log.words(text) : std::string(text);
   const auto said = output ? without_control(worded) : message_text(worded);
+  if (!output)
+    watched_warnings().tell(level, said);
   if (log.writer != nullptr)
     ++log.posted;
   by->log(level_of(level), spdlog::string_view_t(said.data(), said.size()));

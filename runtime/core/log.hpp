@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -40,6 +41,10 @@ class log_reader {
 /// Redirects the log from standard output and error to `to`; null restores them. `to` must live
 /// until then. Call it while no other thread logs.
 void give_log_to(log_reader* to);
+
+/// Also calls `watch` with each warning and error that is logged, without its severity's name in
+/// front. It must not block or log. An empty function ends it. Any thread.
+void watch_warnings(std::function<void(severity, std::string_view)> watch);
 
 /// Waits until all lines are written, up to `patience`. False if the reader hangs; a normal process
 /// exit would hang too. Returns true at once without write_log_beside.

@@ -21,8 +21,8 @@ struct service_address {
   std::string socket = {};
   std::string token = {};                ///< sent as bearer token; never in an error
   std::filesystem::path authority = {};  ///< PEM; empty: the system's certificates
-  /// Asks through the proxy that http_proxy or https_proxy names, which then sees the token. Default:
-  /// asks directly.
+  /// Asks through the proxy that http_proxy or https_proxy names, which then sees the token.
+  /// Default: asks directly.
   bool by_proxy = false;
 };
 

@@ -49,10 +49,9 @@ std::string message_of(const http::response& x) {
 follow_end end_of_record(const nlohmann::json& x) {
   const auto code = x.find("exit_code");
   const bool has_code = code != x.end() && code->is_number_integer();
-  return {has_code ? follow_outcome::ended : follow_outcome::died,
-          {.exit_code = has_code ? code->get<int>() : 0,
-           .reason = text_member(x, "reason"),
-           .at = {}}};
+  return {
+      has_code ? follow_outcome::ended : follow_outcome::died,
+      {.exit_code = has_code ? code->get<int>() : 0, .reason = text_member(x, "reason"), .at = {}}};
 }
 
 constexpr const char* another_answers = "another process of the run, or another run, answers now";

@@ -8,7 +8,8 @@
 //   FOLLOW-1  The state and all records behind it come from the process that /api/run names. Each
 //             request may reach another process, so the state's id and epoch are compared, and
 //             /api/run is asked again before the first line of a stream is used.
-//   FOLLOW-2  The position is exact behind each line, also where a connection was cut inside a part.
+//   FOLLOW-2  The position is exact behind each line, also where a connection was cut inside a
+//   part.
 
 #pragma once
 
@@ -37,8 +38,8 @@ struct follower_limits {
   int attempts = 50;        ///< since the newest line, without a folder; about 90 s
   /// Between two attempts. Doubles from the shortest on, until a line comes.
   std::chrono::milliseconds shortest{100}, longest{2000};
-  std::chrono::seconds silence{15};                        ///< without a line: the listener is told
-  std::chrono::seconds lost{40};                           ///< without a line: connects again
+  std::chrono::seconds silence{15};  ///< without a line: the listener is told
+  std::chrono::seconds lost{40};     ///< without a line: connects again
 };
 
 /// What a follower has read. Called on the follower's thread.

@@ -334,9 +334,8 @@ std::vector<std::string> text_curve(const std::deque<view_point>& points,
                span = std::max(1.0, double(finite.back().iteration) - first);
   // Halves: the distance between two of the largest doubles is infinite.
   const double half = high.value / 2 - low.value / 2, height = half > 0 ? half : 1;
-  const auto place = [](double share, int cells) {
-    return int(std::clamp(share, 0.0, 1.0) * (cells - 1));
-  };
+  const auto place
+      = [](double share, int room) { return int(std::clamp(share, 0.0, 1.0) * (room - 1)); };
   // Bits of the braille dots of a character, by column and row (Unicode 15, block 2800).
   static constexpr std::array<std::array<unsigned, 4>, 2> dots
       = {{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};

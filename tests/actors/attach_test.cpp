@@ -89,7 +89,7 @@ struct played_hub {
                        {http::method::get, "/api/run", says(R"({"id":"a","epoch":1,"steps":9})")},
                        {http::method::get,
                         "/api/state",
-                        says(R"({"next":"1:5","records":[)" + step(1) + "]}")},
+                        says(R"({"id":"a","epoch":1,"next":"1:5","records":[)" + step(1) + "]}")},
                        {http::method::get,
                         "/api/lines",
                         [of = lines](const std::shared_ptr<http::exchange>& x) {

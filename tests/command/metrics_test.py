@@ -80,7 +80,7 @@ def check_promtool(folder):
     """Prometheus' own checker reads the page and has no advice."""
     promtool = shutil.which("promtool")
     if not promtool:
-        print("promtool is not installed (Debian: prometheus)")
+        print("skipped: promtool is not installed; Debian's package is prometheus")
         sys.exit(77)
     train, run = live(folder)
     checked = subprocess.run([promtool, "check", "metrics"], input=page_of(run), capture_output=True, text=True,

@@ -8,10 +8,13 @@
 #include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace troupe::tests {
@@ -32,19 +35,33 @@ class one_event final : public http::body_source {
   std::string text_;
 };
 
-/// A hub that answers with what it was asked.
+/// False after a minute, which only a hang reaches.
+std::function<bool()> patience() {
+  return [until = std::chrono::steady_clock::now() + 60s] {
+    return std::chrono::steady_clock::now() < until;
+  };
+}
+
+/// A hub that answers with what it was asked. It claims to send a page, and keeps a command 'wait'
+/// without an answer.
 class played_hub {
  public:
   explicit played_hub(std::string name) {
     std::vector<http::server::route> routes;
-    const auto repeat = [name](const std::shared_ptr<http::exchange>& x) {
+    const auto repeat = [name, kept_ = kept_](const std::shared_ptr<http::exchange>& x) {
       std::string told = name + " " + x->asked().path;
       for (const auto& [key, value] : x->asked().query)
         told += " " + key + "=" + value;
       told += " " + std::string(bearer_token(x->asked())) + " " + x->asked().body;
       if (bearer_token(x->asked()) == "wrong")
         return x->answer(http::error_response(403, "not you"));
-      x->answer({.type = "text/plain", .body = told});
+      if (x->asked().body.find("wait") != std::string::npos) {
+        const std::lock_guard lock(kept_->mutex);
+        return kept_->all.push_back(x);
+      }
+      x->answer({.type = "text/html",
+                 .body = told,
+                 .headers = {{"Content-Security-Policy", "default-src *"}}});
     };
     for (const auto* path : {"/api/run", "/api/records", "/metrics"})
       routes.push_back({http::method::get, path, repeat});
@@ -52,6 +69,10 @@ class played_hub {
     routes.push_back(
         {http::method::get, "/api/events", [](const std::shared_ptr<http::exchange>& x) {
            const auto at = x->asked().query.find("after");
+           if (bearer_token(x->asked()) == "wrong")
+             return x->answer(http::error_response(403, "not you"));
+           if (at != x->asked().query.end() && at->second == "never")
+             return x->answer(http::error_response(400, "'after=never': give a position"));
            x->stream({.type = "text/event-stream", .body = {}},
                      std::make_unique<one_event>(
                          http::event_text(at == x->asked().query.end() ? "none" : at->second)));
@@ -62,9 +83,28 @@ class played_hub {
     return {.url = fmt::format("http://127.0.0.1:{}", server_->ports().front()), .token = token};
   }
 
+  bool has_kept() const {
+    const std::lock_guard lock(kept_->mutex);
+    return !kept_->all.empty();
+  }
+
  private:
+  struct kept_commands {
+    std::mutex mutex;
+    std::vector<std::shared_ptr<http::exchange>> all;
+  };
+  std::shared_ptr<kept_commands> kept_ = std::make_shared<kept_commands>();
   std::optional<http::server> server_;
 };
+
+/// The values of a header of an answer.
+std::vector<std::string> values_of(const http::response& x, const std::string& name) {
+  std::vector<std::string> out;
+  for (const auto& [its, value] : x.headers)
+    if (its == name)
+      out.push_back(value);
+  return out;
+}
 
 http::client client_of(const monitor_proxy& x, const std::string& token) {
   return http::client({.url = fmt::format("http://127.0.0.1:{}", x.port()), .token = token},
@@ -84,7 +124,6 @@ TEST_CASE("PROXY-1: the proxy refuses a request without its token") {
   }
   const auto got = client_of(x, x.token()).get("/api/records?after=1:2&kinds=step,event&token=x");
   CHECK(got.status == 200);
-  CHECK(got.type == "text/plain");
   CHECK(got.body == "a /api/records after=1:2 kinds=step,event read ");
 }
 
@@ -106,6 +145,56 @@ TEST_CASE("a hub that refuses the proxy's token does not ask the browser for one
     CHECK(got.status == 502);
     CHECK(got.body.find("--token-file") != std::string::npos);
   }
+}
+
+TEST_CASE("PROXY-4: the proxy chooses the type of an answer, and forbids it to load anything") {
+  const played_hub hub("a");
+  const monitor_proxy x({}, [&] { return hub.at(); });
+  auto viewer = client_of(x, x.token());
+  const auto check = [&](const http::response& got, const char* type) {
+    CHECK(got.type == type);
+    CHECK(values_of(got, "content-security-policy")
+          == std::vector<std::string>{"default-src 'none'"});
+    CHECK(values_of(got, "x-content-type-options") == std::vector<std::string>{"nosniff"});
+  };
+  for (const auto* path : {"/api/run", "/api/records"})
+    check(viewer.get(path), "application/json");
+  check(viewer.get("/metrics"), "text/plain; version=0.0.4");
+  check(viewer.post("/api/command", "{}"), "application/json");
+  check(viewer.follow(
+            "/api/events", [](std::string_view) { return false; }, patience()),
+        "text/event-stream");
+}
+
+TEST_CASE("a refusal of a stream reaches the browser with its status and reason") {
+  const played_hub hub("a");
+  const monitor_proxy x({}, [&] { return hub.at(); });
+  const auto got = client_of(x, x.token()).get("/api/events?after=never");
+  CHECK(got.status == 400);
+  CHECK(got.type == "application/json");
+  CHECK(got.body.find("'after=never': give a position") != std::string::npos);
+}
+
+TEST_CASE("the proxy ends while a command waits for the run") {
+  const played_hub hub("a");
+  std::optional<monitor_proxy> x;
+  x.emplace(http::endpoint{}, [&] { return hub.at(); });
+  auto viewer = client_of(*x, x->token());
+  std::atomic<bool> has_ended = false;
+  std::thread browser([&] {  // a test's own thread
+    try {
+      viewer.post("/api/command", R"({"command":"wait"})", "application/json", patience());
+    } catch (const runtime::error&) {
+    }
+    has_ended = true;
+  });
+  const auto more = patience();
+  while (!hub.has_kept() && more())
+    std::this_thread::sleep_for(1ms);
+  CHECK(hub.has_kept());
+  x.reset();  // the limit of a test case ends this program if the hub's answer is awaited
+  browser.join();
+  CHECK(has_ended);
 }
 
 TEST_CASE("PROXY-3: the proxy finds the next run after the first is gone") {
@@ -150,7 +239,7 @@ TEST_CASE("events pass at once, and the stream ends with that of the hub") {
                                   hub.reset();
                                 return true;
                               },
-                              [] { return true; });
+                              patience());
   CHECK(answer.type == "text/event-stream");
   CHECK(got.starts_with("retry: "));
   CHECK(got.ends_with("data: 1:7\n\n"));
@@ -171,13 +260,15 @@ TEST_CASE("the proxy ends while a browser follows") {
             has_one = true;
             return true;
           },
-          [] { return true; });
+          patience());
     } catch (const runtime::error&) {
     }
     has_ended = true;
   });
-  while (!has_one)
+  const auto more = patience();
+  while (!has_one && more())
     std::this_thread::sleep_for(1ms);
+  CHECK(has_one);
   x.reset();
   browser.join();
   CHECK(has_ended);

@@ -23,7 +23,7 @@ import time
 
 import cli_test
 from cli_test import MOCK, SMALL, refuses, run, works, wrong
-from run_test import LONG, PATIENCE, started, stepping
+from run_test import LONG, PATIENCE, started, stepping, until
 
 RUN = {"id": "00112233445566aa", "name": "small", "program": "troupe 0.1.0", "epoch": 1, "host": "kiwi", "steps": 300,
        "first_step": 0, "started_at": 1000, "layout": {"pipeline": 2}, "stages": [], "commands": []}
@@ -33,7 +33,7 @@ RECORDS = [STEP, {"kind": "state", "at": 1100, "state": "training", "iteration":
            {"kind": "process", "at": 1100, "name": "node-0", "role": "node", "host": "kiwi", "pid": 17, "lanes": []},
            {"kind": "member", "at": 1100, "who": "stage:0.1", "state": "running", "process": "node-0", "why": ""},
            {"kind": "event", "at": 1050, "event": "restart", "who": "node-1", "why": "killed by \x1b[31msignal 9"}]
-STATE = {"next": "1:5", "records": RECORDS}
+STATE = {"id": RUN["id"], "epoch": 1, "next": "1:5", "records": RECORDS}
 END = {"kind": "end", "at": 1200, "exit_code": 0, "reason": ""}
 
 
@@ -42,10 +42,10 @@ class unix_server(socketserver.ThreadingUnixStreamServer):
 
 
 @contextlib.contextmanager
-def hub(at, answers=None, lines=(), token=None, posted=None):
-    """Plays a hub at a path or a port of this host. `answers`: (status, text) by path. After the lines it keeps the
-    stream open. Adds (path, token, value) of each POST to `posted`. Yields the address and the function that ends the
-    streams."""
+def hub(at, answers=None, lines=(), token=None, posted=None, late=None):
+    """Plays a hub at a path or a port of this host. `answers`: (status, text) by path. A line that is a text is sent as
+    it is. After the lines it keeps the stream open. Adds (path, token, value) of each POST to `posted`, and answers it
+    after the event `late`, if given. Yields the address and the function that ends the streams."""
     ended = threading.Event()
     answers = {"/api/run": (200, json.dumps(RUN)), "/api/state": (200, json.dumps(STATE)), **(answers or {})}
 
@@ -64,6 +64,8 @@ def hub(at, answers=None, lines=(), token=None, posted=None):
         def do_POST(self):
             value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             posted.append((self.path, self.headers.get("Authorization"), value))
+            if late:
+                late.wait(PATIENCE)
             self.answer(*answers.get(self.path, (200, json.dumps({"message": "paused after step 101"}))))
 
         def answer(self, status, text):
@@ -76,7 +78,7 @@ def hub(at, answers=None, lines=(), token=None, posted=None):
             self.send_response(200)
             self.end_headers()
             for line in lines:
-                self.wfile.write((json.dumps(line) + "\n").encode())
+                self.wfile.write((line if isinstance(line, str) else json.dumps(line)).encode() + b"\n")
             ended.wait(PATIENCE)
 
     if isinstance(at, pathlib.Path):
@@ -134,6 +136,20 @@ def check_once(folder):
             raise wrong(f"--json --once prints {told}")
 
 
+def line_of(program, what, holds):
+    """The first line of a program's output for which `holds` is true, as a value."""
+    timer = threading.Timer(PATIENCE, program.kill)
+    timer.start()
+    try:
+        for text in iter(program.stdout.readline, ""):
+            line = json.loads(text)
+            if holds(line):
+                return line
+    finally:
+        timer.cancel()
+    raise wrong(f"the program ended before {what}, or did not print it within {PATIENCE} s")
+
+
 def check_json(folder):
     """--json prints the run, its state and its records until the run ends, and connects again."""
     path = run_folder(folder)
@@ -146,12 +162,12 @@ def check_json(folder):
     with hub(path / "sockets/hub", lines=[later]) as (_, end):
         program = subprocess.Popen([cli_test.PROGRAM, "monitor", str(path), "--json"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        while json.loads(program.stdout.readline()) != later:
-            pass
+        line_of(program, "a later step", lambda x: x == later)
         end()
     (path / "sockets/hub").unlink()
     with hub(path / "sockets/hub", answers={"/api/run": (200, json.dumps({**RUN, "epoch": 2})),
-                                            "/api/state": (200, json.dumps({"next": "2:0", "records": []}))},
+                                            "/api/state": (200, json.dumps({**STATE, "epoch": 2, "next": "2:0",
+                                                                            "records": []}))},
              lines=[END]):
         out, err = program.communicate(timeout=PATIENCE)
     records = [json.loads(x) for x in out.splitlines()]
@@ -159,6 +175,27 @@ def check_json(folder):
         raise wrong(f"after a successor --json prints {records}: exit code {program.returncode}: {err}")
     if "lost the run, connecting again" not in err:
         raise wrong(f"a lost connection is not reported: {err}")
+    (path / "sockets/hub").unlink()
+    # Lines of a broken hub. JSON may have tabs between its values.
+    with hub(path / "sockets/hub", answers={"/api/state": (200, json.dumps({**STATE, "records": [7, STEP]}))},
+             lines=["nonsense", "[1]", '"\x1b[31m"', '{"kind":"new",\t"text":"\\u001b\\"\u009b\x7f"}', END]):
+        code, out, err = run("monitor", path, "--json")
+        once = json.loads(works("monitor", path, "--json", "--once"))
+    records = [json.loads(x) for x in out.splitlines()]
+    if code != 0 or records != [{"kind": "run", **RUN}, STEP, {"kind": "new", "text": '\x1b"\u009b\x7f'}, END]:
+        raise wrong(f"from a broken hub --json prints {records}: exit code {code}: {err}")
+    if any(ord(x) < 32 and x != "\n" or 127 <= ord(x) < 160 for x in out):
+        raise wrong(f"--json prints control characters: {out!r}")
+    if "left out 4 lines" not in err:
+        raise wrong(f"lines that are left out are not counted: {err}")
+    if once["records"] != [STEP]:
+        raise wrong(f"--json --once prints {once['records']}")
+    died = {"kind": "end", "at": 1200, "exit_code": None, "reason": "no process is left"}
+    (path / "sockets/hub").unlink()
+    with hub(path / "sockets/hub", lines=[died]):
+        code, out, err = run("monitor", path, "--json")
+    if code != 0 or json.loads(out.splitlines()[-1]) != died or "the run died: no process is left" not in err:
+        raise wrong(f"the end of a run that died: exit code {code}, {out.splitlines()[-1:]}: {err}")
 
 
 def check_ended(folder):
@@ -268,6 +305,42 @@ def check_script(folder):
     file.write_text("function on_end(x) alarm(x.exit_code .. x.reason) end\n")
     if works("monitor", path, "--script", file) != "alarm: 2full\n":
         raise wrong("the end of a run that has ended is not told")
+
+
+def check_ctl(folder):
+    """A command waits for its run, and a signal ends the wait."""
+    path = run_folder(folder)
+    (path / "control.token").write_text("0123abcd\n")
+    posted, late = [], threading.Event()
+    with hub(path / "sockets/hub", posted=posted, late=late):
+        for sent, code in [(signal.SIGINT, 130), (signal.SIGTERM, 143)]:
+            posted.clear()
+            program = subprocess.Popen([cli_test.PROGRAM, "ctl", "pause", "--run", str(path)], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            try:
+                until("the command at the hub", lambda: posted)
+                program.send_signal(sent)
+                out, err = program.communicate(timeout=PATIENCE)
+            finally:
+                program.kill()
+            if program.returncode != code or out or "it may still take the command" not in err:
+                raise wrong(f"{sent.name}: exit code {program.returncode}, prints {out!r}: {err}")
+        late.set()
+        if works("ctl", "pause", "--run", path) != "paused after step 101\n":
+            raise wrong("the answer of the run is not printed")
+        if posted[-1] != ("/api/command", "Bearer 0123abcd", {"command": "pause"}):
+            raise wrong(f"the run got {posted}")
+    (path / "sockets/hub").unlink()
+    refusal = (409, json.dumps({"error": {"message": "the run ends already"}}))
+    with hub(path / "sockets/hub", posted=posted, answers={"/api/command": refusal}):
+        refuses("the run ends already", "ctl", "pause", "--run", path)
+    refuses("the run is missing", "ctl", "pause")
+    refuses("unknown command 'fly'", "ctl", "fly", "--run", path)
+    help_page = works("ctl", "--help")
+    for name in ["status", "pause", "resume", "save", "evaluate", "learning-rate", "eval-interval", "save-interval",
+                 "log-level", "drain", "replace", "trace", "norms", "stop-after", "stop"]:
+        if name not in help_page:
+            raise wrong(f"the help lacks {name}:\n{help_page}")
 
 
 class screen:
@@ -383,11 +456,10 @@ def check_live(folder):
     if "training" not in page or "loss " not in page:
         raise wrong(f"the page of a live run:\n{page}")
     following = started("monitor", path, "--json")
-    first = json.loads(following.stdout.readline())
+    first = line_of(following, "the run", lambda _: True)
     if first["kind"] != "run" or first["id"] != json.loads((path / "run.json").read_text())["id"]:
         raise wrong(f"--json begins with {first}")
-    while json.loads(following.stdout.readline())["kind"] != "step":
-        pass
+    line_of(following, "a step", lambda x: x["kind"] == "step")
     train.send_signal(signal.SIGTERM)
     rest = following.communicate(timeout=PATIENCE)[0].splitlines()
     train.communicate(timeout=PATIENCE)

@@ -6,6 +6,7 @@
 #include "runtime/process/run_folder.hpp"
 #include "tests/runtime/http/raw_client.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -16,6 +17,7 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace troupe::tests {
 namespace {
@@ -157,6 +159,116 @@ TEST_CASE("a server refuses what it does not serve") {
   CHECK(status_for(x, head("GET /echo", "Host: localhost\r\n")) == 400);
 }
 
+TEST_CASE("HTTP-2: requests that come while others are answered are each handled once") {
+  desk at;
+  const server x({{}}, {{method::get, "/", at.taker()}});
+  raw_client client(x.ports().front());
+  client.send(head("GET /?i=1") + head("GET /?i=2"));
+  const auto answer_next = [&](const char* expected) {
+    const auto one = at.next();
+    CHECK(one->asked().query.at("i") == expected);
+    one->answer({.body = expected + std::string(".")});
+  };
+  answer_next("1");
+  client.until("1.");
+  answer_next("2");
+  client.until("2.");
+  client.send(head("GET /?i=3"));
+  answer_next("3");
+  CHECK_FALSE(client.until("3.").empty());
+  client.send(head("GET /?i=4"));
+  const auto fourth = at.next();
+  client.send(head("GET /?i=5"));  // while the fourth waits
+  fourth->answer({.body = "4."});
+  client.until("4.");
+  answer_next("5");
+  CHECK_FALSE(client.until("5.").empty());
+}
+
+TEST_CASE("HTTP-2: a body has a length or chunks, and trailers do not change the header") {
+  const server x({{}}, {{method::post, "/", [](const std::shared_ptr<exchange>& to) {
+                           const auto given = to->asked().header("authorization");
+                           to->answer({.body = fmt::format("<{}>", given)});
+                         }}});
+  const auto status = [&](const char* codings) {
+    return status_for(x, head("POST /", fmt::format("Transfer-Encoding: {}\r\n", codings)));
+  };
+  CHECK(status("gzip") == 501);
+  CHECK(status("chunked, gzip") != 200);
+  CHECK(status_for(x, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") == 400);
+  raw_client client(x.ports().front());
+  client.send(head("POST /", "Transfer-Encoding: chunked\r\n")
+              + "1\r\na\r\n0\r\nAuthorization: Bearer x\r\n\r\n");
+  CHECK_FALSE(client.until("<>").empty());
+}
+
+TEST_CASE("a client that closes its side behind a request gets the answer") {
+  const server x({{}}, echoing());
+  raw_client client(x.ports().front());
+  client.send(head("GET /echo"));
+  client.end_of_requests();
+  CHECK(client.until().find("GET /echo ") != std::string::npos);
+}
+
+TEST_CASE("HTTP-1: no request grows beyond its limits, however its bytes arrive") {
+  settings how;
+  how.limits.header_bytes = 2000;
+  how.limits.body_bytes = 1000;
+  const server x({{}}, echoing(), how);
+  raw_client client(x.ports().front());
+  const auto refused_with = [&](int status, std::string_view first, std::string_view repeated) {
+    client.send(first);
+    for (int i = 0; i < 100'000 && client.send(repeated); ++i) {
+    }
+    CHECK(status_of(client.until(body_end)) == status);
+  };
+  SECTION("a header in small lines") {
+    refused_with(431, "GET /echo HTTP/1.1\r\nHost: localhost\r\n", "A: 123456789012\r\n");
+  }
+  SECTION("a header in lines that end behind a packet") {
+    client.send("GET /echo HTTP/1.1\r\nHost: localhost\r\nA");
+    refused_with(431, "", ": 12345678901\r\nA");
+  }
+  SECTION("the size of a chunk that has no end") {
+    refused_with(
+        413, head("POST /echo", "Transfer-Encoding: chunked\r\n") + "1;", std::string(500, 'a'));
+  }
+  SECTION("trailers without end") {
+    refused_with(
+        413, head("POST /echo", "Transfer-Encoding: chunked\r\n") + "0\r\n", "A: 1234567890\r\n");
+  }
+  SECTION("too many headers") {
+    std::string many;
+    for (int i = 0; i < 101; ++i)
+      many += fmt::format("A{}: 1\r\n", i);
+    refused_with(431, head("GET /echo", many), "");
+  }
+}
+
+TEST_CASE("HTTP-1: a server ends while clients connect") {
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<bool> ends = false;
+    std::vector<std::thread> clients;
+    {
+      const server x({{}}, echoing());
+      const auto port = x.ports().front();
+      for (int c = 0; c < 3; ++c)
+        clients.emplace_back([&ends, port] {
+          while (!ends)
+            try {
+              raw_client(port).send("GET");
+            } catch (const std::exception&) {  // the server is gone
+            }
+        });
+      while (x.connections() == 0 && x.refused() == 0)
+        std::this_thread::yield();
+    }
+    ends = true;
+    for (auto& one : clients)
+      one.join();
+  }
+}
+
 TEST_CASE("HTTP-3: a page of another site has no access") {
   settings how;
   how.names = {"train.example.org"};
@@ -177,7 +289,13 @@ TEST_CASE("HTTP-3: a page of another site has no access") {
   CHECK(status("localhost:7000", "http://localhost:7001") == 403);
   CHECK(status("localhost:7000", "http://evil.example.org") == 403);
   CHECK(status("localhost:7000", "null") == 403);
-  CHECK(status("127.0.0.1:7000", "https://train.example.org") == 200);  // behind a proxy
+  CHECK(status("Train.Example.org", "https://train.example.org") == 200);  // behind a proxy
+  CHECK(status("train.example.org:7000", "http://train.example.org:8888") == 403);
+  CHECK(status("127.0.0.1:7000", "https://train.example.org") == 403);
+  CHECK(status_for(x, head("GET /echo", "Sec-Fetch-Site: cross-site\r\n")) == 403);
+  CHECK(status_for(x, head("GET /echo", "Sec-Fetch-Site: same-origin\r\n")) == 200);
+  CHECK(status_for(x, head("GET http://evil.example.org/echo")) == 403);
+  CHECK(status_for(x, head("GET http://localhost:7000/echo")) == 200);
 }
 
 TEST_CASE("HTTP-1: slow, silent and many clients") {
@@ -199,16 +317,14 @@ TEST_CASE("HTTP-1: slow, silent and many clients") {
   SECTION("a client that always sends a little more is left too") {
     raw_client slow(port);
     slow.send("GET /echo HTTP/1.1\r\nHost: localhost\r\nX: ");
-    while (slow.send("x"))
-      std::this_thread::sleep_for(5ms);
+    CHECK(soon([&] { return !slow.send("x"); }));
   }
   SECTION("connections beyond the limit are closed, and later ones served") {
     {
       raw_client a(port), b(port), c(port), d(port);
       a.until(), b.until(), c.until(), d.until();
     }
-    while (x.connections() > 0)
-      std::this_thread::sleep_for(1ms);
+    REQUIRE(soon([&] { return x.connections() == 0; }));
     CHECK(status_for(x, head("GET /echo")) == 200);
   }
 }
@@ -226,6 +342,27 @@ TEST_CASE("HTTP-1: more connections than allowed") {
   raw_client c(port);
   CHECK(c.until().empty());
   CHECK(x.refused() == 1);
+}
+
+TEST_CASE("HTTP-1: strangers at a port leave room at the Unix socket") {
+  const scratch_folder folder;
+  settings how;
+  how.limits.connections = 1;
+  const server x({{}, {.folder = folder.path(), .name = "own"}}, echoing(), how);
+  raw_client stranger(x.ports().front());
+  stranger.send(head("GET /echo"));
+  stranger.until("GET /echo ");
+  client own({.url = {}, .folder = folder.path(), .socket = "own"});
+  CHECK(own.get("/echo").status == 200);
+}
+
+TEST_CASE("a refused stranger needs a new connection to ask again") {
+  const server x({{}}, {{method::get, "/", [](const std::shared_ptr<exchange>& to) {
+                           to->answer(error_response(401, "no token"));
+                         }}});
+  raw_client stranger(x.ports().front());
+  stranger.send(head("GET /"));
+  CHECK(status_of(stranger.until()) == 401);
 }
 
 TEST_CASE("an answer may come later, from any thread") {

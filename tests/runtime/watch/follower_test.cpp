@@ -253,7 +253,8 @@ TEST_CASE("FOLLOW-1: lines of another process are not used before its state") {
 TEST_CASE("FOLLOW-2: a stream that is cut inside a part goes on at the cut") {
   watched_run x;
   auto& script = *x.hub.script;
-  const std::string step = R"({"kind":"step","iteration":1})", gap = R"({"kind":"dropped","count":4})";
+  const std::string step = R"({"kind":"step","iteration":1})",
+                    gap = R"({"kind":"dropped","count":4})";
   std::string cut, rest;
   std::string position;
   SECTION("in a record") {
@@ -350,9 +351,8 @@ TEST_CASE("a state that has the end needs no lines") {
 TEST_CASE("a follower stops when its viewer asks for it") {
   watched_run x;
   bool stops = false;
-  const auto until = [&, more = go_on()](std::chrono::milliseconds time) {
-    return !stops && more(time);
-  };
+  const auto until
+      = [&, more = go_on()](std::chrono::milliseconds time) { return !stops && more(time); };
   SECTION("while lines come") {
     x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
     x.heard.on_record = [&](std::string_view) { stops = true; };

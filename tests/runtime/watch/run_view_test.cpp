@@ -1,6 +1,7 @@
 #include "runtime/watch/run_view.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <fmt/format.h>
@@ -12,7 +13,11 @@ using runtime::run_view;
 
 TEST_CASE("a view ignores what it does not know, and counts what is no record") {
   run_view x;
-  for (const auto* text : {"", "{}", R"({"kind":"new kind"})", R"({"kind":7})", R"({"kind":"step","iteration":"5"})",
+  for (const auto* text : {"",
+                           "{}",
+                           R"({"kind":"new kind"})",
+                           R"({"kind":7})",
+                           R"({"kind":"step","iteration":"5"})",
                            R"({"kind":"timeline","rows":[1,{"executed":[["0F0",1],7]}]})",
                            R"({"kind":"process","lanes":3,"memory":[]})"})
     x.take(text);

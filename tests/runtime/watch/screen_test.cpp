@@ -182,11 +182,11 @@ TEST_CASE("the state that the run tells is shown") {
 TEST_CASE("curves") {
   CHECK(text_curve({}, 10, 2, true).empty());
   CHECK(text_curve({{1, 3.0}, {2, 2.0}, {3, 1.0}}, 3, 3, true)
-        == std::vector<std::string>{"*  ", " * ", "  *"});
+        == std::vector<std::string>{"** ", " **", "  *"});
   CHECK(text_curve({{1, 1.0}, {2, 1.0}}, 2, 1, true) == std::vector<std::string>{"**"});
   CHECK(text_curve({{1, 0.0}, {2, 1.0}}, 1, 1, false).front() == "⣸");
   CHECK(text_curve({{1, 1e308}, {2, 0.0}, {3, -1e308}}, 3, 3, true)
-        == std::vector<std::string>{"*  ", " * ", "  *"});
+        == std::vector<std::string>{"** ", " **", "  *"});
   constexpr double infinite = std::numeric_limits<double>::infinity();
   CHECK(text_curve({{1, NAN}, {2, infinite}}, 3, 3, true).empty());
   CHECK(text_curve({{1, NAN}, {2, 1.0}}, 2, 1, true) == std::vector<std::string>{"* "});
