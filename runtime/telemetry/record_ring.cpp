@@ -39,12 +39,12 @@ struct record_ring::entry {
   }
 };
 
-std::string text_of(const record_position& x) {
+std::string text_of(const viewer_position& x) {
   return std::to_string(x.epoch) + ":" + std::to_string(x.next);
 }
 
-std::optional<record_position> read_record_position(std::string_view text) {
-  record_position out;
+std::optional<viewer_position> read_viewer_position(std::string_view text) {
+  viewer_position out;
   const auto* const end = text.data() + text.size();
   const auto epoch = std::from_chars(text.data(), end, out.epoch);
   if (epoch.ec != std::errc() || epoch.ptr == end || *epoch.ptr != ':')
@@ -113,7 +113,7 @@ record_ring::record record_ring::read(const pointer& x) {
   return {x->number, x->kind, x->read()};
 }
 
-record_ring::pulled record_ring::since(record_position from,
+record_ring::pulled record_ring::since(viewer_position from,
                                        std::size_t most,
                                        std::size_t bytes,
                                        const std::vector<std::string>& kinds) const {
@@ -225,12 +225,12 @@ void record_ring::read_in_order(std::vector<pointer> from, pulled& to) {
     to.records.push_back(read(one));
 }
 
-record_position record_ring::end() const {
+viewer_position record_ring::end() const {
   const std::lock_guard lock(mutex_);
   return {epoch_, next_};
 }
 
-record_position record_ring::before_end(std::uint64_t newest) const {
+viewer_position record_ring::before_end(std::uint64_t newest) const {
   const std::lock_guard lock(mutex_);
   return {epoch_, next_ - std::min(newest, next_ - oldest())};
 }

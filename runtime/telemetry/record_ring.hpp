@@ -24,16 +24,16 @@
 namespace troupe::runtime {
 
 /// A viewer's position. A supervisor's process begins a new epoch with number 0.
-struct record_position {
+struct viewer_position {
   std::uint32_t epoch = 0;
   std::uint64_t next = 0;  ///< number of the next record
 
-  friend bool operator==(const record_position&, const record_position&) = default;
+  friend bool operator==(const viewer_position&, const viewer_position&) = default;
 };
 
-/// "3:17". `read_record_position` returns none for another text.
-std::string text_of(const record_position& x);
-std::optional<record_position> read_record_position(std::string_view text);
+/// "3:17". `read_viewer_position` returns none for another text.
+std::string text_of(const viewer_position& x);
+std::optional<viewer_position> read_viewer_position(std::string_view text);
 
 /// Maximum numbers of records.
 struct ring_capacities {
@@ -75,7 +75,7 @@ class record_ring {
   };
   struct pulled {
     std::vector<record> records;  ///< in order of their numbers
-    record_position next;         ///< for the next call
+    viewer_position next;         ///< for the next call
     std::uint64_t dropped = 0;    ///< behind the last of `records`
     bool other_epoch = false;     ///< the position was of another process: begins with the oldest
 
@@ -83,7 +83,7 @@ class record_ring {
   };
   /// The records since `from`: at most `most`, and about `bytes` of text. Only these kinds; empty:
   /// all.
-  pulled since(record_position from,
+  pulled since(viewer_position from,
                std::size_t most,
                std::size_t bytes,
                const std::vector<std::string>& kinds = {}) const;
@@ -94,9 +94,9 @@ class record_ring {
   /// The newest record of each key.
   pulled newest() const;
 
-  record_position end() const;  ///< behind the newest record
+  viewer_position end() const;  ///< behind the newest record
   /// Position with at most `newest` records behind it.
-  record_position before_end(std::uint64_t newest) const;
+  viewer_position before_end(std::uint64_t newest) const;
 
  private:
   struct entry;

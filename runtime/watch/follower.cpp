@@ -139,11 +139,11 @@ void follower::connect() {
 }
 
 /// `id`, `epoch`: of `run`.
-record_position follower::begin(const std::string& run,
+viewer_position follower::begin(const std::string& run,
                                 const std::string& id,
                                 std::uint64_t epoch) {
   const auto state = shallow_value(ask(*client_, "/api/state"));
-  const auto next = read_record_position(text_member(state, "next"));
+  const auto next = read_viewer_position(text_member(state, "next"));
   if (!next || text_member(state, "id").empty() || !state.contains("records")
       || !state["records"].is_array())
     throw input_error(

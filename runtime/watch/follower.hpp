@@ -87,14 +87,14 @@ class follower {
   follow_end follow();
 
   /// Position behind the newest record; empty before the first answer.
-  const std::optional<record_position>& position() const { return position_; }
+  const std::optional<viewer_position>& position() const { return position_; }
 
  private:
   void connect();
   std::string ask(http::client& by, const std::string& target);
   std::string place() const;
   void require_hub(const http::response& x, const std::string& target) const;
-  record_position begin(const std::string& run, const std::string& id, std::uint64_t epoch);
+  viewer_position begin(const std::string& run, const std::string& id, std::uint64_t epoch);
   void require_same_process();
   bool give(std::string_view line);
   bool note_silence();
@@ -108,7 +108,7 @@ class follower {
   follower_limits limits_;
   std::optional<http::client> client_;
   std::string id_;  ///< of the run; empty before the first answer
-  std::optional<record_position> position_;
+  std::optional<viewer_position> position_;
   std::optional<follow_end> end_;
   int failed_ = 0;                               ///< attempts since the newest line
   std::chrono::steady_clock::time_point heard_;  ///< of the newest line

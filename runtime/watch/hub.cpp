@@ -29,7 +29,7 @@ constexpr auto still_there = std::chrono::seconds(10);
 
 /// What a viewer asks for.
 struct selection {
-  record_position from;
+  viewer_position from;
   std::vector<std::string> kinds;
   std::size_t most = most_records;
 };
@@ -74,7 +74,7 @@ selection read_selection(const request& x, const record_ring& of) {
                                              : std::string();
   if (text.empty())
     return out;
-  const auto from = read_record_position(text);
+  const auto from = read_viewer_position(text);
   if (!from)
     throw input_error("'after={}': give the 'next' of an earlier answer, such as 1:250", text);
   out.from = *from;
@@ -163,7 +163,7 @@ class record_stream final : public http::body_source {
     sent_all_ = found.next == of_->of.records->end() || found.records.empty();
     return out;
   }
-  std::string one(std::string_view kind, std::string_view text, const record_position& next) const {
+  std::string one(std::string_view kind, std::string_view text, const viewer_position& next) const {
     if (events_)
       return http::event_text(text, kind, text_of(next));
     return std::string(text) + "\n";

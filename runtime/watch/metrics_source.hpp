@@ -41,7 +41,7 @@ class metrics_source {
   void take_missed_states(const record_ring::pulled& found);
 
   std::shared_ptr<const record_ring> records_;
-  record_position position_;
+  viewer_position position_;
   run_view view_;
 };
 

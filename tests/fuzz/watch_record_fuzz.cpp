@@ -43,7 +43,7 @@ std::vector<std::string> fuzz::seeds() {
           json_record(validation_report{3, 2.25}),
           json_record(validation_report{3, 2.25, true}),
           json_record(restart()),
-          text_of(record_position{3, 17}),
+          text_of(viewer_position{3, 17}),
           R"({"kind":"step","at":1.5,"iteration":3,"grad_norm":null})"};
 }
 
@@ -73,9 +73,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto text = fuzz::text_of(data, size);
   fuzz::accepted([&] {
     bool known = false;
-    if (const auto at = read_record_position(text)) {
+    if (const auto at = read_viewer_position(text)) {
       known = true;
-      fuzz::require(read_record_position(text_of(*at)) == at, "a position survives a round trip");
+      fuzz::require(read_viewer_position(text_of(*at)) == at, "a position survives a round trip");
     }
     if (const auto x = read_step_record(text)) {
       known = true;

@@ -9,8 +9,8 @@
 namespace troupe::tests {
 namespace {
 
-using runtime::record_position;
 using runtime::record_ring;
+using runtime::viewer_position;
 
 void add_steps(record_ring& to, int first, int last) {
   for (int i = first; i <= last; ++i)
@@ -53,7 +53,7 @@ TEST_CASE("WATCH-2: a viewer gets each record once, in order") {
   add_steps(ring, 0, 2);
   const auto first = ring.since({3, 0}, 2, 1000);
   CHECK(values(first) == list{"0", "1"});
-  CHECK(first.next == record_position{3, 2});
+  CHECK(first.next == viewer_position{3, 2});
   add_steps(ring, 3, 3);
   const auto second = ring.since(first.next, 10, 1000);
   CHECK(values(second) == list{"2", "3"});
@@ -86,7 +86,7 @@ TEST_CASE("WATCH-2: samples are dropped apart from other records, and counted in
   const auto part = ring.since({0, 0}, 2, 1000);
   CHECK(values(part) == list{"0", "4"});
   CHECK(part.all_dropped() == 3);
-  CHECK(part.next == record_position{0, 5});
+  CHECK(part.next == viewer_position{0, 5});
 }
 
 TEST_CASE("WATCH-2: a gap behind the last wanted record is told there") {
@@ -195,7 +195,7 @@ TEST_CASE("WATCH-1: writers and viewers in several threads") {
       ring.add_sample("process", "node:0", 10, value("0"));
   });
   std::uint64_t seen = 0, behind = 0;
-  record_position at{0, 0};
+  viewer_position at{0, 0};
   while (seen < 2 * each) {
     const auto found = ring.since(at, 16, 1 << 20);
     for (const auto& one : found.records) {
@@ -208,15 +208,15 @@ TEST_CASE("WATCH-1: writers and viewers in several threads") {
   }
   for (auto& one : writers)
     one.join();
-  CHECK(ring.end() == record_position{0, 2 * each});
+  CHECK(ring.end() == viewer_position{0, 2 * each});
 }
 
 TEST_CASE("positions as text") {
-  CHECK(runtime::text_of(record_position{3, 250}) == "3:250");
-  CHECK(runtime::read_record_position("3:250") == record_position{3, 250});
+  CHECK(runtime::text_of(viewer_position{3, 250}) == "3:250");
+  CHECK(runtime::read_viewer_position("3:250") == viewer_position{3, 250});
   for (const auto* wrong :
        {"", "3", "3:", ":250", "3:x", "3:250 ", "-1:2", "3:99999999999999999999"})
-    CHECK_FALSE(runtime::read_record_position(wrong));
+    CHECK_FALSE(runtime::read_viewer_position(wrong));
 }
 
 }  // namespace troupe::tests

@@ -435,7 +435,7 @@ TEST_CASE("a run that is lost by its address is given up after a bounded number 
   limits.attempts = 3;
   follower by(place, x.heard, go_on(), limits);
   CHECK_THROWS_MATCHES(by.follow(), io_error, MessageMatches(ContainsSubstring("lost the run at")));
-  CHECK(by.position() == record_position{1, 6});
+  CHECK(by.position() == viewer_position{1, 6});
 }
 
 TEST_CASE("a shared view forgets the members of an earlier process") {
