@@ -236,7 +236,7 @@ class run {
     const auto& path = options_.inputs[input];
     const auto format = format_of(path, options_);
     record_reader from(
-        path, format, input == at_.input ? at_.at : viewer_position(), options_.stop);
+        path, format, input == at_.input ? at_.at : record_position(), options_.stop);
     const auto budget = bytes_per_worker * options_.workers;
     for (bool more = true; more;) {
       while (auto done = workers.take_if_done())

@@ -24,7 +24,7 @@ struct key_progress {
 
 struct preprocess_progress {
   std::uint64_t input = 0;                ///< the current file; all files before it are done
-  viewer_position at = {};                ///< position in that file
+  record_position at = {};                ///< position in that file
   std::vector<key_progress> by_key = {};  ///< in the order of preprocess_options::json_keys
   bool read = false;                      ///< all inputs are read; publishing is left
 };

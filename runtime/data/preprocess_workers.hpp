@@ -39,7 +39,7 @@ struct preprocess_batch {
   };
   std::vector<record> records;
   std::uint64_t input = 0;     ///< number of the file
-  viewer_position after = {};  ///< the end of the batch in the file
+  record_position after = {};  ///< the end of the batch in the file
   std::uint64_t file_bytes = 0;
 
   std::vector<tokenized_key> by_key;  ///< filled by a worker

@@ -25,7 +25,7 @@ std::string_view without_line_end(std::string_view text) {
 
 record_reader::record_reader(const std::filesystem::path& path,
                              text_format format,
-                             viewer_position from,
+                             record_position from,
                              cancel_token stop)
     : path_(path),
       file_(path),

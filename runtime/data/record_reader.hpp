@@ -18,7 +18,7 @@
 namespace troupe::runtime {
 
 /// A position between two records of a file.
-struct viewer_position {
+struct record_position {
   std::uint64_t byte = 0;  ///< in the decompressed text
   std::uint64_t line = 0;  ///< lines before it
 };
@@ -37,14 +37,14 @@ class record_reader {
   /// megabyte, here and in `next`. Throws like inflating_file, and `cancelled`.
   record_reader(const std::filesystem::path& path,
                 text_format format,
-                viewer_position from = {},
+                record_position from = {},
                 cancel_token stop = {});
 
   /// Reads a record; false at the end. Its text is valid until the next call. Throws input_error
   /// like inflating_file, and for a record of more than `largest` bytes.
   bool next(text_record& record, std::uint64_t largest = std::uint64_t(-1));
 
-  viewer_position position() const { return {base_ + begin_, line_}; }  ///< after the last record
+  record_position position() const { return {base_ + begin_, line_}; }  ///< after the last record
   std::uint64_t file_bytes() const;  ///< approximate bytes of the file that were consumed
   std::uint64_t buffered() const { return buffer_.capacity(); }
 
