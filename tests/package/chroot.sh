@@ -55,6 +55,14 @@ make_chroot() {
   rm -f "$log"
   mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
   mounted+=("$root/proc")
+  # What a system has after its boot: UCX finds network interfaces in /sys, terminals are in /dev/pts.
+  mount -t sysfs -o ro,nosuid,nodev,noexec sysfs "$root/sys"
+  mounted+=("$root/sys")
+  mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$root/dev/pts"
+  mounted+=("$root/dev/pts")
+  ln -sf pts/ptmx "$root/dev/ptmx"
+  mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/dev/shm"
+  mounted+=("$root/dev/shm")
   # Uses this machine's network configuration to reach its mirror.
   cp /etc/resolv.conf "$root/etc/"
   cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
