@@ -16,7 +16,7 @@ build=(g++ cmake ninja-build pkg-config
        libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
        zlib1g-dev libzstd-dev libicu-dev libcurl4-openssl-dev liblua5.4-dev libucx-dev libboost-context-dev)
 text=(bible-kjv bible-kjv-text)
-test=(catch2/bookworm-backports ccache git python3 "${text[@]}")  # the tests run the pages' commands on this text
+test=(catch2/bookworm-backports ccache git iproute2 python3 "${text[@]}")  # the tests run the pages' commands on this text
 check=(clang-format clang-tidy mandoc man-db zsh fish)
 package=(dpkg-dev file debootstrap)
 fuzz=(clang libclang-rt-14-dev libomp-dev)
