@@ -9,7 +9,6 @@
 started=$SECONDS
 root=
 log=
-mounted=()
 step() { printf '[%4d s] %s\n' $((SECONDS - started)) "$*"; }
 not_run() {
   printf '\n**** NOT RUN: %s: %s ****\n\n' "$0" "$*" >&2
@@ -24,9 +23,8 @@ within() { timeout 3600 chroot "$root" env -i -C / PATH=/usr/sbin:/usr/bin:/sbin
 remove_chroot() {
   [[ $root ]] || return 0
   rm -f "$log"
-  local at
-  for at in "${mounted[@]}"; do umount "$at" 2>/dev/null || umount -l "$at" 2>/dev/null || true; done
-  for at in "${mounted[@]}"; do mountpoint -q "$at" && return 0; done
+  ! mountpoint -q "$root" || umount -R "$root" 2>/dev/null || umount -R -l "$root" 2>/dev/null || true
+  ! grep -qF " $root" /proc/mounts || return 0  # what is still mounted must not be removed
   rm -rf --one-file-system "$root"
 }
 
@@ -53,8 +51,16 @@ make_chroot() {
     not_run "debootstrap got no Debian from $mirror; its last lines are above"
   fi
   rm -f "$log"
-  mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
-  mounted+=("$root/proc")
+  ! mountpoint -q "$root/proc" || umount "$root/proc"
+  # What a system has after its boot: its root is a mount (network namespaces need that), UCX finds network interfaces
+  # in /sys, and terminals are in /dev/pts.
+  mount --bind "$root" "$root"
+  mount --make-private "$root"
+  mount -t proc proc "$root/proc"
+  mount -t sysfs -o ro,nosuid,nodev,noexec sysfs "$root/sys"
+  mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$root/dev/pts"
+  ln -sf pts/ptmx "$root/dev/ptmx"
+  mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/dev/shm"
   # Uses this machine's network configuration to reach its mirror.
   cp /etc/resolv.conf "$root/etc/"
   cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true

@@ -23,7 +23,6 @@ git clone -q . "$root/troupe"
 if cache=$(ccache --get-config cache_dir 2>/dev/null) && [[ -d $cache ]]; then
   mkdir -p "$root/ccache"
   mount --bind "$cache" "$root/ccache"
-  mounted+=("$root/ccache")
 fi
 step "bash examples/quickstart.sh"
 within env CCACHE_DIR=/ccache bash /troupe/examples/quickstart.sh 2>&1 | tee "$root/quickstart.out"
