@@ -17,7 +17,7 @@ build=(g++ cmake ninja-build pkg-config
        zlib1g-dev libzstd-dev libicu-dev libcurl4-openssl-dev libncurses-dev prometheus-cpp-dev liblua5.4-dev libucx-dev
        libboost-context-dev libjs-chart.js)
 text=(bible-kjv bible-kjv-text)
-test=(catch2/bookworm-backports ccache git iproute2 python3 "${text[@]}")  # the tests run the pages' commands on this text
+test=(catch2/bookworm-backports ccache git iproute2 openssl python3 "${text[@]}")  # the tests run the pages' commands on this text
 check=(clang-format clang-tidy mandoc man-db zsh fish chromium chromium-driver)
 package=(dpkg-dev file debootstrap)
 fuzz=(clang libclang-rt-14-dev libomp-dev)

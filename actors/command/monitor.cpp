@@ -2,6 +2,7 @@
 
 #include "actors/command/commands.hpp"
 #include "actors/command/ended_run.hpp"
+#include "actors/command/monitor_export.hpp"
 #include "actors/command/monitor_script.hpp"
 #include "actors/command/monitor_view.hpp"
 #include "actors/command/monitor_web.hpp"
@@ -38,7 +39,11 @@ struct monitor_flags {
   bool once = false, json = false, ascii = false, web = false;
   std::string listen;            ///< of the page
   std::filesystem::path script;  ///< empty: none
+  timeline_export timelines;
+  std::optional<std::uint64_t> trace_steps;
 };
+
+constexpr std::int64_t most_traced_steps = 1000;
 
 const std::vector<std::string> monitor_pages{"overview", "members", "timeline", "events"};
 
@@ -205,6 +210,13 @@ int monitor_run(const monitor_flags& flags) {
     throw usage_error("--web shows the run in a browser: leave out --once, --json and --script");
   if (!flags.web && !flags.listen.empty())
     throw usage_error("--listen is the address of the page: give --web, too");
+  const bool exports = !flags.timelines.trace.empty() || !flags.timelines.otlp.empty();
+  if (exports && (flags.once || flags.json || flags.web || !flags.script.empty()))
+    throw usage_error(
+        "--trace and --otlp follow the run without a view: leave out --once, --json, --web and "
+        "--script");
+  if (flags.trace_steps && flags.timelines.trace.empty())
+    throw usage_error("--steps is the number of steps of a trace: give --trace FILE, too");
   const auto run = find_monitored_run(*flags.run);
   if (!flags.script.empty())
     return run_monitor_script(run, flags.script);
@@ -212,6 +224,11 @@ int monitor_run(const monitor_flags& flags) {
     const auto now = runtime::status_of(*run.folder, [](const std::string&) {}).condition;
     if (now == runtime::run_condition::ended || now == runtime::run_condition::died)
       return show_ended(*run.folder, flags);
+  }
+  if (exports) {
+    auto how = flags.timelines;
+    how.steps = flags.trace_steps.value_or(how.steps);
+    return export_timelines(run, how);
   }
   if (flags.web)
     return show_monitor_page(flags.run, flags.listen);
@@ -243,6 +260,23 @@ void add_monitor(command_line& program) {
               .help = "Runs a Lua script on the records until the run ends, instead of a view. See "
                       "examples/monitoring/README.md."},
              text(flags->script));
+  line.value({.name = "--trace",
+              .type = "FILE",
+              .help = "Writes the timelines of the next steps, as planned and as executed, for "
+                      "Chrome's trace viewer or https://ui.perfetto.dev, and exits."},
+             text(flags->timelines.trace));
+  line.value({.name = "--steps",
+              .type = "N",
+              .unit = "steps",
+              .default_value = "10",
+              .help = "Steps of --trace. A run named by its folder reports each step, one named "
+                      "by HOST:PORT about one a second."},
+             whole(flags->trace_steps, 1, most_traced_steps));
+  line.value({.name = "--otlp",
+              .type = "URL",
+              .help = "Sends the timelines of about one step a second to an OpenTelemetry "
+                      "collector, such as http://127.0.0.1:4318, until the run ends."},
+             text(flags->timelines.otlp));
   line.toggle("--web",
               "Serves a page of the run for a browser of this host, and prints its address, which "
               "has a token. Runs until a signal.",

@@ -24,7 +24,7 @@ runtime::http::endpoint page_endpoint(const std::string& listen) {
   auto [host, port] = runtime::read_host_and_port(listen);
   if (host == "localhost")
     host = "127.0.0.1";
-  if (!host.starts_with("127.") && host != "::1")
+  if (!runtime::is_loopback(host))
     throw usage_error(
         "--listen {} is open to other hosts, and the page has no TLS: give 127.0.0.1:PORT, and "
         "use `ssh -L PORT:127.0.0.1:PORT` on the other host",

@@ -3,6 +3,7 @@
 #include "actors/command/resolve_parts.hpp"
 #include "actors/command/setting_names.hpp"
 #include "actors/command/told.hpp"
+#include "actors/job/hub_port.hpp"
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
@@ -159,6 +160,7 @@ void resolve_watching(const training_flags& flags,
     wrong.emplace_back("--matrix-rate needs --log-throughput, which logs the MFU");
   if (job.watch.log_file.empty() && !flags.checkpoints.save.empty() && !flags.steps.skip_train)
     job.watch.log_file = flags.checkpoints.save / "log.jsonl";
+  collect(wrong, [&] { actors::hub_port_of(job.watch); });
   collect(wrong, [&] {
     const runtime::split_matrix split(job.data.split);
     const bool validates = job.data.train_path.empty()

@@ -1,9 +1,11 @@
 #include "actors/job/run_hub.hpp"
 
+#include "actors/job/hub_port.hpp"
 #include "actors/monitor/shown_records.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/process/host_address.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_tokens.hpp"
 #include "runtime/watch/hub.hpp"
@@ -119,6 +121,41 @@ void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
            true);
 }
 
+void log_address(const runtime::watch_settings& watch,
+                 std::uint16_t port,
+                 const runtime::held_run_folder& folder) {
+  const auto host = watch.hub.substr(0, watch.hub.rfind(':'));
+  runtime::log_info(" watch this run: troupe monitor {}{}:{} --token-file {}",
+                    watch.hub_certificate.empty() ? "" : "https://",
+                    runtime::is_wildcard(host) || host == "[::]" ? runtime::host_name() : host,
+                    port,
+                    folder.read_token().string());
+}
+
+/// Without its port, if that cannot be opened: the socket in the folder is there in any case.
+std::shared_ptr<runtime::hub> open_hub(const runtime::hub_sources& of,
+                                       runtime::hub_settings how,
+                                       const runtime::held_run_folder& folder,
+                                       const runtime::watch_settings& watch) {
+  const runtime::http::endpoint socket{.folder = folder.sockets(),
+                                       .name = runtime::run_folder::hub_socket};
+  how.at = {socket};
+  try {
+    if (const auto port = hub_port_of(watch)) {
+      auto with_port = how;
+      with_port.at = {port->at, socket};
+      with_port.tls = port->tls;
+      with_port.names = port->names;
+      auto out = std::make_shared<runtime::hub>(of, std::move(with_port));
+      log_address(watch, out->ports().front(), folder);
+      return out;
+    }
+  } catch (const std::exception& failure) {  // also of the system
+    runtime::log_warning("only viewers of this host can watch the run: {}", failure.what());
+  }
+  return std::make_shared<runtime::hub>(of, std::move(how));
+}
+
 }  // namespace
 
 run_hub::run_hub(const runtime::held_run_folder& folder,
@@ -131,18 +168,15 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
     const auto tokens = runtime::make_run_tokens(folder);
     const auto metrics = std::make_shared<runtime::metrics_source>(
         records_, text_of_run(folder, job, incarnation));
-    hub_ = std::make_shared<runtime::hub>(
-        runtime::hub_sources{
-            .records = records_,
-            .id = folder.record().id,
-            .run = text_of_run(folder, job, incarnation),
-            .metrics = [metrics](std::size_t viewers) { return metrics->text(viewers); },
-            .command = [desk = commands_](const std::string& text,
-                                          const auto& of) { order(*desk, text, of); }},
-        runtime::hub_settings{
-            .at = {{.folder = folder.sockets(), .name = runtime::run_folder::hub_socket}},
-            .read_token = tokens.read,
-            .control_token = tokens.control});
+    hub_ = open_hub({.records = records_,
+                     .id = folder.record().id,
+                     .run = text_of_run(folder, job, incarnation),
+                     .metrics = [metrics](std::size_t viewers) { return metrics->text(viewers); },
+                     .command = [desk = commands_](const std::string& text,
+                                                   const auto& of) { order(*desk, text, of); }},
+                    {.read_token = tokens.read, .control_token = tokens.control},
+                    folder,
+                    job.opened().job.watch);
   } catch (const std::exception& failure) {  // also of the system, such as too many open files
     runtime::log_warning("this run cannot be watched: its hub did not start: {}", failure.what());
     return;

@@ -57,18 +57,23 @@ asio::ssl::context context_of(const server_certificate& x) {
   out.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1
                   | asio::ssl::context::no_tlsv1_1 | asio::ssl::context::no_compression);
   try {
+    out.set_password_callback([](std::size_t, auto) { return std::string(); });  // never asks
     out.use_certificate_chain(asio::buffer(x.chain));
     out.use_private_key(asio::buffer(x.key), asio::ssl::context::pem);
   } catch (const boost::system::system_error& failure) {
     throw input_error(
-        "the certificate of the server is not valid: {}; it takes a chain and its "
-        "private key as PEM",
+        "the certificate of the server is not valid: {}; it takes a chain and its private key "
+        "as PEM, without a password",
         failure.code().message());
   }
   return out;
 }
 
 }  // namespace
+
+void require_certificate(const server_certificate& x) {
+  context_of(x);
+}
 
 class server::parts {
  public:

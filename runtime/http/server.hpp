@@ -45,10 +45,12 @@ struct endpoint {
   std::string name = {};              ///< for processes of this user
 };
 
-/// PEM texts.
+/// PEM texts; one text may have both.
 struct server_certificate {
   std::string chain, key;
 };
+/// Throws input_error if a part is missing or damaged, or the key is another certificate's.
+void require_certificate(const server_certificate& x);
 
 /// The body of an answer that is sent while it grows. The server's thread makes all calls, also to
 /// the destructor, which runs when all was sent or the client is gone.

@@ -67,6 +67,15 @@ bool is_wildcard(const std::string& numeric) {
   return numeric == "0.0.0.0" || numeric == "::";
 }
 
+bool is_loopback(const std::string& numeric) {
+  in_addr v4 = {};
+  in6_addr v6 = {};
+  constexpr std::uint32_t first = 127, bits_below = 24;
+  if (::inet_pton(AF_INET, numeric.c_str(), &v4) == 1)
+    return ntohl(v4.s_addr) >> bits_below == first;
+  return ::inet_pton(AF_INET6, numeric.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 std::string own_address_towards(const std::string& numeric) {
   constexpr std::uint16_t any_port = 9;
   const auto to = look_up(numeric, any_port, AI_NUMERICHOST);

@@ -23,6 +23,9 @@ std::string numeric_address(const std::string& host);
 /// True for "0.0.0.0" and "::", which stand for all addresses of this machine.
 bool is_wildcard(const std::string& numeric);
 
+/// True for 127.0.0.0/8 and ::1, which other hosts cannot reach.
+bool is_loopback(const std::string& numeric);
+
 /// This machine's source address on the route to `numeric`. Sends nothing. Throws io_error when
 /// there is no route.
 std::string own_address_towards(const std::string& numeric);

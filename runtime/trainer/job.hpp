@@ -119,6 +119,10 @@ struct watch_settings {
   /// Reports a worker that takes this many times as long as the others, or as it took before; 0:
   /// off.
   double straggler_ratio = 1.5;
+  /// HOST:PORT where viewers of other hosts reach the run; empty: only the socket of its folder.
+  std::string hub;
+  /// PEM file with the certificate chain and the private key of that port; empty: no TLS.
+  std::filesystem::path hub_certificate;
 };
 
 /// Recovery from the death of an actor or a lane. No field changes bits.

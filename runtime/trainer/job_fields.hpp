@@ -357,7 +357,9 @@ void visit_fields(Visitor& visit, watch_settings& x) {
          log_format,
          log_level,
          quiet,
-         straggler_ratio]
+         straggler_ratio,
+         hub,
+         hub_certificate]
       = x;
   visit("log_interval", log_interval);
   visit("log_file", log_file);
@@ -378,6 +380,8 @@ void visit_fields(Visitor& visit, watch_settings& x) {
   visit("log_level", log_level);
   visit("quiet", quiet);
   visit("straggler_ratio", straggler_ratio);
+  visit("hub", hub);
+  visit("hub_certificate", hub_certificate);
 }
 
 template <class Visitor>

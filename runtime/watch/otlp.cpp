@@ -2,14 +2,13 @@
 
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/watch/action_parts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <fmt/format.h>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -31,39 +30,6 @@ void add_whole(ordered& to, const char* key, std::uint64_t value) {
 void add_number(ordered& to, const char* key, double value) {
   if (std::isfinite(value))  // JSON has no others
     to.push_back({{"key", key}, {"value", {{"doubleValue", value}}}});
-}
-
-/// The parts of "b1I3.2" (runtime/schedule/plan.hpp): copy b, chunk 1, I, micro-batch 3, block 2.
-struct action_parts {
-  std::string copy, kind;
-  std::optional<std::uint64_t> chunk, microbatch, block;
-};
-
-std::optional<std::uint64_t> take_number(std::string_view& from) {
-  std::uint64_t out = 0;
-  const auto [end, failed] = std::from_chars(from.data(), from.data() + from.size(), out);
-  if (failed != std::errc())
-    return {};
-  from.remove_prefix(std::size_t(end - from.data()));
-  return out;
-}
-
-action_parts parts_of(std::string_view name) {
-  action_parts out;
-  if (!name.empty() && name.front() >= 'a' && name.front() <= 'z') {
-    out.copy = name.substr(0, 1);
-    name.remove_prefix(1);
-  }
-  out.chunk = take_number(name);
-  const auto kind = std::min(name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"), name.size());
-  out.kind = name.substr(0, kind);
-  name.remove_prefix(kind);
-  out.microbatch = take_number(name);
-  if (name.starts_with('.')) {
-    name.remove_prefix(1);
-    out.block = take_number(name);
-  }
-  return out;
 }
 
 class trace_body {
@@ -126,7 +92,7 @@ class trace_body {
         fmt::format("{} {}", stage, number), stage, action.name, action.begin_ms, action.end_ms);
     auto& attributes = made["attributes"];
     add_place(attributes, row.rank, stage);
-    const auto parts = parts_of(action.name);
+    const auto parts = action_parts_of(action.name);
     add_text(attributes, "troupe.action", parts.kind);
     for (const auto& [key, value] : {std::pair("troupe.chunk", parts.chunk),
                                      std::pair("troupe.microbatch", parts.microbatch),

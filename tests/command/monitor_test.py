@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import socket
@@ -256,6 +257,78 @@ def check_refusals(folder):
         path.chmod(0)
         refuses(str(path), "monitor", path, "--once")
         path.chmod(0o700)
+
+
+def timeline(step, at):
+    return {"kind": "timeline", "at": at, "iteration": step, "planned_ms": 9, "executed_ms": 10, "bubble": 0.2,
+            "planned_bubble": 0.1, "rows": [{"rank": 0, "executed": [["0F0", 0, 2]], "planned": [["0F0", 0, 1]]}]}
+
+
+def check_export(folder):
+    """--trace writes a trace of the next steps, and --otlp sends them to a collector."""
+    path = run_folder(folder)
+    (path / "control.token").write_text("0123abcd\n")
+    file = folder / "trace.json"
+    posted, collected = [], []
+    old = {"/api/state": (200, json.dumps({**STATE, "records": [timeline(100, 1000), STEP]}))}
+    lines = [timeline(100, 1000), timeline(101, 1001), timeline(101, 1001), timeline(102, 1002), timeline(103, 1003)]
+    with hub(path / "sockets/hub", answers=old, lines=lines, posted=posted):  # the run goes on
+        out = works("monitor", path, "--trace", file, "--steps", "2")
+    actions = [x for x in json.loads(file.read_text())["traceEvents"] if x["ph"] == "X"]
+    if "2 steps" not in out or [x["args"]["step"] for x in actions] != [101, 101, 102, 102]:
+        raise wrong(f"--trace --steps 2 prints {out!r} and writes {actions}")
+    if posted != [("/api/command", "Bearer 0123abcd", {"command": "trace", "steps": 2})]:
+        raise wrong(f"the run got {posted}")
+    (path / "sockets/hub").unlink()
+    with hub(path / "sockets/hub", answers=old, lines=[*lines, END]), hub(None, posted=collected) as (address, _):
+        works("monitor", path, "--otlp", f"http://{address}")
+    if [x[0] for x in collected] != ["/v1/traces"] * 3:
+        raise wrong(f"the collector got {[x[0] for x in collected]}")
+    spans = collected[0][2]["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    if [x["name"] for x in spans] != ["step", "stage:*.0", "0F0"]:
+        raise wrong(f"the collector got {spans}")
+    (path / "sockets/hub").unlink()
+    with hub(path / "sockets/hub", answers=old, lines=[*lines, END]):
+        code, _, err = run("monitor", path, "--otlp", "http://127.0.0.1:1")
+    if code != 0 or err.count("127.0.0.1") != 1 or "3 steps did not reach the collector" not in err:
+        raise wrong(f"a collector that is away: exit code {code}: {err}")
+    refuses("give --trace FILE, too", "monitor", path, "--steps", "3")
+    refuses("follow the run without a view", "monitor", path, "--trace", file, "--json")
+    with hub(None, answers=old) as (address, _):
+        refuses("cannot be written", "monitor", address, "--trace", folder / "gone/trace.json")
+        refuses("is not a URL", "monitor", address, "--otlp", "localhost:4318")
+
+
+def check_port(folder):
+    """A real run with a port: viewers need its token, and TLS where it is open to other hosts."""
+    path = folder / "run"
+    refuses("so it needs TLS", "train", "gpt", *LONG, "--run", path, "--monitor-address", "0.0.0.0:0")
+    refuses("--monitor-address HOST:PORT", "train", "gpt", *LONG, "--run", path, "--monitor-certificate", "x.pem")
+    key, certificate, pem = folder / "key.pem", folder / "certificate.pem", folder / "hub.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                    "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    pem.write_text(certificate.read_text() + key.read_text())
+    for more, scheme in [([], ""), (["--monitor-certificate", pem], "https://")]:
+        train = started("train", "gpt", *LONG, "--run", path, "--monitor-address", "127.0.0.1:0", *more)
+        stepping(path)
+        log = (path / "logs/supervisor.log").read_text()
+        address = re.search(r"troupe monitor (\S+) --token-file (\S+)", log)
+        if not address or not address[1].startswith(scheme + "127.0.0.1:"):
+            raise wrong(f"the log does not name the port:\n{log}")
+        ca = ["--ca", certificate] if more else []
+        refuses("read.token", "monitor", address[1], "--once", *ca)
+        if more:
+            refuses("certificate", "monitor", address[1], "--once", "--token-file", address[2])
+            refuses("127.0.0.1", "monitor", address[1].replace("https", "http"), "--once", "--token-file", address[2])
+        if "training" not in works("monitor", address[1], "--once", "--token-file", address[2], *ca):
+            raise wrong("the port does not show the run")
+        refuses("control.token", "ctl", "pause", "--at", address[1], "--token-file", address[2], *ca)
+        said = works("ctl", "status", "--at", address[1], "--token-file", path / "control.token", *ca)
+        if "step" not in said:
+            raise wrong(f"ctl status prints {said!r}")
+        train.send_signal(signal.SIGTERM)
+        train.communicate(timeout=PATIENCE)
 
 
 SCRIPT = """

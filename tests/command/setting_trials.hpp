@@ -6,6 +6,7 @@
 #include "actors/command/flags.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/process/credentials.hpp"
 #include "tests/support/hub_tokenizer.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -110,6 +111,11 @@ class made_files {
                    "identity",
                    "--tokenizer",
                    at("a")})();
+    const auto credentials = folder_ / "credentials";
+    runtime::make_credentials(credentials, "0011223344556677");
+    runtime::write_text(folder_ / "hub.pem",
+                        runtime::read_text(credentials / "certificate.pem")
+                            + runtime::read_text(credentials / "key.pem"));
     runtime::write_text(folder_ / "blend", "1 " + at("data_text_document"));
     runtime::write_text(folder_ / "parts", R"({"train": [")" + at("data_text_document") + R"("]})");
   }
@@ -406,6 +412,8 @@ inline const std::map<std::string, trial>& trials() {
       {"--log-level", {"", "warning"}},
       {"--quiet", {"", ""}},
       {"--straggler-ratio", {"", "3"}},
+      {"--monitor-address", {"", "127.0.0.1:7123"}},
+      {"--monitor-certificate", {"--monitor-address 127.0.0.1:7123 ", files() / "hub.pem"}},
       {"--backend", {"", "reference"}},
       {"--transport", {"", "ucx"}},
       {"--check-messages", {"", ""}},

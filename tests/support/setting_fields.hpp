@@ -274,7 +274,9 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  format,
                  level,
                  quiet,
-                 ratio]
+                 ratio,
+                 hub,
+                 certificate]
         = job.watch;
     names("watch.",
           {"log_interval",
@@ -295,7 +297,9 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "log_format",
            "log_level",
            "quiet",
-           "straggler_ratio"},
+           "straggler_ratio",
+           "hub",
+           "hub_certificate"},
           interval,
           log,
           csv,
@@ -314,7 +318,9 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           format,
           level,
           quiet,
-          ratio);
+          ratio,
+          hub,
+          certificate);
   }
   {
     const auto& [on, restarts, window, suspicion, verify] = job.recovery;

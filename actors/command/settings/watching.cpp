@@ -150,6 +150,24 @@ void declare_watching(command_line& line, training_flags& to) {
          "steps are needed; without other replicas, 10 s of steps. A run of one worker reports "
          "nothing. Costs almost nothing and changes no bit. 0: off."},
       real(w.straggler_ratio, 0, 1e6));
+  line.value(
+      {.name = "--monitor-address",
+       .field = "watch.hub",
+       .type = "HOST:PORT",
+       .default_value = "none: `troupe monitor DIR` on the supervisor's host needs no port",
+       .help = "Port of the supervisor's host where `troupe monitor HOST:PORT`, browsers and "
+               "Prometheus watch the run. Viewers need the token in the file `read.token` of "
+               "the run's folder. Port 0: a free port, which the log names.",
+       .once = true},
+      text(w.hub));
+  line.value({.name = "--monitor-certificate",
+              .field = "watch.hub_certificate",
+              .type = "FILE",
+              .default_value = "no TLS, which only an address of this host allows",
+              .help = "PEM file with the certificate of --monitor-address, its chain and its "
+                      "private key. The port then uses TLS.",
+              .once = true},
+             text(w.hub_certificate));
 }
 
 }  // namespace troupe::command::settings

@@ -1,0 +1,25 @@
+// The port of a run's hub (`watch.hub`), for viewers without access to the run's folder.
+
+#pragma once
+
+#include "runtime/http/server.hpp"
+#include "runtime/trainer/job.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+struct hub_port {
+  runtime::http::endpoint at;
+  std::optional<runtime::http::server_certificate> tls;  ///< none: only for loopback addresses
+  std::vector<std::string> names;                        ///< of this host, in viewers' requests
+};
+
+/// None if the run has no port. May wait for name servers. Throws input_error for an unknown host,
+/// a wrong certificate, or an address that other hosts reach without TLS, and io_error for a file
+/// that cannot be read.
+std::optional<hub_port> hub_port_of(const runtime::watch_settings& x);
+
+}  // namespace troupe::actors
