@@ -87,12 +87,8 @@ void monitor_book::open_recorders() {
   add("`watch.log_file`", watch.log_file, [path = watch.log_file, settings] {
     return runtime::open_json_log(path, settings);
   });
-  const auto is_validated = [interval = told_.validates ? watch.eval_interval : 0,
-                             last = job_->job.train_iterations](std::uint64_t iteration) {
-    return interval > 0 && (iteration % interval == 0 || iteration >= last);
-  };
-  add("`watch.csv_file`", watch.csv_file, [path = watch.csv_file, settings, is_validated] {
-    return runtime::open_csv_log(path, settings, is_validated);
+  add("`watch.csv_file`", watch.csv_file, [path = watch.csv_file, settings] {
+    return runtime::open_csv_log(path, settings);
   });
   add("`watch.board_dir`",
       watch.board_dir,

@@ -45,6 +45,25 @@ bool has_copied(int from, int to) {
   return whole;
 }
 
+/// Reserves room between two offsets, so that a full disk leaves what is there.
+bool has_room(int file, std::int64_t from, std::int64_t to) {
+  return from == to || ::fallocate(file, FALLOC_FL_KEEP_SIZE, from, to - from) == 0
+         || errno == EOPNOTSUPP;
+}
+
+bool is_written(int file, std::string_view text, std::int64_t at) {
+  while (!text.empty()) {
+    const auto done = ::pwrite(file, text.data(), text.size(), at);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done < 0)
+      return false;
+    text.remove_prefix(std::size_t(done));
+    at += done;
+  }
+  return true;
+}
+
 }  // namespace
 
 growing_file::growing_file(std::string flag, std::filesystem::path path, bool append)
@@ -70,10 +89,37 @@ bool growing_file::is_removed() const {
 }
 
 void growing_file::append(std::string_view record, std::string_view first) {
-  const bool removed = is_removed();
-  if (removed)
+  if (is_removed()) {
     begin_anew();
-  write(removed ? std::string(first) + std::string(record) : std::string(record));
+    write(std::string(first) + std::string(record));
+    begin_ += std::int64_t(first.size());
+  } else {
+    write(record);
+  }
+}
+
+bool growing_file::replace_newest(std::string_view record) {
+  struct stat now = {};
+  const auto size = std::int64_t(record.size());
+  if (size < end_ - begin_ || begin_ == end_ || ::fstat(descriptor_, &now) != 0
+      || now.st_size != end_ || now.st_nlink == 0)
+    return false;
+  // The descriptor appends, whatever the offset.
+  const int in_place
+      = ::open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_WRONLY | O_CLOEXEC);
+  const bool is_whole = in_place >= 0 && has_room(in_place, end_, begin_ + size)
+                        && is_written(in_place, record, begin_);
+  const auto reason = system_message(errno);
+  if (in_place >= 0)
+    ::close(in_place);
+  if (!is_whole)
+    throw io_error("cannot write {} '{}': {}; make room, or name another place",
+                   flag_,
+                   path_.string(),
+                   reason);
+  written_ += begin_ + size - end_;
+  end_ = begin_ + size;
+  return true;
 }
 
 // The data of a deleted file exists as long as it is open.
@@ -149,6 +195,8 @@ void growing_file::write(std::string_view record) {
     record.remove_prefix(std::size_t(written));
   }
   written_ += size;
+  begin_ = can_shrink ? std::int64_t(before.st_size) : 0;
+  end_ = can_shrink ? begin_ + size : 0;
 }
 
 bool growing_file::sync_beside() {

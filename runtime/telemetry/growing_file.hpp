@@ -26,6 +26,11 @@ class growing_file {
   /// may belong to another run.
   void append(std::string_view record, std::string_view first = {});
 
+  /// Writes a record that is at least as long over the newest one, in place. False, and nothing
+  /// changes, if there is none since the file was opened, or if another process has changed the
+  /// file. Throws io_error and keeps the old record if there is no room.
+  bool replace_newest(std::string_view record);
+
   /// Like `append`, for a file that is useless without its beginning. Returns the state of the file
   /// before the record.
   enum class past {
@@ -50,7 +55,8 @@ class growing_file {
   std::string flag_;
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::int64_t written_ = 0;  ///< bytes since it was opened
+  std::int64_t written_ = 0;          ///< bytes since it was opened
+  std::int64_t begin_ = 0, end_ = 0;  ///< offsets of the newest record; equal: none
   past untold_ = past::whole;
   std::shared_ptr<std::atomic<bool>> syncs_ = std::make_shared<std::atomic<bool>>(false);
 };

@@ -75,22 +75,22 @@ void recorder::work(const std::shared_ptr<desk>& at, const opener& open) {
       next = std::move(at->queue.front());
       at->queue.pop_front();
     }
+    if (sink && !next)
+      break;  // it closes, and all is written
     lock.unlock();
     const bool opens = !sink;
     const auto refusal = refusal_of([&] {
       if (opens)
         sink = open();
-      else if (next)
-        std::visit([&](const auto& x) { sink->write(x); }, *next);
       else
-        sink->finish();
+        std::visit([&](const auto& x) { sink->write(x); }, *next);
     });
     lock.lock();
     if (!refusal) {
       at->failing = false;
       pause = at->pause;
-      if (!opens && !std::exchange(next, std::nullopt))
-        break;
+      if (!opens)
+        next.reset();
       continue;
     }
     if (!at->failing)

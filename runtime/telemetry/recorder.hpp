@@ -28,8 +28,6 @@ class record_sink {
   virtual void write(const step_report& x) = 0;
   virtual void write(const validation_report& x) = 0;
   virtual void write(const run_event&) {}  ///< tables have no place for events
-  /// Writes records that were held back.
-  virtual void finish() {}
 };
 
 /// A sink on its own thread, behind a bounded queue. Used by one thread; only `finish` waits.

@@ -84,12 +84,8 @@ std::string header_of(const std::vector<std::string>& columns) {
 
 class csv_log final : public record_sink {
  public:
-  csv_log(const std::filesystem::path& path,
-          const log_settings& settings,
-          std::function<bool(std::uint64_t)> is_validated)
-      : settings_(settings),
-        is_validated_(std::move(is_validated)),
-        file_("`watch.csv_file`", path, settings.append) {
+  csv_log(const std::filesystem::path& path, const log_settings& settings)
+      : settings_(settings), file_("`watch.csv_file`", path, settings.append) {
     if (file_.is_empty())
       file_.append(csv_header());
     else
@@ -97,35 +93,22 @@ class csv_log final : public record_sink {
   }
 
   void write(const step_report& x) override {
-    if (!held_ || held_->iteration != x.iteration) {  // otherwise it is a retry
-      finish();
-      held_ = x;
-    }
-    if (!is_validated_(x.iteration))
-      finish();
+    file_.append(csv_row(x, nullptr, settings_, columns_), header_of(columns_));
+    newest_ = x;
   }
 
+  /// Completes the row of its step, which is the newest: a validation ends before the next step.
   void write(const validation_report& x) override {
-    if (x.test || !held_ || held_->iteration != x.iteration)
-      return;  // no column for test losses, and no held row for a step of an earlier run
-    append(csv_row(*held_, &x, settings_, columns_));
-    held_.reset();
-  }
-
-  void finish() override {
-    if (held_)
-      append(csv_row(*held_, nullptr, settings_, columns_));
-    held_.reset();
+    if (x.test || !newest_ || newest_->iteration != x.iteration)
+      return;  // no column for test losses, and no row of an earlier process is changed
+    file_.replace_newest(csv_row(*newest_, &x, settings_, columns_));
   }
 
  private:
-  void append(const std::string& row) { file_.append(row, header_of(columns_)); }
-
   log_settings settings_;
-  std::function<bool(std::uint64_t)> is_validated_;
   growing_file file_;
   std::vector<std::string> columns_ = csv_columns();
-  std::optional<step_report> held_;
+  std::optional<step_report> newest_;
 };
 
 }  // namespace
@@ -239,9 +222,8 @@ std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,
 }
 
 std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
-                                          const log_settings& settings,
-                                          std::function<bool(std::uint64_t)> is_validated) {
-  return std::make_unique<csv_log>(path, settings, std::move(is_validated));
+                                          const log_settings& settings) {
+  return std::make_unique<csv_log>(path, settings);
 }
 
 std::int64_t iteration_of_json(std::string_view line) {

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,11 +54,9 @@ std::string csv_row(const step_report& x,
 std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,
                                            const log_settings& settings);
 
-/// A table with one row per step. `is_validated` tells whether a validation follows an iteration:
-/// its row then waits for the validation, at most until the next step or the end.
+/// A table with one row per step. A validation adds its loss to the newest row, in place.
 std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
-                                          const log_settings& settings,
-                                          std::function<bool(std::uint64_t)> is_validated);
+                                          const log_settings& settings);
 
 /// Iteration of a line of either log, without its line end; negative if it is not a record.
 std::int64_t iteration_of_json(std::string_view line);

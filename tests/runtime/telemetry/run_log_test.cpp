@@ -33,10 +33,6 @@ step_report step(std::uint64_t iteration) {
 
 const std::string digest_text = "00000000000000010000000000000002";
 
-bool even(std::uint64_t iteration) {
-  return iteration % 2 == 0;
-}
-
 std::size_t columns_of(std::string_view row) {
   return std::size_t(std::count(row.begin(), row.end(), ',')) + 1;
 }
@@ -104,24 +100,36 @@ TEST_CASE("a row has a cell for every column; missing values are empty", "[log]"
   CHECK(columns_of(header) == columns_of(full));
 }
 
-TEST_CASE("a row waits only for the validation that follows it", "[log]") {
+TEST_CASE("a validation completes the newest row of a table", "[log]") {
   const scratch_folder folder;
   const auto file = folder / "log.csv";
-  const auto log = open_csv_log(file, {}, even);
+  const auto log = open_csv_log(file, {});
+  const auto plain = [](std::uint64_t iteration) { return csv_row(step(iteration), nullptr, {}); };
+  log->write(validation_report{1, 3.5});  // of a step of an earlier process
   log->write(step(1));
-  CHECK(read_text(file) == csv_header() + csv_row(step(1), nullptr, {}));
+  CHECK(read_text(file) == csv_header() + plain(1));
   log->write(step(2));
   const validation_report validated{2, 3.5};
+  log->write(validation_report{2, 4.5, true});
   log->write(validated);
-  log->write(step(4));
-  log->write(step(5));  // the validation after step 4 did not finish
-  log->write(step(6));
-  const auto before = csv_header() + csv_row(step(1), nullptr, {})
-                      + csv_row(step(2), &validated, {}) + csv_row(step(4), nullptr, {})
-                      + csv_row(step(5), nullptr, {});
-  CHECK(read_text(file) == before);
-  log->finish();
-  CHECK(read_text(file) == before + csv_row(step(6), nullptr, {}));
+  auto expected = csv_header() + plain(1) + csv_row(step(2), &validated, {});
+  CHECK(read_text(file) == expected);
+  log->write(validated);  // a retry
+  CHECK(read_text(file) == expected);
+  log->write(step(3));
+  log->write(validated);  // too late
+  CHECK(read_text(file) == expected + plain(3));
+}
+
+TEST_CASE("a validation does not change a table that another process has changed", "[log]") {
+  const scratch_folder folder;
+  const auto file = folder / "log.csv";
+  const auto log = open_csv_log(file, {});
+  log->write(step(1));
+  const auto others = csv_header() + "1,\r\n2,\r\n";
+  write_text(file, others);
+  log->write(validation_report{1, 3.5});
+  CHECK(read_text(file) == others);
 }
 
 TEST_CASE("a continued log is appended to; any other starts again", "[log]") {
@@ -129,7 +137,7 @@ TEST_CASE("a continued log is appended to; any other starts again", "[log]") {
   const auto json = folder / "log.jsonl", csv = folder / "log.csv";
   for (const bool append : {false, true, false}) {
     open_json_log(json, {.append = append})->write(step(1));
-    open_csv_log(csv, {.append = append}, even)->write(step(1));
+    open_csv_log(csv, {.append = append})->write(step(1));
     const auto once = json_record(step(1), {}) + "\n", row = csv_row(step(1), nullptr, {});
     CHECK(read_text(json) == (append ? once + once : once));
     CHECK(read_text(csv) == csv_header() + (append ? row + row : row));
@@ -150,7 +158,7 @@ TEST_CASE("an error of opening or writing a log names it and the reason", "[log]
   const scratch_folder folder;
   CHECK_THROWS_WITH(open_json_log(folder / "no" / "log", {}),
                     ContainsSubstring("`watch.log_file`") && ContainsSubstring("No such file"));
-  CHECK_THROWS_AS(open_csv_log(folder.path(), {}, even), io_error);
-  CHECK_THROWS_WITH(open_csv_log("/dev/full", {}, even),
+  CHECK_THROWS_AS(open_csv_log(folder.path(), {}), io_error);
+  CHECK_THROWS_WITH(open_csv_log("/dev/full", {}),
                     ContainsSubstring("`watch.csv_file` '/dev/full': No space left on device"));
 }
