@@ -189,6 +189,12 @@ void supervisor_state::take_up_commands() {
       control_.stops_after = after->step;
     else if (std::holds_alternative<commands::stop>(x.what))
       control_.stops_after = x.step - 1;
+    else if (const auto* const level = std::get_if<commands::log_level>(&x.what))
+      runtime::set_log_level(severity_of(level->level));
+    else if (const auto* const traced = std::get_if<commands::trace>(&x.what))
+      control_.timed_until = x.step - 1 + traced->steps;
+    else if (const auto* const norms = std::get_if<commands::norms>(&x.what))
+      control_.norms_of = norms->of, control_.norms_until = x.step - 1 + norms->steps;
     else if (std::holds_alternative<commands::save>(x.what) && is_due)
       static_cast<void>(saves_.ask(newest));
     else if (std::holds_alternative<commands::evaluate>(x.what) && is_due)

@@ -273,6 +273,7 @@ void supervisor_state::lose_connection(const messages::taken_for_dead& x,
 void supervisor_state::carry_out(const order_exchange& x) {
   runtime::log_warning(
       "process:{} is replaced although it still runs: {}, repeatedly", x.process, x.why);
+  show_process(x.process, "dead", x.why);
   forget_process(x.process);
   tell_of_shard_writer(x.process);
   context_->messages->send(

@@ -122,6 +122,8 @@ void supervisor_state::receive(const messages::abandoned& x) {
   if (abandoning_ != x.generation)
     return;  // answer to an earlier death
   abandoning_.reset();
+  if (saves_.is_writing())
+    show_save("failed", saving_, "a rank or the checkpointer died");
   saves_.abandon();
   begin_when_ready();
 }

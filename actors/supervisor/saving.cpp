@@ -22,8 +22,9 @@ std::string supervisor_state::identity_of_state() const {
 
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
+  saving_ = at_.iteration;
   save_began_ns_ = clock_ns();
-  show_save("begun", at_.iteration);
+  show_save("begun", saving_);
   pen()->keep_position(at_);
   context_->messages->send(self_,
                            checkpointer_,

@@ -433,6 +433,7 @@ class supervisor_state {
   } evaluation_;
   save_schedule saves_;
   std::uint64_t attempt_ = 0;  ///< number of the newest save
+  std::uint64_t saving_ = 0;   ///< iteration of the newest save
   std::uint64_t save_began_ns_ = 0;
   const char* shown_ = nullptr;  ///< the newest shown state
   bool waits_to_save_ = false;   ///< until save_again

@@ -257,10 +257,7 @@ run_command read_run_command(const std::vector<std::string>& words) {
 }
 
 bool is_kept(const run_command& x) {
-  return !std::holds_alternative<commands::status>(x)
-         && !std::holds_alternative<commands::log_level>(x)
-         && !std::holds_alternative<commands::trace>(x)
-         && !std::holds_alternative<commands::norms>(x);
+  return !std::holds_alternative<commands::status>(x);
 }
 
 }  // namespace troupe::runtime
