@@ -13,6 +13,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -83,6 +84,34 @@ std::vector<int> iterations(const nlohmann::json& records) {
 }
 
 using list = std::vector<int>;
+
+/// Open descriptors of this process.
+std::ptrdiff_t descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+struct followed {
+  std::size_t records = 0, dropped = 0;
+};
+
+/// Follows a stream from the first record to its end.
+followed follow_all(client&& by) {
+  followed out;
+  runtime::http::line_splitter lines;
+  const auto take = [&out](std::string_view line) {
+    if (line.empty())
+      return true;
+    const auto x = runtime::json_value(line);
+    if (x["kind"] == "dropped")
+      out.dropped += x["count"].get<std::size_t>();
+    else
+      ++out.records;
+    return true;
+  };
+  by.follow(
+      "/api/lines?after=3:0", [&](std::string_view part) { return lines.feed(part, take); }, {});
+  return out;
+}
 
 }  // namespace
 
@@ -212,6 +241,64 @@ TEST_CASE("VIEW-1: a viewer that does not read costs the others nothing, and los
   CHECK(iterations(other["records"]) == list{1});
   released = true;
   slow.join();
+}
+
+TEST_CASE("VIEW-1: fifty viewers at once each get all records") {
+  constexpr std::size_t viewers = 50, records = 2000;
+  small_hub hub;
+  std::vector<followed> got(viewers);
+  std::vector<std::thread> threads;
+  for (auto& one : got)
+    threads.emplace_back([&] { one = follow_all(hub.by_socket()); });
+  while ((*hub).viewers() < viewers)
+    std::this_thread::sleep_for(1ms);
+  add_steps(*hub.records, 1, int(records));
+  (*hub).finish(60s);
+  for (auto& one : threads)
+    one.join();
+  for (const auto& one : got) {
+    CHECK(one.records == records);
+    CHECK(one.dropped == 0);
+  }
+}
+
+TEST_CASE("VIEW-1: a thousand viewers that come and go leave nothing behind") {
+  small_hub hub;
+  add_steps(*hub.records, 1, 1);
+  const auto come_and_go = [&](int i) {
+    const auto enough = [](std::string_view) { return false; };
+    if (i % 2 == 0)
+      hub.by_socket().follow("/api/lines?after=3:0", enough, {});
+    else
+      hub.by_port(read_token).follow("/api/events?after=3:0", enough, {});
+  };
+  const auto settle = [&](std::ptrdiff_t until) {
+    for (int i = 0; i < 10000 && ((*hub).viewers() > 0 || descriptors() > until); ++i)
+      std::this_thread::sleep_for(1ms);
+  };
+  const auto before = descriptors();
+  come_and_go(0);
+  settle(before);  // libraries may open something once
+  const auto once = descriptors();
+  for (int i = 1; i < 1000; ++i)
+    come_and_go(i);
+  settle(once);
+  CHECK((*hub).viewers() == 0);
+  CHECK(descriptors() <= once);
+}
+
+TEST_CASE("VIEW-1: a flood of records is thinned, and the thinned ones are counted") {
+  constexpr std::size_t records = 100'000;
+  small_hub hub;
+  followed got;
+  std::thread viewer([&] { got = follow_all(hub.by_socket()); });
+  while ((*hub).viewers() == 0)
+    std::this_thread::sleep_for(1ms);
+  add_steps(*hub.records, 1, int(records));
+  (*hub).finish(60s);
+  viewer.join();
+  CHECK(got.records > 0);
+  CHECK(got.records + got.dropped == records);
 }
 
 TEST_CASE("a hub knows whether it is watched") {
