@@ -96,7 +96,7 @@ def measure_watched(o, folder):
 
 def measure_before(o, folder):
     def whole(program, i):
-        place = folder / f"{i}-{pathlib.Path(program).parent.name}"
+        place = folder / f"{i}-{'before' if program == o.before else 'now'}"
         place.mkdir()
         subprocess.run([program, *words_of(o, place, o.steps)], check=True, capture_output=True)
         return statistics.fmean(step_times(place / "log.jsonl")[o.steps // 10:])
