@@ -218,7 +218,7 @@ TEST_CASE("PROXY-3: the proxy finds the next run after the first is gone") {
   use(nullptr);
   const auto gone = viewer.get("/api/run");
   CHECK(gone.status == 503);
-  CHECK(gone.body.find("no run answers: the folder has no run") != std::string::npos);
+  CHECK(gone.body.find("cannot reach the run: the folder has no run") != std::string::npos);
   use("b");
   CHECK(viewer.get("/api/run").body.starts_with("b "));
 }

@@ -224,7 +224,7 @@ def check_ended(folder):
 def check_refusals(folder):
     """A sentence helps after each wrong word."""
     refuses("the run is missing", "monitor")
-    refuses("is neither the folder of a run nor HOST:PORT", "monitor", "localhost")
+    refuses("is not a folder and has no port", "monitor", "localhost")
     refuses("has no port from 1 to 65535", "monitor", "localhost:99999")
     refuses("without a path", "monitor", "http://localhost:7000/api?token=x")
     refuses("as the folder of a run", "monitor", "--run", folder / "gone")
@@ -338,7 +338,7 @@ def check_ctl(folder):
     refuses("unknown command 'fly'", "ctl", "fly", "--run", path)
     help_page = works("ctl", "--help")
     for name in ["status", "pause", "resume", "save", "evaluate", "learning-rate", "eval-interval", "save-interval",
-                 "log-level", "drain", "replace", "trace", "norms", "stop-after", "stop"]:
+                 "log-level", "replace", "trace", "norms", "stop-after", "stop"]:
         if name not in help_page:
             raise wrong(f"the help lacks {name}:\n{help_page}")
 
