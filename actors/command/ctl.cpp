@@ -49,7 +49,7 @@ void add_ctl(command_line& program) {
   line.note(
       "Control: status prints the state of the run and its newest step. pause begins no further "
       "step; resume continues. stop ends the run after the newest step, stop-after STEP after that "
-      "step; both save last.");
+      "step; both save at the end.");
   line.note(
       "Checkpoints and evaluation: save writes a checkpoint of the newest step. evaluate runs the "
       "validation set after the newest step. save-interval N and eval-interval N set the interval "
@@ -66,9 +66,9 @@ void add_ctl(command_line& program) {
       "gradient norm of each parameter with a name that begins with NAME, for the next N steps. N "
       "is from 1 to 1000.");
   line.note(
-      "A command takes effect between two steps. This program waits for the run's answer and "
-      "prints it. The ledger records the command with its step, so a successor and a repeated step "
-      "compute the same bits.");
+      "Prints the run's answer. status answers at once; other commands take effect between two "
+      "steps. The ledger records all but status, log-level, trace and norms, so a successor and a "
+      "repeated step compute the same bits.");
   line.note(
       "Exit code 0: the run has taken the command. 2: it refuses the command, or there is no run. "
       "128 + N: signal N ended the wait; the run may still take the command.");
