@@ -232,11 +232,12 @@ void add_monitor(command_line& program) {
                                "processes with their waits, and events.");
   const auto flags = std::make_shared<monitor_flags>();
   flags->run = declare_monitored_run(line);
-  line.value({.name = "--page",
-              .type = "NAME",
-              .help = "Page that the view shows first, or that --once prints. members shows the "
-                      "processes, timeline the pipeline."},
-             one_of(flags->page, monitor_pages));
+  line.value(
+      {.name = "--page",
+       .type = "NAME",
+       .help = "Page that the view shows first, or that --once prints: overview, members (the "
+               "processes), timeline (the pipeline) or events."},
+      one_of(flags->page, monitor_pages));
   line.toggle(
       "--once", "Prints one page as plain text and exits.", [flags] { flags->once = true; });
   line.toggle(
