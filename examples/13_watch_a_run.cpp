@@ -1,10 +1,10 @@
-// Your own actor watches a run of another program: it gets each committed step as a message, raises
-// an alarm when the loss rises, and sends the run a command.
+// Your own actor watches a run of another program. It receives each committed step as a message,
+// raises an alarm when the loss rises, and sends the run a command.
 //
-//   story_13_watch_a_run              watches a small run of this program, whose learning rate is
-//                                     20 times too high after 800 samples, and stops it
-//   story_13_watch_a_run RUN [URL]    watches the run of this folder, pauses it at the first alarm,
-//                                     and posts alarms to URL
+//   story_13_watch_a_run              starts a small run and stops it at the alarm; its learning
+//                                     rate is 20 times too high after 800 samples
+//   story_13_watch_a_run RUN [URL]    watches the run in the folder RUN, pauses it at the first
+//                                     alarm, and posts the alarm to URL
 
 #include "actors/job/own_program.hpp"
 #include "actors/job/prepare.hpp"
@@ -35,10 +35,9 @@ using namespace troupe::runtime;
 namespace actors = troupe::actors;
 namespace messages = troupe::messages;
 
-/// Knows the last losses.
 class loss_watch {
  public:
-  /// True if the loss is more than 6 standard deviations above the mean of the last 20.
+  /// True if the loss is NaN, or more than 6 standard deviations above the mean of the last 20.
   bool rises(double loss) {
     constexpr std::size_t most = 20;
     double mean = 0, square = 0;
@@ -46,8 +45,8 @@ class loss_watch {
       mean += x / double(last_.size());
     for (const double x : last_)
       square += (x - mean) * (x - mean) / double(last_.size());
-    const double deviation = std::max(std::sqrt(square), 0.01 * mean);  // a flat curve has noise
-    const bool out = last_.size() == most && !(loss <= mean + 6 * deviation);  // also for NaN
+    const double deviation = std::max(std::sqrt(square), 0.01 * mean);  // at least 1 % of the mean
+    const bool out = last_.size() == most && !(loss <= mean + 6 * deviation);
     if (std::isfinite(loss))
       last_.push_back(loss);
     if (last_.size() > most)
@@ -59,13 +58,13 @@ class loss_watch {
   std::deque<double> last_;
 };
 
-/// What to do at an alarm, besides a line on the console.
+/// Reaction to an alarm, in addition to a line on the console.
 struct reaction {
   run_command command;
   std::string webhook = {};
 };
 
-/// The watching actor. It waits for answers of the run and the web service, so it has a thread.
+/// The observer. Its handlers wait for the run and the web service, so it is spawned detached.
 messages::observer_actor::behavior_type observer(messages::observer_actor::pointer self,
                                                  const followed_run& run,
                                                  const reaction& how) {
@@ -103,7 +102,7 @@ messages::observer_actor::behavior_type observer(messages::observer_actor::point
           }};
 }
 
-/// The loss rises after 800 samples.
+/// Learning rate by consumed samples: makes the loss rise after 800.
 double too_high(std::int64_t consumed) {
   return consumed < 800 ? 1e-2 : 0.2;
 }

@@ -1,4 +1,4 @@
-// `troupe ctl`: a command to a live run.
+// `troupe ctl`: sends a command to a live run.
 
 #include "actors/command/commands.hpp"
 #include "actors/command/monitored_run.hpp"
@@ -43,22 +43,38 @@ void add_ctl(command_line& program) {
   auto& line = program.command(
       "ctl", "sends a command to a live run: pause, resume, save, learning-rate and others.");
   const auto given = std::make_shared<ctl_words>();
-  line.words("COMMAND [VALUE]", "The command, and its value if it takes one.", given->words);
+  line.words("COMMAND [VALUE...]",
+             "The command and its values, if it takes any. See below.",
+             given->words);
   given->run = declare_commanded_run(line);
   line.note(
-      "Commands: status; pause and resume; save and evaluate, after the newest step; learning-rate "
-      "R, the rate of the next step, after which the schedule continues with the same factor; "
-      "eval-interval N and save-interval N, in steps (0: off); log-level LEVEL; drain WORKER and "
-      "replace WORKER, which give the ranks of a process a new one, soon or now; trace N, "
-      "timelines of the next steps; norms NAME N, gradient norms of the parameters whose names "
-      "begin with NAME; stop-after STEP; stop.");
+      "Control: status prints the state of the run and its newest step. pause begins no further "
+      "step; resume continues. stop ends the run after the newest step, stop-after STEP after that "
+      "step; both save at the end.");
   line.note(
-      "A command takes effect between two steps, and this program waits for the answer. The ledger "
-      "keeps the command with its step, so that a successor, and a step that runs again, has the "
-      "same bits.");
+      "Checkpoints and evaluation: save writes a checkpoint of the newest step. evaluate runs the "
+      "validation set after the newest step. save-interval N and eval-interval N set the interval "
+      "in steps. With 0 the run saves only at its end, or evaluates no more.");
   line.note(
-      "Exit code: 0 when the run has taken the command; 2 if it refuses, with its reason; 128 + "
-      "the signal that ended the wait. After a signal the run may still take the command.");
+      "Settings: learning-rate R sets the rate of the next step, above 0. Later steps follow the "
+      "schedule, multiplied by the same factor. log-level LEVEL sets the minimum severity on the "
+      "run's console: debug, info, warning or error.");
+  line.note(
+      "Workers: replace WORKER drains and replaces a process, such as node-1, or the process of a "
+      "stage, such "
+      "as stage:0.1, once its states are kept elsewhere. It needs several processes and recovery.");
+  line.note(
+      "Reports: trace N reports the timelines of the next N steps. norms NAME N reports the "
+      "gradient norm of each parameter with a name that begins with NAME, for the next N steps. N "
+      "is from 1 to 1000.");
+  line.note(
+      "Prints the run's answer. status answers at once; other commands take effect between two "
+      "steps. The ledger records all commands but status, so a successor continues under them, and "
+      "a "
+      "repeated step has the same bits.");
+  line.note(
+      "Exit code 0: the run has taken the command. 2: it refuses the command, or there is no run. "
+      "128 + N: signal N ended the wait; the run may still take the command.");
   line.runs([given] { return send(*given); });
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What the ledger tells about the end.
+/// Last facts in the ledger.
 struct last_facts {
   std::optional<std::uint64_t> committed, saved;
   std::vector<runtime::restart> restarts;
@@ -65,8 +65,8 @@ std::string last_step_text(const last_facts& facts, const runtime::run_status& x
 
 std::string end_sentence(const runtime::run_status& x) {
   if (!x.record.ended)
-    return "the run died: none of its processes runs, and no end was recorded; its logs are in the "
-           "folder 'logs'";
+    return "the run died: none of its processes runs, and no end was recorded; read its logs in "
+           "the folder 'logs'";
   const auto& end = *x.record.ended;
   return fmt::format("the run has ended at {} with exit code {}{}{}",
                      end.at,

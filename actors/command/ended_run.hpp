@@ -1,4 +1,4 @@
-// The last state of a run that has ended or died, by its folder and its ledger.
+// The last state of a run that has ended or died, read from its folder and its ledger.
 
 #pragma once
 
@@ -9,13 +9,14 @@
 
 namespace troupe::command {
 
-/// A page, whose last line says how the run ended. A damaged ledger is a line of it.
+/// A text page. Its last line says how the run ended. It also reports a damaged ledger.
 std::string ended_run_page(const runtime::run_folder& folder, const runtime::run_status& x);
 
-/// As `troupe monitor --json --once` prints a live run; without steps.
+/// The output of `troupe monitor --json --once`. The records are the last step, the last save and
+/// the end.
 std::string ended_run_json(const runtime::run_folder& folder, const runtime::run_status& x);
 
-/// The run and its last records, each a JSON object without a line end.
+/// The run and the same records, each a JSON object without a line end.
 std::vector<std::string> ended_run_lines(const runtime::run_folder& folder,
                                          const runtime::run_status& x);
 

@@ -1,4 +1,5 @@
-// `troupe monitor`: a live view of a run, a page of it, or its records.
+// `troupe monitor`: shows a run in the terminal, in a browser, as JSON lines, or runs a Lua script
+// on it.
 
 #include "actors/command/commands.hpp"
 #include "actors/command/ended_run.hpp"
@@ -37,7 +38,7 @@ struct monitor_flags {
   std::shared_ptr<monitored_run> run;
   std::string page = "overview";
   bool once = false, json = false, ascii = false, web = false;
-  std::string listen;            ///< of the page
+  std::string listen;            ///< address of the page; empty: a free port
   std::filesystem::path script;  ///< empty: none
   timeline_export timelines;
   std::optional<std::uint64_t> trace_steps;
@@ -57,13 +58,13 @@ bool wait_until_killed(std::chrono::milliseconds time) {
   return true;
 }
 
-/// A record is a JSON object. Another line comes from a broken hub or another service.
+/// True for a JSON object. Any other line comes from a broken hub or another service.
 bool is_record(std::string_view line) {
   constexpr int deepest = 64;
   return runtime::json_depth(line) <= deepest && runtime::json_value_or_discarded(line).is_object();
 }
 
-/// Counts the lines that are left out, and tells of the first one.
+/// Counts skipped lines, and warns about the first one.
 class left_out_lines {
  public:
   void add() {
@@ -79,7 +80,7 @@ class left_out_lines {
   std::uint64_t count_ = 0;
 };
 
-/// The state of a run, as the hub tells it.
+/// The hub's state of a run.
 struct told_state final : runtime::run_listener {
   ordered_json run;
   ordered_json records = ordered_json::array();
@@ -101,7 +102,7 @@ struct told_state final : runtime::run_listener {
   void connection(const std::string&) override {}
 };
 
-/// Prints the records as they come: JSON lines.
+/// Prints each record as a JSON line.
 struct printed_records final : runtime::run_listener {
   void begin(std::string_view text) override {
     ordered_json line{{"kind", "run"}};
@@ -112,8 +113,9 @@ struct printed_records final : runtime::run_listener {
     if (!is_record(record))
       return left_out.add();
     print_json(record);
-    if (std::fflush(stdout) != 0)  // its reader has ended, and SIGPIPE is ignored
-      throw runtime::io_error("cannot write the records: {}", runtime::system_message(errno));
+    if (std::fflush(stdout) != 0)  // a closed pipe, because SIGPIPE is ignored
+      throw runtime::io_error("cannot write the records to standard output: {}",
+                              runtime::system_message(errno));
   }
   void connection(const std::string& state) override {
     if (!state.empty() && state != told)
@@ -137,7 +139,7 @@ std::string page_of_view(const runtime::run_view& view, const monitor_flags& fla
   runtime::screen_wish how;
   how.columns = columns_for_page();
   how.page = monitor_page_of(flags.page);
-  if (how.page != runtime::screen_page::overview) {  // as long as its list
+  if (how.page != runtime::screen_page::overview) {  // rows for the whole list
     how.rows = 4;
     how.rows
         += runtime::scroll_limit(view, how) * (how.page == runtime::screen_page::timeline ? 2 : 1)
@@ -165,7 +167,7 @@ int show_ended(const runtime::run_folder& folder, const monitor_flags& flags) {
   return 0;
 }
 
-/// As `troupe status` names it.
+/// Names of `troupe status`.
 const char* state_after(const std::optional<runtime::follow_end>& end) {
   if (!end)
     return name_of(runtime::run_condition::runs);
@@ -209,14 +211,14 @@ int monitor_run(const monitor_flags& flags) {
   if (flags.web && (flags.once || flags.json || !flags.script.empty()))
     throw usage_error("--web shows the run in a browser: leave out --once, --json and --script");
   if (!flags.web && !flags.listen.empty())
-    throw usage_error("--listen is the address of the page: give --web, too");
+    throw usage_error("--listen is the address of the page of --web: give --web too");
   const bool exports = !flags.timelines.trace.empty() || !flags.timelines.otlp.empty();
   if (exports && (flags.once || flags.json || flags.web || !flags.script.empty()))
     throw usage_error(
         "--trace and --otlp follow the run without a view: leave out --once, --json, --web and "
         "--script");
   if (flags.trace_steps && flags.timelines.trace.empty())
-    throw usage_error("--steps is the number of steps of a trace: give --trace FILE, too");
+    throw usage_error("--steps is the number of steps of a trace: give --trace FILE too");
   const auto run = find_monitored_run(*flags.run);
   if (!flags.script.empty())
     return run_monitor_script(run, flags.script);
@@ -243,21 +245,26 @@ int monitor_run(const monitor_flags& flags) {
 
 void add_monitor(command_line& program) {
   auto& line = program.command("monitor",
-                               "shows a live run in the terminal: loss, speed, the pipeline's "
-                               "timeline, processes and what they wait for, events.");
+                               "shows a live run in the terminal: loss, speed, pipeline timeline, "
+                               "processes with their waits, and events.");
   const auto flags = std::make_shared<monitor_flags>();
   flags->run = declare_monitored_run(line);
-  line.value({.name = "--page", .type = "NAME", .help = "The page that is shown first."},
-             one_of(flags->page, monitor_pages));
+  line.value(
+      {.name = "--page",
+       .type = "NAME",
+       .help = "Page that the view shows first, or that --once prints: overview, members (the "
+               "processes), timeline (the pipeline) or events."},
+      one_of(flags->page, monitor_pages));
   line.toggle(
       "--once", "Prints one page as plain text and exits.", [flags] { flags->once = true; });
-  line.toggle("--json",
-              "Prints the run and its records as JSON lines until the run ends. With --once: the "
-              "present state as one JSON object.",
-              [flags] { flags->json = true; });
+  line.toggle(
+      "--json",
+      "Prints the run and its records as JSON lines until the run ends. With --once: prints "
+      "the present state as one JSON object.",
+      [flags] { flags->json = true; });
   line.value({.name = "--script",
               .type = "FILE",
-              .help = "Runs a Lua script on the records until the run ends, instead of a view. See "
+              .help = "Runs a Lua script on the records until the run ends, without a view. See "
                       "examples/monitoring/README.md."},
              text(flags->script));
   line.value({.name = "--trace",
@@ -277,27 +284,29 @@ void add_monitor(command_line& program) {
               .help = "Sends the timelines of about one step a second to an OpenTelemetry "
                       "collector, such as http://127.0.0.1:4318, until the run ends."},
              text(flags->timelines.otlp));
-  line.toggle("--web",
-              "Serves a page of the run for a browser of this host, and prints its address, which "
-              "has a token. Runs until a signal.",
-              [flags] { flags->web = true; });
-  line.value({.name = "--listen",
-              .type = "HOST:PORT",
-              .help = "With --web: where the page is, an address of this host alone. Default: a "
-                      "free port of 127.0.0.1."},
-             text(flags->listen));
+  line.toggle(
+      "--web",
+      "Serves a page of the run for a browser on this host, until a signal. Prints the URL, "
+      "which contains a token.",
+      [flags] { flags->web = true; });
+  line.value(
+      {.name = "--listen",
+       .type = "HOST:PORT",
+       .help = "With --web: loopback address of the page, such as 127.0.0.1:8080. Default: a "
+               "free port of 127.0.0.1."},
+      text(flags->listen));
   line.toggle(
       "--no-unicode", "Draws with ASCII characters only.", [flags] { flags->ascii = true; });
   line.note(
       "Keys: 1 to 4 or tab choose the page: overview, processes, pipeline, events. Arrows, page "
-      "up, page down, home and end scroll. p pauses the view, not the run. ? shows the keys. q "
-      "quits. Watching does not change or delay the run.");
+      "up, page down, home and end scroll. p pauses the view; the run continues. ? shows the keys. "
+      "q quits. The run never waits for a viewer.");
   line.note(
-      "After a lost connection the view connects again, also to a successor of the supervisor's "
-      "process. The last state of a run that has ended is shown from its folder.");
+      "Reconnects after a lost connection, also to a successor of the supervisor's process. Shows "
+      "the last state of a run that has ended from its folder.");
   line.note(
-      "Exit code: 0 also for a run that has ended; 2 if there is no run or it refuses the token; "
-      "128 + the signal that ended this command.");
+      "Exit code 0: the run has ended, or the view was closed. 2: there is no run, or it refuses "
+      "the token. 128 + N: signal N ended this command. The exit code of the run has no effect.");
   line.runs([flags] { return monitor_run(*flags); });
 }
 

@@ -24,7 +24,7 @@ namespace {
 namespace http = runtime::http;
 using asked_by = std::shared_ptr<http::exchange>;
 
-constexpr std::size_t most_requests = 32;  ///< at once, streams too: each has a thread
+constexpr std::size_t most_requests = 32;  ///< at once, including streams; each has a thread
 constexpr std::size_t longest_answer = 16 << 20;
 constexpr std::size_t most_ahead = 1 << 20;  ///< bytes of a stream that wait for the browser
 constexpr auto patience_with_answer = std::chrono::seconds(30);
@@ -43,7 +43,8 @@ std::string encoded(std::string_view text) {
   return out;
 }
 
-/// The same question to the hub. A browser that connects again says its position in a header.
+/// Path and query for the hub, without the token. A browser that reconnects sends its position in a
+/// header.
 std::string target_of(const http::request& x) {
   auto query = x.query;
   query.erase("token");
@@ -55,8 +56,8 @@ std::string target_of(const http::request& x) {
   return out;
 }
 
-/// PROXY-4. An answer of the hub, for a browser that trusts this port. The hub may be another
-/// service, so it chooses neither the type nor what a browser would run.
+/// PROXY-4. The address of the hub may belong to another service. The proxy therefore sets the
+/// type, and forbids the browser to load or run anything.
 http::response passed_on(int status, const char* type, std::string body = {}) {
   return {.status = status,
           .type = type,
@@ -65,20 +66,20 @@ http::response passed_on(int status, const char* type, std::string body = {}) {
 }
 
 http::response answer_of_hub(const http::request& asked, http::response x) {
-  if (x.status == 401 || x.status == 403)  // its words are about a token that the browser never had
+  if (x.status == 401 || x.status == 403)  // about the proxy's token, which the browser never had
     return http::error_response(
         502,
-        "the run refuses the token of this page: name the file 'read.token' of the run's folder "
-        "with --token-file");
+        "the run refuses the read token: start `troupe monitor --web` again, with --token-file and "
+        "a copy of 'read.token' in the run's folder");
   const bool is_text = asked.path == "/metrics" && x.status == 200;
   return passed_on(
       x.status, is_text ? "text/plain; version=0.0.4" : "application/json", std::move(x.body));
 }
 
-/// Threads of requests in work. The server's thread starts them.
+/// One thread per running request. Used by the server's thread.
 class request_threads {
  public:
-  /// False: there are too many. Throws as start_thread.
+  /// Returns false if too many requests run. Throws as start_thread.
   bool start(std::function<void()> work) {
     std::erase_if(all_, [](const auto& x) { return x->is_done.load(); });
     if (all_.size() >= most_requests)
@@ -112,7 +113,7 @@ class monitor_proxy::parts {
   }
   ~parts() {
     stops_ = true;
-    server_.reset();  // ends the streams, which threads may be waiting for
+    server_.reset();  // ends the streams that threads may wait for
   }
 
   std::uint16_t port() const { return server_->ports().front(); }
@@ -146,7 +147,8 @@ class monitor_proxy::parts {
             401, "this page needs its token: open the link that `troupe monitor --web` printed"));
       if (!threads_.start([x, does] { answer_or_explain(x, does); }))
         x->answer(http::error_response(
-            503, fmt::format("{} requests are in work; close other pages", most_requests)));
+            503,
+            fmt::format("{} requests run already; close other pages of this run", most_requests)));
     };
   }
 
@@ -154,11 +156,11 @@ class monitor_proxy::parts {
     try {
       does(x);
     } catch (const std::exception& failure) {
-      x->answer(http::error_response(503, fmt::format("no run answers: {}", failure.what())));
+      x->answer(http::error_response(503, fmt::format("cannot reach the run: {}", failure.what())));
     }
   }
 
-  /// By `follow`, because the end of the proxy does not wait for a run that hangs.
+  /// Uses `follow`, which can be cancelled: the proxy can end while the run hangs.
   http::response ask(http::client& hub, const std::string& target) const {
     std::string body;
     bool is_late = false;
@@ -174,7 +176,7 @@ class monitor_proxy::parts {
           return !is_late && !stops_;
         });
     if (is_late || stops_ || body.size() > longest_answer)
-      throw runtime::io_error("{} has no whole answer within {} s and {} bytes",
+      throw runtime::io_error("cannot read {}: no complete answer within {} s and {} bytes",
                               target,
                               patience_with_answer.count(),
                               longest_answer);
@@ -188,7 +190,7 @@ class monitor_proxy::parts {
     x->answer(answer_of_hub(x->asked(), ask(hub, target_of(x->asked()))));
   }
 
-  /// The stream begins with the hub's headers, so that a refusal of the hub keeps its status.
+  /// Begins the stream when the hub's headers arrive, so a refusal of the hub keeps its status.
   void pass_stream(const asked_by& x, const char* type, std::string_view beginning) const {
     http::client hub(hub_());
     std::shared_ptr<part_queue> parts;  // empty until the hub has answered
@@ -210,13 +212,13 @@ class monitor_proxy::parts {
           begin);
       if (!parts && refusal.status == 0)
         throw runtime::io_error(
-            "{} has no answer within {} s", x->asked().path, patience_with_answer.count());
+            "cannot read {}: no answer within {} s", x->asked().path, patience_with_answer.count());
       if (!parts)
         x->answer(answer_of_hub(x->asked(), std::move(refusal)));
     } catch (const std::exception&) {
       if (!parts)
         throw;
-      // The browser sees the end of the stream, connects again and gets the reason as an answer.
+      // The browser reconnects after the end of the stream, and gets the reason as an answer.
     }
     if (parts)
       parts->end();
@@ -225,7 +227,7 @@ class monitor_proxy::parts {
   void pass_command(const asked_by& x) const {
     const auto& asked = x->asked();
     if (!asked.header("content-type").starts_with("application/json"))
-      return x->answer(http::error_response(415, "a command is application/json"));
+      return x->answer(http::error_response(415, "a command must have the type application/json"));
     auto at = hub_();
     at.token = bearer_token(asked);
     http::client hub(at);

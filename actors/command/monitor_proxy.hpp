@@ -1,14 +1,13 @@
-// The page of a run on a port of this host (`troupe monitor --web`): serves the page's files, and
-// passes its requests on to the run's hub, whose socket no browser can open.
+// HTTP proxy of `troupe monitor --web`: serves the page of a run on a port of this host, and
+// forwards its requests to the run's hub. A browser cannot open the hub's Unix socket.
 //
-//   PROXY-1  A request needs the proxy's own token. Commands need the run's control token as well,
-//            which the hub checks.
-//   PROXY-2  A slow browser slows its own stream down and fills bounded memory.
-//   PROXY-3  Each request asks where the hub is now, so the page survives a successor of the
-//            supervisor's process, and another run in the folder.
-//   PROXY-4  An answer of the hub has the type and the policy (CSP) that the proxy gives it, so
-//   that
-//            a browser does not show it as a page.
+//   PROXY-1  Each request needs the proxy's own token. A command also needs the run's control
+//            token, which the hub checks.
+//   PROXY-2  A slow browser delays only its own stream. The bytes that wait for it are bounded.
+//   PROXY-3  Each request looks up the hub again. The page continues with a successor of the
+//            supervisor's process, and with the next run in the same folder.
+//   PROXY-4  The proxy sets the content type and the content security policy (CSP) of each
+//            response of the hub. A browser does not show such a response as a page.
 
 #pragma once
 
@@ -24,8 +23,8 @@ namespace troupe::command {
 
 class monitor_proxy {
  public:
-  /// Where the hub is now, with the read token if it needs one. Called on several threads at
-  /// once. Throws runtime::error when there is no run.
+  /// Returns the hub's current address, with the read token if it needs one. Called on several
+  /// threads at once. Throws runtime::error when there is no run.
   using hub_address = std::function<runtime::http::service_address()>;
 
   /// Listens when the constructor returns. Throws as http::server.

@@ -30,11 +30,12 @@ using nlohmann::json;
 
 void print_alarm(const std::string& text) {
   print_page("alarm: " + text + "\n");
-  if (std::fflush(stdout) != 0)  // its reader has ended, and SIGPIPE is ignored
-    throw runtime::io_error("cannot print an alarm: {}", runtime::system_message(errno));
+  if (std::fflush(stdout) != 0)  // a closed pipe, because SIGPIPE is ignored
+    throw runtime::io_error("cannot print an alarm to standard output: {}",
+                            runtime::system_message(errno));
 }
 
-/// A request that the network or the run refuses is the script's to handle; people see it too.
+/// Returns a failed request to the script, and logs a warning.
 runtime::action_answer tried_request(const std::function<std::string()>& request) {
   try {
     return {true, request()};
@@ -44,13 +45,13 @@ runtime::action_answer tried_request(const std::function<std::string()>& request
   }
 }
 
-/// The hub with the control token; none if this run has no folder here.
+/// Sends commands with the control token. Empty if this host has no folder of the run.
 std::function<runtime::action_answer(const std::string&)> commander_of(
     const runtime::followed_run& run) {
   if (!run.folder)
     return {};
   return [run](const std::string& text) {
-    const auto what = runtime::read_run_command(text);  // a wrong one ends the script
+    const auto what = runtime::read_run_command(text);  // an invalid command ends the script
     return tried_request([&] {
       auto to = run.at;
       const auto token = runtime::read_text(run.folder->control_token());
@@ -71,7 +72,7 @@ runtime::monitor_actions actions_for(const runtime::followed_run& run) {
           }};
 }
 
-/// Gives a script each record, and each step once.
+/// Passes each record to the script, and each step once.
 class scripted_listener final : public runtime::run_listener {
  public:
   scripted_listener(const std::filesystem::path& file, const runtime::followed_run& run)
@@ -95,7 +96,7 @@ class scripted_listener final : public runtime::run_listener {
       runtime::log_warning("{}", state);
   }
 
-  /// An end without a record: the run died, or its hub was gone before.
+  /// Passes an `end` record if the hub sent none: the run died, or its hub ended first.
   void end(const runtime::follow_end& x) {
     if (std::exchange(knows_end_, true))
       return;

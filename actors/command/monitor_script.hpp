@@ -1,4 +1,4 @@
-// `troupe monitor RUN --script FILE.lua`: a script that watches a run
+// `troupe monitor RUN --script FILE.lua`: runs a Lua script on the records of a run
 // (runtime/script/monitor_script.hpp).
 
 #pragma once
@@ -10,7 +10,7 @@
 namespace troupe::command {
 
 /// Follows the run to its end. Returns the exit code. Throws as runtime::follower, and input_error
-/// for an error of the script.
+/// when the script fails.
 int run_monitor_script(const runtime::followed_run& run, const std::filesystem::path& file);
 
 }  // namespace troupe::command

@@ -30,7 +30,7 @@ constexpr auto between_frames = 200ms;
 constexpr const char* more_keys
     = "tab next page  arrows, page up/down, home, end scroll  ctrl-l redraw  ? back  q quit";
 
-/// Blocks signals that only the drawing thread may take, while other threads start.
+/// Blocks SIGWINCH and SIGTSTP while other threads start: only the drawing thread may take them.
 class held_back_signals {
  public:
   held_back_signals() {
@@ -53,7 +53,7 @@ class held_back_signals {
   }
 };
 
-/// Follows the run on a thread of its own, until the destructor.
+/// Follows the run on its own thread, until the destructor.
 class reading_thread {
  public:
   explicit reading_thread(const runtime::followed_run& run) : run_(run) {}
@@ -75,8 +75,8 @@ class reading_thread {
   }
   const runtime::shared_view& view() const { return view_; }
 
-  /// Why no more records come; empty while the run is followed. Throws what ended it before the
-  /// first answer.
+  /// The reason why the thread stopped following; empty while it follows. Rethrows an error if the
+  /// hub has never answered.
   std::string end() const {
     const std::lock_guard lock(mutex_);
     if (thrown_ && !has_answered_)
@@ -115,12 +115,12 @@ class reading_thread {
   std::jthread thread_;
 };
 
-/// What the keys choose.
+/// State that the keys change.
 struct monitor_choice {
   screen_page page = screen_page::overview;
   int scroll = 0;
   bool shows_keys = false;
-  std::optional<runtime::run_view> paused;  ///< the view when it was paused
+  std::optional<runtime::run_view> paused;  ///< the view at the pause
   double paused_at = 0;
 
   void turn(int by) {
@@ -139,7 +139,7 @@ class monitor_frame {
   monitor_frame(runtime::terminal& on, reading_thread& of, monitor_choice first)
       : on_(on), of_(of), choice_(std::move(first)) {}
 
-  /// Draws if anything has changed, or a second has passed.
+  /// Draws if something has changed or a second has passed.
   void draw() {
     const auto end = of_.end();
     const auto now = std::int64_t(monitor_time());
@@ -161,7 +161,7 @@ class monitor_frame {
     on_.show(page_);
   }
 
-  /// False for the key that ends the view.
+  /// Returns false for the key that ends the view.
   bool take(const runtime::terminal_event& event) {
     stale_ = stale_ || event.key != terminal_key::none;
     const int page = std::max(1, on_.rows() - 4);
@@ -213,7 +213,7 @@ class monitor_frame {
     if (choice_.shows_keys)
       out.keys = more_keys;
     else if (choice_.paused)
-      out.keys = "paused: p goes on  " + out.keys;
+      out.keys = "paused: p resumes  " + out.keys;
     return out;
   }
 
@@ -248,7 +248,7 @@ class monitor_frame {
   bool stale_ = true;
 };
 
-/// The first signal, for the drawing thread.
+/// Name of the caught signal, for the drawing thread. Empty: none.
 class caught_signal {
  public:
   void set(const char* name) {
@@ -279,7 +279,7 @@ int show_monitor(const runtime::followed_run& run, screen_page page, bool ascii)
                                runtime::terminal::restore_at_once();
                                ::_exit(exit_code_of_signal(name));
                              });
-  reading_thread reader(run);  // ends after the terminal: it may take a second
+  reading_thread reader(run);  // destroyed after the terminal, because it may take a second
   runtime::terminal terminal(ascii);
   reader.start();
   held.release();

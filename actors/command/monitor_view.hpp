@@ -1,4 +1,4 @@
-// The live view of `troupe monitor` on a terminal.
+// The live view of `troupe monitor` in a terminal.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace troupe::command {
 
-/// Now, in Unix seconds, for the ages of records.
+/// Current time in Unix seconds.
 double monitor_time();
 
-/// Shows the run until a key or a signal ends it; returns the exit code. Throws as
-/// runtime::follower before the first answer, and as runtime::terminal.
+/// Shows the run until a key or a signal ends the view. Returns the exit code. Throws as
+/// runtime::follower until the hub has answered once, and as runtime::terminal.
 int show_monitor(const runtime::followed_run& run, runtime::screen_page page, bool ascii);
 
 }  // namespace troupe::command

@@ -17,7 +17,8 @@
 namespace troupe::command {
 namespace {
 
-/// The page's token and the control token pass this port without TLS.
+/// Accepts only loopback addresses: the page's token and the control token pass this port without
+/// TLS.
 runtime::http::endpoint page_endpoint(const std::string& listen) {
   if (listen.empty())
     return {};
@@ -26,8 +27,8 @@ runtime::http::endpoint page_endpoint(const std::string& listen) {
     host = "127.0.0.1";
   if (!runtime::is_loopback(host))
     throw usage_error(
-        "--listen {} is open to other hosts, and the page has no TLS: give 127.0.0.1:PORT, and "
-        "use `ssh -L PORT:127.0.0.1:PORT` on the other host",
+        "--listen {} is open to other hosts, and the page has no TLS: give 127.0.0.1:PORT, and run "
+        "`ssh -L PORT:127.0.0.1:PORT THIS_HOST` on the other host",
         shown(listen));
   return {.address = host, .port = port};
 }
@@ -60,7 +61,7 @@ class awaited_signal {
     changed_.wait(lock, [this] { return !name_.empty(); });
     return name_;
   }
-  /// True if no signal came within this time.
+  /// Waits. Returns false if a signal came within this time.
   bool pause(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
     return !changed_.wait_for(lock, time, [this] { return !name_.empty(); });
@@ -79,7 +80,8 @@ int show_monitor_page(const std::shared_ptr<const monitored_run>& run, const std
   const signal_watch signals([&](const char* name) { signal.set(name); });
   const auto at = page_endpoint(listen);
   if (const auto found = find_monitored_run(*run); !found.folder) {
-    // The page of a wrong address would try for ever. A run in a folder may be started later.
+    // Checks the address once: the page would retry a wrong one forever. A run in a folder may
+    // start later.
     ignored_records to;
     runtime::follower(
         found, to, [&](auto time) { return signal.pause(time); }, limits_for(found))
@@ -88,7 +90,7 @@ int show_monitor_page(const std::shared_ptr<const monitored_run>& run, const std
   const monitor_proxy page(at, [run] { return find_monitored_run(*run).at; });
   print_page("the page of the run: {}\n", page_url(at, page));
   if (std::fflush(stdout) != 0)
-    throw runtime::io_error("cannot write the address of the page: {}",
+    throw runtime::io_error("cannot write the URL of the page to standard output: {}",
                             runtime::system_message(errno));
   return exit_code_of_signal(signal.wait());
 }

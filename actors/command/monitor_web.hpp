@@ -1,4 +1,4 @@
-// `troupe monitor --web`: the page of a run, in a browser of this host.
+// `troupe monitor --web`: shows a run in a browser on this host.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace troupe::command {
 
-/// Serves the page at `listen` (HOST:PORT of this host alone; empty: a free port of 127.0.0.1),
-/// prints its address, and returns the exit code after a signal. Throws usage_error for another
-/// `listen`, and as runtime::follower for an address without a run.
+/// Serves the page at `listen`, prints its URL, and returns the exit code after a signal.
+/// `listen`: HOST:PORT with a loopback address; empty: a free port of 127.0.0.1. Throws usage_error
+/// for another address, and as runtime::follower when HOST:PORT of the run has no hub.
 int show_monitor_page(const std::shared_ptr<const monitored_run>& run, const std::string& listen);
 
 }  // namespace troupe::command

@@ -31,11 +31,11 @@ void require_port(const std::string& word, std::string_view address) {
   unsigned port = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (failure != std::errc() || port == 0 || port > 65535)
-    throw usage_error("'{}' has no port from 1 to 65535: give HOST:PORT, as the run printed it",
+    throw usage_error("'{}' has no port from 1 to 65535: give HOST:PORT of the run's hub",
                       shown(word));
 }
 
-/// `rest`: what follows the scheme.
+/// `rest`: the part after the scheme.
 std::string checked_url(const std::string& word, std::string_view scheme, std::string_view rest) {
   while (rest.ends_with('/'))
     rest.remove_suffix(1);
@@ -49,7 +49,7 @@ std::string checked_url(const std::string& word, std::string_view scheme, std::s
   return std::string(scheme) + std::string(rest);
 }
 
-/// `copied`: the file of the run's folder that it should be.
+/// `copied`: name of this token's file in the run's folder, for the error.
 std::string read_token(const std::filesystem::path& file, const char* copied) {
   if (file.empty())
     return "";
@@ -60,8 +60,8 @@ std::string read_token(const std::filesystem::path& file, const char* copied) {
   if (token.empty() || token.size() > longest
       || !std::ranges::all_of(token, [](char x) { return x > ' ' && x < '\x7f'; }))
     throw runtime::input_error(
-        "'{}' (--token-file) has no token: one word on one line is expected; copy the file "
-        "'{}' of the run's folder",
+        "'{}' has no token: one word on one line is expected; copy the file '{}' of the run's "
+        "folder",
         file.string(),
         copied);
   return token;
@@ -70,12 +70,15 @@ std::string read_token(const std::filesystem::path& file, const char* copied) {
 runtime::followed_run by_folder(const monitored_run& given) {
   if (!given.token_file.empty() || !given.authority.empty())
     throw usage_error(
-        "--token-file and --ca are for HOST:PORT; a run named by its folder needs neither");
+        "--token-file and --ca are for HOST:PORT, but the run is named by its folder: leave them "
+        "out");
   if (given.named.flag.empty() && given.named.words.size() == 1) {
     const auto& word = given.named.words.front();
     std::error_code ignored;
     if (!std::filesystem::exists(word, ignored) && word.find('/') == std::string::npos)
-      throw usage_error("'{}' is neither the folder of a run nor HOST:PORT", shown(word));
+      throw usage_error(
+          "'{}' is not a folder and has no port: give the run's folder, or HOST:PORT of its hub",
+          shown(word));
   }
   auto folder = open_run(given.named);
   return {.at = {.url = {}, .folder = folder.sockets(), .socket = runtime::run_folder::hub_socket},
@@ -86,20 +89,23 @@ runtime::followed_run by_folder(const monitored_run& given) {
 
 std::shared_ptr<monitored_run> declare_monitored_run(command_line& line) {
   auto out = std::make_shared<monitored_run>();
-  line.words("DIR|HOST:PORT",
-             "The run: its folder (the one of --run at its start, or its --save folder), or the "
-             "address of its hub, also as a URL.",
-             out->named.words);
+  line.words(
+      "DIR|HOST:PORT",
+      "Folder of the run (the one of --run at its start, or its --save folder), or HOST:PORT "
+      "or URL of its hub.",
+      out->named.words);
   line.value({.name = "--run", .type = "DIR", .help = "DIR as a flag."}, text(out->named.flag));
   line.value({.name = "--token-file",
               .type = "FILE",
-              .help = "With HOST:PORT: the file read.token of the run's folder, or a copy."},
+              .help = "With HOST:PORT: file with the read token, a copy of read.token in the run's "
+                      "folder."},
              text(out->token_file));
-  line.value({.name = "--ca",
-              .type = "FILE",
-              .help = "With HOST:PORT: uses TLS and trusts the certificates in FILE (PEM). Default "
-                      "for https: the system's certificates."},
-             text(out->authority));
+  line.value(
+      {.name = "--ca",
+       .type = "FILE",
+       .help = "With HOST:PORT: uses TLS and trusts the certificates in FILE (PEM). Default: "
+               "no TLS; with https://, the system's certificates."},
+      text(out->authority));
   return out;
 }
 
@@ -111,16 +117,18 @@ std::shared_ptr<monitored_run> declare_commanded_run(command_line& line) {
              text(out->named.flag));
   line.value({.name = "--at",
               .type = "HOST:PORT",
-              .help = "Address of the run's hub instead of its folder, also as a URL."},
+              .help = "HOST:PORT or URL of the run's hub, instead of its folder."},
              text(out->at));
-  line.value({.name = "--token-file",
-              .type = "FILE",
-              .help = "With --at: the file control.token of the run's folder, or a copy."},
-             text(out->token_file));
+  line.value(
+      {.name = "--token-file",
+       .type = "FILE",
+       .help = "With --at, required: file with the control token, a copy of control.token in "
+               "the run's folder."},
+      text(out->token_file));
   line.value({.name = "--ca",
               .type = "FILE",
-              .help = "With --at: uses TLS and trusts the certificates in FILE (PEM). Default for "
-                      "https: the system's certificates."},
+              .help = "With --at: uses TLS and trusts the certificates in FILE (PEM). Default: no "
+                      "TLS; with https://, the system's certificates."},
              text(out->authority));
   return out;
 }
@@ -130,7 +138,7 @@ std::optional<std::string> url_of(const std::string& word, bool tls) {
   if (view.starts_with(tls_scheme))
     return checked_url(word, tls_scheme, view.substr(tls_scheme.size()));
   if (view.starts_with(plain_scheme) && tls)
-    throw usage_error("'{}' is without TLS, which --ca needs: give https://", shown(word));
+    throw usage_error("'{}' has no TLS, but --ca needs TLS: give https://HOST:PORT", shown(word));
   if (view.starts_with(plain_scheme))
     return checked_url(word, plain_scheme, view.substr(plain_scheme.size()));
   std::error_code ignored;
@@ -164,7 +172,7 @@ runtime::http::service_address find_commanded_run(const monitored_run& given) {
     const auto status = runtime::status_of(*out.folder, [](const std::string&) {});
     if (status.condition == runtime::run_condition::ended
         || status.condition == runtime::run_condition::died)
-      throw runtime::input_error("the run in '{}' has {}, so it takes no command",
+      throw runtime::input_error("cannot send the command: the run in '{}' has {}",
                                  out.folder->path().string(),
                                  runtime::name_of(status.condition));
     out.at.token = read_token(out.folder->control_token(), "control.token");
@@ -172,9 +180,12 @@ runtime::http::service_address find_commanded_run(const monitored_run& given) {
   }
   auto url = url_of(given.at, !given.authority.empty());
   if (!url)
-    throw usage_error("'{}' (--at) is not HOST:PORT", shown(given.at));
+    throw usage_error("'{}' (--at) is not HOST:PORT: give the address of the run's hub",
+                      shown(given.at));
   if (given.token_file.empty())
-    throw usage_error("--at needs --token-file: the file control.token of the run's folder");
+    throw usage_error(
+        "--at needs the control token: give --token-file with a copy of 'control.token' in the "
+        "run's folder");
   return {.url = *std::move(url),
           .token = read_token(given.token_file, "control.token"),
           .authority = given.authority};

@@ -1,4 +1,5 @@
-// The run that `troupe monitor` shows: a folder of this host, or the address of a hub.
+// The run that `troupe monitor` shows and `troupe ctl` commands: named by its folder on this host,
+// or by the address of its hub.
 
 #pragma once
 
@@ -14,27 +15,30 @@
 namespace troupe::command {
 
 struct monitored_run {
-  named_run_folder named;  ///< a word may also be an address
-  std::filesystem::path token_file, authority;
-  std::string at;  ///< HOST:PORT as a flag
+  named_run_folder named;                       ///< the word may also be HOST:PORT or a URL
+  std::filesystem::path token_file, authority;  ///< --token-file, --ca
+  std::string at;                               ///< --at: HOST:PORT or a URL
 };
 
+/// Declares the run for `troupe monitor`: as a word or with --run.
 std::shared_ptr<monitored_run> declare_monitored_run(command_line& line);
-/// Same, for commands: the run is named by flags, --run or --at.
+/// Same for `troupe ctl`: with --run or --at, because the words are the command.
 std::shared_ptr<monitored_run> declare_commanded_run(command_line& line);
 
-/// "http://HOST:PORT" of a word HOST:PORT or a URL; https with `tls`. Empty for another word.
-/// Throws usage_error for an address that cannot be one.
+/// URL of the hub for HOST:PORT or a URL; https with `tls`. Empty for any other word. Throws
+/// usage_error for an invalid address.
 std::optional<std::string> url_of(const std::string& word, bool tls);
 
-/// The hub to follow. Throws usage_error unless one run is named, input_error for an unreadable
-/// token, and as open_run.
+/// Returns the hub of the run. Throws usage_error unless exactly one run is named, input_error for
+/// a file without a token, and as open_run.
 runtime::followed_run find_monitored_run(const monitored_run& given);
 
-/// Same, with the control token, which a folder has in its file.
+/// Same for commands, with the control token; a run's folder contains it. Throws input_error when
+/// the run has ended or died.
 runtime::http::service_address find_commanded_run(const monitored_run& given);
 
-/// An address that does not answer is wrong; a run named by its folder may still be starting.
+/// Limits of retries. Few for an address, which is probably wrong when it does not answer. More for
+/// a folder, because its run may still be starting.
 runtime::follower_limits limits_for(const runtime::followed_run& run);
 
 }  // namespace troupe::command

@@ -1,4 +1,5 @@
-// Parts of an answer on their way from the thread that reads them to a server's thread. Bounded.
+// A bounded byte queue between two threads: one reads a response of the hub, and the HTTP server's
+// thread sends it to the browser.
 
 #pragma once
 
@@ -20,15 +21,16 @@ class part_queue {
  public:
   explicit part_queue(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  /// Calls `wake` after each part and at the end.
+  /// Sets the function that is called after each part and at the end. It is called under this
+  /// queue's lock.
   void on_part(std::function<void()> wake);
-  /// Waits until there is room. False: `close` was called.
+  /// Appends a part when there is room. Returns false after `close`.
   bool put(std::string_view part);
-  /// No more parts come.
+  /// Marks the end: no part follows.
   void end();
-  /// All parts that wait: as http::body_source.
+  /// Returns the waiting bytes, possibly none, or nullopt at the end, as http::body_source.
   std::optional<std::string> take();
-  /// The receiver is gone.
+  /// Called when the receiver is gone. Ends a waiting `put`.
   void close();
   bool is_closed() const;
 
@@ -41,7 +43,7 @@ class part_queue {
   std::function<void()> wake_;
 };
 
-/// A body that comes from a queue. Closes the queue at its end.
+/// A response body that reads from the queue. Its destructor closes the queue.
 std::unique_ptr<runtime::http::body_source> body_of(std::shared_ptr<part_queue> queue);
 
 }  // namespace troupe::command

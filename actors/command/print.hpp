@@ -18,8 +18,8 @@ void print_page(fmt::format_string<First, Others...> form, First&& first, Others
   print_page(fmt::format(form, std::forward<First>(first), std::forward<Others>(others)...));
 }
 
-/// Prints JSON and a line end. Escapes control characters in strings, and replaces all but line
-/// ends between values by blanks; the value is the same.
+/// Prints JSON and a line end. Escapes control characters inside strings. Between values it
+/// replaces control characters other than line ends by blanks. The value stays the same.
 void print_json(std::string_view text);
 
 /// Prints the bytes unchanged: a file format, or a text that is the requested result.

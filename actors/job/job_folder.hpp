@@ -33,8 +33,8 @@ class job_folder {
 
   const runtime::held_run_folder& folder() const { return folder_; }
 
-  /// Starts the ledger file unless it exists, publishes the job's progress every second, and starts
-  /// the hub. Computing threads do not wait for it. Call it before `run`.
+  /// Creates the ledger file unless it exists, publishes the job's progress every second, and
+  /// starts the hub. Computing threads do not wait for any of this. Call it before `run`.
   void follow(const prepared_job& job);
   /// Records how the run ended; logs a warning when that fails.
   void end(int exit_code, const std::string& reason);

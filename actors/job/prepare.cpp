@@ -284,7 +284,7 @@ std::string as_told(runtime::training_job job) {
   return runtime::to_json(job);
 }
 
-/// Meters the GPUs of ranks [first, end).
+/// Adds a meter for the GPUs of ranks [first, end).
 void add_gpu_meter(node_context& to, const runtime::training_job& job, int first, int end) {
   std::set<int> devices;
   if (job.backend == kernels::backend::cuda)

@@ -24,9 +24,9 @@ namespace {
 
 using nlohmann::json;
 
-/// Viewers have this long to get the last records of a run.
+/// Maximum time for viewers to receive the last records of a run.
 constexpr auto patience_with_viewers = std::chrono::milliseconds(500);
-/// A viewer that asks less often does not count as watching.
+/// A run counts as watched for this time after a viewer's last request.
 constexpr auto looks_every = std::chrono::seconds(30);
 
 /// Unix seconds of "2026-11-25T10:00:00Z".
@@ -96,7 +96,7 @@ std::string text_of_run(const runtime::held_run_folder& folder,
            {"commands", runtime::command_names()}});
 }
 
-/// Puts a command on the desk; the supervisor's thread answers.
+/// Puts a command on the desk. The supervisor's thread answers the request.
 void order(command_desk& to,
            const std::string& text,
            const std::shared_ptr<runtime::http::exchange>& of) {
@@ -109,7 +109,7 @@ void order(command_desk& to,
           }});
 }
 
-/// The facts that an earlier process wrote to the logs; the monitor adds the others.
+/// Adds the facts that an earlier process wrote to the logs. The monitor adds later ones.
 void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
   const auto before = job.node->written.value_or(written_so_far{}).fact;
   const auto& watch = job.opened().job.watch;
@@ -177,8 +177,8 @@ run_hub::run_hub(const runtime::held_run_folder& folder,
                     {.read_token = tokens.read, .control_token = tokens.control},
                     folder,
                     job.opened().job.watch);
-  } catch (const std::exception& failure) {  // also of the system, such as too many open files
-    runtime::log_warning("this run cannot be watched: its hub did not start: {}", failure.what());
+  } catch (const std::exception& failure) {  // system errors too, such as too many open files
+    runtime::log_warning("cannot start the hub, so this run cannot be watched: {}", failure.what());
     return;
   }
   runtime::watch_warnings([records = records_](runtime::severity level, std::string_view text) {

@@ -1,4 +1,5 @@
-// The hub of a run, in its supervisor's process: runtime/watch/hub.hpp. It never ends the run.
+// The hub of a run (runtime/watch/hub.hpp), in its supervisor's process. A failure of the hub does
+// not affect the run.
 
 #pragma once
 
@@ -15,11 +16,11 @@ class hub;
 
 namespace troupe::actors {
 
-/// One thread.
+/// Used by one thread.
 class run_hub {
  public:
-  /// Gives the job's node its records, and serves them at the socket of the run's folder. Call it
-  /// before `run`. A hub that cannot start is a warning. `incarnation`: of this process.
+  /// Creates the record ring of the job's node, and serves it at the socket in the run's folder.
+  /// Call it before `run`. Logs a warning if the hub cannot start. `incarnation`: of this process.
   run_hub(const runtime::held_run_folder& folder,
           const prepared_job& job,
           std::uint32_t incarnation);
@@ -27,7 +28,7 @@ class run_hub {
   run_hub(const run_hub&) = delete;
   run_hub& operator=(const run_hub&) = delete;
 
-  /// Adds the last record, and gives viewers a short time to get it.
+  /// Adds the last record, and waits up to 500 ms until viewers have received it.
   void end(int exit_code, const std::string& reason);
 
  private:

@@ -42,13 +42,13 @@ using observer_news = std::variant<messages::committed,
                                    messages::connection_changed,
                                    messages::run_ended>;
 
-/// ATTACH-2: between the follower's thread and the courier.
+/// ATTACH-2. Bounded queue between the follower's thread and the courier.
 class news_queue {
  public:
   news_queue(std::size_t most, std::size_t bytes)
       : most_(std::max<std::size_t>(most, 1)), most_bytes_(bytes) {}
 
-  /// True if the courier sleeps: it must be woken.
+  /// Returns true if the courier sleeps and must be woken.
   bool add(observer_news x, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back({std::move(x), bytes});
@@ -62,7 +62,7 @@ class news_queue {
     return std::exchange(sleeps_, false);
   }
 
-  /// None: the courier sleeps from now on.
+  /// Returns none if nothing waits; the courier then sleeps.
   std::optional<observer_news> next() {
     const std::lock_guard lock(mutex_);
     if (const auto count = std::exchange(untold_, 0); count > 0)
@@ -93,15 +93,14 @@ class news_queue {
   std::mutex mutex_;
   std::deque<item> waiting_;
   std::size_t bytes_ = 0;
-  std::uint64_t untold_ = 0;  ///< dropped, and the observer was not told
+  std::uint64_t untold_ = 0;  ///< dropped, not yet reported to the observer
   bool sleeps_ = true;
   std::atomic<std::uint64_t> dropped_ = 0;
   std::atomic<bool> closed_ = false;
 };
 
-/// ATTACH-1. Why requests: the receiver's handler answers a request when it returns, so the courier
-/// learns without help of the observer that the mailbox is empty, and gets an error when the
-/// observer has died.
+/// ATTACH-1. Sends requests, because CAF answers a request when the receiver's handler returns. The
+/// courier then knows that the mailbox is empty. It gets an error when the observer has died.
 class courier_state {
  public:
   static constexpr const char* name = "courier";
@@ -198,7 +197,7 @@ struct attachment::parts final : runtime::run_listener {
     thread = runtime::start_thread("attachment", [this] { follow(); });
   }
 
-  // By the follower, on the thread.
+  // Called by the follower, on its thread.
   void begin(std::string_view text) override {
     steps.begin(text);
     send(messages::told_record{"run", std::string(text)}, text.size());
@@ -239,7 +238,7 @@ struct attachment::parts final : runtime::run_listener {
     send(std::move(end), 0);
   }
 
-  /// False when the follower shall stop.
+  /// Returns false when the follower must stop.
   bool sleep(std::chrono::milliseconds time) const {
     constexpr auto slice = 50ms;
     for (auto left = time; !is_over() && left > 0ms; left -= slice)
@@ -260,7 +259,7 @@ struct attachment::parts final : runtime::run_listener {
   message_path path;
   std::atomic<bool> stops = false;
 
-  // The thread's own.
+  // Used only by the thread.
   runtime::new_steps steps;
   std::string connected = "not connected yet";
   std::uint64_t wakes = 0;
@@ -302,8 +301,8 @@ std::string command_to(const runtime::followed_run& run,
   }
   if (to.token.empty())
     throw runtime::input_error(
-        "cannot send '{}' to the run: there is no control token; give the text of the file "
-        "control.token of the run's folder",
+        "cannot send '{}' to the run: there is no control token; give the contents of the file "
+        "'control.token' in the run's folder",
         runtime::name_of(what));
   return runtime::send_command(to, runtime::text_of(what));
 }

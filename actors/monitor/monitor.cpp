@@ -22,7 +22,7 @@ namespace {
 // Less in total than the supervisor's patience with the monitor.
 constexpr auto patience_with_files = std::chrono::milliseconds(4000);
 constexpr auto between_samples = std::chrono::seconds(1);
-constexpr int looks_unwatched = 10;  // for one sample
+constexpr int looks_unwatched = 10;  // per sample, while no viewer watches
 
 }  // namespace
 
@@ -290,7 +290,7 @@ void monitor_state::receive(const messages::sample_due&) {
       sample(p);
 }
 
-// A node that hangs is asked again when it has answered, or was replaced.
+// Asks a node again only after its answer or its replacement: a hung node gets one request.
 void monitor_state::sample(std::size_t process) {
   asked_[process] = true;
   context_->messages->request(self_, nodes_[process], caf::infinite, messages::measure{})
@@ -316,7 +316,7 @@ void monitor_state::receive(const messages::committed& x) {
     show_timeline(*context_->records, x, job_);
 }
 
-// A timeline is large, so viewers get one a second, or those that a command asks for.
+// Timelines are large: viewers get at most one per second, and all that a command requests.
 bool monitor_state::is_timeline_due(const messages::committed& x) {
   if (!context_->records || int(x.executed.size()) != job_->pipeline.schedule->ranks())
     return false;

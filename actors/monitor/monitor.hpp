@@ -29,7 +29,7 @@ namespace troupe::actors {
 class monitor_book {
  public:
   /// `so_far`: what another process has written already.
-  /// `shown`: also receives the facts, for viewers; may be null.
+  /// `shown`: receives the facts too, for viewers; may be null.
   monitor_book(const messages::job_description& told,
                std::shared_ptr<const opened_job> job,
                const std::optional<written_so_far>& so_far = {},
@@ -140,7 +140,7 @@ class monitor_state {
   std::shared_ptr<monitor_book> book_;
   std::uint32_t epoch_ = 0;
   std::vector<messages::node_actor> nodes_;  ///< of the other processes
-  std::vector<bool> asked_;                  ///< a node has not answered yet
+  std::vector<bool> asked_;                  ///< by process: its node has not answered yet
   int looks_ = 0;                            ///< since the last sample
   caf::actor_clock::time_point timeline_at_ = {};
   std::shared_ptr<runtime::lane_board::place> place_;

@@ -1,4 +1,4 @@
-// A run's facts as records for viewers: docs/formats/telemetry.md.
+// Adds a run's facts to its record ring, for viewers (docs/formats/telemetry.md).
 
 #pragma once
 
@@ -15,18 +15,18 @@
 
 namespace troupe::actors {
 
-/// Adds a `step`, `validation` or `event`. `past`: an earlier process told it.
+/// Adds a `step`, `validation` or `event`. `past`: an earlier process reported it.
 void show(runtime::record_ring& to,
           const runtime::watched& x,
           const runtime::log_settings& settings,
           bool past = false);
 
-/// Adds the `timeline` of a timed step. The viewer's thread simulates the plan.
+/// Adds the `timeline` of a timed step. The plan is simulated later, on a viewer's thread.
 void show_timeline(runtime::record_ring& to,
                    const messages::committed& x,
                    const std::shared_ptr<const opened_job>& job);
 
-/// A process as viewers name it.
+/// A process, as viewers see it.
 struct shown_process {
   std::string name, role;  ///< "node-1", "node"
   std::vector<int> ranks;
@@ -34,7 +34,7 @@ struct shown_process {
 shown_process process_here(const opened_job& job);  ///< the supervisor's process
 shown_process process_of(const opened_job& job, int process);
 
-/// Adds a sample of a `process`.
+/// Adds a `process` record with one sample.
 void show_process(runtime::record_ring& to, const shown_process& who, const messages::measured& x);
 
 }  // namespace troupe::actors

@@ -71,7 +71,7 @@ struct node_context {
   std::shared_ptr<runtime::traffic_counters> traffic
       = std::make_shared<runtime::traffic_counters>();
   std::shared_ptr<command_desk> commands = {};  ///< null: the run takes no commands
-  /// A viewer has asked the hub in the last seconds. Any thread.
+  /// True if a viewer has recently sent the hub a request. Any thread.
   std::function<bool()> is_watched = [] { return false; };
 
   // State that outlives actors: a restarted actor continues with it.

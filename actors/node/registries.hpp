@@ -35,7 +35,7 @@ class pool_registry {
   struct bytes {
     std::size_t in_use = 0, idle = 0;
   };
-  bytes held() const;  ///< now, by all pools
+  bytes held() const;  ///< total of all pools, now
 
  private:
   mutable std::mutex mutex_;

@@ -1,4 +1,4 @@
-// A sample of a process, for viewers.
+// Measures this process, for viewers.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace troupe::actors {
 
-/// Measures this process: time, memory, transfers, and what each actor and lane does. Reads
-/// counters and takes short locks. `now_ns`: on the clock of the actors.
+/// Measures time, memory, transfers, and the current work of each actor and lane. Reads counters
+/// and takes short locks. `now_ns`: time of the actor system's clock.
 messages::measured sample_of(const node_context& context, std::uint64_t now_ns);
 
 }  // namespace troupe::actors

@@ -1,6 +1,6 @@
-// Commands of viewers: docs/formats/commands.md. They take effect between two steps. The ledger
-// keeps each with the number of the next step, so that a successor continues under them
-// (CONTROL-1), and a step that runs again runs under the commands of its first run (CONTROL-2).
+// Carries out viewers' commands between two steps (docs/formats/commands.md). The ledger records
+// each command with the number of the next step. A successor continues under these commands
+// (CONTROL-1), and a repeated step runs under the commands of its first run (CONTROL-2).
 
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/error.hpp"
@@ -36,7 +36,7 @@ struct supervisor_state::command_reader {
   std::string operator()(const commands::status&) const { return of.status_text(); }
   std::string operator()(const commands::pause&) const {
     if (std::exchange(of.control_.paused, true))
-      throw runtime::input_error("the run is paused already");
+      throw runtime::input_error("the run is already paused");
     return fmt::format("paused after step {}", of.at_.iteration);
   }
   std::string operator()(const commands::resume&) const {
@@ -48,7 +48,7 @@ struct supervisor_state::command_reader {
     if (of.job_->job.checkpoints.save.empty())
       throw runtime::input_error("this run has no folder to save into (`checkpoints.save`)");
     if (!of.saves_.ask(of.at_.iteration))
-      throw runtime::input_error("iteration {} is saved, or being saved", of.at_.iteration);
+      throw runtime::input_error("iteration {} is already saved or being saved", of.at_.iteration);
     return fmt::format("saving iteration {}", of.at_.iteration);
   }
   std::string operator()(const commands::evaluate&) const {
@@ -63,31 +63,31 @@ struct supervisor_state::command_reader {
         = recipe.rate_of.at ? recipe.rate_of.at(place) : runtime::learning_rate(recipe.rate, place);
     if (planned == 0)
       throw runtime::input_error(
-          "the schedule's rate of step {} is 0, and no factor makes it {}; wait for a later step",
+          "the schedule's learning rate of step {} is 0, and no factor makes it {}; try a later "
+          "step",
           record.step,
           x.rate);
     record.factor = x.rate / planned;
     if (!std::isfinite(record.factor) || record.factor <= 0)
       throw runtime::input_error(
-          "the schedule's rate of step {} is {}, and no factor makes it {}; "
-          "give a rate nearer to it",
+          "the schedule's learning rate of step {} is {}, and no factor makes it {}; give a rate "
+          "closer to it",
           record.step,
           planned,
           x.rate);
     of.recipe_.rate_changes.push_back({record.step, record.factor});
-    return fmt::format("from step {} on the learning rate is that of the schedule times {}",
+    return fmt::format("from step {} on, the learning rate is the schedule's times {}",
                        record.step,
                        record.factor);
   }
   std::string operator()(const commands::log_level& x) const {
     runtime::set_log_level(severity_of(x.level));
-    return fmt::format("the console shows lines from '{}' on", x.level);
+    return fmt::format("the console shows messages of severity '{}' and above", x.level);
   }
   std::string operator()(const commands::eval_interval& x) const {
     of.require_validation();
     of.control_.eval_interval = x.steps;
-    return x.steps == 0 ? "no evaluation from now on"
-                        : fmt::format("evaluating every {} steps", x.steps);
+    return x.steps == 0 ? "no more evaluations" : fmt::format("evaluating every {} steps", x.steps);
   }
   std::string operator()(const commands::save_interval& x) const {
     if (of.job_->job.checkpoints.save.empty())
@@ -102,13 +102,14 @@ struct supervisor_state::command_reader {
                                             of.at_.iteration,
                                             "replaced by a command",
                                             process_loss::moves});
-    return fmt::format("process {} is replaced when its states are kept elsewhere", process);
+    return fmt::format("process {} will be replaced once its states are kept elsewhere", process);
   }
   std::string operator()(const commands::stop_after& x) const {
     if (x.step <= of.at_.iteration)
-      throw runtime::input_error("step {} is done; the newest is {}; give a later one, or `stop`",
-                                 x.step,
-                                 of.at_.iteration);
+      throw runtime::input_error(
+          "step {} is done, and the newest step is {}; give a later step, or `stop`",
+          x.step,
+          of.at_.iteration);
     of.control_.stops_after = x.step;
     return fmt::format("the run ends after step {}", x.step);
   }
@@ -152,7 +153,7 @@ void supervisor_state::require_validation() const {
 int supervisor_state::process_named(const std::string& worker) const {
   if (!keeps())
     throw runtime::input_error(
-        "a worker can be replaced in a run of several processes with recovery "
+        "a worker can be replaced only in a run of several processes with recovery "
         "(`layout.processes`, `recovery.on`)");
   for (int p = 0; p < int(processes_.size()); ++p)
     if (worker == fmt::format("node-{}", p))
@@ -165,12 +166,10 @@ int supervisor_state::process_named(const std::string& worker) const {
         return process_of(r, s);
   }
   throw runtime::input_error(
-      "there is no worker '{}'; give a process, such as node-0, or a stage, "
-      "such as stage:0.0",
-      worker);
+      "unknown worker '{}'; give a process, such as node-0, or a stage, such as stage:0.0", worker);
 }
 
-// CONTROL-1. A command about one moment is repeated if the death came before that moment.
+// CONTROL-1. Repeats a save or an evaluation if no later step has been committed.
 void supervisor_state::take_up_commands() {
   const auto newest = context_->ledger->newest();
   for (const auto& x : context_->ledger->commands()) {
@@ -225,7 +224,7 @@ void supervisor_state::receive(const messages::commands_wait&) {
   proceed();
 }
 
-// Commands wait while committed steps run again.
+// While committed steps run again, commands wait.
 void supervisor_state::take_commands() {
   if (!context_->commands || replays())
     return;
@@ -238,7 +237,7 @@ void supervisor_state::take_commands() {
   }
 }
 
-// A pause begins no step. Its time limit passes all the same.
+// Begins no step. The time limit of the run, `exit_minutes`, also counts during a pause.
 void supervisor_state::pause() {
   show("paused");
   if (job_->job.exit_minutes > 0 && !std::exchange(control_.looks_at_clock, true))

@@ -26,8 +26,8 @@ class save_schedule {
   bool is_due(std::uint64_t iteration, bool last) const;
 
   void change_interval(std::uint64_t interval) { interval_ = interval; }
-  /// Makes the newest committed iteration due, whatever the interval. False if it is saved or being
-  /// saved.
+  /// Makes the newest committed iteration due, whatever the interval. Returns false if it is saved
+  /// or being saved, or the run saves nothing.
   bool ask(std::uint64_t iteration);
 
   void begin(std::uint64_t iteration, bool last);

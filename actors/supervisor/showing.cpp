@@ -1,4 +1,4 @@
-// What the supervisor shows to viewers: the run's state, members and saves, as records of the hub
+// Adds the supervisor's records for viewers: the run's state, members, saves and gradient norms
 // (docs/formats/telemetry.md).
 
 #include "actors/supervisor/supervisor.hpp"
@@ -66,7 +66,7 @@ void supervisor_state::show_save(const char* state,
   });
 }
 
-// Votes carry norms of the scaled loss; one factor gives all of them the scale of `grad_norm`.
+// Votes carry norms of the scaled loss. One factor converts them all to the scale of `grad_norm`.
 void supervisor_state::show_norms(const runtime::square_norms& all, double grad_norm) const {
   if (!context_->records || at_.iteration >= control_.norms_until)
     return;

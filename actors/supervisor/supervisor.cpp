@@ -257,7 +257,8 @@ void supervisor_state::begin_validation() {
   const auto& job = job_->job;
   const auto& batch = job.training.batch;
   // An evaluation continues where the previous one stopped, as in Megatron-LM.
-  const auto interval = std::max<std::uint64_t>(job.watch.eval_interval, 1);  // of its data
+  const auto interval
+      = std::max<std::uint64_t>(job.watch.eval_interval, 1);  // the job's: it determines the data
   const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / interval;
   begin_evaluation(before * std::uint64_t(job.watch.eval_batches * batch.global), false);
 }

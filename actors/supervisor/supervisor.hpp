@@ -270,7 +270,7 @@ class supervisor_state {
   void take_up_commands();
   void take_commands();
   void pause();
-  /// Paused, and no validation, save or recovery is running.
+  /// True if the run is paused and no validation, save or recovery is running.
   bool is_at_rest() const {
     return control_.paused && begun_ && !now_ && !saves_.is_writing() && !abandoning_;
   }
@@ -281,9 +281,9 @@ class supervisor_state {
   /// Throws input_error if the worker is unknown, or no process of this run can be replaced.
   int process_named(const std::string& worker) const;
 
-  // What viewers see (showing.cpp).
+  // Records for viewers (showing.cpp).
 
-  /// "starting", "training", ...; static lifetime.
+  /// `state`: "starting", "training", ...; has static lifetime.
   void show(const char* state);
   void show_member(const residence& where, const char* state, const std::string& why = {}) const;
   void show_process(int process, const char* state, const std::string& why = {}) const;
@@ -410,16 +410,16 @@ class supervisor_state {
     process_loss how = process_loss::wrong_bits;
   };
   std::map<int, doubted_process> doubted_;
-  runtime::recipe recipe_;  ///< with the changes of commands
+  runtime::recipe recipe_;  ///< the job's, with the rate changes of commands
   struct {
     bool paused = false;
     bool evaluates = false;                    ///< after the newest step
     std::uint64_t eval_interval = 0;           ///< 0: never
     std::optional<std::uint64_t> stops_after;  ///< step
-    std::uint64_t timed_until = 0;             ///< step
-    std::string norms_of;                      ///< beginning of names of parameters
-    std::uint64_t norms_until = 0;             ///< step
-    bool looks_at_clock = false;               ///< a message for it is on its way
+    std::uint64_t timed_until = 0;             ///< last step that reports its timeline
+    std::string norms_of;                      ///< prefix of parameter names
+    std::uint64_t norms_until = 0;             ///< last step that reports gradient norms
+    bool looks_at_clock = false;               ///< a message to itself is on its way
   } control_;
   std::optional<stragglers> slow_;
   std::optional<std::uint64_t> validated_;       ///< iteration of the last validation
@@ -435,7 +435,7 @@ class supervisor_state {
   std::uint64_t attempt_ = 0;  ///< number of the newest save
   std::uint64_t saving_ = 0;   ///< iteration of the newest save
   std::uint64_t save_began_ns_ = 0;
-  const char* shown_ = nullptr;  ///< the newest shown state
+  const char* shown_ = nullptr;  ///< newest state in the records; null: none yet
   bool waits_to_save_ = false;   ///< until save_again
   std::string unsaved_;          ///< why the newest save failed; empty: it did not
   bool is_cold_ = false;         ///< it continues a dead run's ledger; no process of that run lives

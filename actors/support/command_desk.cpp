@@ -9,13 +9,13 @@ namespace troupe::actors {
 
 void command_desk::put(order x) {
   const char* refusal = nullptr;
-  std::function<void()> wake;  // called without the lock: it may end the supervisor, which takes it
+  std::function<void()> wake;  // called without the lock, which the end of the supervisor takes
   {
     const std::lock_guard lock(mutex_);
     if (closed_)
       refusal = "the run has ended";
     else if (waiting_.size() >= most_waiting)
-      refusal = "too many commands wait; try again";
+      refusal = "too many commands are waiting; try again later";
     else
       waiting_.push_back(std::move(x));
     wake = wake_;

@@ -1,5 +1,5 @@
-// Commands of viewers on their way to the supervisor. The desk outlives supervisors: a successor
-// finds what its predecessor has not taken.
+// A bounded queue of viewers' commands for the supervisor. It outlives supervisors: a successor
+// finds the commands that its predecessor has not taken.
 
 #pragma once
 
@@ -30,15 +30,16 @@ class command_desk {
     std::function<void(const command_answer&)> answer = {};  ///< called once, on any thread
   };
 
-  /// Refuses the order at once when too many wait.
+  /// Adds an order and wakes the supervisor. Refuses the order when too many wait.
   void put(order x);
   std::optional<order> take();  ///< the oldest waiting order
-  /// Takes the orders that ask for the status only.
+  /// Takes all waiting `status` orders; they need not wait for the end of a step.
   std::vector<order> take_questions();
-  /// Sets the function that wakes the current supervisor. `whose`: the key for `no_longer_wakes`.
+  /// Sets the function that wakes the current supervisor, and calls it if orders wait. `whose`: the
+  /// key for `no_longer_wakes`.
   void on_order(const void* whose, std::function<void()> wake);
-  void no_longer_wakes(const void* whose);  ///< no effect if a successor has replaced it
-  /// Refuses all waiting and all later orders: the run has ended.
+  void no_longer_wakes(const void* whose);  ///< no effect after a successor called `on_order`
+  /// Refuses all waiting and all later orders, because the run has ended.
   void close();
 
  private:

@@ -2,7 +2,7 @@
 --
 --   troupe monitor --run DIR --script loss_alarm.lua
 
-local most, limit = 20, 6  -- more than 6 standard deviations above the mean of the last 20 steps
+local most, limit = 20, 6  -- alarm above 6 standard deviations over the mean of 20 steps
 local pauses = false       -- true: pauses the run at the first alarm about the loss
 local webhook = nil        -- "https://...": gets each alarm as {"text": ...}
 
@@ -18,12 +18,12 @@ local function mean_and_deviation()
   local mean, square = 0, 0
   for _, x in ipairs(last) do mean = mean + x / #last end
   for _, x in ipairs(last) do square = square + (x - mean) ^ 2 / #last end
-  return mean, math.max(math.sqrt(square), 0.01 * mean)  -- a flat curve has noise
+  return mean, math.max(math.sqrt(square), 0.01 * mean)  -- at least 1 % of the mean
 end
 
 function on_step(step)
   local loss = step.lm_loss
-  if not loss then return end  -- a skipped step, or one without tokens that count
+  if not loss then return end  -- a skipped step, or a step without loss tokens
   local mean, deviation = mean_and_deviation()
   if #last == most and loss > mean + limit * deviation then
     if not rises then

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Logs a live run to MLflow: every number of steps and validations, and a count of each kind of event.
+"""Logs a live run to MLflow: the numbers of each step and validation, and a count of each kind of event.
 
     pip install mlflow && export MLFLOW_TRACKING_URI=http://HOST:5000
     troupe monitor --run DIR --json | python3 examples/monitoring/to_mlflow.py EXPERIMENT
@@ -14,11 +14,11 @@ except ImportError:
 if len(sys.argv) != 2:
     sys.exit("to_mlflow.py: give one argument, the experiment: troupe monitor --run DIR --json | to_mlflow.py NAME")
 
-run, events, exit_code = None, {}, 1  # 1: the end of the run was not seen
+run, events, exit_code = None, {}, 1  # 1: no end was read
 for line in filter(str.strip, sys.stdin):
     record = json.loads(line)
     kind, step = record.get("kind"), record.get("iteration")
-    if kind == "run" and run is None:  # it comes again when another process of the run takes over
+    if kind == "run" and run is None:  # repeats when another process takes over the run
         mlflow.set_experiment(sys.argv[1])
         run = mlflow.start_run(run_name=record["name"], tags={"troupe.run": record["id"]})
         mlflow.log_params({name: value for name, value in record.items() if isinstance(value, (int, float, str))})

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Logs a live run to Weights & Biases: every number of steps and validations, and a count of each kind of event.
+"""Logs a live run to Weights & Biases: the numbers of each step and validation, and a count of each kind of event.
 
     pip install wandb && wandb login
     troupe monitor --run DIR --json | python3 examples/monitoring/to_wandb.py PROJECT
@@ -14,11 +14,11 @@ except ImportError:
 if len(sys.argv) != 2:
     sys.exit("to_wandb.py: give one argument, the project: troupe monitor --run DIR --json | to_wandb.py PROJECT")
 
-run, events, exit_code = None, {}, 1  # 1: the end of the run was not seen
+run, events, exit_code = None, {}, 1  # 1: no end was read
 for line in filter(str.strip, sys.stdin):
     record = json.loads(line)
     kind, step = record.get("kind"), record.get("iteration")
-    if kind == "run" and run is None:  # it comes again when another process of the run takes over
+    if kind == "run" and run is None:  # repeats when another process takes over the run
         run = wandb.init(project=sys.argv[1], id=record["id"], name=record["name"], config=record, resume="allow")
     elif kind in ("step", "validation"):
         run.log({name: value for name, value in record.items()

@@ -50,7 +50,7 @@ struct save {
   runtime::skipped_steps skipped = {};
   runtime::loss_scale scale = {};  ///< loss scale of the next step
   std::uint64_t attempt = 0;
-  std::string identity = {};  ///< after commands that decide bits; empty: that of the job
+  std::string identity = {};  ///< after commands that change bits; empty: the job's
 
   friend bool operator==(const save&, const save&) = default;
 };

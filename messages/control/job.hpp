@@ -62,7 +62,7 @@ struct save_again {
 };
 
 struct commands_wait {
-  runtime::generation_id generation = {};  ///< not used
+  runtime::generation_id generation = {};  ///< unused
 
   friend bool operator==(const commands_wait&, const commands_wait&) = default;
 };

@@ -20,7 +20,7 @@ namespace troupe::messages {
 
 struct use_processes {
   runtime::generation_id generation = {};
-  std::vector<node_actor> nodes = {};  ///< by number of the process
+  std::vector<node_actor> nodes = {};  ///< by process number
 
   friend bool operator==(const use_processes&, const use_processes&) = default;
 };
@@ -41,28 +41,28 @@ struct measure {
 struct measured_member {
   std::string who = {};              ///< "lane:0.1", "stage:0.1", "loader"
   std::string state = {};            ///< "runs", "waits" or "idle"
-  std::string work = {};             ///< the action or message; of a wait: what it waits for
-  std::vector<std::string> on = {};  ///< names of those that it waits for
-  double for_s = 0;                  ///< since the last progress
+  std::string work = {};             ///< current action or message; in a wait: its reason
+  std::vector<std::string> on = {};  ///< names of the actors or lanes that it waits for
+  double for_s = 0;                  ///< since its last progress
   std::uint64_t step = 0;
 
   friend bool operator==(const measured_member&, const measured_member&) = default;
 };
 
-/// Messages with tensors to or from one peer.
+/// Tensor messages to or from one peer, since the start of the process.
 struct measured_traffic {
   std::uint64_t messages = 0, bytes = 0;
 
   friend bool operator==(const measured_traffic&, const measured_traffic&) = default;
 };
 
-/// A GPU. Negative numbers: it does not tell.
+/// A GPU. Negative: the device does not report this value.
 struct measured_device {
-  int device = 0;  ///< as CUDA counts them in the process
+  int device = 0;  ///< CUDA device number in the process
   std::string name = {};
   double power_w = -1, clock_mhz = -1, temperature_c = -1;
   double utilisation = -1;                                 ///< 0 to 1
-  std::uint64_t memory_bytes = 0, memory_total_bytes = 0;  ///< in use, total; 0: it does not tell
+  std::uint64_t memory_bytes = 0, memory_total_bytes = 0;  ///< in use, total; 0: not reported
 
   friend bool operator==(const measured_device&, const measured_device&) = default;
 };
@@ -71,13 +71,13 @@ struct measured {
   runtime::generation_id generation = {};
   std::string host = {};
   std::int64_t pid = 0;
-  double up_s = 0, cpu_s = 0;  ///< since its start; all its threads
+  double up_s = 0, cpu_s = 0;  ///< wall time since its start; CPU time of all its threads
   std::uint64_t resident_bytes = 0, peak_resident_bytes = 0;
   std::map<std::string, std::uint64_t> memory = {};     ///< bytes by kind
   std::map<std::string, std::uint64_t> transfers = {};  ///< counts and bytes since its start
   std::uint64_t leases = 0;                             ///< tickets that are not redeemed yet
   std::map<std::string, measured_traffic> sent = {}, received = {};  ///< by peer
-  double energy_j = -1;  ///< of the CPU package, by its own counter; negative: unknown
+  double energy_j = -1;  ///< counter of the CPU package; negative: unknown
   std::vector<measured_device> devices = {};
   std::vector<measured_member> members = {};
 

@@ -1,9 +1,9 @@
-// Messages to an observer: an actor of a user's process that watches a live run from outside
+// Messages to an observer: an actor in a user's process that watches a live run
 // (actors/monitor/attach.hpp).
 //
 //   courier -> observer     committed, validated, happened   as in messages/training/step.hpp
 //                           told_record                      a record of another kind
-//                           connection_changed               the run is out of reach, or back
+//                           connection_changed               the connection is lost, or restored
 //                           run_ended                        the last message
 //   attachment -> courier   records_wait                     records for the observer wait
 
@@ -16,7 +16,7 @@
 
 namespace troupe::messages {
 
-/// A record of docs/formats/telemetry.md. Kind `run` has the answer of /api/run.
+/// A record of docs/formats/telemetry.md. For kind `run`, `text` is the answer of /api/run.
 struct told_record {
   std::string kind = {};
   std::string text = {};  ///< JSON, on one line

@@ -154,7 +154,7 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<process_may_move>,
     // To itself: retry the save.
     caf::reacts_to<save_again>,
-    // Commands of viewers wait (actors/support/command_desk.hpp).
+    // Take viewers' commands from the desk (actors/support/command_desk.hpp).
     caf::reacts_to<commands_wait>,
     // An actor hangs and counts as dead.
     caf::reacts_to<taken_for_dead>,
@@ -244,7 +244,7 @@ using monitor_actor
     = caf::typed_actor<caf::reacts_to<committed>,
                        caf::reacts_to<validated>,
                        caf::reacts_to<happened>,
-                       // Measure these processes; to itself: time to do it again.
+                       // The processes to measure. To itself: measure again.
                        caf::reacts_to<use_processes>,
                        caf::reacts_to<sample_due>,
                        // Sent once, at the end; answered when everything is written.
@@ -261,7 +261,7 @@ using observer_actor = caf::typed_actor<caf::reacts_to<committed>,
                                         caf::reacts_to<connection_changed>,
                                         caf::reacts_to<run_ended>>;
 
-/// One per attachment: gives its observer one message at a time.
+/// One per attachment: sends its observer one message at a time.
 using courier_actor = caf::typed_actor<
     // Records for the observer wait.
     caf::reacts_to<records_wait>>;
@@ -281,7 +281,7 @@ using node_actor = caf::typed_actor<
     caf::replies_to<end_generation>::with<generation_ended>,
     // Lists the states of other processes' ranks on this host's disk.
     caf::replies_to<find_stored>::with<stored_found>,
-    // Time, memory and members of this process, for viewers.
+    // Measure this process, for viewers: time, memory, actors and lanes.
     caf::replies_to<measure>::with<measured>,
     // To itself: an actor or lane is gone.
     caf::reacts_to<look_again>,

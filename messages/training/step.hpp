@@ -200,7 +200,7 @@ struct committed {
   int microbatches = 0;
   std::uint64_t fact = 0;  ///< number of the report to the monitor, from 1
   runtime::generation_id generation = {};
-  bool traced = false;  ///< a command asks for the timeline of each step
+  bool traced = false;  ///< a command requested the timeline of this step
 
   friend bool operator==(const committed&, const committed&) = default;
 };

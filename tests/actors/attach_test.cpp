@@ -1,4 +1,4 @@
-// Attachments to a hub that this test plays.
+// Attachments to a fake hub.
 
 #include "actors/monitor/attach.hpp"
 
@@ -42,7 +42,7 @@ std::string step(int iteration) {
   return fmt::format(R"({{"kind":"step","iteration":{},"lm_loss":2.5,"grad_norm":1}})", iteration);
 }
 
-/// The lines of a hub: a stream stays open behind them.
+/// Lines that the fake hub still has to send. Its stream stays open after the last.
 struct played_lines {
   std::mutex mutex;
   std::deque<std::string> left;
@@ -78,7 +78,7 @@ void take_command(const std::shared_ptr<http::exchange>& x) {
   x->answer({.body = R"({"message":"paused after step 7"})"});
 }
 
-/// A hub at the socket 'hub' of a folder, whose state has step 1.
+/// A fake hub at the socket 'hub' of a folder. Its state has step 1.
 struct played_hub {
   explicit played_hub(const std::vector<std::string>& first) {
     lines->left.assign(first.begin(), first.end());
@@ -113,12 +113,12 @@ struct played_hub {
   std::optional<http::server> server;
 };
 
-/// What an observer got.
+/// Records of an observer.
 struct notes {
   std::mutex mutex;
   std::vector<std::string> all;
-  std::atomic<bool> waits = false;  ///< the observer stays in its handler
-  std::atomic<bool> dies = false;   ///< with the next message
+  std::atomic<bool> waits = false;  ///< the observer blocks in its handler
+  std::atomic<bool> dies = false;   ///< the next message kills the observer
   std::atomic<bool> ended = false;
 
   void add(std::string x) {
@@ -167,10 +167,10 @@ struct watching_system {
 
 }  // namespace
 
-TEST_CASE_METHOD(watching_system, "an observer gets typed records in order, and the end") {
+TEST_CASE_METHOD(watching_system, "an observer gets typed records in order, then the end") {
   const played_hub hub({R"({"kind":"validation","iteration":1,"validation_loss":2.25})",
                         R"({"kind":"event","iteration":1,"event":"restart","who":"stage:0.1"})",
-                        step(1),  // known: told once
+                        step(1),  // in the state already: sent once
                         step(2),
                         R"({"kind":"save","iteration":2})",
                         R"({"kind":"step","iteration":"of another version"})",
@@ -192,8 +192,8 @@ TEST_CASE_METHOD(watching_system, "an observer gets typed records in order, and 
 }
 
 TEST_CASE_METHOD(watching_system,
-                 "ATTACH-2: a slow observer loses the oldest records, is told their number, and "
-                 "gets the newest") {
+                 "ATTACH-2: a slow observer loses the oldest records, and gets their number and "
+                 "the newest records") {
   const played_hub hub({});
   told->waits = true;
   const auto attached
@@ -203,7 +203,7 @@ TEST_CASE_METHOD(watching_system,
   for (int i = 2; i <= most; ++i)
     hub.add(step(i));
   hub.add(last);
-  // "run" is with the observer. Behind it come: step 1, the connection, the others, two ends.
+  // The observer handles "run". Step 1, the connection, the other steps and two ends follow.
   REQUIRE(soon([&] { return attached.dropped() == 2 + (most - 1) + 2 - 5; }));
   CHECK(told->read().size() == 1);  // ATTACH-1
   told->waits = false;
@@ -218,14 +218,15 @@ TEST_CASE_METHOD(watching_system,
                                     "end 0 3"});
 }
 
-TEST_CASE_METHOD(watching_system, "ATTACH-3: an attachment ends soon, and with its observer") {
+TEST_CASE_METHOD(watching_system,
+                 "ATTACH-3: an attachment ends within seconds, and when its observer dies") {
   const played_hub hub({});
   std::optional attached(actors::attach(system, hub.run(), observer()));
   REQUIRE(soon([&] { return told->read().size() == 3; }));
   SECTION("destroyed") {
     const auto since = std::chrono::steady_clock::now();
     attached.reset();
-    CHECK(std::chrono::steady_clock::now() - since < 10s);  // a second on a free machine
+    CHECK(std::chrono::steady_clock::now() - since < 10s);  // one second on an idle machine
   }
   SECTION("the observer dies") {
     told->dies = true;
@@ -235,7 +236,7 @@ TEST_CASE_METHOD(watching_system, "ATTACH-3: an attachment ends soon, and with i
   }
 }
 
-TEST_CASE_METHOD(watching_system, "a run that cannot be followed is told as lost") {
+TEST_CASE_METHOD(watching_system, "an unreachable run is reported as lost") {
   const scratch_folder empty;
   runtime::follower_limits limits;
   limits.first_attempts = 1;
@@ -247,7 +248,8 @@ TEST_CASE_METHOD(watching_system, "a run that cannot be followed is told as lost
   CHECK(told->read().back() == "end 3 0");
 }
 
-TEST_CASE_METHOD(watching_system, "a command returns the run's answer, or throws its refusal") {
+TEST_CASE_METHOD(watching_system,
+                 "a command returns the run's answer, or throws the reason of a refusal") {
   namespace commands = runtime::commands;
   const played_hub hub({});
   const auto attached = actors::attach(system, hub.run(), observer(), {.control_token = token});

@@ -1,4 +1,4 @@
-"""For tests: Debian's Chromium without a window, by the W3C WebDriver protocol (https://www.w3.org/TR/webdriver2/)."""
+"""Drives Debian's headless Chromium for tests, by the W3C WebDriver protocol (https://www.w3.org/TR/webdriver2/)."""
 
 import json
 import os
@@ -13,12 +13,12 @@ import urllib.request
 from cli_test import wrong
 
 PATIENCE = 60  # timeout in seconds; only a hang reaches it
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's name of a reference
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's key of an element reference
 TAB, ENTER = "\ue004", "\ue007"
 
 
 def require_browser():
-    """Ends this program with 77 unless chromium and chromedriver are installed."""
+    """Exits with 77 unless chromium and chromedriver are installed."""
     for name in ("chromium", "chromedriver"):
         if not shutil.which(name):
             print(f"skipped: {name} is not installed; Debian's packages are chromium and chromium-driver")
@@ -85,15 +85,15 @@ class browser:
         self.do("/url", {"url": url})
 
     def run(self, script, *arguments):
-        """The result of JavaScript: "return 1 + arguments[0]"."""
+        """Runs JavaScript such as "return 1 + arguments[0]", and returns its result."""
         return self.do("/execute/sync", {"script": script, "args": list(arguments)})
 
     def text(self, name):
-        """All text of an element, also of a closed one; empty if it does not exist."""
+        """All text of an element, hidden text too; empty if the element does not exist."""
         return self.run("return document.getElementById(arguments[0])?.textContent ?? ''", name)
 
     def until(self, what, script, *arguments):
-        """Waits for a script that returns something true."""
+        """Repeats a script until its result is true, and returns the result."""
         end = time.monotonic() + PATIENCE
         while True:
             if found := self.run(script, *arguments):
@@ -108,14 +108,14 @@ class browser:
         return self.until(f"'{name}' says {parts}", script, name, list(parts))
 
     def shown(self):
-        """The page as text, and what the browser's console says."""
+        """The page as text, and the messages of the browser's console."""
         return self.run("return document.body.innerText") + "\n--- console\n" + "\n".join(self.console())
 
     def console(self):
         return [f"{x['level']}: {x['message']}" for x in self.do("/se/log", {"type": "browser"})]
 
     def require_clean_console(self):
-        """No error of a script, and nothing that the Content-Security-Policy refused. Lost requests are not errors."""
+        """Fails on script errors and violations of the Content-Security-Policy. Lost requests are not errors."""
         bad = [x for x in self.console() if x.startswith("SEVERE") and "Failed to load resource" not in x
                and "net::ERR_" not in x or "Content Security Policy" in x]
         if bad:
@@ -126,7 +126,7 @@ class browser:
         return self.run("return [...document.querySelectorAll(arguments[0])].filter((x) => x.checkVisibility())", selector)
 
     def name_of(self, element):
-        """As a screen reader says it."""
+        """The accessible name, which a screen reader says."""
         return self.do(f"/element/{element[ELEMENT]}/computedlabel", method="GET")
 
     def press(self, key):
@@ -144,6 +144,6 @@ class browser:
         return self.do("/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def show_at(self, width, scheme="light"):
-        """A screen of this width, as of a phone, with the system's colours."""
+        """Emulates a screen of this width with this colour scheme. Below 600 px it is a phone."""
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=740, deviceScaleFactor=1, mobile=width < 600)
         self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])

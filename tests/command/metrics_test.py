@@ -1,4 +1,4 @@
-"""The metrics of a live run: `promtool check metrics` accepts them, and they name the run. Run by ctest.
+"""The metrics of a live run: they name the run, and `promtool check metrics` accepts them. Run by ctest.
 
     metrics_test.py PROGRAM NAME...   runs the named checks, or all
 
@@ -33,7 +33,7 @@ class local_connection(http.client.HTTPConnection):
 
 
 def page_of(run):
-    """The metrics of the run in that folder."""
+    """The metrics page of the run in this folder."""
     connection = local_connection(run / "sockets/hub")
     connection.request("GET", "/metrics")
     answer = connection.getresponse()
@@ -52,7 +52,7 @@ def value_in(page, series):
 
 
 def live(folder):
-    """A run that has committed steps, and its folder."""
+    """Starts a run, waits for its first steps, and returns it with its folder."""
     train = started("train", "gpt", *LONG, "--run", folder / "run")
     stepping(folder / "run")
     return train, folder / "run"
@@ -64,7 +64,7 @@ def ends(train, run):
 
 
 def check_live(folder):
-    """The iteration grows with the run, and the identity is that of its folder."""
+    """The metrics show the run's identity, its state and its growing iteration."""
     train, run = live(folder)
     page = until("metrics of a step", lambda: page if "\ntroupe_loss{" in (page := page_of(run)) else None)
     first = value_in(page, "troupe_iteration")
@@ -77,7 +77,7 @@ def check_live(folder):
 
 
 def check_promtool(folder):
-    """Prometheus' own checker reads the page and has no advice."""
+    """Prometheus' checker accepts the page without a complaint."""
     promtool = shutil.which("promtool")
     if not promtool:
         print("skipped: promtool is not installed; Debian's package is prometheus")

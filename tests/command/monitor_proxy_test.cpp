@@ -25,7 +25,7 @@ namespace http = runtime::http;
 using command::monitor_proxy;
 using command::part_queue;
 
-/// Gives one event, and no end.
+/// Sends one event, and never ends.
 class one_event final : public http::body_source {
  public:
   explicit one_event(std::string text) : text_(std::move(text)) {}
@@ -35,15 +35,15 @@ class one_event final : public http::body_source {
   std::string text_;
 };
 
-/// False after a minute, which only a hang reaches.
+/// Returns false after a minute; only a hang takes that long.
 std::function<bool()> patience() {
   return [until = std::chrono::steady_clock::now() + 60s] {
     return std::chrono::steady_clock::now() < until;
   };
 }
 
-/// A hub that answers with what it was asked. It claims to send a page, and keeps a command 'wait'
-/// without an answer.
+/// A fake hub that answers with the request. It claims to send a page, and never answers a command
+/// 'wait'.
 class played_hub {
  public:
   explicit played_hub(std::string name) {
@@ -97,7 +97,7 @@ class played_hub {
   std::optional<http::server> server_;
 };
 
-/// The values of a header of an answer.
+/// Values of a header in a response.
 std::vector<std::string> values_of(const http::response& x, const std::string& name) {
   std::vector<std::string> out;
   for (const auto& [its, value] : x.headers)
@@ -127,17 +127,17 @@ TEST_CASE("PROXY-1: the proxy refuses a request without its token") {
   CHECK(got.body == "a /api/records after=1:2 kinds=step,event read ");
 }
 
-TEST_CASE("PROXY-1: a command passes with the token that came with it") {
+TEST_CASE("PROXY-1: a command is forwarded with the token of its request") {
   const played_hub hub("a");
   const monitor_proxy x({}, [&] { return hub.at(); });
   CHECK(client_of(x, "control").post("/api/command", "{}").status == 401);
-  // By the proxy's own token it arrives, and the hub judges the same token.
+  // The proxy accepts its own token and forwards it; the hub checks it.
   const auto got = client_of(x, x.token()).post("/api/command", "{\"command\":\"pause\"}");
   CHECK(got.body == "a /api/command " + x.token() + " {\"command\":\"pause\"}");
   CHECK(client_of(x, x.token()).post("/api/command", "{}", "text/plain").status == 415);
 }
 
-TEST_CASE("a hub that refuses the proxy's token does not ask the browser for one") {
+TEST_CASE("a hub's refusal of the proxy's token is not a refusal of the browser's") {
   const played_hub hub("a");
   const monitor_proxy x({}, [&] { return hub.at("wrong"); });
   for (const auto* path : {"/api/run", "/api/events"}) {
@@ -147,7 +147,7 @@ TEST_CASE("a hub that refuses the proxy's token does not ask the browser for one
   }
 }
 
-TEST_CASE("PROXY-4: the proxy chooses the type of an answer, and forbids it to load anything") {
+TEST_CASE("PROXY-4: the proxy sets the type of a response, and forbids it to load anything") {
   const played_hub hub("a");
   const monitor_proxy x({}, [&] { return hub.at(); });
   auto viewer = client_of(x, x.token());
@@ -192,7 +192,7 @@ TEST_CASE("the proxy ends while a command waits for the run") {
   while (!hub.has_kept() && more())
     std::this_thread::sleep_for(1ms);
   CHECK(hub.has_kept());
-  x.reset();  // the limit of a test case ends this program if the hub's answer is awaited
+  x.reset();  // waiting for the hub's answer here would exceed the limit of a test case
   browser.join();
   CHECK(has_ended);
 }
@@ -218,12 +218,12 @@ TEST_CASE("PROXY-3: the proxy finds the next run after the first is gone") {
   use(nullptr);
   const auto gone = viewer.get("/api/run");
   CHECK(gone.status == 503);
-  CHECK(gone.body.find("no run answers: the folder has no run") != std::string::npos);
+  CHECK(gone.body.find("cannot reach the run: the folder has no run") != std::string::npos);
   use("b");
   CHECK(viewer.get("/api/run").body.starts_with("b "));
 }
 
-TEST_CASE("events pass at once, and the stream ends with that of the hub") {
+TEST_CASE("events are forwarded at once, and the stream ends when the hub's stream ends") {
   std::optional<played_hub> hub;
   hub.emplace("a");
   const auto at = hub->at();
@@ -243,10 +243,10 @@ TEST_CASE("events pass at once, and the stream ends with that of the hub") {
   CHECK(answer.type == "text/event-stream");
   CHECK(got.starts_with("retry: "));
   CHECK(got.ends_with("data: 1:7\n\n"));
-  x.reset();  // with no stream left
+  x.reset();  // after the end of all streams
 }
 
-TEST_CASE("the proxy ends while a browser follows") {
+TEST_CASE("the proxy ends while a browser reads events") {
   const played_hub hub("a");
   std::optional<monitor_proxy> x;
   x.emplace(http::endpoint{}, [&] { return hub.at(); });
@@ -274,13 +274,15 @@ TEST_CASE("the proxy ends while a browser follows") {
   CHECK(has_ended);
 }
 
-TEST_CASE("PROXY-2: a queue of parts waits for its receiver, and ends with it") {
+TEST_CASE(
+    "PROXY-2: a full queue of parts waits for its receiver, and stops waiting when the receiver is "
+    "gone") {
   const auto queue = std::make_shared<part_queue>(4);
   int woken = 0;
   CHECK(queue->put("abc"));
   queue->on_part([&] { ++woken; });
   CHECK(woken == 1);
-  CHECK(queue->put("defg"));  // beyond the limit: the next one waits
+  CHECK(queue->put("defg"));  // exceeds the limit: the next one waits
   std::atomic<bool> is_put = false;
   std::thread more([&] { is_put = queue->put("h"); });
   CHECK(queue->take() == "abcdefg");

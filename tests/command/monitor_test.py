@@ -1,4 +1,4 @@
-"""`troupe monitor`, with hubs that this script plays, and with a real run. Run by ctest.
+"""`troupe monitor` and `troupe ctl` with fake hubs and with a real run. Run by ctest.
 
     monitor_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -44,8 +44,8 @@ class unix_server(socketserver.ThreadingUnixStreamServer):
 
 @contextlib.contextmanager
 def hub(at, answers=None, lines=(), token=None, posted=None, late=None):
-    """Plays a hub at a path or a port of this host. `answers`: (status, text) by path. A line that is a text is sent as
-    it is. After the lines it keeps the stream open. Adds (path, token, value) of each POST to `posted`, and answers it
+    """A fake hub at a path or a port of this host. `answers`: (status, text) by path. Sends a line that is a text as it
+    is, and keeps the stream open after the lines. Adds (path, token, value) of each POST to `posted`, and answers it
     after the event `late`, if given. Yields the address and the function that ends the streams."""
     ended = threading.Event()
     answers = {"/api/run": (200, json.dumps(RUN)), "/api/state": (200, json.dumps(STATE)), **(answers or {})}
@@ -99,7 +99,7 @@ def hub(at, answers=None, lines=(), token=None, posted=None, late=None):
 
 
 def run_folder(folder, ended=None):
-    """The folder of a run whose supervisor is this process, or of an ended one."""
+    """The folder of a run with this process as its supervisor, or of an ended run."""
     path = folder / "run"
     for one in [path, path / "processes", path / "sockets", path / "logs"]:
         one.mkdir(mode=0o700)
@@ -152,7 +152,7 @@ def line_of(program, what, holds):
 
 
 def check_json(folder):
-    """--json prints the run, its state and its records until the run ends, and connects again."""
+    """--json prints the run, its state and its records until the run ends, and reconnects."""
     path = run_folder(folder)
     later = {**STEP, "iteration": 101}
     with hub(path / "sockets/hub", lines=[later, END]):
@@ -214,7 +214,7 @@ def check_ended(folder):
     path = run_folder(folder / "died", {})
     (path / "processes/supervisor.json").unlink()
     if "the run died" not in works("monitor", path):
-        raise wrong("a dead run is not named")
+        raise wrong("the page does not say that the run died")
     path = folder / "trained"
     works("train", "gpt", *SMALL, *MOCK, "--run", path)
     page = works("monitor", path)
@@ -223,9 +223,9 @@ def check_ended(folder):
 
 
 def check_refusals(folder):
-    """A sentence helps after each wrong word."""
+    """Each wrong word is refused with a remedy."""
     refuses("the run is missing", "monitor")
-    refuses("is neither the folder of a run nor HOST:PORT", "monitor", "localhost")
+    refuses("is not a folder and has no port", "monitor", "localhost")
     refuses("has no port from 1 to 65535", "monitor", "localhost:99999")
     refuses("without a path", "monitor", "http://localhost:7000/api?token=x")
     refuses("as the folder of a run", "monitor", "--run", folder / "gone")
@@ -292,7 +292,7 @@ def check_export(folder):
         code, _, err = run("monitor", path, "--otlp", "http://127.0.0.1:1")
     if code != 0 or err.count("127.0.0.1") != 1 or "3 steps did not reach the collector" not in err:
         raise wrong(f"a collector that is away: exit code {code}: {err}")
-    refuses("give --trace FILE, too", "monitor", path, "--steps", "3")
+    refuses("give --trace FILE too", "monitor", path, "--steps", "3")
     refuses("follow the run without a view", "monitor", path, "--trace", file, "--json")
     with hub(None, answers=old) as (address, _):
         refuses("cannot be written", "monitor", address, "--trace", folder / "gone/trace.json")
@@ -348,7 +348,7 @@ function on_end(x) alarm("end " .. x.exit_code) end
 
 
 def check_script(folder):
-    """--script gives a Lua script the records, and carries out its alarms, commands and posts."""
+    """--script passes the records to a Lua script, and carries out its alarms, commands and posts."""
     path = run_folder(folder)
     (path / "control.token").write_text("0123abcd\n")
     file = folder / "mine.lua"
@@ -377,11 +377,11 @@ def check_script(folder):
     path = run_folder(folder / "ended", {"exit_code": 2, "reason": "full", "at": "2026-11-25T11:00:00Z"})
     file.write_text("function on_end(x) alarm(x.exit_code .. x.reason) end\n")
     if works("monitor", path, "--script", file) != "alarm: 2full\n":
-        raise wrong("the end of a run that has ended is not told")
+        raise wrong("a script does not get the end of a run that has ended")
 
 
 def check_ctl(folder):
-    """A command waits for its run, and a signal ends the wait."""
+    """A command waits for the answer of its run, and a signal ends the wait."""
     path = run_folder(folder)
     (path / "control.token").write_text("0123abcd\n")
     posted, late = [], threading.Event()
@@ -411,7 +411,7 @@ def check_ctl(folder):
     refuses("unknown command 'fly'", "ctl", "fly", "--run", path)
     help_page = works("ctl", "--help")
     for name in ["status", "pause", "resume", "save", "evaluate", "learning-rate", "eval-interval", "save-interval",
-                 "log-level", "drain", "replace", "trace", "norms", "stop-after", "stop"]:
+                 "log-level", "replace", "trace", "norms", "stop-after", "stop"]:
         if name not in help_page:
             raise wrong(f"the help lacks {name}:\n{help_page}")
 
@@ -453,7 +453,7 @@ class screen:
         end = time.monotonic() + PATIENCE
         while self.program.poll() is None:
             if time.monotonic() > end:
-                raise wrong(f"the program goes on after {PATIENCE} s")
+                raise wrong(f"the program has not ended within {PATIENCE} s")
             if select.select([self.ours], [], [], 0.02)[0]:
                 self.text += os.read(self.ours, 65536)
         while select.select([self.ours], [], [], 0)[0]:
@@ -470,19 +470,19 @@ class screen:
 
 
 def check_terminal(folder):
-    """The page is drawn, follows the terminal's size and the keys, and leaves the terminal as it was."""
+    """The view follows the terminal's size and the keys, and restores the terminal."""
     path = run_folder(folder)
     with hub(path / "sockets/hub") as (_, end):
         one = screen("monitor", path)
         drawn = one.until("small", "100/300", "overview", "quit")
         if "\x1b[?1049h" not in drawn or "\x1b[31msignal" in drawn:
-            raise wrong(f"not the second screen, or a name controls the terminal: {drawn!r}")
+            raise wrong(f"not the alternate screen, or a name controls the terminal: {drawn!r}")
         one.resize(30, 100)
-        one.until("overview", "quit")  # the keys are in another line now
+        one.until("overview", "quit")  # the line with the keys has moved
         one.keys("?")
         one.until("redraw")
         one.keys("?4")
-        one.until("restart")  # in another line now
+        one.until("restart")  # its line has moved
         one.keys("p")
         one.until("paused")
         one.keys("p\x0c")
@@ -493,7 +493,7 @@ def check_terminal(folder):
         for sent, code in [(signal.SIGTERM, 143), (signal.SIGINT, 130)]:
             one = screen("monitor", path, LC_ALL="C")
             if not one.until("small", "quit").isascii():
-                raise wrong("draws UTF-8 on a terminal without it")
+                raise wrong("the view draws UTF-8 on a terminal without UTF-8")
             one.program.send_signal(sent)
             one.ends(code)
 
@@ -508,7 +508,7 @@ def check_terminal(folder):
         one.until("small", "quit")
         (path / "sockets/hub").unlink()
         end()
-        one.until("connecting again")  # the view stays
+        one.until("connecting again")  # the view stays open
         one.keys("q")
         one.ends(0)
     for kind in ["dumb", "no-such-terminal"]:
@@ -521,7 +521,7 @@ def check_terminal(folder):
 
 
 def check_live(folder):
-    """A real run: its page, its records, and its end while it is followed."""
+    """A real run: its page, its records, and its end during --json."""
     path = folder / "run"
     train = started("train", "gpt", *LONG, "--run", path)
     stepping(path)

@@ -1,5 +1,4 @@
-"""The page of a run (`troupe monitor --web`) in Debian's Chromium: with hubs that this script plays, and with a real run.
-Run by ctest.
+"""The page of a run (`troupe monitor --web`) in Debian's Chromium, with fake hubs and with a real run. Run by ctest.
 
     page_test.py PROGRAM NAME...   runs the named checks, or all
 
@@ -63,7 +62,7 @@ RECORDS = [step(1, 3.5), step(2, 3.25), {"kind": "validation", "iteration": 2, "
 
 
 class played_hub:
-    """A hub at a path: the state has all records. Use it in `with`."""
+    """A fake hub at a path. Its state has all records. Use it in `with`."""
 
     def __init__(self, path, run=RUN, records=RECORDS):
         self.path, self.run, self.records, self.commands = path, run, [], []
@@ -151,7 +150,7 @@ def handler_of(hub):
 
 @contextlib.contextmanager
 def served(run, *words, cwd=None):
-    """`troupe monitor RUN --web`: yields the address of the page."""
+    """Runs `troupe monitor RUN --web`, and yields the URL of the page."""
     program = subprocess.Popen([cli_test.PROGRAM, "monitor", str(run), "--web", *words], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, cwd=cwd)
     try:
@@ -171,7 +170,7 @@ def served(run, *words, cwd=None):
 
 @contextlib.contextmanager
 def opened(folder, **more):
-    """A played run on its page: yields the browser and the hub."""
+    """Opens the page of a fake hub, and yields the browser and the hub."""
     with played_hub(run_folder(folder) / "sockets/hub", **more) as hub, served(folder / "run") as url, browser(folder) as page:
         page.open(url)
         page.until_text("steps_rows", "3.5000")
@@ -185,7 +184,7 @@ def require_text(page, name, *parts):
 
 
 def check_loads(folder):
-    """The page shows the run, and each record when it comes."""
+    """The page shows the run, and each record as it arrives."""
     with opened(folder) as (page, hub):
         page.until_text("loss_text", "from 3.5000 at step 1 to 3.2500", "Newest validation: 3.3750 at step 2")
         page.until_text("busy_rows", "stage 0", "stage 1")
@@ -229,7 +228,7 @@ def check_loads(folder):
 
 
 def check_hostile(folder):
-    """Names and texts of a run stay texts."""
+    """The page shows HTML in names and texts of a run as text."""
     records = [*RECORDS, {"kind": "event", "event": HOSTILE, "who": HOSTILE, "why": HOSTILE, "iteration": 1},
                {"kind": "warning", "text": HOSTILE}, {"kind": "state", "state": HOSTILE, "iteration": 1},
                {"kind": "command", "name": HOSTILE, "step": 1, "by": HOSTILE, "arguments": {HOSTILE: HOSTILE}},
@@ -254,7 +253,7 @@ def check_hostile(folder):
 
 
 def overflow(page):
-    """Elements that are wider than the screen, apart from those that scroll in their own place."""
+    """Elements that are wider than the screen, without those inside a scrolling area."""
     return page.run("""
         document.querySelectorAll("details").forEach((x) => x.open = true);
         const wide = document.documentElement.scrollWidth;
@@ -264,7 +263,7 @@ def overflow(page):
 
 
 def check_narrow(folder):
-    """A phone in both colour schemes shows the page without a horizontal scroll bar, and with readable colours."""
+    """The page needs no horizontal scrolling, also on a phone, and has readable colours in both colour schemes."""
     run = {**RUN, "name": "a_name_without_any_blank_" * 5, "command": ["x" * 300]}
     with opened(folder, run=run) as (page, hub):
         hub.push({"kind": "warning", "text": "w" * 400})
@@ -308,7 +307,7 @@ CONTROLS = "a[href], button, select, input, summary, [tabindex='0']"
 
 
 def check_keyboard(folder):
-    """The tab key reaches each control, each has a name for a screen reader, and commands are sent without a mouse."""
+    """The tab key reaches each control, each control has an accessible name, and the keyboard can send commands."""
     with opened(folder) as (page, hub):
         page.click("control_open")
         page.type("control_input", CONTROL + ENTER)
@@ -376,12 +375,12 @@ def check_commands(folder):
         if [x for x in hub.commands if x["command"] != "status"] != wanted:
             raise wrong(f"the run got {hub.commands}")
         if "after step 7" not in page.run("return window.asked"):
-            raise wrong("nothing asks before a run is stopped")
+            raise wrong("the page does not ask before it stops a run")
         if "the run is not paused" not in send("Resume"):
             raise wrong("a refusal is not shown")
         page.run("window.agrees = false")
         if send("Stop after a step", "8") != "Not sent." or hub.commands[-1]["command"] != "resume":
-            raise wrong(f"a refused question sends the command: {hub.commands}")
+            raise wrong(f"the page sends a command that was not confirmed: {hub.commands}")
         page.click("control_forget")
         if not page.run("return document.getElementById('control_panel').hidden"):
             raise wrong("the commands stay after the token is forgotten")
@@ -391,7 +390,7 @@ def check_commands(folder):
 
 
 def check_lost(folder):
-    """A lost connection is told and mended: also by a successor of the supervisor's process and by another run."""
+    """The page reports a lost connection and reconnects, also to a successor of the supervisor or to another run."""
     path = run_folder(folder) / "sockets/hub"
     with served(folder / "run") as url, browser(folder) as page:
         with played_hub(path):
@@ -406,7 +405,7 @@ def check_lost(folder):
             page.until_text("steps_rows", "2.7500", "3.5000")
             page.until_text("run_state", "training")
             if page.text("banner"):
-                raise wrong(f"the page still tells of a lost connection: {page.text('banner')}")
+                raise wrong(f"the page still reports a lost connection: {page.text('banner')}")
             hub.push(step(4, 2.625))
             page.until_text("steps_rows", "2.6250")
             page.until_text("events_rows", "supervisor: killed")
@@ -414,7 +413,7 @@ def check_lost(folder):
         with played_hub(path, {**RUN, "epoch": 3}, [*RECORDS, *told, step(3, 2.75), step(4, 2.625)]) as hub:
             page.until("the connection", "return !document.getElementById('banner').classList.contains('shown')")
             if page.text("events_rows").count("supervisor: killed") != 1:
-                raise wrong(f"an event of the ledger comes twice: {page.text('events_rows')}")
+                raise wrong(f"an event of the ledger is shown twice: {page.text('events_rows')}")
             hub.push({"kind": "end", "exit_code": 1, "reason": "stopped"})
             page.until_text("run_state", "ended with exit code 1")
         page.until_text("banner", "The run has ended")
@@ -425,12 +424,12 @@ def check_lost(folder):
             hub.push(step(2, 9.25))
             page.until_text("steps_rows", "9.2500")
             if "3.2500" in page.text("steps_rows") or page.run("return document.getElementById('banner').textContent"):
-                raise wrong(f"the page still has something of the previous run:\n{page.shown()}")
+                raise wrong(f"the page still shows parts of the previous run:\n{page.shown()}")
         page.require_clean_console()
 
 
 def check_token(folder):
-    """Without the token the page asks for it; another program of this host sees nothing."""
+    """Without the token the page asks for it, and shows nothing of the run."""
     with played_hub(run_folder(folder) / "sockets/hub"), served(folder / "run") as url, browser(folder) as page:
         address, token = url.split("#token=")
         page.open(address)
@@ -448,7 +447,7 @@ def check_token(folder):
 
 
 def check_live(folder):
-    """A real run: the page follows it, a killed stage goes and comes back, and the next run in its folder is shown."""
+    """A real run: the page shows its steps, the death and restart of a process, and the next run in its folder."""
     one = job(folder, *ENDLESS, *SLOW)
     one.reaches(3)
     # By a relative path, so that the command line of the viewer is not that of a process of the run.

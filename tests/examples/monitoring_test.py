@@ -1,5 +1,5 @@
-"""The scripts of examples/monitoring with stand-ins for wandb and mlflow; the dashboard and the page against the names
-of the metrics. Run by ctest:
+"""Tests examples/monitoring: the scripts with fake wandb and mlflow packages, and the metric names in the dashboard and
+in README.md. Run by ctest:
 
     monitoring_test.py SOURCE_DIR
 """
@@ -16,7 +16,7 @@ RECORDS = [
     {"kind": "run", "at": 1, "id": "ab12", "name": "small", "steps": 3, "layout": {"pipeline": 2}, "commands": []},
     {"kind": "state", "at": 1, "state": "training", "iteration": 0},
     {"kind": "step", "at": 2, "iteration": 1, "lm_loss": 4.5, "grad_norm": 1.25, "state_digest": "00ff"},
-    None,  # an empty line: the run is there
+    None,  # an empty line, which the hub sends to keep the connection alive
     {"kind": "step", "at": 3, "iteration": 2, "lm_loss": None, "grad_norm": 2},
     {"kind": "event", "at": 4, "iteration": 2, "event": "restart", "who": "stage:0.1", "seconds": 0.5},
     {"kind": "run", "at": 5, "id": "ab12", "name": "small", "steps": 3},  # another process has taken over
@@ -117,7 +117,7 @@ def dashboard_complaints(dashboard, known):
                 yield f"the panel '{panel['title']}' shows no metric: {target['expr']}"
     used = set(re.findall(r"\btroupe_\w+", json.dumps(dashboard)))
     for name in sorted(used - known):
-        yield f"the dashboard uses {name}, which is no metric"
+        yield f"the dashboard uses {name}, which is not a metric"
     for name in ("troupe_loss", "troupe_tokens_per_second", "troupe_bubble_ratio", "troupe_process_memory_bytes",
                  "troupe_restarts_total", "troupe_device_power_watts"):
         if name not in used:
@@ -132,7 +132,7 @@ def complaints(source):
     yield from dashboard_complaints(json.loads((folder / "grafana_dashboard.json").read_text()), known)
     page = (folder / "README.md").read_text()
     for name in sorted(set(re.findall(r"\btroupe_\w+", page)) - known):
-        yield f"README.md names {name}, which is no metric"
+        yield f"README.md names {name}, which is not a metric"
     for path in folder.iterdir():
         if path.name not in page and path.name != "README.md":
             yield f"README.md does not name {path.name}"

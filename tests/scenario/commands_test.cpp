@@ -54,15 +54,15 @@ class told_source final : public runtime::batch_source {
   mutable std::uint64_t newest_ = 0;
 };
 
-/// A job whose desk gets commands during its steps.
+/// A job that gets commands during its steps.
 class commanded_job {
  public:
   explicit commanded_job(runtime::training_job job) : job_(std::move(job)) {
     job_.watch.log_file = folder_ / "log.jsonl";
   }
 
-  /// Puts the command on the desk before that step is committed: it takes effect before the next
-  /// step.
+  /// Sends the command before that step is committed. It takes effect before this step or the next
+  /// one.
   commanded_job& during(std::uint64_t step, const runtime::run_command& what) {
     orders_.emplace(step, what);
     return *this;
@@ -87,7 +87,7 @@ class commanded_job {
   }
   const runtime::step_ledger& ledger() const { return *prepared_->node->ledger; }
   actors::command_desk& desk() { return *desk_; }
-  /// By the order of the commands' answers.
+  /// In the order in which the run answered.
   std::vector<actors::command_answer> answers() {
     const std::lock_guard lock(mutex_);
     return answers_;
@@ -121,7 +121,7 @@ runtime::rate_change change_in(const commanded_job& x) {
 
 }  // namespace
 
-TEST_CASE("a learning rate that is set during a run has the bits of a job with that change",
+TEST_CASE("a command that sets the learning rate gives the bits of a job with that change",
           "[scenario]") {
   commanded_job run(job_of());
   run.during(3, commands::learning_rate{2e-4});
@@ -140,9 +140,10 @@ TEST_CASE("a learning rate that is set during a run has the bits of a job with t
     CHECK((digest == expected.at(step)) == (std::uint64_t(step) < change.step));
 }
 
-TEST_CASE("CONTROL-1, CONTROL-2: a run that recovers keeps its commands, and has the same bits",
+TEST_CASE("CONTROL-1, CONTROL-2: a run that recovers keeps its commands and computes the same bits",
           "[scenario]") {
-  const auto* const death = GENERATE("supervisor@9:decided", "lane:0.1@9:forward", "replica:0@9:forward");
+  const auto* const death
+      = GENERATE("supervisor@9:decided", "lane:0.1@9:forward", "replica:0@9:forward");
   CAPTURE(death);
   auto job = job_of();
   job.recovery.on = true;
@@ -158,8 +159,7 @@ TEST_CASE("CONTROL-1, CONTROL-2: a run that recovers keeps its commands, and has
   CHECK(run.digests() == without.digests());
 }
 
-TEST_CASE("a checkpoint says what commands changed, and a resumed run goes on under it",
-          "[scenario]") {
+TEST_CASE("a checkpoint records the learning rate changes of commands", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = job_of();
   job.checkpoints.save = folder / "saved";
@@ -173,7 +173,7 @@ TEST_CASE("a checkpoint says what commands changed, and a resumed run goes on un
   CHECK(changes == std::vector{change});
 }
 
-TEST_CASE("a paused run commits no step until it is resumed", "[scenario]") {
+TEST_CASE("a paused run commits no step before it is resumed", "[scenario]") {
   commanded_job run(job_of());
   run.during(3, commands::pause{});
   auto end = std::async(std::launch::async, [&] { return run.run(); });
@@ -193,7 +193,7 @@ TEST_CASE("a paused run commits no step until it is resumed", "[scenario]") {
   CHECK(run.ledger().newest() == 12);
 }
 
-TEST_CASE("a run stops after the step of a command, and saves there", "[scenario]") {
+TEST_CASE("a run stops after the commanded step, and saves it", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = job_of();
   job.train_iterations = 200;
@@ -205,7 +205,7 @@ TEST_CASE("a run stops after the step of a command, and saves there", "[scenario
   CHECK(run.ledger().newest_saved() == 60);
 }
 
-TEST_CASE("a command saves now, and another one changes the interval", "[scenario]") {
+TEST_CASE("a command saves the newest step", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = job_of();
   job.checkpoints.save = folder / "saved";

@@ -1,5 +1,5 @@
-// Stands for libnvidia-ml.so.1 and libcuda.so.1 in tests of the GPU meter: two devices, of which
-// the second tells neither power nor utilisation.
+// Fake libnvidia-ml.so.1 and libcuda.so.1 for tests of the GPU meter. They have two devices. The
+// second reports no power and no utilisation.
 
 #include <cstring>
 
