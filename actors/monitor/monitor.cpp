@@ -118,7 +118,7 @@ runtime::step_report monitor_book::with_pipeline(const messages::committed& x) c
   std::vector<std::vector<runtime::timed_action>> rows(x.executed.size());
   for (const auto& row : x.executed)
     rows.at(std::size_t(row.rank)) = row.actions;
-  const auto found = runtime::compare(*schedule.training(x.microbatches), rows);
+  const auto found = runtime::compare(*schedule.training(x.microbatches), std::move(rows));
   out.pipeline = {found.makespan,
                   found.planned_makespan,
                   found.bubble,

@@ -102,7 +102,8 @@ struct nonfinite_gradient {
   friend bool operator==(const nonfinite_gradient&, const nonfinite_gradient&) = default;
 };
 
-/// Actions of a stage with their times in ms, by a steady clock of its host.
+/// Actions of a stage with their times in ms, by the steady clock of its host;
+/// runtime::compare brings the rows of a step to one clock.
 struct executed_row {
   int rank = 0;  ///< pipeline rank
   std::vector<runtime::timed_action> actions = {};

@@ -4,7 +4,10 @@
 #include "runtime/schedule/plan_graph.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -60,8 +63,64 @@ struct gaps {
   double between = 0, hand_off = 0;
 };
 
-gaps usual_gaps(const plan& of, const rows& executed) {
-  const plan_graph graph(of);
+/// Shortest times from the end of an action on one rank to the begin of one on another that needs
+/// it, by both ranks' own clocks. Infinite without such a pair.
+class shortest_hand_offs {
+ public:
+  shortest_hand_offs(const plan_graph& graph, const rows& executed)
+      : ranks_(executed.size()), all_(ranks_ * ranks_, std::numeric_limits<double>::infinity()) {
+    for (std::size_t r = 0; r < ranks_; ++r)
+      for (std::size_t i = 0; i < executed[r].size(); ++i)
+        for (const auto& need : graph.needs_of(graph.row_begin(r) + plan_graph::node(i), r))
+          if (need.arrives) {
+            const auto from = graph.rank_of(need.of);
+            auto& x = all_[from * ranks_ + r];
+            x = std::min(
+                x, executed[r][i].begin - executed[from][need.of - graph.row_begin(from)].end);
+          }
+  }
+  double between(std::size_t from, std::size_t to) const { return all_[from * ranks_ + to]; }
+
+  /// How far the clock of each rank is ahead of the first one's.
+  std::vector<double> clock_offsets() const {
+    std::vector<std::optional<double>> ahead(ranks_);
+    for (std::size_t root = 0; root < ranks_; ++root) {
+      if (ahead[root])
+        continue;
+      ahead[root] = 0;
+      for (std::vector<std::size_t> reached{root}; !reached.empty();) {
+        const auto one = reached.back();
+        reached.pop_back();
+        for (std::size_t other = 0; other < ranks_; ++other) {
+          const auto forth = between(one, other), back = between(other, one);
+          if (ahead[other] || std::isinf(forth) || std::isinf(back))
+            continue;
+          ahead[other] = *ahead[one] + (forth < 0 || back < 0 ? (forth - back) / 2 : 0);
+          reached.push_back(other);
+        }
+      }
+    }
+    std::vector<double> out;
+    for (const auto& x : ahead)
+      out.push_back(*x);
+    return out;
+  }
+
+ private:
+  std::size_t ranks_;
+  std::vector<double> all_;
+};
+
+void set_to_one_clock(const plan_graph& graph, rows& executed) {
+  const auto ahead = shortest_hand_offs(graph, executed).clock_offsets();
+  for (std::size_t r = 0; r < executed.size(); ++r)
+    for (auto& x : executed[r]) {
+      x.begin -= ahead[r];
+      x.end -= ahead[r];
+    }
+}
+
+gaps usual_gaps(const plan_graph& graph, const rows& executed) {
   std::vector<double> between, hand_off;
   for (std::size_t r = 0; r < executed.size(); ++r)
     for (std::size_t i = 0; i < executed[r].size(); ++i) {
@@ -86,9 +145,11 @@ gaps usual_gaps(const plan& of, const rows& executed) {
 
 }  // namespace
 
-execution compare(const plan& frame, const rows& executed) {
+execution compare(const plan& frame, rows executed) {
   ensure(executed.size() == frame.ranks.size(), "EXECUTION-1: each rank reports its actions");
   const auto done = plan_of(frame, executed);
+  const plan_graph graph(done);
+  set_to_one_clock(graph, executed);
   execution out;
   double first = std::numeric_limits<double>::infinity(), last = -first, busy = 0;
   for (const auto& row : executed)
@@ -99,7 +160,7 @@ execution compare(const plan& frame, const rows& executed) {
     }
   if (last < first)
     return out;
-  const auto usual = usual_gaps(done, executed);
+  const auto usual = usual_gaps(graph, executed);
   out.measured.costs = mean_costs(frame, executed);
   out.measured.overhead = usual.between;
   out.measured.transfer = usual.hand_off;
@@ -121,6 +182,7 @@ execution compare(const plan& frame, const rows& executed) {
       out.worst_lateness = std::max(out.worst_lateness, by);
     }
   out.lateness = late / double(count);
+  out.executed = std::move(executed);
   return out;
 }
 

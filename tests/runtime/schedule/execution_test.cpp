@@ -56,6 +56,36 @@ TEST_CASE("an execution as planned has no differences", "[schedule]") {
   CHECK(found.lateness == Approx(0).margin(1e-9));
 }
 
+TEST_CASE("rows by clocks of several hosts are compared on one clock", "[schedule]") {
+  const std::string name = GENERATE("1f1b", "interleaved", "zb-v", "dualpipe");
+  const double ahead = GENERATE(-3e9, -40.0, 40.0, 3e9);
+  CAPTURE(name, ahead);
+  const auto x = split(generate(name, {.ranks = 4, .microbatches = 8}));
+  cost_model by;
+  by.costs = {{.forward = 2, .input_gradients = 3, .weight_gradients = 1}};
+  by.transfer = 0.25;
+  auto rows = executed(x, by, 1000);
+  for (const auto rank : {1, 2})
+    for (auto& a : rows[std::size_t(rank)]) {
+      a.begin += ahead * rank;
+      a.end += ahead * rank;
+    }
+  const auto found = compare(x, rows);
+  // The doubles of 3e9 ms are 5e-7 ms apart. The shortest hand-offs differ by less than one action.
+  CHECK(found.makespan == Approx(simulate(x, by).makespan).margin(3));
+  CHECK(found.executed[2][0].begin == Approx(executed(x, by, 1000)[2][0].begin).margin(3));
+}
+
+TEST_CASE("rows by one clock are not moved", "[schedule]") {
+  const auto x = split(generate("1f1b", {.ranks = 4, .microbatches = 8}));
+  cost_model by;
+  by.transfer = 0.25;
+  const auto rows = executed(x, by, 1000);
+  const auto found = compare(x, rows);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    CHECK(found.executed[r][0].begin == rows[r][0].begin);
+}
+
 TEST_CASE("a late action is reported", "[schedule]") {
   const auto x = split(generate("1f1b", {.ranks = 2, .microbatches = 4}));
   auto rows = executed(x, {}, 0);
