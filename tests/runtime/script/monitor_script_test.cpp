@@ -149,7 +149,7 @@ TEST_CASE("errors of a monitor script name its file and line", "[script]") {
              ContainsSubstring("mine.lua:1: command needs a table"));
   CHECK_THAT(refusal("function on_step() alarm() end"), ContainsSubstring("mine.lua:1: "));
   CHECK_THAT(refusal("function on_step() post('http://a', { [{}] = 1 }) end"),
-             ContainsSubstring("has a key that is a table"));
+             ContainsSubstring("has a key of type table"));
   CHECK_THAT(refusal("function on_step() post('http://a', { f = print }) end"),
              ContainsSubstring("JSON has no function"));
   CHECK_THAT(refusal("function on_step() local t = {} t.t = t post('http://a', t) end"),
