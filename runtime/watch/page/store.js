@@ -137,7 +137,7 @@ function take_event(store, x) {
   if (is_number(x.resumed_from))
     parts.push(`; resumed from step ${x.resumed_from}`);
   if (is_number(x.seconds) && x.seconds > 0)
-    parts.push(`; went on after ${duration_text(x.seconds)}`);
+    parts.push(`; recovered after ${duration_text(x.seconds)}`);
   const group = failure_kinds.has(kind) ? "failure" : "other";
   const is_new = add_event(store, x, group, kind, parts.join(""), bad_kinds.has(kind) ? "bad" : "caution");
   if (kind === "straggler")

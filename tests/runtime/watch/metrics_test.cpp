@@ -48,7 +48,7 @@ troupe_run_info{run="ab12",name="small",version="troupe 0.1.0"} 1
 # HELP troupe_run_start_time_seconds Start of the run, in Unix seconds.
 # TYPE troupe_run_start_time_seconds gauge
 troupe_run_start_time_seconds 1000
-# HELP troupe_run_state 1 for the present state of the run, 0 for the others.
+# HELP troupe_run_state 1 for the current state of the run, 0 for the others.
 # TYPE troupe_run_state gauge
 troupe_run_state{state="starting"} 0
 troupe_run_state{state="training"} 1
@@ -98,7 +98,7 @@ troupe_matrix_rate_ratio 0.5
 # TYPE troupe_pipeline_seconds gauge
 troupe_pipeline_seconds{kind="actual"} 0.25
 troupe_pipeline_seconds{kind="planned"} 0.2
-# HELP troupe_bubble_ratio Share of the stages' time that they wait during a step, measured and simulated.
+# HELP troupe_bubble_ratio Share of the stages' time in a step that they spend waiting, measured and simulated.
 # TYPE troupe_bubble_ratio gauge
 troupe_bubble_ratio{kind="actual"} 0.25
 troupe_bubble_ratio{kind="planned"} 0.125
@@ -129,7 +129,7 @@ troupe_restarts_total{source="estate"} 0
 troupe_restarts_total{source="keeper"} 0
 troupe_restarts_total{source="local disk"} 0
 troupe_restarts_total{source="start"} 0
-# HELP troupe_recovery_seconds_total Time from failures until the next steps began, of all restarts, moves and reruns.
+# HELP troupe_recovery_seconds_total Total time from a failure until the next step began, of restarts, moves and reruns.
 # TYPE troupe_recovery_seconds_total counter
 troupe_recovery_seconds_total 0
 # HELP troupe_wrong_bits_total Detected corruptions by verdict.
@@ -154,13 +154,13 @@ troupe_saves_total{state="written"} 0
 # HELP troupe_newest_record_time_seconds Time of the newest record, in Unix seconds.
 # TYPE troupe_newest_record_time_seconds gauge
 troupe_newest_record_time_seconds 1100
-# HELP troupe_records_dropped_total Records that were dropped before these metrics counted them, mostly samples.
+# HELP troupe_records_dropped_total Records dropped before these metrics could count them, mostly samples.
 # TYPE troupe_records_dropped_total counter
 troupe_records_dropped_total 0
 # HELP troupe_viewers Open streams of viewers.
 # TYPE troupe_viewers gauge
 troupe_viewers 3
-# HELP troupe_metrics_left_out Series left out of this page because it has a limit.
+# HELP troupe_metrics_left_out Series omitted from this page because of its limits.
 # TYPE troupe_metrics_left_out gauge
 troupe_metrics_left_out 0
 )";
@@ -215,7 +215,8 @@ TEST_CASE("a process and its device have every value in base units") {
 
 TEST_CASE("a value that was not measured has no series") {
   auto view = small_view();
-  view.take(R"({"kind":"process","at":1100,"name":"node:0","devices":[{"device":0,"name":"GPU"}]})");
+  view.take(
+      R"({"kind":"process","at":1100,"name":"node:0","devices":[{"device":0,"name":"GPU"}]})");
   for (const auto& [name, value] : series_of(metrics_text(view))) {
     CHECK_FALSE(name.starts_with("troupe_device"));
     CHECK_FALSE(name.starts_with("troupe_package"));

@@ -91,7 +91,7 @@ TEST_CASE("a death, a long wait and a silent process are shown") {
       R"({"kind":"process","name":"node-1","host":"kiwi","at":1060,"lanes":[{"who":"lane:0.1","state":"waits","for_s":12,"on":["stage:0.0","loader"]}]})");
   const auto lines = lines_of(run, {.rows = 40, .now = 1100});
   CHECK(has(lines, "recovering: stage:0.1 is dead"));
-  CHECK(has(lines, "restart    node-1: killed by signal 9; went on after 0.8 s"));
+  CHECK(has(lines, "restart    node-1: killed by signal 9; recovered after 0.8 s"));
   CHECK(has(lines, "silent for 40 s"));
   CHECK(has(lines, "for 12.0 s on stage:0.0, loader"));
 }
