@@ -435,7 +435,7 @@ def check_terminal(folder):
         one.until("small", "quit")
         (path / "sockets/hub").unlink()
         end()
-        one.until("connecting again")  # the view stays
+        one.until("reconnecting")  # the view stays
         one.keys("q")
         one.ends(0)
     for kind in ["dumb", "no-such-terminal"]:

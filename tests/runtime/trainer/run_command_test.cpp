@@ -70,7 +70,7 @@ TEST_CASE("a wrong command is refused with what it takes") {
   refuses(R"({"command":"eval_interval","steps":-1})", "a number of steps");
   refuses(R"({"command":"eval_interval","steps":2.5})", "a number of steps");
   refuses(R"({"command":"eval_interval","steps":1e300})", "a number of steps");
-  refuses(R"({"command":"stop_after","step":0})", "a number of a step");
+  refuses(R"({"command":"stop_after","step":0})", "the number of a step");
   refuses(R"({"command":"trace","steps":0})", "from 1 to 1000");
   refuses(R"({"command":"trace","steps":1001})", "from 1 to 1000");
   const auto long_name

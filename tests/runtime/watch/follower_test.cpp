@@ -386,7 +386,7 @@ TEST_CASE("a follower explains what is no hub of this version") {
   }
   SECTION("a state without its run") {
     x.hub.script->state = R"({"next":"1:5","records":[]})";
-    refused("without 'id'");
+    refused("lacks 'id'");
   }
   SECTION("another path") {
     x.hub.script->status = 404;
