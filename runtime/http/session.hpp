@@ -1,5 +1,5 @@
-// One connection of an HTTP server, and the state that all connections share. Private to
-// runtime/http.
+// One connection of an HTTP server, and the state that all connections share. Used only by the
+// sources in runtime/http.
 
 #pragma once
 

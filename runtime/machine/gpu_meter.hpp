@@ -29,8 +29,7 @@ struct gpu_reading {
 /// does not wait for that thread. Thread-safe.
 class gpu_meter {
  public:
-  /// `devices`: CUDA device numbers in this process. `nvml`, `cuda`: library names, changed only by
-  /// tests.
+  /// `devices`: CUDA device numbers in this process. `nvml`, `cuda`: library names (for tests).
   explicit gpu_meter(const std::vector<int>& devices,
                      const char* nvml = "libnvidia-ml.so.1",
                      const char* cuda = "libcuda.so.1");

@@ -42,8 +42,7 @@ struct eval_interval {
 struct save_interval {
   std::uint64_t steps = 0;  ///< 0: only at the end of the run
 };
-/// Replaces the process of a worker by a new one. Refused unless other processes hold a copy of its
-/// state.
+/// Replaces the process of a worker by a new one. Refused unless another process has its state.
 struct replace {
   std::string worker;  ///< "node-1", or a member of its process, such as "stage:0.1"
 };
@@ -93,8 +92,7 @@ run_command read_run_command(std::string_view text);
 /// Example: {"learning-rate", "0.0001"}. Throws as above.
 run_command read_run_command(const std::vector<std::string>& words);
 
-/// True if the ledger records the command, so that a restarted supervisor and a resumed run apply
-/// it.
+/// True if the ledger records the command. A restarted supervisor and a resumed run then apply it.
 bool is_kept(const run_command& x);
 
 }  // namespace troupe::runtime

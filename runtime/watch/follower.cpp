@@ -111,8 +111,7 @@ follow_end follower::follow() {
 void follower::connect() {
   client_.reset();
   try {
-    // A new client opens the folder of the socket again, because each run in a folder creates its
-    // own.
+    // A new client opens the folder of the socket again, because each run creates a new one.
     client_.emplace(of_.at);
     const auto run = ask(*client_, "/api/run");
     const auto read = shallow_value(run);

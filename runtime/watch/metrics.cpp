@@ -167,8 +167,7 @@ void add_devices(metrics_page& to, const processes& of) {
   add_device_value(to, of, &view_device::memory_bytes);
 }
 
-/// Adds the `known` names even if their count is 0, because rate() needs the value before the first
-/// event.
+/// Adds the `known` names even if their count is 0: rate() needs the value before the first event.
 void add_counts(metrics_page& to,
                 const char* label,
                 view_counts::by_name counts,

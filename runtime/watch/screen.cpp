@@ -27,8 +27,7 @@ std::string cut(std::string_view text, int most) {
   return std::string(text.substr(0, end));
 }
 
-/// Removes control characters and line ends. Names come from other processes, so they are not
-/// trusted.
+/// Removes control characters and line ends, because names come from other processes.
 std::string on_one_line(std::string_view text) {
   auto out = without_control(text);
   std::ranges::replace_if(

@@ -10,8 +10,7 @@
 namespace troupe::runtime {
 
 /// True if the request has this token; false for an empty token. Browsers share cookies between the
-/// ports of a host. So each page has its own cookie `troupe_token_PORT`, and a request may have
-/// several.
+/// ports of a host. So the cookie of a page is `troupe_token_PORT`, and a request may have several.
 bool gives_viewer_token(const http::request& x, std::string_view token);
 
 /// True if the request has any token or cookie, valid or not.

@@ -32,7 +32,7 @@ run_view small_view() {
   return out;
 }
 
-/// A process with every field.
+/// A process record with all fields.
 constexpr const char* process_sample
     = R"({"kind":"process","at":1100,"name":"node:0","role":"node","host":"kiwi","pid":7,"up_s":90,
          "cpu_s":120.5,"resident_bytes":1000,"peak_resident_bytes":2000,"leases":3,
@@ -165,7 +165,7 @@ troupe_viewers 3
 troupe_metrics_left_out 0
 )";
 
-/// The series of a page that must be without faults.
+/// The series of a page; requires that the page has no errors.
 std::map<std::string, std::string> series_of(const std::string& page) {
   const exposition read(page);
   CAPTURE(read.faults);
@@ -179,7 +179,7 @@ record_ring::maker object(std::string fields) {
 
 }  // namespace
 
-TEST_CASE("the page of a small run") {
+TEST_CASE("a small run gives the expected page") {
   CHECK(metrics_text(small_view(), {.viewers = 3}) == page_of_small_view);
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("a value that was not measured has no series") {
   CHECK_FALSE(found.contains("troupe_newest_record_time_seconds"));
 }
 
-TEST_CASE("a silent process is not up, and a process that left has no series") {
+TEST_CASE("a silent process is down, and a process that left has no series") {
   auto view = small_view();
   view.take(process_sample);
   view.take(R"({"kind":"state","at":1200,"state":"training"})");
@@ -243,7 +243,7 @@ TEST_CASE("a silent process is not up, and a process that left has no series") {
   CHECK_FALSE(view.processes.contains("node:1"));
 }
 
-TEST_CASE("one state of the run is 1, also a state of another version") {
+TEST_CASE("exactly one state of the run is 1, even if it is unknown") {
   auto view = small_view();
   view.take(R"({"kind":"state","at":1200,"state":"resting"})");
   const auto resting = series_of(metrics_text(view));
@@ -314,7 +314,7 @@ TEST_CASE("a stage's busy share is that of its actions in the timeline") {
   CHECK(found.at(R"(troupe_stage_busy_ratio{stage="2"})") == "0");
 }
 
-TEST_CASE("numbers that are not finite are written as such") {
+TEST_CASE("values that are not finite are written as NaN and Inf") {
   auto view = small_view();
   view.take(R"({"kind":"step","at":1101,"iteration":101,"lm_loss":null,"grad_norm":null})");
   view.learning_rate = std::numeric_limits<double>::infinity();
@@ -362,7 +362,7 @@ TEST_CASE("the length of labels and the number of series are bounded, and the re
   CHECK(std::ranges::count_if(
             found, [](const auto& x) { return x.first.starts_with("troupe_process_up"); })
         == 10);
-  CHECK(found.at("troupe_metrics_left_out") == "70");  // ten of seven metrics
+  CHECK(found.at("troupe_metrics_left_out") == "70");  // ten each of seven metrics
 }
 
 TEST_CASE("a label is cut between characters") {
@@ -382,7 +382,7 @@ TEST_CASE("names that records bring are bounded") {
   CHECK(view.counts.events.at("other") == 3000 - run_view::most_names);
 }
 
-TEST_CASE("the reader of these tests finds faults") {
+TEST_CASE("the reader of these tests finds errors") {
   const std::string head = "# HELP a A.\n# TYPE a gauge\n";
   CHECK(exposition(head + "a 1\na{b=\"c\"} 2e-5\n").faults.empty());
   for (const auto* rest : {"a 1",
@@ -409,7 +409,7 @@ TEST_CASE("the reader of these tests finds faults") {
   }
 }
 
-TEST_CASE("a source counts every event once, and goes on counting when the ring has dropped it") {
+TEST_CASE("a source counts every event once, and keeps the count after the ring dropped it") {
   const auto ring = std::make_shared<record_ring>(3, ring_capacities{.facts = 4});
   metrics_source source(ring, R"({"id":"ab12"})");
   const auto restarts
@@ -427,7 +427,7 @@ TEST_CASE("a source counts every event once, and goes on counting when the ring 
   CHECK(series_of(source.text()).at("troupe_records_dropped_total") == "6");
 }
 
-TEST_CASE("a source knows members and processes whose records the queues have dropped") {
+TEST_CASE("a source keeps members and processes whose records the queues dropped") {
   const auto ring = std::make_shared<record_ring>(3, ring_capacities{.facts = 4, .samples = 2});
   ring->add_newest("member", "stage:0.0", object(R"("who":"stage:0.0","state":"running")"));
   ring->add_newest("member", "stage:0.1", object(R"("who":"stage:0.1","state":"dead")"));
@@ -447,7 +447,7 @@ TEST_CASE("a source knows members and processes whose records the queues have dr
   CHECK(series_of(source.text()).at(R"(troupe_deaths_total{member="stage"})") == "1");
 }
 
-TEST_CASE("a source catches up in bounded pieces") {
+TEST_CASE("a source catches up in bounded parts") {
   const auto ring = std::make_shared<record_ring>(3, ring_capacities{.facts = 20000});
   for (int i = 1; i <= 17000; ++i)
     ring->add("step", object(fmt::format(R"("iteration":{})", i)));
