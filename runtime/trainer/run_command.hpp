@@ -42,9 +42,10 @@ struct eval_interval {
 struct save_interval {
   std::uint64_t steps = 0;  ///< 0: only at the end of the run
 };
-/// Replaces the process of a worker by a new one. Refused unless another process has its state.
+/// Replaces the process of a worker as soon as another process has a copy of its state. Needs
+/// several processes and recovery.
 struct replace {
-  std::string worker;  ///< "node-1", or a member of its process, such as "stage:0.1"
+  std::string worker;  ///< process, replica or stage: "node-1", "replica:0", "stage:0.1"
 };
 /// Ends the run after that step, with a final save.
 struct stop_after {
@@ -52,7 +53,7 @@ struct stop_after {
 };
 /// Ends the run after the newest step, with a final save.
 struct stop {};
-/// Reports the timeline of each of the next `steps` steps.
+/// Reports the pipeline timeline of each of the next `steps` steps.
 struct trace {
   std::uint64_t steps = 0;  ///< 1 to 1,000
 };

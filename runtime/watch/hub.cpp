@@ -128,9 +128,8 @@ class record_stream final : public http::body_source {
 
   std::optional<std::string> next() override {
     const auto now = clock::now();
-    // The server calls again right after each part. A viewer that is late gets its next part at
-    // once. A viewer that has all records waits for the pulse, which groups many records into one
-    // part.
+    // The server calls again right after each part. A viewer that lags gets its next part at once.
+    // A viewer that has all records waits for the pulse, which groups new records into one part.
     if (!sent_all_ || now - asked_at_ >= of_->how.pulse) {
       asked_at_ = now;
       of_->look();

@@ -1,7 +1,7 @@
 // The hub of a run: an HTTP server for viewers (docs/protocol/hub.md). It serves the newest
 // records, the state and the metrics of the run, and its web page, and accepts commands.
 //
-// The hub listens on a Unix socket in the run's folder, and on ports if told to.
+// The hub listens on a Unix socket in the run's folder, and optionally on ports.
 //
 //   VIEW-1  A viewer cannot harm the run. It reads bounded parts at its own pace, and cannot change
 //           anything without the control token.

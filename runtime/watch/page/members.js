@@ -102,8 +102,7 @@ function stage_rows(stages, members, times) {
     .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map((x) => member_row("stage", x.name, members.get(x.name), x.lanes, times))]);
 }
 
-/// Rows of the tree: hosts, processes, replicas, stages and actors. Members without a process are
-/// last.
+/// Rows of the tree: hosts, processes, replicas, stages, actors. Members without a process come last.
 function tree_rows(store, lanes, is_live) {
   const now = run_now(store);
   const times = { now, late_s: long_wait_s(store) };
