@@ -238,7 +238,7 @@ struct log_state {
   }
 };
 
-/// Same lifetime as state().
+/// Function of watch_warnings. Never destroyed, as state().
 class warning_watch {
  public:
   void set(std::function<void(severity, std::string_view)> by) {

@@ -42,8 +42,8 @@ class log_reader {
 /// until then. Call it while no other thread logs.
 void give_log_to(log_reader* to);
 
-/// Also calls `watch` with each warning and error that is logged, without its severity's name in
-/// front. It must not block or log. An empty function ends it. Any thread.
+/// Sets a function that is called with each logged warning and error. The text has no prefix with
+/// the severity. `watch` must not block or log. An empty function removes it. Thread-safe.
 void watch_warnings(std::function<void(severity, std::string_view)> watch);
 
 /// Waits until all lines are written, up to `patience`. False if the reader hangs; a normal process

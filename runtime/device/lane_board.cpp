@@ -110,7 +110,7 @@ struct lane_board::row {
         name(why, out);
       return out;
     }
-    // An actor that looks at the board handles a message, so it does not get here for its own row.
+    // A running actor returns above. So an actor that reads the board never locks its own row here.
     place::waiting between;
     if (std::unique_lock mine(turn, std::try_to_lock); mine && tell)
       between = tell();

@@ -15,16 +15,16 @@ namespace troupe::runtime::http {
 namespace {
 
 constexpr const char* doing = "cannot ask the server";
-constexpr std::size_t longest_error = 64 << 10;  // bytes of the body of a refusal
+constexpr std::size_t longest_error = 64 << 10;  // body of an error answer to `follow`, in bytes
 
 struct receiver {
   CURL* from = nullptr;
   response* to = nullptr;
   std::size_t most = 0;
-  const std::function<bool(std::string_view)>* take = nullptr;  ///< null: keeps the body
-  const std::function<bool()>* idle = nullptr;  ///< null: the limit of silence applies
+  const std::function<bool(std::string_view)>* take = nullptr;  ///< null: the body is kept
+  const std::function<bool()>* idle = nullptr;  ///< null: client_limits::silence applies
   const std::function<void()>* begun = nullptr;
-  bool enough = false;  ///< `take` or `idle` ended it
+  bool enough = false;  ///< `take` or `idle` ended the request
   bool too_long = false;
   std::exception_ptr thrown = {};
 };
@@ -81,7 +81,7 @@ struct client::state {
   service_address at;
   client_limits limits;
   CURL* handle = nullptr;
-  descriptor folder;  ///< names a socket in a folder with a long path
+  descriptor folder;  ///< allows socket paths above the limit of 107 bytes
 
   std::string place() const {
     return at.folder.empty() ? at.url : fmt::format("'{}'", (at.folder / at.socket).string());
@@ -105,7 +105,7 @@ client::client(service_address at, const client_limits& limits)
   }
   state_->handle = curl().init();
   if (state_->handle == nullptr)
-    throw io_error("{}: libcurl gives no connection; there may be no memory left", doing);
+    throw io_error("{}: libcurl cannot create a handle; the process may be out of memory", doing);
 }
 
 client::~client() {
@@ -133,7 +133,7 @@ response client::state::ask(const std::string& target,
   set(CURLOPT_USERAGENT, "troupe");
   set(CURLOPT_ERRORBUFFER, failure);
   set(CURLOPT_CONNECTTIMEOUT, long(limits.connect.count()));
-  set(CURLOPT_TCP_KEEPALIVE, 1L);  // notices a host that is gone while an answer is awaited
+  set(CURLOPT_TCP_KEEPALIVE, 1L);  // detects a dead host during a long wait
   if (to.idle == nullptr) {
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, long(limits.silence.count()));

@@ -1,4 +1,7 @@
-// Requests to a server of this room, or to another web service, by libcurl.
+// An HTTP client on libcurl, for the hub of a run and for other web services.
+//
+// Requests block. A request fails with io_error if no complete answer arrives; an answer with an
+// error status is returned like any other.
 
 #pragma once
 
@@ -14,25 +17,25 @@
 
 namespace troupe::runtime::http {
 
-/// Where a client asks.
+/// The server that a client connects to.
 struct service_address {
   std::string url;                    ///< "http://127.0.0.1:7000", without a path
-  std::filesystem::path folder = {};  ///< not empty: by the Unix socket of this name in this folder
+  std::filesystem::path folder = {};  ///< if not empty: connect to the Unix socket `socket` in it
   std::string socket = {};
-  std::string token = {};                ///< sent as bearer token; never in an error
-  std::filesystem::path authority = {};  ///< PEM; empty: the system's certificates
-  /// Asks through the proxy that http_proxy or https_proxy names, which then sees the token.
-  /// Default: asks directly.
+  std::string token = {};                ///< sent as bearer token; never part of an error
+  std::filesystem::path authority = {};  ///< CA certificates (PEM); empty: those of the system
+  /// True: connects through the proxy that http_proxy or https_proxy names. The proxy of an http
+  /// URL sees the token. False: connects directly.
   bool by_proxy = false;
 };
 
 struct client_limits {
   std::chrono::seconds connect{10};
-  std::chrono::seconds silence{30};     ///< without a byte: given up; not with an `idle`
-  std::size_t answer_bytes = 16 << 20;  ///< of one answer that is not followed
+  std::chrono::seconds silence{30};     ///< timeout without a byte; unused with `idle`
+  std::size_t answer_bytes = 16 << 20;  ///< maximum size of an answer to `get` or `post`
 };
 
-/// One connection, kept between requests. One thread.
+/// One connection, kept between requests. Used by one thread.
 class client {
  public:
   explicit client(service_address at, const client_limits& limits = {});
@@ -40,20 +43,21 @@ class client {
   client(const client&) = delete;
   client& operator=(const client&) = delete;
 
-  /// `target` such as "/api/status?x=1", encoded. Throws io_error when there is no whole answer; an
-  /// answer with any status is returned, with headers in lower case.
+  /// `target`: percent-encoded path and query, such as "/api/status?x=1". The names of the
+  /// answer's headers are in lower case. Throws io_error if no complete answer arrives.
   response get(const std::string& target);
-  /// `idle` is called about once a second and ends the request by returning false, which throws
-  /// `cancelled`.
+  /// Calls `idle` about once a second; throws `cancelled` when it returns false. Else as `get`.
   response post(const std::string& target,
                 const std::string& body,
                 const std::string& type = "application/json",
                 const std::function<bool()>& idle = {});
 
-  /// Gives the parts of an answer to `take` as they arrive, until it returns false or the answer
-  /// ends. `idle` is called about once a second and ends the request by returning false; the status
-  /// is 0 if no answer had begun. An answer with a status of 300 or more is returned instead.
-  /// `begun` is called once, after the headers of an answer that is followed.
+  /// Passes the parts of an answer to `take` as they arrive, until `take` returns false or the
+  /// answer ends. Calls `idle` about once a second; the request ends when it returns false. The
+  /// returned status is 0 if the request ended before the answer began.
+  ///
+  /// Calls `begun` once, after the headers of an answer with a status of 2xx. An answer with a
+  /// status of 300 or more is returned with its body, without a call of `take`.
   response follow(const std::string& target,
                   const std::function<bool(std::string_view part)>& take,
                   const std::function<bool()>& idle,
@@ -64,11 +68,11 @@ class client {
   std::unique_ptr<state> state_;
 };
 
-/// Splits what `follow` takes into lines.
+/// Splits the parts of a followed answer into lines.
 class line_splitter {
  public:
-  /// Calls `take` with each complete line, without its end. Returns false when `take` did. Throws
-  /// input_error for a line above `longest` bytes.
+  /// Calls `take` with each complete line, without its line end. Stops and returns false when
+  /// `take` returns false. Throws input_error for a line longer than `longest` bytes.
   bool feed(std::string_view part, const std::function<bool(std::string_view)>& take);
   explicit line_splitter(std::size_t longest = 8 << 20) : longest_(longest) {}
 

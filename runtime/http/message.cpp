@@ -19,7 +19,8 @@ int hexadecimal(char x) {
   return -1;
 }
 
-/// Empty for a broken percent code or a control character. `form`: '+' is a blank.
+/// Percent-decoded text. Empty for a broken percent code or a control character. `form`: '+'
+/// means a blank.
 std::optional<std::string> decoded(std::string_view text, bool form) {
   std::string out;
   out.reserve(text.size());

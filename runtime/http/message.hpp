@@ -19,24 +19,25 @@ std::string_view name_of(method x);
 struct request {
   http::method method = http::method::get;
   std::string path;                          ///< decoded, begins with '/', no "." or ".." parts
-  std::map<std::string, std::string> query;  ///< decoded; the last of equal names counts
-  std::map<std::string, std::string>
-      headers;  ///< names in lower case; values of equal names joined by ", "
+  std::map<std::string, std::string> query;  ///< decoded; the last of several equal names wins
+  /// Names in lower case. Values of equal names are joined by ", ".
+  std::map<std::string, std::string> headers;
   std::string body;
   std::string peer;       ///< "127.0.0.1:51234"; "local" for a Unix socket
-  bool is_local = false;  ///< by a Unix socket, so of this user
+  bool is_local = false;  ///< came by a Unix socket, so from this user
 
-  /// Empty when it is missing. `name` in lower case.
+  /// The value of a header; empty if it is missing. `name`: in lower case.
   std::string_view header(const std::string& name) const;
 };
 
-/// What a target such as "/a%20b?x=1&y" names. Empty for a malformed target: no '/' at the
-/// beginning, a broken percent code, a NUL or another control character, "." or ".." parts.
+/// A decoded request target, such as "/a%20b?x=1&y".
 struct parsed_target {
-  std::string authority;  ///< of "http://HOST:PORT/path", which a proxy may send; else empty
+  std::string authority;  ///< "HOST:PORT" of a target "http://HOST:PORT/path"; else empty
   std::string path;
   std::map<std::string, std::string> query;
 };
+/// Empty for a malformed target: the path does not begin with '/', has "." or ".." parts, a broken
+/// percent code or a control character.
 std::optional<parsed_target> parse_target(std::string_view target);
 
 using header_list = std::vector<std::pair<std::string, std::string>>;
@@ -45,20 +46,20 @@ struct response {
   int status = 200;
   std::string type = "application/json";  ///< Content-Type
   std::string body;
-  header_list headers = {};  ///< further ones
+  header_list headers = {};  ///< additional headers
 };
 
-/// {"error": {"message": ...}}: the form that OpenAI's clients show.
+/// {"error": {"message": ...}}: the format of errors that OpenAI's clients read.
 response error_response(int status, std::string_view message);
 
 /// The token of "Authorization: Bearer TOKEN"; empty without one.
 std::string_view bearer_token(const request& x);
 
-/// Compares in a time that depends on the lengths alone. An empty `expected` equals nothing.
+/// Compares in a time that depends only on the lengths. False if `expected` is empty.
 bool is_token(std::string_view given, std::string_view expected);
 
-/// One event of a stream of server-sent events: `data` may have several lines. `id` is what a
-/// browser sends as Last-Event-ID when it connects again.
+/// One server-sent event. `data` may have several lines. A browser sends the newest `id` as
+/// Last-Event-ID when it reconnects.
 /// https://html.spec.whatwg.org/multipage/server-sent-events.html
 std::string event_text(std::string_view data, std::string_view name = {}, std::string_view id = {});
 

@@ -22,7 +22,7 @@ namespace {
 
 using tcp = asio::ip::tcp;
 
-/// After an error of accept, such as too many open files.
+/// Before the next accept after an error, such as too many open files.
 constexpr auto pause_after_error = std::chrono::milliseconds(200);
 
 std::string told(const tcp::endpoint& x) {
@@ -62,8 +62,8 @@ asio::ssl::context context_of(const server_certificate& x) {
     out.use_private_key(asio::buffer(x.key), asio::ssl::context::pem);
   } catch (const boost::system::system_error& failure) {
     throw input_error(
-        "the certificate of the server is not valid: {}; it takes a chain and its private key "
-        "as PEM, without a password",
+        "cannot use the certificate of the server: {}; give a certificate chain and its private "
+        "key as PEM, without a password",
         failure.code().message());
   }
   return out;
@@ -136,7 +136,7 @@ class server::parts {
       try {
         room_->io.run();
         return;
-      } catch (const std::exception& failure) {  // a session's; the others go on
+      } catch (const std::exception& failure) {  // of one session; the others continue
         log_warning("http: {}", failure.what());
       }
     }
@@ -153,7 +153,7 @@ class server::parts {
     boost::system::error_code failed;
     const auto peer = socket.remote_endpoint(failed);
     if (failed || !room_->has_room({}))
-      return;  // it has left already, or is one too many
+      return;  // closed by the client, or beyond the limit
     socket.set_option(tcp::no_delay(true), failed);
     prepare(socket.native_handle());
     const auto who = caller{.peer = told(peer), .is_local = false};
@@ -163,7 +163,7 @@ class server::parts {
       start_session(room_, stream_socket(std::move(socket)), who);
   }
 
-  /// Ends connections of hosts that vanished. Children do not inherit it.
+  /// Detects dead peers by TCP keepalive. Child processes do not inherit the socket.
   static void prepare(int socket) {
     constexpr int seconds = 30, yes = 1;
     constexpr unsigned milliseconds = seconds * 1000;
@@ -183,8 +183,7 @@ class server::parts {
     });
   }
 
-  /// Whether the accepted connection is there. Accepts the next one, after a pause if the system is
-  /// short of something.
+  /// True if a connection was accepted. Also accepts the next one; after an error it pauses first.
   template <class From>
   bool go_on(From& from, const boost::system::error_code& failed) {
     if (closes_ || failed == asio::error::operation_aborted)
@@ -211,12 +210,12 @@ class server::parts {
     each(sockets_);
   }
 
-  const std::shared_ptr<room> room_;  ///< outlives this object while an exchange is answered
+  const std::shared_ptr<room> room_;  ///< an exchange may keep it after this object ends
   std::optional<asio::ssl::context> tls_;
   std::vector<port_at> ports_at_;
   std::vector<socket_at> sockets_;
   std::vector<std::uint16_t> ports_;
-  bool closes_ = false;  ///< of the server's thread
+  bool closes_ = false;  ///< used only by the server's thread
   asio::steady_timer pause_{room_->io};
   asio::executor_work_guard<asio::io_context::executor_type> work_{room_->io.get_executor()};
   std::jthread thread_;

@@ -26,15 +26,16 @@ namespace {
 namespace wire = boost::beast::http;
 using boost::system::error_code;
 
-/// Bytes of later requests that are kept while one is answered.
+/// Maximum bytes of pipelined requests that are buffered while one is answered.
 constexpr std::size_t most_ahead = 64 << 10;
-constexpr std::size_t most_fields = 100;  ///< of a header
-/// Bytes of a body on the wire beyond twice its limit: sizes of chunks, their extensions, trailers.
+constexpr std::size_t most_fields = 100;  ///< header fields of a request
+/// Allowance for the chunked coding of a body: sizes of chunks, their extensions and trailers. A
+/// body may take twice its limit plus this on the wire.
 constexpr std::size_t most_around_body = 64 << 10;
-/// A client has this long to close the connection after its last answer. A connection that the
-/// server closes while the client still sends would lose the answer.
+/// Time for a client to close the connection after its last answer. If the server closed it while
+/// the client still sends, the client could lose the answer.
 constexpr auto patience_with_leave = std::chrono::seconds(1);
-constexpr std::size_t bytes_per_second = 16 << 10;  ///< of the slowest client that is served
+constexpr std::size_t bytes_per_second = 16 << 10;  ///< minimum rate at which a client must read
 
 std::optional<method> method_of(wire::verb x) {
   switch (x) {
@@ -70,7 +71,7 @@ std::string lower_case(const Text& text) {
   return out;
 }
 
-/// The value of a header that cannot begin another line.
+/// Header value with control characters replaced, so that it cannot begin a new header.
 std::string one_line(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char x) { return x < ' ' || x == 127; }, ' ');
@@ -89,7 +90,7 @@ void fill(wire::response<Body>& out, const response& x, const settings& how) {
     out.set(name, one_line(value));
 }
 
-/// Answers one request of a session that may be gone.
+/// The exchange of one request. Its session may already be closed.
 class answer_slip final : public exchange {
  public:
   answer_slip(const std::shared_ptr<room>& in,
@@ -100,7 +101,7 @@ class answer_slip final : public exchange {
   ~answer_slip() override {
     if (!answered_.exchange(true))
       post([](session& x, std::uint64_t number) {
-        x.answer(number, error_response(500, "the server has no answer"));
+        x.answer(number, error_response(500, "the server did not answer this request"));
       });
   }
 
@@ -146,7 +147,7 @@ class answer_slip final : public exchange {
           return;
         try {
           work(*x, number);
-        } catch (const std::exception&) {  // such as a status that HTTP does not have
+        } catch (const std::exception&) {  // such as an invalid status
           x->close();
         }
       });
@@ -248,7 +249,7 @@ class connection final : public session, public std::enable_shared_from_this<con
 
  private:
   static constexpr bool is_tls = std::is_same_v<Stream, tls_stream>;
-  // A stranger that asks again needs a new connection.
+  // A client without access needs a new connection for each attempt.
   static constexpr int unauthorized = 401, forbidden = 403;
 
   enum class stage {
@@ -261,8 +262,8 @@ class connection final : public session, public std::enable_shared_from_this<con
     closed
   };
 
-  /// `work` with this object, which lives until then. Not called after `close`. An exception closes
-  /// the connection.
+  /// A completion handler that calls `work` with this object and keeps it alive until then. Does
+  /// nothing after `close`. An exception closes the connection.
   template <class Work>
   auto bound(Work work) {
     return [me = this->shared_from_this(), work](const error_code& failed, auto... rest) {
@@ -276,11 +277,11 @@ class connection final : public session, public std::enable_shared_from_this<con
     };
   }
 
-  /// Closes the connection after `time`, unless this is called again.
+  /// Restarts the timeout: closes the connection after `time`.
   void allow(std::chrono::milliseconds time) {
     timer_.expires_after(time);
     timer_.async_wait(bound([](connection& x, const error_code& cancelled) {
-      // A handler that was queued already does not see a later time.
+      // A handler that was already queued when the timeout restarted is not cancelled.
       if (!cancelled && x.timer_.expiry() <= std::chrono::steady_clock::now())
         x.close();
     }));
@@ -303,11 +304,11 @@ class connection final : public session, public std::enable_shared_from_this<con
     parse();
   }
 
-  // One read at a time, in every stage, so that a client that leaves is noticed.
+  // Reads in every stage, so that a closed connection is noticed. At most one read is pending.
   void read() {
     if (std::exchange(reads_, true))
       return;
-    // Not into `ahead_`, which changes while the read is pending.
+    // Reads into `piece_`, because the parser may change `ahead_` while the read is pending.
     stream_.async_read_some(asio::buffer(piece_),
                             bound([](connection& x, const error_code& failed, std::size_t bytes) {
                               x.reads_ = false;
@@ -317,7 +318,7 @@ class connection final : public session, public std::enable_shared_from_this<con
 
   void received(const error_code& failed, std::size_t bytes) {
     if (failed) {
-      // A client may close its side behind its last request.
+      // A client may close its sending side after its last request.
       if (failed == asio::error::eof && (stage_ == stage::waiting || stage_ == stage::sending)) {
         keeps_ = false;
         return;
@@ -335,7 +336,7 @@ class connection final : public session, public std::enable_shared_from_this<con
 
   void parse() {
     if (continues_)
-      return;  // goes on when that is sent
+      return;  // resumes after "100 Continue" was sent
     if (stage_ == stage::idle && ahead_.size() > 0) {
       stage_ = stage::receiving;
       allow(room_->how.limits.receive);
@@ -359,8 +360,9 @@ class connection final : public session, public std::enable_shared_from_this<con
     read();
   }
 
-  /// Counts what the parser has taken: its own limits leave out some bytes. Takes the header when
-  /// it is complete, so that trailers behind the body do not change it.
+  /// Counts the bytes that the parser consumed, because its own limits ignore some of them. Takes
+  /// the headers as soon as they are complete, so that trailers cannot change them. Returns the
+  /// refusal, if any.
   std::optional<response> count(std::size_t used) {
     const auto& most = room_->how.limits;
     (has_header_ ? body_bytes_ : header_bytes_) += used;
@@ -390,9 +392,10 @@ class connection final : public session, public std::enable_shared_from_this<con
     if (codings == headers_.end())
       return {};
     if (head.version() < 11 || headers_.contains("content-length"))
-      return error_response(400, "a body has either a length or chunks");
+      return error_response(
+          400, "a request has either Content-Length or, in HTTP/1.1, Transfer-Encoding");
     if (!boost::beast::iequals(codings->second, "chunked"))
-      return error_response(501, "this server takes bodies in chunks, and no other coding");
+      return error_response(501, "unsupported Transfer-Encoding; this server accepts only chunked");
     return {};
   }
 
@@ -401,7 +404,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     return head.version() >= 11 && boost::beast::iequals(head[wire::field::expect], "100-continue");
   }
 
-  /// Sends what the client waits for before it sends a body.
+  /// Sends "100 Continue", which the client awaits before it sends the body.
   void let_continue() {
     continues_ = true;
     static constexpr std::string_view text = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -433,7 +436,7 @@ class connection final : public session, public std::enable_shared_from_this<con
       return refuse(error_response(505, "this server speaks HTTP/1.1"));
     if (message.count(wire::field::host) > 1
         || (version_ == 11 && message.count(wire::field::host) == 0))
-      return refuse(error_response(400, "a request has one header Host"));
+      return refuse(error_response(400, "a request needs exactly one header Host"));
     if (!how || !target)
       return refuse(how ? error_response(400, "the target of the request is malformed")
                         : error_response(501, "unknown method"));
@@ -478,7 +481,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     }
   }
 
-  /// Reads below TLS until the client leaves.
+  /// Discards received bytes until the client closes the connection.
   void drain() {
     if constexpr (is_tls)
       stream_.next_layer().async_read_some(
@@ -492,7 +495,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     try {
       next = source_->next();
     } catch (const std::exception&) {
-      return close();  // the client sees that the answer is incomplete
+      return close();  // the missing end shows that the answer is incomplete
     }
     if (next && next->empty())
       return;
@@ -503,7 +506,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     const auto then
         = bound([](connection& x, const error_code& failed, std::size_t) { x.sent_part(failed); });
     if (is_chunked_)
-      part_ = fmt::format("{:x}\r\n{}\r\n", part_.size(), part_);  // the last one has no bytes
+      part_ = fmt::format("{:x}\r\n{}\r\n", part_.size(), part_);  // an empty chunk ends the body
     asio::async_write(stream_, asio::buffer(part_), then);
   }
 
@@ -515,7 +518,7 @@ class connection final : public session, public std::enable_shared_from_this<con
       drop_source();
       return end_request();
     }
-    timer_.cancel();  // the source may take its time
+    timer_.cancel();  // no timeout while the source has no part
     send_next();
   }
 
@@ -528,8 +531,8 @@ class connection final : public session, public std::enable_shared_from_this<con
   Stream stream_;
   const caller who_;
   asio::steady_timer timer_;
-  std::array<char, 8192> piece_;     ///< being received
-  boost::beast::flat_buffer ahead_;  ///< received and not parsed
+  std::array<char, 8192> piece_;     ///< buffer of the pending read
+  boost::beast::flat_buffer ahead_;  ///< received, not parsed yet
   std::optional<wire::request_parser<wire::string_body>> parser_;
   stage stage_ = stage::idle;
   std::uint64_t number_ = 0;  ///< of the newest request
@@ -537,9 +540,9 @@ class connection final : public session, public std::enable_shared_from_this<con
   bool continues_ = false;  ///< "100 Continue" is being sent
   bool has_header_ = false;
   std::size_t header_bytes_ = 0, body_bytes_ = 0;  ///< of the request, taken by the parser
-  std::map<std::string, std::string> headers_;     ///< by names in lower case
+  std::map<std::string, std::string> headers_;     ///< names in lower case
 
-  // The request in work, and its answer.
+  // The current request and its answer.
   bool keeps_ = false, is_head_ = false;
   unsigned version_ = 11;
   std::optional<wire::response<wire::string_body>> answer_;
@@ -554,13 +557,13 @@ template <class Stream>
 void begin(const std::shared_ptr<room>& in, Stream stream, const caller& who) {
   std::erase_if(in->sessions, [](const auto& x) { return x.expired(); });
   if (!in->has_room(who))
-    return;  // closes it
+    return;  // the destructor of `stream` closes the connection
   const auto made = std::make_shared<connection<Stream>>(in, std::move(stream), who);
   in->sessions.push_back(made);
   made->start();
 }
 
-/// Without the port: "example.org", "10.0.0.7", "::1".
+/// The host without its port: "example.org", "10.0.0.7", "::1".
 std::string_view host_of(std::string_view host) {
   if (host.starts_with('[')) {
     const auto end = host.find(']');
@@ -635,8 +638,8 @@ const handler* room::find(const request& x, response& refusal) const {
   if (is_foreign(x)) {
     refusal = error_response(
         403,
-        "this server was not asked under its own name or by its own page; use its address, or name "
-        "its host in its settings");
+        "refused: Host or Origin of the request is not a name of this server; use its address, or "
+        "add the host name to its settings");
     return nullptr;
   }
   const auto asked = x.method == method::head ? method::get : x.method;
@@ -656,7 +659,7 @@ const handler* room::find(const request& x, response& refusal) const {
     return &best->answers;
   refusal = error_response(
       allowed.empty() ? 404 : 405,
-      allowed.empty() ? "there is nothing at " + x.path : "that path takes " + allowed);
+      allowed.empty() ? "nothing is served at " + x.path : "this path accepts only " + allowed);
   if (!allowed.empty())
     refusal.headers.emplace_back("Allow", allowed);
   return nullptr;

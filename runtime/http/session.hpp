@@ -1,4 +1,5 @@
-// One connection of a server; included by the sources of this room alone.
+// One connection of an HTTP server, and the state that all connections share. Used only by the
+// sources in runtime/http.
 
 #pragma once
 
@@ -18,17 +19,17 @@ namespace asio = boost::asio;
 using stream_socket = asio::generic::stream_protocol::socket;
 using tls_stream = asio::ssl::stream<stream_socket>;
 
-/// The server's thread calls everything but `answer` and `wake`.
+/// All functions run on the server's thread. An exchange posts its calls to that thread.
 class session {
  public:
   virtual ~session() = default;
   virtual void close() = 0;
-  /// The answer to request number `request` of this connection; later ones do nothing.
+  /// Answers request number `request` of this connection. Ignored if that was already answered.
   virtual void answer(std::uint64_t request, response x) = 0;
   virtual void stream(std::uint64_t request, response head, std::unique_ptr<body_source> source)
       = 0;
   virtual void wake(std::uint64_t request) = 0;
-  virtual void pulse() = 0;  ///< wakes a stream
+  virtual void pulse() = 0;  ///< wakes the stream, if the connection has one
 };
 
 struct caller {
@@ -36,17 +37,17 @@ struct caller {
   bool is_local = false;
 };
 
-/// What all sessions of a server share.
+/// State that all sessions of a server share.
 struct room {
   room(std::vector<server::route> routes, settings how);
 
   void end_sessions();
-  /// A stream began. Wakes all streams at each `how.pulse` from now on, until there is none.
+  /// Counts a new stream. Wakes all streams every `how.pulse` while at least one is open.
   void begin_stream();
   void end_stream() { --streams; }
-  /// The handler for a request, or the answer that refuses it.
+  /// The handler of a request. Null if there is none: `refusal` is the answer then.
   const handler* find(const request& x, response& refusal) const;
-  /// HTTP-3.
+  /// True if HTTP-3 requires a refusal.
   bool is_foreign(const request& x) const;
 
   asio::io_context io{1};
@@ -55,7 +56,7 @@ struct room {
   std::list<std::weak_ptr<session>> sessions;
   std::size_t streams = 0;
   bool is_pulsing = false;
-  /// False when too many connections of that kind are open; counted.
+  /// False if the limit of connections is reached; counts the refusal.
   bool has_room(const caller& who);
   std::atomic<std::size_t>& open_of(const caller& who) { return who.is_local ? open_local : open; }
   std::atomic<std::size_t> open = 0, open_local = 0;
@@ -69,7 +70,7 @@ struct room {
 void start_session(const std::shared_ptr<room>& in, stream_socket connection, const caller& who);
 void start_session(const std::shared_ptr<room>& in, tls_stream connection, const caller& who);
 
-/// Whether the other end of a Unix socket is a process of this user.
+/// True if the peer of a Unix socket is a process of this user.
 bool is_own_user(int connection);
 
 }  // namespace troupe::runtime::http

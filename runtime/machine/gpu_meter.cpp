@@ -29,8 +29,8 @@ void find(void* in, const char* name, Function*& to) {
   to = in == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(in, name));
 }
 
-/// PCI address of a device of CUDA, such as "0000:3b:00.0". CUDA_VISIBLE_DEVICES changes CUDA's
-/// numbers, but not NVML's.
+/// PCI address of a CUDA device, such as "0000:3b:00.0"; empty if unknown. Device numbers do not
+/// identify a GPU: CUDA_VISIBLE_DEVICES changes CUDA's numbers, but not NVML's.
 std::string address_of(void* cuda, int device) {
   status (*start)(unsigned) = nullptr;
   status (*get)(int*, int) = nullptr;
@@ -49,7 +49,7 @@ std::string address_of(void* cuda, int device) {
 
 }  // namespace
 
-/// Stays loaded: some drivers fail when they are unloaded.
+/// Functions of NVML. The library stays loaded, because some drivers fail when it is unloaded.
 struct gpu_meter::library {
   status (*shut_down)() = nullptr;
   status (*name)(nvml_device, char*, unsigned) = nullptr;
@@ -58,7 +58,7 @@ struct gpu_meter::library {
   status (*utilisation)(nvml_device, utilisation_rates*) = nullptr;
   status (*temperature)(nvml_device, int, unsigned*) = nullptr;
   status (*memory)(nvml_device, memory_info*) = nullptr;
-  std::vector<std::pair<int, nvml_device>> devices;  ///< (CUDA's number, handle)
+  std::vector<std::pair<int, nvml_device>> devices;  ///< (CUDA device number, NVML handle)
 
   gpu_reading read(int device, nvml_device of) const {
     gpu_reading out{.device = device, .name = {}};
@@ -84,7 +84,7 @@ struct gpu_meter::library {
   }
 };
 
-/// Shared with the reading thread, which may outlive the meter in a call of the driver.
+/// Shared with the background thread, which may outlive the meter while a call of the driver hangs.
 struct gpu_meter::state {
   std::vector<int> devices;
   std::string nvml, cuda;

@@ -1,6 +1,8 @@
-// Power, clocks, utilisation, temperature and memory of NVIDIA GPUs, by NVML
-// (https://docs.nvidia.com/deploy/nvml-api). The library comes with the driver and is opened at run
-// time; its functions are found by name, because the build has no headers of it.
+// Reads power, clock, utilisation, temperature and memory of NVIDIA GPUs through NVML
+// (https://docs.nvidia.com/deploy/nvml-api).
+//
+// NVML comes with the driver. It is loaded at run time by dlopen and dlsym, because the build has
+// no NVML headers. Missing hardware, libraries or functions give missing values, not errors.
 
 #pragma once
 
@@ -12,21 +14,22 @@
 
 namespace troupe::runtime {
 
-/// Empty members: the device has no such counter.
+/// One measurement of a GPU. An empty value: the driver does not report it.
 struct gpu_reading {
-  int device = 0;  ///< as CUDA counts them in this process
+  int device = 0;  ///< CUDA device number in this process
   std::string name;
-  std::optional<double> power_w, clock_mhz, temperature_c;  ///< clock of the multiprocessors
-  std::optional<double> utilisation;  ///< share of the last sample period with a kernel, 0 to 1
-  std::optional<std::uint64_t> memory_bytes,
-      memory_total_bytes;  ///< of all processes; in use, total
+  std::optional<double> power_w, clock_mhz, temperature_c;  ///< clock: of the multiprocessors (SM)
+  /// Share of NVML's last sample period in which a kernel ran, 0 to 1.
+  std::optional<double> utilisation;
+  /// Memory in use by all processes, and memory of the device.
+  std::optional<std::uint64_t> memory_bytes, memory_total_bytes;
 };
 
-/// Values only: missing hardware and libraries never throw. Any thread. A thread of its own reads
-/// the devices, because a driver may hang; it is left behind then.
+/// Reads the GPUs on a background thread, because a call of the driver may hang. The destructor
+/// does not wait for that thread. Thread-safe.
 class gpu_meter {
  public:
-  /// `devices`: as CUDA counts them in this process. The names of the libraries are for tests.
+  /// `devices`: CUDA device numbers in this process. `nvml`, `cuda`: library names (for tests).
   explicit gpu_meter(const std::vector<int>& devices,
                      const char* nvml = "libnvidia-ml.so.1",
                      const char* cuda = "libcuda.so.1");
@@ -34,8 +37,8 @@ class gpu_meter {
   gpu_meter(const gpu_meter&) = delete;
   gpu_meter& operator=(const gpu_meter&) = delete;
 
-  /// Returns the newest readings at once, and asks for new ones. Empty before the first ones, and
-  /// without devices that NVML knows.
+  /// Returns the newest readings without waiting, and requests new ones. Empty until the first
+  /// readings are complete, and if NVML finds none of the devices.
   std::vector<gpu_reading> read() const;
 
  private:

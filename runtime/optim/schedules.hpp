@@ -61,15 +61,15 @@ struct rate_schedule {
 ///                 1 - sqrt(q) (minus_sqrt)
 double learning_rate(const rate_schedule& schedule, std::int64_t consumed);
 
-/// A change of the rate during a run, by a command.
+/// A change of the learning rate during a run, by a command.
 struct rate_change {
-  std::uint64_t step = 0;  ///< the first step that it applies to
-  double factor = 1;       ///< of the schedule's rate, until the next change
+  std::uint64_t step = 0;  ///< first step with this factor
+  double factor = 1;       ///< multiplies the schedule's rate until the next change
 
   friend bool operator==(const rate_change&, const rate_change&) = default;
 };
-/// The factor of a step; 1 before the first change. `all` is in the order of the commands: the last
-/// one that applies counts.
+/// The factor of a step; 1 before the first change. `all`: in the order of the commands. The last
+/// change that applies to the step wins.
 double rate_factor(const std::vector<rate_change>& all, std::uint64_t step);
 
 /// Returns the rate of the word embedding and the output layer.

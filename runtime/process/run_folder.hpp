@@ -63,7 +63,7 @@ class run_folder {
   std::filesystem::path credentials() const { return path_ / "credentials"; }
   std::filesystem::path read_token() const { return path_ / "read.token"; }  ///< run_tokens.hpp
   std::filesystem::path control_token() const { return path_ / "control.token"; }
-  /// Name of the hub's socket in `sockets` (runtime/watch/hub.hpp).
+  /// Name of the hub's Unix socket in `sockets()` (runtime/watch/hub.hpp).
   static constexpr const char* hub_socket = "hub";
 
   /// Exists when that process was asked to end the run. A successor has its own file.

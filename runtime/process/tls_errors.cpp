@@ -82,8 +82,8 @@ own_calls& calls() {
   return all;
 }
 
-/// CAF gives OpenSSL the socket. The HTTP server and libcurl read and write themselves, and have
-/// their own limits.
+/// True for connections of CAF, which passes its socket to OpenSSL. The HTTP server and libcurl
+/// read and write their sockets themselves, and have their own timeouts.
 bool is_of_caf(const SSL* on) {
   return ::SSL_get_fd(on) >= 0;
 }

@@ -22,7 +22,8 @@ namespace troupe::runtime {
 class interpreter {
  public:
   /// Runs `text` once. Throws input_error with the name `file`. `prints`: false ignores print().
-  /// `kind`: names the script in messages. `extend` adds globals before the text runs.
+  /// `kind`: names the script in messages, such as "a schedule script". `extend`: adds globals
+  /// before the text runs.
   interpreter(const std::string& file,
               const std::string& text,
               const script_limits& limits,

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr const char* monitor_kind = "a monitor script";
 constexpr int deepest_record = 64, deepest_table = 16;
-/// Cost in instructions: bounds the alarms and requests of one call.
+/// Costs in Lua instructions: they limit the alarms and requests of one call.
 constexpr std::int64_t cost_of_alarm = 10'000, cost_of_request = 1'000'000;
 
 struct record_handler {
@@ -74,12 +74,12 @@ std::string text_at(lua_State* lua, int index) {
   return {text, size};
 }
 
-/// The name of a key, which stays as it is: lua_next needs it.
+/// The text of a table key. Must not convert the key in place: lua_next needs its original type.
 std::string key_at(lua_State* lua, int index) {
   if (lua_isinteger(lua, index))
     return std::to_string(lua_tointeger(lua, index));
   if (lua_type(lua, index) != LUA_TSTRING)
-    throw input_error("a table for JSON has a key that is a {}; use texts",
+    throw input_error("a table for JSON has a key of type {}; use strings",
                       luaL_typename(lua, index));
   return text_at(lua, index);
 }
@@ -122,7 +122,7 @@ json value_at(lua_State* lua, int index, int depth) {
   }
 }
 
-/// {"command": NAME, ...} of a text, of {NAME, ...} or of {command = NAME, ...}.
+/// The JSON command {"command": NAME, ...} from a text, {NAME, ...} or {command = NAME, ...}.
 json command_at(lua_State* lua, int index) {
   if (lua_type(lua, index) == LUA_TSTRING)
     return json{{"command", text_at(lua, index)}};
@@ -138,13 +138,13 @@ json command_at(lua_State* lua, int index) {
   return out;
 }
 
-/// Turns an exception into an error of the script, which names the line.
+/// Turns a C++ exception into a Lua error, which names the line of the script.
 template <class Work>
 int as_lua_errors(lua_State* lua, const Work& work) {
   std::string why;
   try {
     return work(*static_cast<const monitor_actions*>(lua_touserdata(lua, lua_upvalueindex(1))));
-  } catch (const std::exception& failure) {  // Lua's own exceptions are not of this type
+  } catch (const std::exception& failure) {  // Lua's own exceptions have another type
     why = failure.what();
   }
   lua_pushlstring(lua, why.data(), why.size());
@@ -191,7 +191,7 @@ void add_actions(lua_State* lua, const monitor_actions& actions) {
   constexpr std::array<std::pair<const char*, lua_CFunction>, 3> all
       = {{{"alarm", lua_alarm}, {"command", lua_command}, {"post", lua_post}}};
   for (const auto& [name, function] : all) {
-    // Removes only const; as_lua_errors restores it.
+    // Lua takes a pointer to non-const; as_lua_errors adds const again.
     lua_pushlightuserdata(lua, const_cast<monitor_actions*>(&actions));
     lua_pushcclosure(lua, function, 1);
     lua_setglobal(lua, name);

@@ -1,22 +1,22 @@
 // Lua scripts that watch a run: `troupe monitor RUN --script FILE.lua`. They run in the sandbox of
-// schedule scripts, with its bounds for each call.
+// schedule scripts, with the same limits for each call.
 //
-// A script defines at least one of these functions. Each gets a table with the fields of the record
-// (docs/formats/telemetry.md):
+// A script defines at least one of these functions. The argument is a table with the fields of the
+// record (docs/formats/telemetry.md):
 //
 //   function on_step(step)            step.iteration, step.lm_loss, ...
 //   function on_validation(x)         x.iteration, x.validation_loss or x.test_loss
 //   function on_event(event)          event.event, event.who, event.why, ...
 //   function on_end(x)                x.exit_code (nil: the run died), x.reason
 //
-// Variables of a script keep their values between calls. It may call:
+// Global variables keep their values between calls. A script may call:
 //
-//   alarm(text)                       tells people
+//   alarm(text)                       shows an alarm to the user
 //   command{"pause"}                  sends a command with its arguments:
 //   command{"learning_rate", rate = 1e-4}
 //   post(url, table)                  posts the table as JSON
 //
-// command and post return a text, or nil and the reason.
+// `command` and `post` return the text of the answer. If they fail, they return nil and the reason.
 
 #pragma once
 
@@ -31,21 +31,23 @@ namespace troupe::runtime {
 
 struct action_answer {
   bool done = false;
-  std::string text = {};  ///< the answer, or why it is not done
+  std::string text = {};  ///< the answer, or the reason of the failure
 };
 
-/// What a script can do. An input_error ends the script, with the line of its call.
+/// The functions that a script can call. If one throws input_error, the script fails; the error
+/// names the line of the call.
 struct monitor_actions {
   std::function<void(const std::string& text)> alarm;
-  /// Gets the JSON text of a command. Null: there is no control token.
+  /// Sends a command, given as JSON text. Null: the viewer has no control token.
   std::function<action_answer(const std::string& command)> command;
   std::function<action_answer(const std::string& url, const std::string& json)> post;
 };
 
-/// One thread.
+/// Used by one thread.
 class monitor_script {
  public:
-  /// `file`: name in messages. Runs `text` once. Throws input_error with file, line and reason.
+  /// Runs the script `text` once. `file`: its name in messages. Throws input_error with file, line
+  /// and reason.
   monitor_script(const std::string& file,
                  const std::string& text,
                  monitor_actions actions,
@@ -54,8 +56,8 @@ class monitor_script {
   monitor_script(const monitor_script&) = delete;
   monitor_script& operator=(const monitor_script&) = delete;
 
-  /// Calls the function for a record's kind, if the script has it. A text that is no record is
-  /// ignored. Throws input_error with file, line and reason.
+  /// Calls the script's function for the kind of this record, if it has one. Ignores text that is
+  /// not a record. Throws input_error with file, line and reason.
   void take(std::string_view record);
 
  private:

@@ -24,7 +24,7 @@ struct record_ring::entry {
       std::string body;
       try {
         body = make();
-      } catch (const std::exception&) {  // one record must not spoil an answer
+      } catch (const std::exception&) {  // one bad record must not fail the whole answer
         body = R"({"unreadable":true})";
       }
       make = {};
@@ -32,7 +32,7 @@ struct record_ring::entry {
       if (at)
         text += fmt::format(",\"at\":{:.3f}",
                             std::chrono::duration<double>(at->time_since_epoch()).count());
-      // `{}` has no fields to separate.
+      // The body "{}" has no fields, so it needs no comma.
       text += body.size() > 2 ? "," + body.substr(1) : "}";
     });
     return text;
@@ -132,7 +132,7 @@ record_ring::pulled record_ring::since(viewer_position from,
     };
     auto fact = first_of(facts_), sample = first_of(samples_);
     const auto no_fact = facts_.entries.end(), no_sample = samples_.entries.end();
-    // A viewer of rare kinds reads past many records, but copies a bounded number of pointers.
+    // Copies at most `most` pointers, however rare the requested kinds are.
     while (found.size() < most && (fact != no_fact || sample != no_sample)) {
       const bool takes_fact
           = sample == no_sample || (fact != no_fact && (*fact)->number < (*sample)->number);
@@ -141,7 +141,7 @@ record_ring::pulled record_ring::since(viewer_position from,
   }
   bool has_all = found.size() < most;
   std::size_t length = 0;
-  auto at = from.next;  // behind the newest record that was read
+  auto at = from.next;  // after the newest examined record
   for (const auto& one : found) {
     const bool is_wanted = kinds.empty() || std::ranges::find(kinds, one->kind) != kinds.end();
     if (is_wanted) {
@@ -179,7 +179,7 @@ std::uint64_t record_ring::oldest() const {
   return out;
 }
 
-// Copies of pointers alone are made under the lock: who adds does not wait for texts.
+// The lock covers only copies of pointers, so `add` never waits for the making of texts.
 record_ring::pulled record_ring::beginning(std::size_t steps, std::size_t others) const {
   pulled out;
   std::vector<pointer> chosen, all_steps, all_others;

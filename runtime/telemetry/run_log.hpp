@@ -26,12 +26,12 @@ std::string json_record(const step_report& x, const log_settings& settings);
 std::string json_record(const validation_report& x);
 std::string json_record(const run_event& x);
 
-/// The report of a JSON record, for viewers. Fields that are missing or of another type keep their
-/// defaults, a missing loss is NaN, and unknown fields are ignored. None for a text without an
+/// These functions parse a JSON record for viewers. A missing field, or one of another type, keeps
+/// its default; a missing loss is NaN. Unknown fields are ignored. Empty for text without an
 /// iteration, a validation without a loss, and an event without its kind.
 ///
-/// The log has no samples and no row of skipped steps: `skipped.in_a_row` is 1 for a step with a
-/// `grad_norm` of null, else 0. A `grad_norm` of null is infinity.
+/// A `grad_norm` of null is read as infinity. The log lacks some fields of a report, such as the
+/// number of steps skipped in a row: `skipped.in_a_row` is 1 if `grad_norm` is null, else 0.
 std::optional<step_report> read_step_record(std::string_view text);
 std::optional<validation_report> read_validation_record(std::string_view text);
 std::optional<run_event> read_event_record(std::string_view text);

@@ -9,16 +9,16 @@
 namespace troupe::runtime {
 namespace {
 
-/// An object with an iteration; else discarded.
+/// The record, if it is an object with an iteration; else a discarded value.
 nlohmann::json record_in(std::string_view text) {
-  constexpr int deepest = 64;  // a walk over the value is recursive
+  constexpr int deepest = 64;  // bounds the recursion over the value
   auto out = json_depth(text) <= deepest ? json_value_or_discarded(text) : nlohmann::json();
   const bool is_record
       = out.is_object() && out.contains("iteration") && out["iteration"].is_number_unsigned();
   return is_record ? std::move(out) : nlohmann::json(nlohmann::json::value_t::discarded);
 }
 
-/// Reads fields of a record where they have the right type.
+/// Reads the fields of a record that have the expected type.
 class field_reader {
  public:
   explicit field_reader(const nlohmann::json& from) : from_(from) {}
@@ -54,7 +54,7 @@ class field_reader {
   const nlohmann::json& from_;
 };
 
-/// The digest of 32 hexadecimal digits; zero for another text.
+/// Parses a digest of 32 hexadecimal digits; zero for other text.
 digest digest_of(std::string_view text) {
   constexpr std::size_t half = 16;
   digest out;

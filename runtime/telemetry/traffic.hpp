@@ -1,4 +1,4 @@
-// Messages with tensors between the members of a run, counted by each process.
+// Counters of the tensor messages between members of a run. Each process counts its own.
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace troupe::runtime {
 
-/// Messages to or from one peer since the process began.
+/// Messages to or from one peer since the process started.
 struct traffic_counter {
   std::atomic<std::uint64_t> messages = 0;
-  std::atomic<std::uint64_t> bytes = 0;  ///< of the tensors that their tickets name
+  std::atomic<std::uint64_t> bytes = 0;  ///< of the tensors in the messages
 
   void add(std::uint64_t size) {
     messages.fetch_add(1, std::memory_order_relaxed);
@@ -22,7 +22,8 @@ struct traffic_counter {
   }
 };
 
-/// Any thread. A member keeps its counters, so that a message costs no lookup.
+/// The counters of a process, by peer. Thread-safe. A member keeps the pointers to its counters, so
+/// that counting a message needs no lookup.
 class traffic_counters {
  public:
   std::shared_ptr<traffic_counter> sent_to(const std::string& peer) { return in(sent_, peer); }

@@ -32,7 +32,7 @@ struct ticket_bundle {
 
   friend bool operator==(const ticket_bundle&, const ticket_bundle&) = default;
 };
-/// Sum of the sizes of its tensors.
+/// Total size of the tensors.
 inline std::uint64_t bytes_of(const ticket_bundle& x) {
   std::uint64_t out = 0;
   for (const auto& one : x.tickets)

@@ -210,11 +210,11 @@ struct training_job {
 /// layout, threads, instruction set, build. Stored in the checkpoint; a resuming run reports
 /// differences.
 std::string identity(const training_job& job);
-/// That identity after commands have changed the learning rate; for checkpoints. `identity` itself
-/// is that of the job without them, so that a cold start finds its local states.
+/// The identity for checkpoints of a run whose learning rate was changed by commands. Local
+/// snapshots use the identity without the changes, so that a cold start finds them.
 std::string with_rate_changes(const std::string& identity, const std::vector<rate_change>& all);
-/// The changes in the identity of a checkpoint, for a run that resumes from it. Throws input_error
-/// with the prefix `where`.
+/// Reads the changes from a checkpoint's identity, for a run that resumes from it. Throws
+/// input_error; its text begins with `where`.
 std::vector<rate_change> rate_changes_in(const std::string& identity, const std::string& where);
 
 /// Parts of a job that the caller failed to resolve and already reported. `validate` skips the

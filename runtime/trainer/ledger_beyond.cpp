@@ -68,7 +68,8 @@ class beyond_reader {
       out_.records.emplace_back(x);
   }
   void operator()(const ledger::tested& x) { out_.records.emplace_back(x); }
-  // Intervals count from any step on, changes of the learning rate from their steps on.
+  // A change of an interval always applies. A change of the learning rate applies only if it is
+  // newer than the checkpoint, whose identity has the earlier ones.
   void operator()(const ledger::commanded& x) {
     const bool is_interval = std::holds_alternative<commands::eval_interval>(x.what)
                              || std::holds_alternative<commands::save_interval>(x.what);

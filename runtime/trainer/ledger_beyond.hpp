@@ -28,7 +28,8 @@ struct ledger_beyond {
   /// then, in order. It leaves out the dead run's restarts, keepers, pauses and requests to end.
   /// Its supervisor has epoch 1, which supersedes the supervisor of the dead run.
   std::vector<ledger_record> records = {};
-  /// A command changed the learning rate before the checkpoint, whose identity has the change.
+  /// True if a command changed the learning rate before the checkpoint. The checkpoint's identity
+  /// has that change.
   bool changes_rate_before = false;
 };
 

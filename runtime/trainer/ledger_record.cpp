@@ -309,7 +309,7 @@ class ledger_judge {
   }
   void operator()(const ledger::commanded& x) {
     if (!newest_ || x.step > newest_->iteration + 1)
-      complain("a command of step {} was recorded after iteration {}",
+      complain("a command for step {} is recorded after iteration {}",
                x.step,
                newest_ ? newest_->iteration : 0);
   }

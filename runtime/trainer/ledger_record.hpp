@@ -87,11 +87,11 @@ struct tested {};
 struct drained {
   std::string why;
 };
-/// A command of a viewer. Steps from `step` on run under it.
+/// A command of a viewer. It applies from step `step` on.
 struct commanded {
   std::uint64_t step = 0;
   run_command what;
-  double factor = 0;  ///< of commands::learning_rate: see rate_change
+  double factor = 0;  ///< only for commands::learning_rate; see rate_change
   std::string by = {};
 };
 

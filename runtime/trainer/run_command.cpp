@@ -19,11 +19,11 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::size_t shown_command_bytes = 80;
-constexpr std::uint64_t most_steps = std::uint64_t(1) << 53;  // exact in JSON's numbers
+constexpr std::uint64_t most_steps = std::uint64_t(1) << 53;  // larger numbers are inexact in JSON
 constexpr std::uint64_t most_traced = 1000;
 constexpr std::size_t longest_name = 200;
 
-/// The arguments of each command, for reading, writing and messages.
+/// Visits the arguments of each command, to parse, to write and for messages.
 template <class Visit>
 void visit_arguments(commands::learning_rate& x, const Visit& visit) {
   visit("rate", "a number above 0", x.rate);
@@ -46,7 +46,7 @@ void visit_arguments(commands::replace& x, const Visit& visit) {
 }
 template <class Visit>
 void visit_arguments(commands::stop_after& x, const Visit& visit) {
-  visit("step", "a number of a step", x.step);
+  visit("step", "the number of a step", x.step);
 }
 template <class Visit>
 void visit_arguments(commands::trace& x, const Visit& visit) {
@@ -54,7 +54,7 @@ void visit_arguments(commands::trace& x, const Visit& visit) {
 }
 template <class Visit>
 void visit_arguments(commands::norms& x, const Visit& visit) {
-  visit("of", "the beginning of names of parameters, such as decoder.layers.3.", x.of);
+  visit("of", "the beginning of the names of parameters, such as decoder.layers.3.", x.of);
   visit("steps", "a number from 1 to 1000", x.steps);
 }
 template <class Command, class Visit>
@@ -112,7 +112,7 @@ std::vector<argument> arguments_of() {
   return out;
 }
 
-/// "`rate` (a number above 0)"; "no arguments".
+/// Examples: "`rate` (a number above 0)"; "no arguments".
 template <class Command>
 std::string words_of_arguments() {
   std::string out;
@@ -221,7 +221,7 @@ run_command read_run_command(std::string_view text) {
 
 namespace {
 
-/// "no value", "one value: a number", "2 values: a name; a number".
+/// Examples: "no value", "one value: a number", "2 values: a name; a number".
 std::string words_of(const std::vector<argument>& all) {
   std::string out;
   for (const auto& x : all)

@@ -127,7 +127,7 @@ class step_ledger {
   void tested();
   bool is_tested() const;
   void command(const ledger::commanded& x);
-  std::vector<ledger::commanded> commands() const;  ///< in their order
+  std::vector<ledger::commanded> commands() const;  ///< in the order they were given
   void drain(const std::string& why);               ///< an early end was requested
   std::optional<std::string> draining() const;
 

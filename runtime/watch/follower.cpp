@@ -18,7 +18,7 @@ using steady = std::chrono::steady_clock;
 
 constexpr std::size_t longest_answer = 16 << 20;  // bytes
 
-/// A value that may be walked; discarded if the text is not JSON, or nested deeper.
+/// Parsed JSON. Discarded if the text is not JSON, or nested too deep for a recursive walk.
 nlohmann::json shallow_value(std::string_view text) {
   constexpr int deepest = 64;
   return json_depth(text) > deepest ? nlohmann::json(nlohmann::json::value_t::discarded)
@@ -35,7 +35,7 @@ std::uint64_t count_member(const nlohmann::json& in, const char* name) {
   return found != in.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
-/// The message of an error answer, or the beginning of another text.
+/// The message of an error answer, or the beginning of its body.
 std::string message_of(const http::response& x) {
   constexpr std::size_t most = 200;
   const auto body = shallow_value(x.body);
@@ -67,7 +67,7 @@ std::string text_of(const follow_end& x) {
              + (x.end.reason.empty() ? "none of its processes runs, and no end was recorded"
                                      : without_control(x.end.reason));
     case follow_outcome::gone:
-      return "the folder of the run is gone; temporary folders are removed after their run";
+      return "the folder of the run is gone; temporary folders are removed when their run ends";
     case follow_outcome::ended:
       break;
   }
@@ -111,15 +111,14 @@ follow_end follower::follow() {
 void follower::connect() {
   client_.reset();
   try {
-    // A new client opens the folder of the socket again: the next run in the run's folder makes a
-    // new one.
+    // A new client opens the folder of the socket again, because each run creates a new one.
     client_.emplace(of_.at);
     const auto run = ask(*client_, "/api/run");
     const auto read = shallow_value(run);
     const auto id = text_member(read, "id");
     if (id.empty())
       throw input_error(
-          "{} answers /api/run without the id of a run: it is another service, or a hub of another "
+          "the answer of {} to /api/run has no run id: it is another service, or a hub of another "
           "version of Troupe ({}); use the `troupe` that started the run",
           place(),
           read.is_object() && !text_member(read, "program").empty()
@@ -138,7 +137,7 @@ void follower::connect() {
   to_.connection("");
 }
 
-/// `id`, `epoch`: of `run`.
+/// Reads the state. `id`, `epoch`: those in `run`.
 viewer_position follower::begin(const std::string& run,
                                 const std::string& id,
                                 std::uint64_t epoch) {
@@ -147,8 +146,8 @@ viewer_position follower::begin(const std::string& run,
   if (!next || text_member(state, "id").empty() || !state.contains("records")
       || !state["records"].is_array())
     throw input_error(
-        "{} answers /api/state without 'id', 'next' and 'records': it is a hub of another version "
-        "of Troupe; use the `troupe` that started the run",
+        "the answer of {} to /api/state lacks 'id', 'next' or 'records': it is a hub of another "
+        "version of Troupe; use the `troupe` that started the run",
         place());
   if (text_member(state, "id") != id || count_member(state, "epoch") != epoch
       || next->epoch != epoch)
@@ -167,8 +166,8 @@ std::string follower::place() const {
                                : fmt::format("'{}'", (of_.at.folder / of_.at.socket).string());
 }
 
-/// FOLLOW-1. A successor has a later epoch, and no process answers with an earlier one again. So if
-/// this process answers now, it has also answered all requests before.
+/// FOLLOW-1. A new supervisor process has a later epoch, and earlier epochs never answer again. So
+/// if /api/run still has the known epoch, that process answered all requests before.
 void follower::require_same_process() {
   http::client by(of_.at);
   const auto now = shallow_value(ask(by, "/api/run"));
@@ -177,7 +176,7 @@ void follower::require_same_process() {
 }
 
 std::string follower::ask(http::client& by, const std::string& target) {
-  // Not by `get`: a viewer that stops does not wait for a process that hangs.
+  // Uses `follow`, so that a viewer can stop while the process hangs.
   std::string body;
   bool stopped = false, silent = false;
   const auto since = steady::now();
@@ -195,7 +194,7 @@ std::string follower::ask(http::client& by, const std::string& target) {
   if (stopped)
     throw cancelled();
   if (silent || body.size() > longest_answer)
-    throw io_error("{} gives no whole answer to {}: {} bytes came within {} s",
+    throw io_error("no complete answer from {} to {}: {} bytes received within {} s",
                    place(),
                    target,
                    body.size(),
@@ -214,7 +213,7 @@ void follower::require_hub(const http::response& x, const std::string& target) c
         place(),
         x.status,
         message_of(x));
-  if (x.status >= 500)  // a proxy whose run is away for a while
+  if (x.status >= 500)  // such as a proxy that has lost the run for a while
     throw io_error("{} answers {} with status {}: {}", place(), target, x.status, message_of(x));
   throw input_error(
       "{} answers {} with status {}: {}; it is another service, or a hub of another version of "
@@ -234,7 +233,7 @@ bool follower::give(std::string_view line) {
     return wait_(0ms);
   const auto x = shallow_value(line);
   const auto kind = text_member(x, "kind");
-  // FOLLOW-2: numbers are consecutive, and dropped records have some.
+  // FOLLOW-2: records are numbered consecutively, including the dropped ones.
   position_->next += kind == "dropped" ? count_member(x, "count") : 1;
   to_.take(line);
   if (kind == "end")
@@ -242,11 +241,11 @@ bool follower::give(std::string_view line) {
   return !end_ && wait_(0ms);
 }
 
-/// False when the connection is given up.
+/// False if the connection has to be given up.
 bool follower::note_silence() {
   const auto silent = steady::now() - heard_;
   if (silent >= limits_.silence && !std::exchange(is_silent_, true))
-    to_.connection("the run is silent: its supervisor's process hangs, or the network is away");
+    to_.connection("no data from the run: its supervisor process hangs, or the network is down");
   return silent < limits_.lost;
 }
 
@@ -270,7 +269,7 @@ std::optional<follow_end> follower::stream() {
   try {
     const auto answer = client_->follow(target, take, idle);
     if (silent)
-      why = "no line came for a while";
+      why = "no data for too long";
     else if (!stopped)
       require_hub(answer, target);
   } catch (const cancelled&) {
@@ -286,7 +285,7 @@ std::optional<follow_end> follower::stream() {
   return look_again(why);
 }
 
-/// Waits before another attempt.
+/// After a failed attempt: returns an end if the run is over; else waits before the next one.
 std::optional<follow_end> follower::look_again(const std::string& why) {
   const int failed = ++failed_;
   if (auto end = end_in_folder())
@@ -307,11 +306,11 @@ std::optional<follow_end> follower::look_again(const std::string& why) {
         why);
   if (!of_.folder && failed >= limits_.attempts)
     throw io_error(
-        "lost the run at {}: {}; it has ended, or its supervisor's process has another address now",
+        "lost the run at {}: {}; it has ended, or its supervisor process has a new address",
         place(),
         why);
   to_.connection(fmt::format("{}: {}",
-                             first ? "connecting to the run" : "lost the run, connecting again",
+                             first ? "connecting to the run" : "lost the run, reconnecting",
                              without_control(why)));
   const auto factor = std::int64_t(1) << std::min(failed - 1, 10);
   if (!wait_(std::min(limits_.longest, limits_.shortest * factor)))
@@ -326,7 +325,7 @@ std::optional<follow_end> follower::end_in_folder() const {
   try {
     now = status_of(*of_.folder, [](const std::string&) {});
   } catch (const error&) {
-    // The next run replaces the folder's files, or a temporary run has ended.
+    // Either a new run is replacing the files of the folder, or the folder is gone.
     std::error_code unseen;
     if (std::filesystem::exists(of_.folder->path(), unseen) || unseen)
       return {};
@@ -343,7 +342,7 @@ std::optional<follow_end> follower::end_in_folder() const {
       break;
   }
   throw input_error(
-      "the supervisor of the run in '{}' is on another host: watch it there, or name its HOST:PORT",
+      "the supervisor of the run in '{}' is on another host: watch it there, or give its HOST:PORT",
       of_.folder->path().string());
 }
 

@@ -1,15 +1,14 @@
-// Follows a live run through its hub (docs/formats/telemetry.md): reads /api/run and /api/state,
-// then /api/lines, and connects again after a lost connection.
+// Follows a live run through its hub (docs/formats/telemetry.md) and reconnects after a lost
+// connection. It reads /api/run and /api/state, then the stream /api/lines.
 //
-// A viewer calls it on a thread of its own; the follower starts no thread. Within one process of
-// the run it goes on at the record where the connection was lost. Another process of the run, or
-// another run in the same folder, begins with its state.
+// A viewer calls it on the viewer's own thread; the follower starts no threads. After a
+// reconnection to the same supervisor process, it continues at the next record. With a new
+// supervisor process, or a new run in the same folder, it begins again with the state.
 //
-//   FOLLOW-1  The state and all records behind it come from the process that /api/run names. Each
-//             request may reach another process, so the state's id and epoch are compared, and
-//             /api/run is asked again before the first line of a stream is used.
-//   FOLLOW-2  The position is exact behind each line, also where a connection was cut inside a
-//   part.
+//   FOLLOW-1  The state and all later records come from the process that answered /api/run. Each
+//             request may reach another process. So the follower compares id and epoch of the
+//             state, and requests /api/run again before it uses the first line of a stream.
+//   FOLLOW-2  The position is exact after each line, even if the connection breaks within a part.
 
 #pragma once
 
@@ -30,63 +29,64 @@ namespace troupe::runtime {
 
 struct followed_run {
   http::service_address at;
-  std::optional<run_folder> folder = {};  ///< tells whether the run lives; empty: unknown
+  std::optional<run_folder> folder = {};  ///< shows if the run is alive; empty: unknown
 };
 
 struct follower_limits {
-  int first_attempts = 10;  ///< until the first answer; about 10 s
-  int attempts = 50;        ///< since the newest line, without a folder; about 90 s
-  /// Between two attempts. Doubles from the shortest on, until a line comes.
+  int first_attempts = 10;  ///< before the first answer; takes about 10 s
+  int attempts = 50;        ///< after the newest line, without a folder; about 90 s
+  /// Pause between attempts: doubles from `shortest` up to `longest`; a line resets it.
   std::chrono::milliseconds shortest{100}, longest{2000};
-  std::chrono::seconds silence{15};  ///< without a line: the listener is told
-  std::chrono::seconds lost{40};     ///< without a line: connects again
+  std::chrono::seconds silence{15};  ///< without a line, before the listener is notified
+  std::chrono::seconds lost{40};     ///< without a line, before it reconnects
 };
 
-/// What a follower has read. Called on the follower's thread.
+/// Receives the records and the state of the connection, on the thread of the follower.
 class run_listener {
  public:
   virtual ~run_listener() = default;
-  /// Records of another run, or of another process of the run, follow: first its state. `run`: the
-  /// answer of /api/run.
+  /// Called first, and again for a new supervisor process or a new run. All following records
+  /// belong to it; its state comes first. `run`: the answer of /api/run.
   virtual void begin(std::string_view run) = 0;
   virtual void take(std::string_view record) = 0;
-  /// The state of the connection changed, as a sentence; empty: connected.
+  /// Called when the state of the connection changes. `state`: a sentence; empty when connected.
   virtual void connection(const std::string& state) = 0;
 };
 
 enum class follow_outcome {
-  stopped,  ///< the viewer asked for it
+  stopped,  ///< the viewer stopped it
   ended,    ///< the run has ended
-  died,     ///< no process of the run lives and no end was recorded, or the end says so
-  gone      ///< the folder of the run was removed before its end was seen
+  died,     ///< all processes are gone without a recorded end, or the end has no exit code
+  gone      ///< the run's folder was removed before the end was read
 };
 
 struct follow_end {
   follow_outcome how = follow_outcome::stopped;
-  run_end end = {};  ///< if ended; `at` may be empty. If died: the reason, if there is one
+  run_end end = {};  ///< ended: all, but `at` may be empty; died: only the reason, if known
 };
 
-/// The sentence for people.
+/// The end as a sentence for the user.
 std::string text_of(const follow_end& x);
 
 /// Used by one thread.
 class follower {
  public:
-  /// Waits, and returns false when the follower shall stop. With 0 it only asks.
+  /// Waits for this time; false tells the follower to stop. A time of 0 only checks.
   using pause = std::function<bool(std::chrono::milliseconds)>;
 
   /// `to` must outlive the follower.
   follower(followed_run of, run_listener& to, pause wait, const follower_limits& limits = {});
 
-  /// Reads the run and its state. Returns an end if there is no live run to follow. Throws io_error
-  /// when the hub does not answer, and input_error for another service, another version, a refused
-  /// token or a run on another host.
+  /// Connects and reads the run and its state. Returns an end if the run is not alive.
+  ///
+  /// Throws io_error if the hub does not answer. Throws input_error for another service or version,
+  /// a refused token, or a run on another host.
   std::optional<follow_end> read();
 
-  /// Follows the run to its end, after `read` if it was not called before. Throws as `read`.
+  /// Follows the run to its end. Calls `read` first if needed. Throws as `read`.
   follow_end follow();
 
-  /// Position behind the newest record; empty before the first answer.
+  /// Position after the newest record; empty before the first answer.
   const std::optional<viewer_position>& position() const { return position_; }
 
  private:
@@ -112,17 +112,17 @@ class follower {
   std::optional<follow_end> end_;
   int failed_ = 0;                               ///< attempts since the newest line
   std::chrono::steady_clock::time_point heard_;  ///< of the newest line
-  bool is_silent_ = false;                       ///< and the listener knows
+  bool is_silent_ = false;                       ///< the listener was notified of the silence
 };
 
-/// The view that a follower feeds, for another thread.
+/// A view that a follower updates and other threads read.
 class shared_view final : public run_listener {
  public:
   void begin(std::string_view run) override;
   void take(std::string_view record) override;
   void connection(const std::string& state) override;
 
-  /// Calls `look` under the lock: the follower waits for it.
+  /// Calls `at` under the lock, so the follower waits until it returns.
   void look(const std::function<void(const run_view&, const std::string& connection)>& at) const;
   std::uint64_t changes() const;
 

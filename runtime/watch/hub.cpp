@@ -24,10 +24,10 @@ using http::response;
 constexpr std::size_t most_records = 1000;  // of one part or answer
 constexpr std::size_t most_steps_at_first = 1000, most_others_at_first = 2000;
 constexpr std::size_t most_kinds = 32;
-/// A stream without news says so, so that both ends notice a lost connection.
+/// Interval of keep-alive lines on a quiet stream. They let both ends detect a lost connection.
 constexpr auto still_there = std::chrono::seconds(10);
 
-/// What a viewer asks for.
+/// The records that a request selects.
 struct selection {
   viewer_position from;
   std::vector<std::string> kinds;
@@ -51,7 +51,7 @@ std::vector<std::string> read_kinds(std::string_view text) {
     begin = end + 1;
   }
   if (out.size() > most_kinds)
-    throw input_error("'kinds' has {} names; give at most {}", out.size(), most_kinds);
+    throw input_error("'kinds' has {} names; at most {} are allowed", out.size(), most_kinds);
   return out;
 }
 
@@ -65,10 +65,11 @@ selection read_selection(const request& x, const record_ring& of) {
     else if (name == "newest")
       out.from = of.before_end(read_count(name, value, std::size_t(1) << 20));
     else if (name != "after")
-      throw input_error("unknown '{}'; this path takes after, newest, kinds, most", name);
+      throw input_error("unknown parameter '{}'; this path accepts after, newest, kinds, most",
+                        name);
   }
   const auto after = x.query.find("after");
-  const auto again = x.header("last-event-id");  // a browser that connects again
+  const auto again = x.header("last-event-id");  // sent by a browser that reconnects
   const auto text = !again.empty()           ? std::string(again)
                     : after != x.query.end() ? after->second
                                              : std::string();
@@ -100,7 +101,7 @@ struct hub::state {
 
   std::atomic<bool> finishes = false;
 
-  /// Empty: allowed.
+  /// The refusal of a request without the needed token; empty if it is allowed.
   std::optional<response> refusal(const request& x, bool control) const {
     if (gives_viewer_token(x, how.control_token)
         || (!control && (x.is_local || gives_viewer_token(x, how.read_token))))
@@ -116,7 +117,7 @@ struct hub::state {
 
 namespace {
 
-/// Server-sent events, or JSON lines.
+/// A stream of records, as server-sent events or as JSON lines.
 class record_stream final : public http::body_source {
  public:
   record_stream(std::shared_ptr<hub::state> of, selection what, bool events)
@@ -127,8 +128,8 @@ class record_stream final : public http::body_source {
 
   std::optional<std::string> next() override {
     const auto now = clock::now();
-    // After a part was sent the server asks at once. A viewer that is behind gets the next part;
-    // one that has all waits for its turn, so that a thousand records a second make ten parts.
+    // The server calls again right after each part. A viewer that lags gets its next part at once.
+    // A viewer that has all records waits for the pulse, which groups new records into one part.
     if (!sent_all_ || now - asked_at_ >= of_->how.pulse) {
       asked_at_ = now;
       of_->look();
@@ -176,7 +177,7 @@ class record_stream final : public http::body_source {
   clock::time_point asked_at_ = {}, told_at_ = clock::now();
 };
 
-/// `rest`: further fields, each with a comma behind it.
+/// The records as a JSON object. `rest`: further fields, each followed by a comma.
 std::string text_of(const record_ring::pulled& found, const std::string& rest = {}) {
   std::string out = "{" + rest + "\"next\":\"" + text_of(found.next)
                     + "\",\"dropped\":" + std::to_string(found.all_dropped()) + ",\"records\":[";
@@ -228,9 +229,10 @@ std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of
   add(method::get, "/api/lines", false, stream(false));
   add(method::post, "/api/command", true, [of](const std::shared_ptr<exchange>& x) {
     if (!of->of.command)
-      return x->answer(http::error_response(404, "this run takes no commands"));
+      return x->answer(http::error_response(404, "this run accepts no commands"));
     if (!x->asked().header("content-type").starts_with("application/json"))
-      return x->answer(http::error_response(415, "a command is application/json"));
+      return x->answer(
+          http::error_response(415, "a command needs the header Content-Type: application/json"));
     of->of.command(x->asked().body, x);
   });
   return out;
@@ -238,7 +240,7 @@ std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of
 
 http::settings settings_of(const hub_settings& how) {
   http::settings out;
-  out.limits.body_bytes = 64 << 10;  // commands
+  out.limits.body_bytes = 64 << 10;  // only commands have a body
   out.limits.connections = how.viewers;
   out.tls = how.tls;
   out.names = how.names;

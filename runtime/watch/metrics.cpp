@@ -21,7 +21,7 @@ void add_run(metrics_page& to, const run_view& x) {
   if (x.started_at > 0)
     to.gauge("troupe_run_start_time_seconds", "Start of the run, in Unix seconds.")
         .add(x.started_at);
-  to.gauge("troupe_run_state", "1 for the present state of the run, 0 for the others.");
+  to.gauge("troupe_run_state", "1 for the current state of the run, 0 for the others.");
   const std::string_view now = x.exit_code ? "ended" : std::string_view(x.state);
   for (const auto state : states)
     to.add(state == now, {{"state", state}});
@@ -61,7 +61,7 @@ void add_step(metrics_page& to, const run_view& x) {
         .add(*x.share_of_matrix_rate);
 }
 
-/// Share of the timeline's time in which the stage computes.
+/// Share of the step in which the stage computes.
 double busy_share(const view_timeline& of, const view_row& row) {
   double busy_ms = 0, end_ms = of.executed_ms;
   for (const auto& action : row.executed) {
@@ -78,7 +78,7 @@ void add_pipeline(metrics_page& to, const run_view& x) {
         .add(x.pipeline->seconds, {{"kind", "actual"}})
         .add(x.pipeline->planned_seconds, {{"kind", "planned"}});
     to.gauge("troupe_bubble_ratio",
-             "Share of the stages' time that they wait during a step, measured and simulated.")
+             "Share of the stages' time in a step that they spend waiting, measured and simulated.")
         .add(x.pipeline->bubble, {{"kind", "actual"}})
         .add(x.pipeline->planned_bubble, {{"kind", "planned"}});
   }
@@ -122,7 +122,7 @@ void add_processes(metrics_page& to, const processes& of) {
   for (const auto* x : of)
     for (const auto& [kind, bytes] : x->memory_bytes)
       to.add(double(bytes), {{"process", x->name}, {"kind", kind}});
-  to.gauge("troupe_process_leases", "Tickets that are not redeemed yet.");
+  to.gauge("troupe_process_leases", "Tickets of the process that are not redeemed yet.");
   add_each(to, of, [](const auto& x) { return x.leases; });
   to.counter("troupe_process_sent_bytes_total", "Bytes sent since the process began, by peer.");
   add_traffic(to, of, &view_process::sent, &view_traffic::bytes);
@@ -136,8 +136,8 @@ void add_processes(metrics_page& to, const processes& of) {
              "Messages received since the process began, by peer.");
   add_traffic(to, of, &view_process::received, &view_traffic::messages);
   to.counter("troupe_package_energy_joules_total",
-             "Energy of the host's CPU package since the process began. Processes of one host "
-             "measure the same package.");
+             "Energy of the host's CPU packages, by their own counters. Processes of one host "
+             "report the same counters.");
   for (const auto* x : of)
     if (x->energy_j)
       to.add(*x->energy_j, {{"process", x->name}, {"host", x->host}});
@@ -167,7 +167,7 @@ void add_devices(metrics_page& to, const processes& of) {
   add_device_value(to, of, &view_device::memory_bytes);
 }
 
-/// Adds the known names, also with 0: a rate needs the value before the first event.
+/// Adds the `known` names even if their count is 0: rate() needs the value before the first event.
 void add_counts(metrics_page& to,
                 const char* label,
                 view_counts::by_name counts,
@@ -205,7 +205,7 @@ void add_events(metrics_page& to, const run_view& x) {
   to.counter("troupe_restarts_total", "Restarts, moves and reruns by source of the state.");
   add_counts(to, "source", counts.restarts, {"estate", "keeper", "local disk", "disk", "start"});
   to.counter("troupe_recovery_seconds_total",
-             "Time from failures until the next steps began, of all restarts, moves and reruns.")
+             "Total time from a failure until the next step began, of restarts, moves and reruns.")
       .add(counts.recovery_seconds);
   to.counter("troupe_wrong_bits_total", "Detected corruptions by verdict.");
   add_counts(
@@ -249,12 +249,12 @@ std::string metrics_text(const run_view& of, const metrics_facts& facts) {
     out.gauge("troupe_newest_record_time_seconds", "Time of the newest record, in Unix seconds.")
         .add(of.at);
   out.counter("troupe_records_dropped_total",
-              "Records that were dropped before these metrics counted them, mostly samples.")
+              "Records dropped before these metrics could count them, mostly samples.")
       .add(double(of.dropped));
   if (facts.viewers)
     out.gauge("troupe_viewers", "Open streams of viewers.").add(double(*facts.viewers));
   const auto left_out = out.left_out();
-  out.gauge("troupe_metrics_left_out", "Series left out of this page because it has a limit.")
+  out.gauge("troupe_metrics_left_out", "Series omitted from this page because of its limits.")
       .add(double(left_out));
   return out.text();
 }

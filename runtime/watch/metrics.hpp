@@ -1,6 +1,7 @@
-// What a run shows to Prometheus: its view as metrics in the text exposition format. Units are
-// seconds, bytes and ratios. A value that is not known has no series; one that is not finite is NaN
-// or +Inf. The dashboard and the alerts in examples/monitoring/ use these names.
+// The metrics of a run for Prometheus, made from its view, in the text exposition format.
+//
+// Units are seconds, bytes and ratios. An unknown value has no series. A value that is not finite
+// is NaN or +Inf. The dashboard and the alerts in examples/monitoring/ use these metric names.
 
 #pragma once
 
@@ -13,15 +14,15 @@
 
 namespace troupe::runtime {
 
-/// What a view does not know.
+/// Values and limits that are not part of a view.
 struct metrics_facts {
   std::optional<std::size_t> viewers = {};  ///< open streams
   metrics_limits most = {};
 
-  /// A process whose newest sample is this much older than the newest record is not up. Only its
-  /// `up` is shown.
+  /// A process is down if its newest sample is this much older than the newest record. It then has
+  /// only the series troupe_process_up.
   double silent_after_s = 30;
-  double forgotten_after_s = 3600;  ///< then it is not shown
+  double forgotten_after_s = 3600;  ///< age at which all series of a process are omitted
 };
 
 std::string metrics_text(const run_view& of, const metrics_facts& facts = {});

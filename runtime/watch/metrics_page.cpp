@@ -68,7 +68,7 @@ std::string label_text(std::string_view text, std::size_t bytes) {
   constexpr std::string_view replacement = "\xef\xbf\xbd";
   std::string out;
   for (std::size_t begin = 0; begin < text.size();) {
-    // One character: a byte and the continuation bytes behind it.
+    // One character: a byte and the continuation bytes after it.
     auto end = begin + 1;
     while (end < text.size() && (text[end] & 0xc0) == 0x80)
       ++end;

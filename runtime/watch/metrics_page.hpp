@@ -1,5 +1,5 @@
-// Builds a page of Prometheus' text exposition format (version 0.0.4) with bounded size. Names and
-// labels of metrics come from the caller's literals; values of labels may be any text.
+// Builds a page of Prometheus' text exposition format (version 0.0.4) with bounded size. Names of
+// metrics and labels must be literals; values of labels may be any text.
 //
 //   metrics_page page;
 //   page.gauge("troupe_loss", "Newest loss.").add(4.1, {{"loss", "lm"}});
@@ -16,8 +16,8 @@
 namespace troupe::runtime {
 
 struct metrics_limits {
-  std::size_t series = 2000;      ///< of one metric; further ones are left out and counted
-  std::size_t label_bytes = 128;  ///< of a label's value; the rest is cut off
+  std::size_t series = 2000;      ///< per metric; further series are omitted and counted
+  std::size_t label_bytes = 128;  ///< of a label's value; longer values are cut
 };
 
 class metrics_page {
@@ -32,14 +32,14 @@ class metrics_page {
     std::string_view value;
   };
 
-  /// Begins a metric. `add` then adds its series. A metric without series is not printed.
+  /// Begins a metric; `add` then adds its series. `text` omits a metric without series.
   metrics_page& gauge(const char* name, const char* help);
   metrics_page& counter(const char* name, const char* help);
-  /// Leaves out a series whose labels the metric has already, because the format forbids
-  /// duplicates.
+  /// Adds a series to the current metric. Omits a series with the same labels as an earlier one,
+  /// because the format forbids duplicates.
   metrics_page& add(double value, std::initializer_list<label> labels = {});
 
-  std::size_t left_out() const;  ///< series so far
+  std::size_t left_out() const;  ///< omitted series so far
   std::string text() const;
 
  private:
@@ -47,8 +47,8 @@ class metrics_page {
   std::unique_ptr<state> state_;
 };
 
-/// UTF-8 with control characters replaced by U+FFFD, except line ends, and at most `bytes` bytes
-/// long, cut between characters.
+/// Makes a label's value: replaces control characters, except line ends, by U+FFFD. Cuts the UTF-8
+/// text to at most `bytes` bytes, between characters.
 std::string label_text(std::string_view text, std::size_t bytes);
 
 }  // namespace troupe::runtime

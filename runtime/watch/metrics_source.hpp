@@ -1,12 +1,12 @@
-// The source of a hub's `/metrics`: a view of the run that follows the hub's ring. Counts events
-// while it follows, so a ring that drops old events later changes no counter.
+// The source of a hub's `/metrics`: a view of the run that follows the hub's ring. It counts events
+// when it reads them, so the counters stay right after the ring has dropped these events.
 //
 //   auto source = std::make_shared<metrics_source>(records, run);
 //   sources.metrics = [source, ...] { return source->text(viewers()); };
 //
-// Used on the HTTP server's thread only. Events that the ring drops before `catch_up` reads them
-// are missing from the counters, and count as dropped records. So call `catch_up` at least once per
-// `ring_capacities::facts` records: each second is enough.
+// Used only on the HTTP server's thread. The counters miss events that the ring drops before
+// `catch_up` reads them; they count as dropped records. So call `catch_up` at least once per
+// `ring_capacities::facts` records. Once a second is enough.
 
 #pragma once
 
@@ -26,8 +26,8 @@ class metrics_source {
   /// `run`: the answer of /api/run.
   metrics_source(std::shared_ptr<const record_ring> records, const std::string& run);
 
-  /// Takes the ring's next records: at most 16 parts of 1,000 records or 256 KiB. False: more are
-  /// left, for the next call.
+  /// Reads the next records of the ring: at most 16 parts of 1,000 records or 256 KiB. Returns
+  /// false if records are left for the next call.
   bool catch_up();
 
   /// Catches up, then makes the page.
@@ -37,7 +37,7 @@ class metrics_source {
 
  private:
   bool take_part();
-  /// Takes newest records of members, processes and timelines that the ring's queues have dropped.
+  /// Reads the newest record of each key that was dropped from the ring's queues.
   void take_missed_states(const record_ring::pulled& found);
 
   std::shared_ptr<const record_ring> records_;

@@ -1,5 +1,5 @@
-// Tells which steps of a followed run are new: another process of the run begins with its state,
-// which has steps that the viewer knows.
+// Finds the new steps among those that a follower reads. After a supervisor restart, the state
+// repeats steps that the viewer has already seen.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe::runtime {
 
 class new_steps {
  public:
-  /// `run`: the answer of /api/run. Another run begins anew.
+  /// Call this in run_listener::begin. `run`: the answer of /api/run. Another run resets the steps.
   void begin(std::string_view run) {
     const auto read = json_value_or_discarded(run);
     const auto found = read.is_object() ? read.find("id") : read.end();
@@ -27,7 +27,7 @@ class new_steps {
     id_ = std::move(id);
   }
 
-  /// True once for each step; steps are committed in ascending order.
+  /// True once for each step. Steps are committed in ascending order.
   bool is_new(std::uint64_t iteration) {
     if (iteration <= newest_)
       return false;

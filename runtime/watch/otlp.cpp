@@ -28,7 +28,7 @@ void add_whole(ordered& to, const char* key, std::uint64_t value) {
 }
 
 void add_number(ordered& to, const char* key, double value) {
-  if (std::isfinite(value))  // JSON has no others
+  if (std::isfinite(value))  // JSON has only finite numbers
     to.push_back({{"key", key}, {"value", {{"doubleValue", value}}}});
 }
 
@@ -113,7 +113,7 @@ class trace_body {
     add_text(to, "troupe.stage", stage);
   }
 
-  /// False: the span is left out and counted. The step itself takes one place.
+  /// False if the span has to be omitted; counts it. The span of the step takes one place.
   bool has_room() {
     if (spans_.size() + 1 < most_spans_)
       return true;
@@ -144,7 +144,7 @@ class trace_body {
 
   std::string time_text(double ms) const {
     const auto ns = (begin_ms_ + ms) * 1e6;
-    // A double next to today's time in ns is 256 ns away.
+    // Integers, because doubles near the current Unix time in ns are 256 ns apart.
     return std::to_string(std::isfinite(ns) ? std::uint64_t(std::clamp(ns, 0.0, 9e18)) : 0);
   }
 

@@ -1,5 +1,5 @@
-// The files of the run's page (runtime/watch/page/), in the program. cmake/embedded_files.cmake
-// writes the source.
+// The files of the run's web page (runtime/watch/page/), embedded in the program.
+// cmake/embedded_files.cmake generates the source.
 
 #pragma once
 
@@ -11,11 +11,11 @@ namespace troupe::runtime {
 struct page_file {
   std::string_view path;  ///< "/" or "/page/NAME"
   std::string_view type;  ///< Content-Type
-  std::string_view hash;  ///< of the bytes, in hexadecimal digits
+  std::string_view hash;  ///< of the bytes, hexadecimal
   std::string_view bytes;
 };
 
-/// Live as long as the process.
+/// All files. The views are valid for the lifetime of the process.
 std::span<const page_file> page_files();
 
 }  // namespace troupe::runtime

@@ -10,15 +10,15 @@
 namespace troupe::runtime {
 namespace {
 
-// https://www.w3.org/TR/CSP3/. The page has no inline scripts and styles; Chart.js sets styles by
-// the CSSOM, which a policy does not restrict.
+// PAGE-2 (https://www.w3.org/TR/CSP3/). The page has no inline scripts and styles. Chart.js sets
+// styles by the CSSOM, which a policy does not restrict.
 constexpr const char* page_policy
     = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
       "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 constexpr int not_modified = 304;
 
-/// If-None-Match: "a", W/"b" (RFC 9110, section 13.1.2).
+/// Evaluates If-None-Match, such as `"a", W/"b"` (RFC 9110, section 13.1.2).
 bool has_tag(std::string_view header, std::string_view tag) {
   return header == "*" || header.find(tag) != std::string_view::npos;
 }

@@ -1,9 +1,9 @@
-// Routes of the run's page: GET / and GET /page/NAME, one for each file.
+// HTTP routes of the run's web page: GET / and GET /page/NAME, one for each file.
 //
-//   PAGE-1  These routes serve the program's own files alone: no path of a request names a file of
-//           the system, and no answer depends on the run. So they need no token.
-//   PAGE-2  The page's Content-Security-Policy lets it load and call nothing but its own server,
-//           and run no script or style that is not one of these files.
+//   PAGE-1  These routes serve only files that are embedded in the program. A request cannot name a
+//           file of the host, and the answers do not depend on the run. So they need no token.
+//   PAGE-2  The page's Content-Security-Policy limits it to its own server. It allows only the
+//           scripts and styles that are files of this page.
 
 #pragma once
 

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The beginning of a longer text. Does not cut a character.
+/// Cuts a text to `most_text` bytes, between UTF-8 characters.
 std::string bounded(std::string text) {
   if (text.size() <= run_view::most_text)
     return text;
@@ -69,11 +69,11 @@ void count(view_counts::by_name& to, const std::string& name) {
   ++to[has_room(to, known) ? known : "other"];
 }
 
-/// Keeps the newest points, and of the older half every second one.
+/// Adds a point. Beyond the limit, removes every second point of the older half.
 void add_point(std::deque<view_point>& to, std::uint64_t iteration, std::optional<double> value) {
   if (!value || !std::isfinite(*value))
     return;
-  // Steps that ran again replace what stood there.
+  // Steps that run again replace their earlier points.
   while (!to.empty() && to.back().iteration >= iteration)
     to.pop_back();
   to.push_back({iteration, *value});
@@ -93,7 +93,7 @@ void add_event(run_view& to, const json& x, std::string kind, std::string text) 
     to.events.pop_front();
 }
 
-/// "lm_loss": 4.1 is the loss "lm". A loss that is null has no finite value.
+/// Reads all losses: "lm_loss": 4.1 is the loss "lm". A loss of null is read as NaN.
 void take_losses(run_view& to, const json& x) {
   constexpr std::string_view end = "_loss";
   for (const auto& [name, value] : x.items()) {
@@ -160,7 +160,7 @@ void take_event(run_view& to, const json& x) {
   if (const auto why = field<std::string>(x, "why"); !why.empty())
     text += ": " + why;
   if (const auto seconds = number(x, "seconds"); seconds && *seconds > 0)
-    text += fmt::format("; went on after {:.1f} s", *seconds);
+    text += fmt::format("; recovered after {:.1f} s", *seconds);
   add_event(to, x, field<std::string>(x, "event"), bounded(std::move(text)));
 }
 
@@ -304,8 +304,8 @@ void take_save(run_view& to, const json& x) {
             x,
             "save",
             state == "written" ? fmt::format(
-                "iteration {} is saved, after {:.1f} s", iteration, field<double>(x, "seconds"))
-                               : fmt::format("iteration {} could not be saved", iteration));
+                "iteration {} saved in {:.1f} s", iteration, field<double>(x, "seconds"))
+                               : fmt::format("cannot save iteration {}", iteration));
 }
 
 void take_state(run_view& to, const json& x) {

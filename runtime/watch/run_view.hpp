@@ -1,6 +1,8 @@
-// What a viewer knows of a run: the fold of its records (docs/formats/telemetry.md). A value; reads
-// records of other versions, and never throws for what is in them. Each list and each text has a
-// limit (run_view::most_...), and the view leaves out what comes beyond it.
+// The state of a run as a viewer knows it: the sum of its records (docs/formats/telemetry.md).
+//
+// `take` adds one record after the other. The content of a record never causes an exception;
+// missing and unknown fields of other versions are ignored. Each list and each text has a limit
+// (run_view::most_...); the view omits entries beyond it.
 
 #pragma once
 
@@ -31,7 +33,7 @@ struct view_row {
 };
 
 struct view_timeline {
-  double at = 0;  ///< of the record, Unix seconds
+  double at = 0;  ///< time of the record, Unix seconds
   std::uint64_t iteration = 0;
   double planned_ms = 0, executed_ms = 0;
   double bubble = 0, planned_bubble = 0;
@@ -40,7 +42,7 @@ struct view_timeline {
 
 struct view_lane {
   std::string who, state, work;
-  std::vector<std::string> on;  ///< names that it waits for
+  std::vector<std::string> on;  ///< names of the lanes or actors that it waits for
   double for_s = 0;
 };
 
@@ -48,9 +50,9 @@ struct view_traffic {
   std::uint64_t messages = 0, bytes = 0;
 };
 
-/// A GPU of a process. Missing values were not measured.
+/// A GPU of a process. Empty values were not measured.
 struct view_device {
-  int device = 0;  ///< as CUDA counts them in the process
+  int device = 0;  ///< CUDA device number in the process
   std::string name;
   std::optional<double> power_w, clock_mhz, temperature_c, memory_bytes;
   std::optional<double> utilisation;  ///< 0 to 1
@@ -61,8 +63,8 @@ struct view_process {
   std::int64_t pid = 0;
   std::uint64_t incarnation = 0;
   std::vector<int> ranks;
-  double at = 0;          ///< of the newest sample, Unix seconds
-  double cpu_share = -1;  ///< cores used between the two newest samples; negative: unknown
+  double at = 0;          ///< time of the newest sample, Unix seconds
+  double cpu_share = -1;  ///< CPU cores used between the two newest samples; negative: unknown
   std::uint64_t resident_bytes = 0;
   std::map<std::string, std::uint64_t> memory_bytes;  ///< by kind
   std::uint64_t sent_bytes = 0, received_bytes = 0, leases = 0;
@@ -71,9 +73,9 @@ struct view_process {
   double cpu_s = 0;  ///< of the newest sample
   double up_s = 0;
   std::uint64_t peak_resident_bytes = 0;
-  std::map<std::string, view_traffic> sent, received;  ///< by peer, since the process began
+  std::map<std::string, view_traffic> sent, received;  ///< by peer, since the process started
   std::vector<view_device> devices;
-  std::optional<double> energy_j;  ///< of the CPU package, since the process began
+  std::optional<double> energy_j;  ///< counter of the host's CPU packages
 };
 
 struct view_member {
@@ -81,7 +83,7 @@ struct view_member {
   double since = 0;  ///< Unix seconds
 };
 
-/// The newest step's times in the pipeline.
+/// Times of the newest timed step in the pipeline.
 struct view_pipeline {
   double seconds = 0, planned_seconds = 0;
   double bubble = 0, planned_bubble = 0;
@@ -89,38 +91,38 @@ struct view_pipeline {
 
 struct view_save {
   std::uint64_t iteration = 0;
-  double seconds = 0;  ///< from its begin until it was written
+  double seconds = 0;  ///< from the start of the save until it was written
 };
 
-/// Numbers of records since the view began. Names that the records bring are bounded by
-/// run_view::most_names; further ones count under "other".
+/// Counts of records since the view began. Each map has at most run_view::most_names names; further
+/// names count as "other".
 struct view_counts {
   using by_name = std::map<std::string, std::uint64_t>;
   by_name events;      ///< by event: "restart", "wrong bits", ...
   by_name restarts;    ///< restarts, moves and reruns by source of the state: "keeper", ...
   by_name wrong_bits;  ///< by verdict
-  by_name stragglers;  ///< by cause; without "over"
+  by_name stragglers;  ///< by cause; without the end of a slow phase ("over")
   by_name deaths;      ///< by kind of member: "stage" for "stage:0.1"
   by_name saves;       ///< by state: "begun", "written", "failed"
   std::uint64_t warnings = 0;
   double recovery_seconds = 0;  ///< of all restarts, moves and reruns
 };
 
-/// A line for people: a death, a save, a warning, a command.
+/// A line of text for the user: an event, a save, a warning or a command.
 struct view_event {
   double at = 0;
   std::string kind, text;
 };
 
 struct run_view {
-  // /api/run
+  // From /api/run.
   std::string id, name, program, host, schedule, precision;
   std::uint64_t steps = 0, first_step = 0;
   std::map<std::string, int> layout;  ///< "tensor", "pipeline", "data", ...
   double started_at = 0;
 
-  // Records.
-  double at = 0;  ///< of the newest record, Unix seconds
+  // From the records.
+  double at = 0;  ///< time of the newest record, Unix seconds
   std::uint64_t iteration = 0;
   double loss = 0, grad_norm = 0, learning_rate = 0, step_ms = 0, tokens_per_second = 0;
   std::optional<double> teraflops_per_second, share_of_matrix_rate;
@@ -128,7 +130,7 @@ struct run_view {
   double state_since = 0;                      ///< Unix seconds
   std::map<std::string, double> loss_by_name;  ///< newest: "lm", "validation", "test"; may be NaN
   std::uint64_t consumed_samples = 0, consumed_tokens = 0, skipped_iterations = 0;
-  std::optional<view_pipeline> pipeline;  ///< of runs with several stages
+  std::optional<view_pipeline> pipeline;  ///< only for runs with several stages
   std::optional<view_save> saved;         ///< newest complete checkpoint
   view_counts counts;
   std::deque<view_point> losses, validations, speeds;
@@ -138,22 +140,22 @@ struct run_view {
   std::deque<view_event> events;  ///< oldest first
   std::uint64_t dropped = 0;
   std::optional<int> exit_code;
-  bool died = false;  ///< the run's end has no exit code
+  bool died = false;  ///< the end record has no exit code
   std::string end_reason;
 
   static constexpr std::size_t most_points = 4096, most_events = 200, most_names = 1024;
-  static constexpr std::size_t most_members = 16384;  ///< and processes
-  static constexpr std::size_t most_actions = 16384;  ///< of one row of the timeline
+  static constexpr std::size_t most_members = 16384;  ///< limit of members, and of processes
+  static constexpr std::size_t most_actions = 16384;  ///< in one row of the timeline
   static constexpr std::size_t most_waits = 64;       ///< names that one lane waits for
   static constexpr std::size_t most_text = 4096;      ///< bytes of a name or a text
 
-  /// Takes the answer of /api/run. A run with another id begins anew.
+  /// Takes the answer of /api/run. A run with another id resets the view.
   void take_run(std::string_view text);
-  /// Takes one record; text that is none is ignored and counted in `unread`.
+  /// Takes one record. Text that is not a record is ignored and counted in `unread`.
   void take(std::string_view text);
   std::uint64_t unread = 0;
 
-  std::optional<double> seconds_left() const;  ///< by the newest steps
+  std::optional<double> seconds_left() const;  ///< estimate from the duration of the newest step
 };
 
 }  // namespace troupe::runtime

@@ -18,7 +18,7 @@ int columns_of(std::string_view text) {
   return int(std::ranges::count_if(text, [](char x) { return (x & 0xc0) != 0x80; }));
 }
 
-/// The first `most` columns.
+/// The first `most` columns of a text.
 std::string cut(std::string_view text, int most) {
   std::size_t end = 0;
   for (int seen = 0; end < text.size(); ++end)
@@ -27,7 +27,7 @@ std::string cut(std::string_view text, int most) {
   return std::string(text.substr(0, end));
 }
 
-/// Without control characters: names come from other processes.
+/// Removes control characters and line ends, because names come from other processes.
 std::string on_one_line(std::string_view text) {
   auto out = without_control(text);
   std::ranges::replace_if(
@@ -35,7 +35,7 @@ std::string on_one_line(std::string_view text) {
   return out;
 }
 
-/// Places texts of one page, and cuts what does not fit.
+/// Collects the texts of one page; cuts text that does not fit.
 class canvas {
  public:
   explicit canvas(const screen_wish& how) : how_(how) {}
@@ -72,7 +72,7 @@ std::string number_text(double x, const char* format) {
   return std::isfinite(x) ? fmt::format(fmt::runtime(format), x) : "-";
 }
 
-/// `share` 1 is "100". The largest doubles have no finite percentage.
+/// A share of 1 is "100". A share near the largest double has no finite percentage: "-".
 std::string percent_text(double share) {
   return number_text(share * 100, "{:.0f}");
 }
@@ -154,7 +154,7 @@ screen_style style_of(std::string_view action) {
   return screen_style::plain;
 }
 
-/// Letter of an action's kind in a row of the timeline.
+/// The letter that shows an action's kind in the timeline.
 char letter_of(std::string_view action) {
   const auto at = action.find_first_of("FIBWR");
   return at == std::string_view::npos ? '?' : action[at];
@@ -169,7 +169,7 @@ void draw_row(const std::vector<view_action>& actions,
               canvas& on) {
   if (columns <= 0)
     return;
-  // The action that is longest in a column is shown there.
+  // Each column shows the action that takes most of its time.
   std::vector<double> longest(std::size_t(columns), 0);
   std::string text(std::size_t(columns), '.');
   std::vector<screen_style> styles(std::size_t(columns), screen_style::dim);
@@ -252,7 +252,7 @@ void draw_list(const std::vector<screen_line>& all,
 
 void draw_overview(const run_view& of, canvas& on) {
   const auto& how = on.how();
-  const int room = how.rows - 3;  // head and keys
+  const int room = how.rows - 3;  // without head and keys
   const int stages = of.timeline ? int(of.timeline->rows.size()) : 0;
   const int curves = std::clamp(room / 3, 2, 12);
   const int timeline = std::min(1 + 2 * std::max(1, stages), std::max(2, room / 3));
@@ -332,7 +332,7 @@ std::vector<std::string> text_curve(const std::deque<view_point>& points,
   const auto [low, high] = std::ranges::minmax(finite, {}, &view_point::value);
   const double first = double(finite.front().iteration),
                span = std::max(1.0, double(finite.back().iteration) - first);
-  // Halves: the distance between two of the largest doubles is infinite.
+  // Divides first, because the difference of two very large doubles overflows.
   const double half = high.value / 2 - low.value / 2, height = half > 0 ? half : 1;
   const auto place
       = [](double share, int room) { return int(std::clamp(share, 0.0, 1.0) * (room - 1)); };
@@ -347,7 +347,7 @@ std::vector<std::string> text_curve(const std::deque<view_point>& points,
   for (const auto& p : finite) {
     const int x = place((double(p.iteration) - first) / span, across);
     const int y = place((high.value / 2 - p.value / 2) / height, down);
-    // A line down or up to the point, so that steep parts have no gaps.
+    // A vertical line from the previous point, so that steep parts have no gaps.
     for (int i = before < 0 ? y : before; i != y; i += i < y ? 1 : -1)
       mark(x, i);
     mark(x, y);

@@ -19,7 +19,7 @@ bool is_well(const view_member& x) {
   return x.state == "running" || x.state == "ready";
 }
 
-/// "stage:0.1      running for 12 min".
+/// Example: "stage:0.1      running for 12 min".
 screen_line line_of_member(const view_member& x, double now) {
   auto text = fmt::format("{:<14} {}", x.who, x.state);
   if (x.since > 0)
@@ -40,7 +40,7 @@ screen_line line_of_lane(const view_lane& x) {
   return {std::move(text), is_long ? screen_style::caution : screen_style::dim};
 }
 
-/// "150 %"; empty if the share is unknown.
+/// Example: "150 %". Empty if the share is unknown.
 std::string share_text(double share) {
   const auto percent = share * 100;
   return share >= 0 && std::isfinite(percent) ? fmt::format("{:.0f} %", percent) : "";
@@ -64,7 +64,7 @@ screen_line indented(int by, screen_line x) {
   return x;
 }
 
-/// "12 s ago". An event that an earlier process told has no time.
+/// Example: "12 s ago". Events of an earlier supervisor process have no time: "earlier".
 std::string age_text(double age, double at) {
   constexpr double oldest = 9'999'999;
   return at > 0 ? fmt::format("{:.0f} s ago", std::clamp(age, 0.0, oldest)) : "earlier";

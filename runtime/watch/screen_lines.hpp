@@ -1,4 +1,4 @@
-// The lists of a page (screen.hpp), line by line.
+// Lines of the lists on a page: members and events (screen.hpp).
 
 #pragma once
 
@@ -14,8 +14,8 @@ struct screen_line {
   screen_style style = screen_style::plain;
 };
 
-/// The tree of hosts, processes, their members and lanes. Dead members come first. `now`: Unix
-/// seconds.
+/// The tree of hosts, processes, members and lanes. Members that are not running or ready come
+/// first. `now`: Unix seconds.
 std::vector<screen_line> lines_of_members(const run_view& of, double now);
 
 /// The newest event first.

@@ -8,7 +8,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// The sentence in {"message": ...} or {"error": {"message": ...}}; empty in another text.
+/// The text in {"message": ...} or {"error": {"message": ...}}; empty for another body.
 std::string sentence_in(const std::string& body) {
   constexpr int deepest = 8;
   const auto all = json_depth(body) <= deepest ? json_value_or_discarded(body) : nlohmann::json();
@@ -31,8 +31,8 @@ std::string send_command(const http::service_address& to,
   auto sentence = sentence_in(answer.body);
   if (sentence.empty())
     throw input_error(
-        "cannot send {} to the run: the answer with status {} is not that of a run's hub; check "
-        "the address",
+        "cannot send {} to the run: the answer, with status {}, does not come from a run's hub; "
+        "check the address",
         command,
         answer.status);
   if (answer.status != done)

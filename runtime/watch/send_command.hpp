@@ -9,11 +9,12 @@
 
 namespace troupe::runtime {
 
-/// `to`: the hub, with the control token. `command`: the text of a run_command. Returns the
-/// sentence of the answer. The run answers between two steps, so this waits as long as a step
-/// takes. `idle` is called about once a second and ends the wait by returning false, which throws
-/// `cancelled`; the run may still take the command. Throws input_error with the run's reason when
-/// it refuses, and io_error when no whole answer comes.
+/// `to`: the hub and the control token. `command`: text of a run_command. Returns the answer, a
+/// sentence for the user. The run answers between two steps, so this may wait for a whole step.
+///
+/// Calls `idle` about once a second; throws `cancelled` when it returns false. The run may still
+/// execute the command then. Throws input_error with the run's reason if the run refuses the
+/// command, and io_error if no complete answer arrives.
 std::string send_command(const http::service_address& to,
                          const std::string& command,
                          const std::function<bool()>& idle = {});

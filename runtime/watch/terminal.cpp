@@ -17,7 +17,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-// Its macros would replace names of the standard library, such as move.
+// Macros of ncurses would replace names of the standard library, such as move.
 #define NCURSES_NOMACROS
 #define NCURSES_WIDECHAR 1
 #include <ncurses.h>
@@ -25,7 +25,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// What restore_at_once needs, which another thread calls without a terminal object.
+/// Data of restore_at_once, which another thread may call without a terminal object.
 struct left_terminal {
   termios before = {};
   std::array<char, 128> ending = {};
@@ -43,7 +43,8 @@ bool speaks_utf8() {
   return std::string_view(::nl_langinfo(CODESET)) == "UTF-8";
 }
 
-/// Selects the locale of the environment. A host may lack the one that ssh passes on.
+/// Selects the locale of the environment. The host may lack the locale that ssh forwards; then uses
+/// C.UTF-8 if it is one with UTF-8.
 void choose_locale() {
   if (std::setlocale(LC_CTYPE, "") != nullptr)
     return;
@@ -55,14 +56,14 @@ void choose_locale() {
     }
 }
 
-/// A capability of the terminal; empty without it.
+/// A terminfo capability of the terminal; empty if it is missing.
 std::string capability(const char* name) {
   const char* const text = ::tigetstr(name);
   // (char*)-1: terminfo has no string of this name.
   return text == nullptr || text == reinterpret_cast<char*>(-1) ? "" : text;
 }
 
-/// Colours that are legible on a dark and on a light background, of 256 and of 8.
+/// Colours for terminals with 256 and with 8 colours, legible on dark and on light backgrounds.
 struct colour {
   screen_style style;
   short of_256, of_8;
@@ -112,7 +113,8 @@ attr_t attributes_of(screen_style style, bool coloured) {
   }
 }
 
-/// One character per column. Others, such as control characters and broken UTF-8, become '?'.
+/// Converts UTF-8 to characters of one column each. Replaces all others by '?', such as control
+/// characters and broken UTF-8.
 std::wstring characters_of(std::string_view text) {
   std::wstring out;
   std::mbstate_t state = {};
@@ -187,7 +189,7 @@ void terminal::state::open() {
   termios before = {};
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1
       || ::tcgetattr(STDIN_FILENO, &before) != 0)
-    throw input_error("cannot show a live page: standard input and output are no terminal; {}",
+    throw input_error("cannot show a live page: standard input or output is not a terminal; {}",
                       instead);
   const auto kind = environment("TERM");
   if (!kind.empty() && kind != "dumb")
@@ -209,7 +211,7 @@ void terminal::state::open() {
   ::keypad(stdscr, TRUE);
   ::nodelay(stdscr, TRUE);
   ::curs_set(0);
-  // A quit signal would end the process without this destructor.
+  // Disables Ctrl-\, which would end the process without this destructor.
   termios now = {};
   if (::tcgetattr(STDIN_FILENO, &now) == 0) {
     now.c_cc[VQUIT] = _POSIX_VDISABLE;
@@ -268,7 +270,7 @@ void terminal::show(const std::vector<screen_text>& page) {
     const auto shown = characters_of(x.text);
     const auto pair = state_->coloured ? pair_of(x.style) : short(0);
     ::wattr_set(stdscr, attributes_of(x.style, state_->coloured), pair, nullptr);
-    // Fails in the last cell, where the cursor cannot go on; the cell is written.
+    // Reports an error for the last cell of the screen, although it writes the cell.
     ::mvwaddnwstr(
         stdscr, x.row, x.column, shown.c_str(), std::min(int(shown.size()), width - x.column));
   }
@@ -292,9 +294,9 @@ terminal_event terminal::wait(std::chrono::milliseconds most) {
 void terminal::restore_at_once() noexcept {
   if (!left.is_used)
     return;
-  ::tcflow(STDOUT_FILENO, TCOON);  // after Ctrl-S
+  ::tcflow(STDOUT_FILENO, TCOON);  // resumes output after Ctrl-S
   ::tcsetattr(STDIN_FILENO, TCSANOW, &left.before);
-  // A failure: the terminal is gone.
+  // A write error means that the terminal is gone.
   if (::write(STDOUT_FILENO, left.ending.data(), left.size) < 0)
     left.is_used = false;
 }

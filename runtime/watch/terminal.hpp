@@ -1,9 +1,9 @@
-// Shows pages (screen.hpp) on the terminal of standard input and output, by ncurses, and reads its
-// keys. Only terminal.cpp includes ncurses.
+// Shows pages (screen.hpp) on the terminal of standard input and output, and reads its keys. Uses
+// ncurses, which only terminal.cpp includes.
 //
-// One object at a time, used by one thread, the only one that takes SIGWINCH and SIGTSTP. The
-// destructor gives the terminal back as it was, so the caller turns signals that end the process
-// into a return or an exception.
+// At most one object exists at a time. One thread uses it; all other threads must block SIGWINCH
+// and SIGTSTP. The destructor restores the terminal. So the caller must turn signals that end the
+// process into a return or an exception.
 
 #pragma once
 
@@ -26,7 +26,7 @@ enum class terminal_key {
   end,
   tab,
   back_tab,
-  resized,  ///< or to be drawn again
+  resized,  ///< also after Ctrl-L: draw again
   closed    ///< the terminal is gone
 };
 
@@ -37,8 +37,8 @@ struct terminal_event {
 
 class terminal {
  public:
-  /// `ascii`: draws no other characters, also where the locale has them. Throws input_error when
-  /// standard input or output is no terminal, or is one that cannot place text.
+  /// `ascii`: uses only ASCII, even if the locale has UTF-8. Throws input_error if standard input
+  /// or output is not a terminal, or if the terminal cannot place text.
   explicit terminal(bool ascii = false);
   ~terminal();
   terminal(const terminal&) = delete;
@@ -48,12 +48,13 @@ class terminal {
   int rows() const;
   bool is_ascii() const;
 
-  /// Replaces the page; sends the differences only.
+  /// Shows a page. Sends only the differences to the terminal.
   void show(const std::vector<screen_text>& page);
-  /// The next key; none after `most`, or after a signal.
+  /// Waits for the next key. Returns `none` after `most`, or after a signal.
   terminal_event wait(std::chrono::milliseconds most);
 
-  /// Gives the terminal back without ncurses, before the process ends at once. Any thread.
+  /// Restores the terminal without ncurses, for a process that is about to exit without
+  /// destructors. Thread-safe.
   static void restore_at_once() noexcept;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace troupe::runtime {
 
-// A browser's EventSource cannot set headers, so a page gives its token as a cookie.
+// A browser's EventSource cannot set headers, so the page sends its token as a cookie.
 bool gives_viewer_token(const http::request& x, std::string_view token) {
   if (http::is_token(bearer_token(x), token))
     return true;

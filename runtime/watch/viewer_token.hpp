@@ -1,5 +1,5 @@
-// The token of a viewer: the header `Authorization: Bearer TOKEN`, or a cookie of a page
-// (docs/formats/telemetry.md).
+// Checks the token of a viewer. A request has it in the header `Authorization: Bearer TOKEN` or in
+// a cookie of the page (docs/formats/telemetry.md).
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace troupe::runtime {
 
-/// True if the request has this token. Cookies do not distinguish ports, so each page of a host has
-/// a cookie `troupe_token_PORT`, and a request may bring several. An empty token is never given.
+/// True if the request has this token; false for an empty token. Browsers share cookies between the
+/// ports of a host. So the cookie of a page is `troupe_token_PORT`, and a request may have several.
 bool gives_viewer_token(const http::request& x, std::string_view token);
 
-/// True if the request brings a token or a cookie, right or wrong.
+/// True if the request has any token or cookie, valid or not.
 bool has_viewer_token(const http::request& x);
 
 }  // namespace troupe::runtime

@@ -174,7 +174,7 @@ def check_json(folder):
     records = [json.loads(x) for x in out.splitlines()]
     if program.returncode != 0 or records != [{"kind": "run", **RUN, "epoch": 2}, END]:
         raise wrong(f"after a successor --json prints {records}: exit code {program.returncode}: {err}")
-    if "lost the run, connecting again" not in err:
+    if "lost the run, reconnecting" not in err:
         raise wrong(f"a lost connection is not reported: {err}")
     (path / "sockets/hub").unlink()
     # Lines of a broken hub. JSON may have tabs between its values.
@@ -252,7 +252,7 @@ def check_refusals(folder):
         refuses("has no token", "monitor", address, "--once", "--token-file", token)
     path = run_folder(folder)
     with hub(path / "sockets/hub"):
-        refuses("standard input and output are no terminal; use --once", "monitor", path)
+        refuses("standard input or output is not a terminal; use --once", "monitor", path)
     if os.geteuid() != 0:
         path.chmod(0)
         refuses(str(path), "monitor", path, "--once")
@@ -508,7 +508,7 @@ def check_terminal(folder):
         one.until("small", "quit")
         (path / "sockets/hub").unlink()
         end()
-        one.until("connecting again")  # the view stays open
+        one.until("reconnecting")  # the view stays open
         one.keys("q")
         one.ends(0)
     for kind in ["dumb", "no-such-terminal"]:

@@ -206,7 +206,7 @@ def check_loads(folder):
         page.until_text("steps_rows", "2.8750")
         page.until_text("run_step", "step 3 of 300")
         hub.push({"kind": "event", "event": "restart", "who": "node-1", "why": "killed", "iteration": 3, "seconds": 0.5})
-        page.until_text("events_rows", "restart", "node-1: killed; went on after 500 ms")
+        page.until_text("events_rows", "restart", "node-1: killed; recovered after 500 ms")
         hub.push({"kind": "save", "iteration": 3, "state": "written", "seconds": 2, "path": "/save"})
         hub.push({"kind": "warning", "text": "the disk is slow"})
         page.until_text("events_rows", "saved step 3 to /save, after 2.0 s", "the disk is slow")

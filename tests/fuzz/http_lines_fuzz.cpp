@@ -1,5 +1,5 @@
-// Fuzzes what a client of the hub reads: parts of a stream, split into lines, and targets of
-// requests. The first byte gives the size of the parts.
+// Fuzzes two parsers: the splitting of a stream into lines, and the targets of requests. The first
+// byte of the input gives the size of the parts.
 
 #include "runtime/http/client.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                     found.emplace_back(line);
                                     return true;
                                   }),
-                    "a splitter goes on while its taker does");
+                    "a splitter continues while its function returns true");
     fuzz::require(found == lines_of(text), "the lines do not depend on the parts");
   });
   return 0;

@@ -1,5 +1,5 @@
-// HTTP-2: fuzzes the bytes that a client sends to the HTTP server, by a session on a socket pair.
-// Handlers get only complete, well-formed requests, and answers are answers of HTTP/1.1.
+// HTTP-2: fuzzes the bytes that a client sends to a session of the HTTP server, on a socket pair.
+// Handlers must get only complete, well-formed requests, and all answers must be HTTP.
 
 #include "runtime/http/session.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t most_header = 4096, most_body = 8192;
 
-/// Requests that handlers got, for one input.
+/// Number of requests that handlers got for one input.
 std::size_t handled = 0;
 
 bool is_printable(std::string_view text) {
@@ -78,7 +78,7 @@ const std::shared_ptr<http::room>& room() {
   return made;
 }
 
-/// What the client reads; removes it from the socket.
+/// Reads and returns all bytes that the client has received.
 std::string received(int client) {
   std::string out;
   std::array<char, 4096> part{};
@@ -166,7 +166,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto before = room()->open.load();
       run_all(client, read);
       if (count < 0 && room()->open == before)
-        break;  // it reads no more
+        break;  // the server no longer reads
     }
     ::shutdown(client, SHUT_WR);
     run_all(client, read);
@@ -176,7 +176,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     room()->io.poll();
     fuzz::require(room()->open == 0, "a session ends with its connection");
     fuzz::require(read.empty() || read.starts_with("HTTP/1.1 ") || read.starts_with("HTTP/1.0 "),
-                  "an answer is one of HTTP");
+                  "an answer is HTTP");
     if (handled == 0)
       throw input_error("no request");
   });

@@ -1,4 +1,4 @@
-// Fuzzes commands to a live run: JSON of viewers, and typed words.
+// Fuzzes the parsers of commands to a live run: JSON text, and words of a command line.
 
 #include "runtime/trainer/run_command.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -1,4 +1,4 @@
-// Fuzzes what a viewer knows of a run: the answer of /api/run in the first line, then records.
+// Fuzzes the view of a run. The first line is the answer of /api/run, the others are records.
 
 #include "runtime/watch/run_view.hpp"
 #include "runtime/watch/screen.hpp"
@@ -71,10 +71,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       how.page = page;
       how.keys.clear();
       const auto shown = plain_text(draw(view, how), how);
-      fuzz::require(shown.find('\x1b') == std::string::npos, "no record controls the terminal");
+      fuzz::require(shown.find('\x1b') == std::string::npos,
+                    "control characters of records are not shown");
     }
     if (view.unread > 0)
-      throw input_error("{} texts are no records", view.unread);
+      throw input_error("{} texts are not records", view.unread);
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// Fuzzes a viewer's reading of single records: reports in JSON, and positions.
+// Fuzzes the parsers of a viewer: JSON records and positions.
 
 #include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/run_log.hpp"
@@ -93,10 +93,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (const auto x = read_event_record(text)) {
       known = true;
-      fuzz::require(read_event_record(json_record(*x)).has_value(), "an event is read again");
+      fuzz::require(read_event_record(json_record(*x)).has_value(),
+                    "an event survives a round trip");
     }
     if (!known)
-      throw input_error("no record and no position");
+      throw input_error("neither a record nor a position");
   });
   return 0;
 }

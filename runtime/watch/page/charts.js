@@ -1,4 +1,4 @@
-// The two curves, drawn by Chart.js, each with a text that says the same.
+// The curves of loss and throughput, drawn by Chart.js. A text and a table give the same data.
 
 import { range_of, smooth } from "./curve.js";
 import { by_id, set_rows, set_text, style_value } from "./dom.js";
@@ -6,7 +6,7 @@ import { count_text, is_number, loss_text, number_text, percent_text, rate_text 
 
 const most_rows = 20;
 
-/// Dashed vertical lines at restarts, with their kind where there is room.
+/// Draws dashed vertical lines at restarts, with a label if there is room.
 function marks_plugin(marks) {
   return {
     id: "marks",
@@ -75,7 +75,7 @@ function make_chart(canvas, datasets, y_title, y_text, marks) {
   });
 }
 
-/// Colours of the style sheet, which follow the scheme of the system.
+/// Sets the colours of the style sheet, which follow the light or dark scheme of the system.
 function paint(chart, colours) {
   const text = style_value("--soft");
   const grid = style_value("--line");
@@ -163,9 +163,9 @@ export function make_speed_chart(store) {
   return { draw, repaint, say: () => say(store.speed, by_id("speed_text"), speed_words(store), chart) };
 }
 
-/// False if there is nothing to say yet: the next text need not wait for its interval.
+/// Writes the text. Returns false if there is no data yet; then the first data is shown at once.
 function say(points, to, words, chart) {
-  set_text(to, chart === null ? `${words} The drawing library is missing, so there is no curve.` : words);
+  set_text(to, chart === null ? `${words} The chart library is missing, so no curve is drawn.` : words);
   return points.length > 0;
 }
 

@@ -1,17 +1,17 @@
-// The connection to the run: token, answers, the stream of records, and what to do when it is lost.
+// The connection to the run: the token, requests, the stream of records, and reconnection.
 
 import { record_kinds, reset, take, take_run, take_state } from "./store.js";
 
 const answer_ms = 8000;
 const format_version = 1;
-const silent_ms = 30000;  // a run sends a sample of each process every 10 s at least
+const silent_ms = 30000;  // a run sends a sample of each process at least every 10 s
 const retry_ms = [1000, 2000, 4000, 8000, 10000];
 const no_answer = "the run does not answer";
 
-/// Tokens have these characters alone, so that one fits into a cookie.
+/// Characters of a token; all of them are allowed in a cookie.
 const token_pattern = /^[A-Za-z0-9._~+/=-]{1,512}$/;
 
-let read_token = "";  // empty: the cookie of an earlier visit, or a Unix socket that needs none
+let read_token = "";  // empty: an earlier cookie has it, or none is needed
 
 export function is_token(text) {
   return token_pattern.test(text);
@@ -25,8 +25,8 @@ export function keep_token(token) {
   return true;
 }
 
-/// For EventSource, which sends no header of ours. Cookies do not distinguish ports, so the port is
-/// in the name.
+/// Stores the token as a cookie, because EventSource cannot send headers. Browsers share cookies
+/// between the ports of a host, so the name of the cookie has the port.
 function write_cookie() {
   if (read_token === "")
     return;
@@ -35,7 +35,7 @@ function write_cookie() {
   document.cookie = `troupe_token_${port}=${read_token}; SameSite=Strict; path=/${is_tls ? "; Secure" : ""}`;
 }
 
-/// Takes the token from the fragment of the address, and removes it there.
+/// Takes the token from the fragment of the address, and removes it from the address.
 export function take_fragment() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token === null)
@@ -44,7 +44,7 @@ export function take_fragment() {
   return keep_token(token.trim());
 }
 
-/// An answer as JSON. Throws an Error with `status`, 0 if nothing answered.
+/// Sends a request and returns the answer as JSON. Throws an Error with a `status`; 0: no answer.
 export async function ask(path, fields = {}, token = read_token, most_ms = answer_ms) {
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(), most_ms);
@@ -53,7 +53,7 @@ export async function ask(path, fields = {}, token = read_token, most_ms = answe
     const got = await fetch(path, { ...fields, headers, cache: "no-store", credentials: "same-origin", signal: stop.signal });
     const body = await got.json().catch(() => null);
     if (!got.ok)
-      throw failure(got.status, body?.error?.message ?? `the run answered ${got.status}`);
+      throw failure(got.status, body?.error?.message ?? `the run answered with status ${got.status}`);
     if (body === null)
       throw failure(0, "the answer is not JSON");
     return body;
@@ -68,13 +68,13 @@ function failure(status, text) {
   return Object.assign(new Error(text), { status });
 }
 
-/// Calls `tell(condition, text)` with "live", "lost", "refused" or "ended", and `on_run(is_other)`
-/// after it has read /api/run.
+/// Calls `tell(condition, text)` when the condition changes: "live", "lost", "refused" or "ended".
+/// Calls `on_run(is_other)` after each read of /api/run and /api/state.
 export function make_connection(store, tell, on_run) {
   let stream = null;
-  let position = null;  // behind the newest record that came
+  let position = null;  // after the newest received record
   let heard_at = 0;
-  let attempt = 0;      // older ones end at their next step
+  let attempt = 0;      // older attempts stop at their next check
   let failures = 0;
   let timer = 0;
 
@@ -85,12 +85,12 @@ export function make_connection(store, tell, on_run) {
     load(mine, true).catch((e) => mine === attempt && give_way(e));
   }
 
-  /// Reads run and state. Opens the stream where asked, or where another run or another process of
-  /// the run answers.
+  /// Reads the run and its state. Opens a new stream if `opens`, or if another run or another
+  /// supervisor process answers.
   async function load(mine, opens) {
     const run = await ask("/api/run");
     if ((run.version ?? format_version) !== format_version)
-      throw failure(501, `this page reads version ${format_version} of the run's records, and the run has version `
+      throw failure(501, `this page reads version ${format_version} of the records, but the run sends version `
         + `${Number(run.version)}; use the page of the program that started the run`);
     const state = await ask("/api/state");
     if (mine !== attempt)
@@ -104,7 +104,7 @@ export function make_connection(store, tell, on_run) {
     take_run(store, run);
     take_state(store, state);
     if (position !== null)
-      store.end ??= end;  // it came while the state was on its way
+      store.end ??= end;  // the stream brought it while the state was being read
     on_run(is_other);
     failures = 0;
     if (opens || position === null)
@@ -145,18 +145,18 @@ export function make_connection(store, tell, on_run) {
     if (from !== stream)
       return;
     heard_at = performance.now();
-    // A new process of the run begins with its oldest records; its state is shorter.
+    // A new supervisor process answers. Reads its state, which is shorter than all its records.
     if (epoch_of(e.lastEventId) !== epoch_of(position))
       return begin();
     position = e.lastEventId;
     try {
       take(store, { ...JSON.parse(e.data), kind });
     } catch (wrong) {
-      console.warn("a record was left out:", wrong);
+      console.warn("ignored a malformed record:", wrong);
     }
   }
 
-  /// Another process may serve the run now, or another run: asks again, beside the stream.
+  /// Checks if another supervisor process or another run answers now. Keeps the stream open.
   function refresh() {
     const mine = ++attempt;
     clearTimeout(timer);
@@ -177,9 +177,9 @@ export function make_connection(store, tell, on_run) {
 
   function tell_lost(why) {
     if (store.end)
-      tell("ended", "The run has ended. This page goes on when it is started again in its folder.");
+      tell("ended", "The run has ended. This page continues when a run starts in the same folder.");
     else
-      tell("lost", `Connection lost: ${why}; trying again.`);
+      tell("lost", `Connection lost: ${why}; reconnecting.`);
   }
 
   function close_stream() {
@@ -187,7 +187,7 @@ export function make_connection(store, tell, on_run) {
     stream = null;
   }
 
-  /// A connection whose other end has vanished stays silent.
+  // Detects dead connections, which the browser does not report.
   setInterval(() => {
     if (stream?.readyState === EventSource.OPEN && performance.now() - heard_at > silent_ms) {
       heard_at = performance.now();
@@ -198,7 +198,7 @@ export function make_connection(store, tell, on_run) {
   return { begin };
 }
 
-/// Of "1:250"; empty without a position.
+/// The epoch in a position such as "1:250"; empty without a position.
 function epoch_of(position) {
   return position === null ? "" : String(position).split(":")[0];
 }

@@ -1,5 +1,5 @@
-// Commands to the run. The section shows nothing but a button until the user gives the control
-// token, which stays in memory.
+// The section for commands to the run. It shows only a button until the user gives the control
+// token. The token stays in memory.
 
 import { ask, is_token } from "./connect.js";
 import { by_id, make, set_hidden, set_options, set_text } from "./dom.js";
@@ -12,8 +12,8 @@ const whole = { type: "number", min: 1, step: 1, required: "" };
 const interval = { ...whole, min: 0 };
 const few = { ...whole, max: 1000 };
 
-/// The commands of docs/formats/commands.md: label, fields, and a question where something may be
-/// lost.
+/// The commands of docs/formats/commands.md: label, fields, and a question before a command that
+/// cannot be undone.
 const known = {
   status: { label: "Status" },
   pause: { label: "Pause" },
@@ -23,21 +23,21 @@ const known = {
   learning_rate: { label: "Set learning rate", fields: [
     { name: "rate", label: "rate of the next step", input: { type: "number", min: 0, step: "any", required: "" } }] },
   log_level: { label: "Set log level", fields: [
-    { name: "level", label: "least severity on the console", options: ["debug", "info", "warning", "error"] }] },
+    { name: "level", label: "minimum severity on the console", options: ["debug", "info", "warning", "error"] }] },
   eval_interval: { label: "Set interval of evaluation", fields: [{ name: "steps", label: "steps (0: never)", input: interval }] },
   save_interval: { label: "Set interval of saving", fields: [{ name: "steps", label: "steps (0: only at the end)", input: interval }] },
   trace: { label: "Trace the next steps", fields: [{ name: "steps", label: "number of steps", input: few }] },
   norms: { label: "Report gradient norms", fields: [
-    { name: "of", label: "parameters whose names begin with", may_be_empty: true, input: { type: "text" } },
+    { name: "of", label: "prefix of the parameter names", may_be_empty: true, input: { type: "text" } },
     { name: "steps", label: "number of steps", input: few }] },
   replace: { label: "Replace a worker", fields: [{ name: "worker", label: "worker", workers: true }],
-             question: (x) => `Replace ${x.worker}? Its process ends, and its ranks go on in a new one.` },
+             question: (x) => `Replace ${x.worker}? Its process ends, and its ranks continue in a new process.` },
   stop_after: { label: "Stop after a step", fields: [{ name: "step", label: "step", input: whole }],
                 question: (x) => `Stop the run after step ${x.step}?` },
   stop: { label: "Stop now", question: () => "Stop the run after its newest step?" },
 };
 
-/// A command that this page does not know takes its arguments as JSON.
+/// Form of a command that this page does not know: its arguments as JSON.
 function of_unknown(name) {
   return { label: name, fields: [{ name: "", label: "arguments as a JSON object", input: { type: "text", placeholder: "{}" } }],
            question: () => `Send the command '${name}'?` };
@@ -52,7 +52,7 @@ function make_input(field) {
   return make("input", { autocomplete: "off", ...field.input });
 }
 
-/// {"command": name, ...}. Throws an Error with words for the user.
+/// The command {"command": name, ...}. Throws an Error with a text for the user.
 function read_command(name, fields, inputs) {
   const out = { command: name };
   fields.forEach((field, i) => {
@@ -95,10 +95,10 @@ export function make_control(store) {
     open.focus();
   });
 
-  /// Tries the token with the harmless command `status`, if there is one.
+  /// Tests the token with the command `status`, which changes nothing, if the run has it.
   async function take_token(given) {
     if (!is_token(given))
-      return set_text(by_id("control_answer"), "This is not a token: it has characters that no token has.");
+      return set_text(by_id("control_answer"), "This is not a token: it contains invalid characters.");
     set_text(by_id("control_answer"), "Checking the token.");
     try {
       if (has("status"))
@@ -159,10 +159,10 @@ export function make_control(store) {
       if (of.question && !window.confirm(of.question(command)))
         return set_text(answer, "Not sent.");
       button.setAttribute("aria-busy", "true");
-      set_text(answer, "Sent; the run answers after its step.");
+      set_text(answer, "Sent; the run answers after the current step.");
       set_text(answer, answer_text(await send(command, token)));
     } catch (e) {
-      set_text(answer, e instanceof SyntaxError ? "The arguments are not JSON." : `Error: ${e.message}`);
+      set_text(answer, e instanceof SyntaxError ? "The arguments are not a JSON object." : `Error: ${e.message}`);
       if (e.status === 401 || e.status === 403) {
         forget(e.message);
         by_id("control_input").focus();
@@ -190,5 +190,5 @@ export function make_control(store) {
       set_options(select, workers);
   }
 
-  return { draw, forget: () => token !== "" && forget("Another run is here now. It has its own control token.") };
+  return { draw, forget: () => token !== "" && forget("The run has changed. The new one has its own control token.") };
 }

@@ -1,10 +1,10 @@
-// Curves: points {x, y} in order of x, bounded.
+// Curves: a bounded list of points {x, y}, sorted by x.
 
 import { is_number } from "./format.js";
 
 export const most_points = 5000;
 
-/// Adds a point. Steps that ran again replace the older points.
+/// Adds a point. Steps that run again replace their earlier points.
 export function add_point(points, x, y) {
   if (!is_number(x) || !is_number(y))
     return;
@@ -25,7 +25,8 @@ function thin(points) {
   points.length = kept;
 }
 
-/// Exponential mean over about `span` steps. A thinned point counts for the steps up to it.
+/// Exponential moving average over about `span` steps. A point also stands for the removed points
+/// before it.
 export function smooth(points, span) {
   const out = [];
   let sum = 0;

@@ -1,4 +1,4 @@
-// Small helpers for the document. Texts go in as text nodes alone.
+// Helpers for the DOM. They insert texts only as text nodes, never as HTML.
 
 const svg_space = "http://www.w3.org/2000/svg";
 
@@ -6,7 +6,7 @@ export function by_id(id) {
   return document.getElementById(id);
 }
 
-/// Changes the document only if the text differs, so that selections and screen readers stay calm.
+/// Sets a text only if it differs. An unchanged node keeps selections and is not read aloud again.
 export function set_text(node, text) {
   if (node.textContent !== text)
     node.textContent = text;
@@ -22,7 +22,7 @@ export function set_hidden(node, hidden) {
     node.hidden = hidden;
 }
 
-/// `fields`: attributes; `children`: nodes and texts.
+/// Makes an element. `fields`: its attributes; `children`: nodes and texts.
 export function make(tag, fields = {}, children = []) {
   const out = document.createElement(tag);
   for (const [name, value] of Object.entries(fields))
@@ -57,7 +57,7 @@ function make_row(of) {
 }
 
 /// Makes the rows of a table body equal to `rows`: [{style, cells: [{text | node, style, scope}]}].
-/// The first cell of a row has a scope, the others none. Rows that exist are filled again.
+/// Only the first cell of a row has a scope. Existing rows are reused.
 export function set_rows(body, rows) {
   while (body.rows.length > rows.length)
     body.deleteRow(-1);
@@ -99,8 +99,8 @@ export function set_items(list, texts) {
   });
 }
 
-/// Makes the options of a select equal to `pairs` [[value, text]], and keeps the choice if it is
-/// still there.
+/// Makes the options of a select equal to `pairs`: [[value, text]]. Keeps the selected value if it is
+/// still an option.
 export function set_options(select, pairs) {
   const now = Array.from(select.options, (x) => `${x.value}\n${x.text}`).join("\n\n");
   if (now === pairs.map(([value, text]) => `${value}\n${text}`).join("\n\n"))
@@ -111,12 +111,12 @@ export function set_options(select, pairs) {
     select.value = chosen;
 }
 
-/// A colour or another custom property of the style sheet.
+/// The value of a custom property of the style sheet, such as a colour.
 export function style_value(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/// Says a text to screen readers, at most one in five seconds; the newest wins.
+/// Announces a text to screen readers: at most one every 5 s, the newest.
 let said_at = -Infinity;
 let next_words = null;
 

@@ -4,7 +4,7 @@ import { announce, by_id, make, set_hidden } from "./dom.js";
 import { clock_text, count_text, is_number } from "./format.js";
 
 const most_rows = 500;
-/// Not colour alone: a mark stands before the kind.
+/// Marks before the kind, so that the severity is visible without colours.
 const marks = { bad: "✕ ", caution: "▲ ", good: "✓ ", "": "" };
 
 function make_row(x) {
@@ -50,7 +50,7 @@ export function make_events(store) {
     say(more.filter((x) => x.number > known));
   }
 
-  /// Says failures alone: saves and commands would disturb.
+  /// Announces only failures, because saves and commands are frequent.
   function say(more) {
     const worst = more.filter((x) => x.severity === "bad" || x.group === "failure");
     if (!is_first && worst.length > 0)

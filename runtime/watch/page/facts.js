@@ -1,4 +1,4 @@
-// What follows from the store: the run's state, its speed, the time left.
+// Values derived from the store: the run's state, its speed, the time left.
 
 import { is_number, loss_text, number_text } from "./format.js";
 
@@ -15,7 +15,7 @@ function recovery_text(store) {
   return who === undefined ? "recovering" : `recovering: ${who} is dead`;
 }
 
-/// What the run does now: [text, style].
+/// The state of the run: [text, style].
 export function state_of(store) {
   if (store.end)
     return end_of(store.end.exit_code);
@@ -26,7 +26,7 @@ export function state_of(store) {
   return store.step ? ["training", "good"] : ["starting", "caution"];
 }
 
-/// Mean of the newest steps.
+/// Mean duration of the newest steps.
 export function step_seconds(store) {
   const all = store.step_times_ms;
   return all.length > 0 ? all.reduce((a, b) => a + b, 0) / all.length / 1000 : null;
@@ -44,7 +44,7 @@ export function seconds_left(store) {
   return each !== null && is_number(last) && store.step ? Math.max(0, last - store.step.iteration) * each : null;
 }
 
-/// Pairs [term, text] of the newest step.
+/// Figures of the newest step: [[term, text]].
 export function figures_of_step(step) {
   return [
     ["Training loss", `${loss_text(step.lm_loss)} nats per token`],

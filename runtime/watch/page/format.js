@@ -1,4 +1,4 @@
-// Numbers with units, for people.
+// Formats numbers with units for the user.
 
 const none = "unknown";
 const counts = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -11,7 +11,7 @@ export function count_text(x) {
   return is_number(x) ? counts.format(x) : none;
 }
 
-/// "1 step", "2 steps".
+/// Examples: "1 step", "2 steps".
 export function counted(x, word, words = `${word}s`) {
   return `${count_text(x)} ${x === 1 ? word : words}`;
 }
@@ -74,7 +74,7 @@ export function bytes_text(bytes) {
   return unit === 0 ? `${bytes} B` : `${x.toFixed(x < 9.95 ? 1 : 0)} ${byte_units[unit]}`;
 }
 
-/// Local time of day of Unix seconds; with the date unless it is today.
+/// Local time of Unix seconds; with the date unless it is today.
 export function clock_text(at) {
   if (!is_number(at))
     return none;
@@ -84,14 +84,14 @@ export function clock_text(at) {
   return is_today ? time : `${then.toLocaleDateString("en-CA")} ${time}`;
 }
 
-/// Text from outside: without control characters, at most `most` characters.
+/// Cleans text from the run: no control characters, at most `most` characters.
 export function plain_text(x, most = 2000) {
   const text = x === undefined || x === null ? "" : String(x);
   const clean = text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, " ");
   return clean.length > most ? `${clean.slice(0, most)}…` : clean;
 }
 
-/// Order of names with numbers: "process:2" before "process:10".
+/// Compares names with numbers: "process:2" is before "process:10".
 export function compare_names(a, b) {
   return String(a).localeCompare(String(b), "en", { numeric: true });
 }

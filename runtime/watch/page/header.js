@@ -38,20 +38,20 @@ export function make_header(store, condition) {
     const out = [
       ["Throughput", `${rate_text(step.tokens_per_second)} tokens/s`],
       ["Speed", each > 0 ? `${number_text(1 / each, 3)} steps/s` : "unknown"],
-      ["Time of a step", each > 0 ? duration_text(each) : "unknown"],
+      ["Step time", each > 0 ? duration_text(each) : "unknown"],
       ...figures_of_step(step),
     ];
     if (is_number(step.teraflops_per_second))
       out.push(["Operations", `${number_text(step.teraflops_per_second, 3)} TFLOP/s`]);
     if (is_number(step.share_of_matrix_rate))
-      out.push(["Share of the matrix rate", percent_text(step.share_of_matrix_rate)]);
+      out.push(["Share of the matrix product rate", percent_text(step.share_of_matrix_rate)]);
     if (is_number(step.skipped_iterations) && step.skipped_iterations > 0)
       out.push(["Skipped", counted(step.skipped_iterations, "step")]);
     return out;
   }
 
   function footer(run) {
-    const lost = store.dropped > 0 ? ` ${counted(store.dropped, "record")} came too fast and are missing here.` : "";
+    const lost = store.dropped > 0 ? ` ${counted(store.dropped, "record")} dropped: too many arrived at once.` : "";
     return `Troupe ${plain_text(run.program, 100) || "of an unknown version"}, run ${plain_text(run.id, 100) || "unknown"}.${lost}`;
   }
 
@@ -77,10 +77,10 @@ export function make_facts(store) {
       ["Program", plain_text(run.program, 100)],
       ["Started", clock_text(run.started_at)],
       ["Host", plain_text(run.host, 200)],
-      ["First step of this start", count_text(run.first_step)],
+      ["Started from step", count_text(run.first_step)],
       ["Parameters", count_text(run.parameters)],
-      ["Sequence", counted(run.sequence, "token")],
-      ["Global batch", counted(run.global_batch_size, "sample")],
+      ["Sequence length", counted(run.sequence, "token")],
+      ["Global batch size", counted(run.global_batch_size, "sample")],
       ["Precision", plain_text(run.precision, 40)],
       ["Layout", layout_text(run.layout)],
       ["Schedule", plain_text(run.schedule, 100)],

@@ -1,22 +1,22 @@
-// Lanes and actors of all processes (the field `lanes` of `process` records): their places, their
-// work, and which of them keeps the others waiting.
+// Lanes and actors of all processes (field `lanes` of `process` records): their stages, their work,
+// and the cause of long waits.
 
 import { step_seconds } from "./facts.js";
 import { is_number, compare_names, plain_text } from "./format.js";
 
 export const silent_after_s = 15;
 
-/// A longer wait is reported. Stages wait for each other in each step.
+/// Threshold of a long wait. Shorter waits are normal: stages wait for each other in each step.
 export function long_wait_s(store) {
   return Math.max(10, 3 * (step_seconds(store) ?? 0));
 }
 
-/// "0.1" of "lane:0.1" and "stage:0.1"; empty for an actor without a stage.
+/// The stage in a name: "0.1" for "lane:0.1" and "stage:0.1"; empty for an actor without a stage.
 function place_of(name) {
   return /^(?:lane|stage):(.+)$/.exec(String(name))?.[1] ?? "";
 }
 
-/// All samples: [{who, place, process, state, work, for_s, on, step}]. State: runs, waits or idle.
+/// All lanes: [{who, place, process, state, work, for_s, on, step}]. States: runs, waits, idle.
 export function all_lanes(store) {
   const out = [];
   for (const process of store.processes.values())
@@ -34,12 +34,12 @@ export function all_lanes(store) {
   return out.sort((a, b) => compare_names(a.who, b.who));
 }
 
-/// The `name` of the `process` records of a process of /api/run.
+/// Converts the number of a process in /api/run to its name in `process` records.
 function process_name(store, number) {
   return store.run.layout?.processes > 1 ? `node-${number}` : "supervisor";
 }
 
-/// Stages of the run with their lanes: those of /api/run, and those that only lanes name.
+/// All stages with their lanes: those of /api/run, and those that only appear in lanes.
 export function all_stages(store, lanes) {
   const out = new Map();
   for (const x of Array.isArray(store.run.stages) ? store.run.stages : [])
@@ -59,7 +59,7 @@ export function all_stages(store, lanes) {
   return [...out.values()].sort((a, b) => compare_names(a.name, b.name));
 }
 
-/// By name. A stage without a sample of its own stands for its lane.
+/// Lanes by name. The name of a stage without its own entry also finds its lane.
 function lanes_by_name(lanes) {
   const out = new Map();
   for (const x of lanes) {
@@ -74,7 +74,8 @@ function waits(x) {
   return x.state === "waits";
 }
 
-/// Follows the waits from a lane to the member that does not wait: "stage:0.0, which runs 0F3".
+/// Follows the wait graph from a lane to a member that does not wait. Example of the text:
+/// "stage:0.0, which is in state 'runs' (0F3)".
 export function cause_of(lane, lanes) {
   const names = lanes_by_name(lanes);
   const seen = new Set([lane]);
@@ -83,11 +84,11 @@ export function cause_of(lane, lanes) {
     const name = at.on[0];
     const next = names.get(name);
     if (name === undefined)
-      return at === lane ? "" : `${at.who}, which waits for nothing that has a name`;
+      return at === lane ? "" : `${at.who}, which does not say what it waits for`;
     if (next === undefined)
-      return `${name}, which no sample names`;
+      return `${name}, which has sent no sample`;
     if (seen.has(next))
-      return `${next.who}: the waits form a circle`;
+      return `${next.who}, in a cycle of waits`;
     if (!waits(next))
       return `${next.who}, which is in state '${next.state}'${next.work ? ` (${next.work})` : ""}`;
     seen.add(next);
@@ -95,7 +96,7 @@ export function cause_of(lane, lanes) {
   }
 }
 
-/// Lanes and stages that wait for long, longest first. None while the run is paused.
+/// Lanes and stages with a long wait, longest first. Empty while the run is paused.
 export function long_waits(store, lanes) {
   if (store.end || store.state === "paused")
     return [];

@@ -55,7 +55,7 @@ function lane_text(x) {
   return `${x.who} ${x.state}${x.work ? ` ${x.work}` : ""} for ${duration_text(x.for_s)}${step}`;
 }
 
-/// A stage, or an actor without one, with its lanes.
+/// The row of a stage, or of an actor without a stage, with its lanes.
 function member_row(style, name, member, lanes, { now, late_s }) {
   const state = plain_text(member?.state ?? (lanes.length > 0 ? "" : "no sample yet"), 60);
   const why = member?.why ? `: ${plain_text(member.why, 300)}` : "";
@@ -68,7 +68,7 @@ function member_row(style, name, member, lanes, { now, late_s }) {
   ]);
 }
 
-/// Actors without a stage: [{who, process, member, lanes}], from their records and from samples.
+/// Actors without a stage, from `member` records and samples: [{who, process, member, lanes}].
 function all_actors(members, lanes, shown) {
   const out = new Map();
   const add = (who, process) => {
@@ -102,7 +102,7 @@ function stage_rows(stages, members, times) {
     .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map((x) => member_row("stage", x.name, members.get(x.name), x.lanes, times))]);
 }
 
-/// Rows of a host, its processes, their replicas and stages, then actors without any of these.
+/// Rows of the tree: hosts, processes, replicas, stages, actors. Members without a process come last.
 function tree_rows(store, lanes, is_live) {
   const now = run_now(store);
   const times = { now, late_s: long_wait_s(store) };
@@ -124,14 +124,15 @@ function tree_rows(store, lanes, is_live) {
   const lost = stages.filter((x) => !processes.has(x.process));
   const loose = actors.filter((x) => !processes.has(x.process));
   if (lost.length + loose.length > 0)
-    out.push(row("host", "without a sample of their process", []),
+    out.push(row("host", "processes without a sample", []),
       ...stage_rows(lost, members, times), ...loose.map(actor_row));
   return out.slice(0, most_rows);
 }
 
-/// In the order of the bars. A process that does not tell kinds of tensors tells "workers".
+/// Kinds of memory in the order of the bars. "workers" is the sum for a process that does not
+/// separate the kinds of tensors.
 const memory_kinds = ["parameters", "gradients", "optimizer", "activations", "workers", "batches", "kept", "idle"];
-/// Kinds with dark colours.
+/// Kinds with dark colours, which need light text.
 const light_texts = new Set(["parameters", "workers"]);
 
 function memory_of(x) {
@@ -203,8 +204,8 @@ function draw_memory(store) {
     ] };
   }));
   const top = sums.indexOf(Math.max(...sums));
-  set_text(by_id("memory_text"), all.length === 0 ? "No sample yet."
-    : `${all[top].name} holds most: ${bytes_text(sums[top])}. All processes together: ${bytes_text(sums.reduce((a, b) => a + b, 0))}.`);
+  set_text(by_id("memory_text"), all.length === 0 ? "No samples yet."
+    : `${all[top].name} uses most: ${bytes_text(sums[top])}. Sum of all processes: ${bytes_text(sums.reduce((a, b) => a + b, 0))}.`);
 }
 
 function troubles(store, lanes, is_live) {
@@ -214,7 +215,7 @@ function troubles(store, lanes, is_live) {
   for (const x of long_waits(store, lanes)) {
     const on = x.on.length > 0 ? ` for ${x.on.join(", ")}` : "";
     const cause = cause_of(x, lanes);
-    out.push(`${x.who} in ${x.process} has waited ${duration_text(x.for_s)}${on}.${cause ? ` At the end of the waits: ${cause}.` : ""}`);
+    out.push(`${x.who} in ${x.process} has waited ${duration_text(x.for_s)}${on}.${cause ? ` Cause: ${cause}.` : ""}`);
   }
   const now = run_now(store);
   for (const x of is_live && !store.end ? store.processes.values() : [])
@@ -238,7 +239,7 @@ export function make_members(store, is_live) {
     set_items(by_id("trouble_list"), [...all.slice(0, most_troubles), ...more]);
     set_hidden(by_id("trouble"), all.length === 0);
     if (had_trouble !== all.length > 0)
-      announce(all.length > 0 ? `Straggler or hang: ${all[0]}` : "No straggler and no hang any more.");
+      announce(all.length > 0 ? `Straggler or hang: ${all[0]}` : "All stragglers and hangs are over.");
     had_trouble = all.length > 0;
   }
 

@@ -1,4 +1,4 @@
-// Gradient norms of single parameters, which a command asks for.
+// The section on gradient norms of single parameters, which the command `norms` requests.
 
 import { by_id, set_hidden, set_rows, set_text } from "./dom.js";
 import { count_text, is_number, number_text, plain_text } from "./format.js";
@@ -6,7 +6,7 @@ import { count_text, is_number, number_text, plain_text } from "./format.js";
 const most_rows = 500;
 
 function size_of(x) {
-  return is_number(x) ? x : Infinity;  // not finite: null
+  return is_number(x) ? x : Infinity;  // null: not finite
 }
 
 export function draw_norms(store) {

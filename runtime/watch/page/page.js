@@ -1,4 +1,4 @@
-// The page of a run: puts the parts together. docs/formats/telemetry.md has the data.
+// The entry point of a run's page: connects its parts. docs/formats/telemetry.md describes the data.
 
 import { draw_newest_steps, make_loss_chart, make_speed_chart } from "./charts.js";
 import { keep_token, make_connection, take_fragment } from "./connect.js";
@@ -44,7 +44,7 @@ make_schedule([
   { keys: ["run", "process"], ms: 1000, draw: control.draw },
 ], store.dirty);
 
-// Ages grow without records, too.
+// Shown ages grow even if no record arrives.
 setInterval(() => store.dirty.add("clock"), 1000);
 
 function take_condition(now, text) {
@@ -74,9 +74,9 @@ by_id("token_form").addEventListener("submit", (e) => {
   e.preventDefault();
   const input = by_id("token_input");
   if (!keep_token(input.value.trim()))
-    return set_text(by_id("token_answer"), "This is not a token: it has characters that no token has.");
+    return set_text(by_id("token_answer"), "This is not a token: it contains invalid characters.");
   input.value = "";
-  set_text(by_id("token_answer"), "Asking the run.");
+  set_text(by_id("token_answer"), "Checking the token.");
   connection.begin();
 });
 

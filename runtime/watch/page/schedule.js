@@ -1,12 +1,13 @@
-// When which part of the page is drawn: at most four times a second, a part at most once in its
-// interval, and nothing while the page is hidden.
+// Decides when the parts of the page are drawn: at most four times a second, each part at most once
+// per interval, and nothing while the page is hidden.
 
 const least_ms = 250;
-/// A part that takes long to draw comes less often, so that drawing takes a tenth of the time.
+/// Pause after a drawing, in multiples of its duration: a slow part takes at most a tenth of the time.
 const rest = 10;
 
-/// `parts`: [{keys, ms, draw}]; a `draw` that returns false begins no interval. `dirty`: a Set of
-/// keys, emptied here.
+/// `parts`: [{keys, ms, draw}]. A part is drawn after one of its keys was added to `dirty`, at most
+/// every `ms`. If `draw` returns false, the part may be drawn again at once. `dirty`: a Set, which
+/// this clears.
 export function make_schedule(parts, dirty) {
   const all = parts.map((x) => ({ ...x, wanted: false, next: 0 }));
   let is_waiting = false;
@@ -40,7 +41,7 @@ export function make_schedule(parts, dirty) {
     x.next = ended + Math.max(has_drawn ? x.ms - (ended - begun) : 0, rest * (ended - begun));
   }
 
-  /// Looks four times a second. A frame is asked for only if something is to be drawn.
+  /// Runs four times a second. Requests an animation frame only if a part has to be drawn.
   function look() {
     if (document.hidden)
       return;

@@ -1,5 +1,5 @@
-// The page's view of a run: the fold of its records (docs/formats/telemetry.md). Ignores fields
-// and kinds that it does not know. Nothing here touches the document.
+// The state of a run as the page knows it: the sum of its records (docs/formats/telemetry.md).
+// Ignores unknown fields and kinds. Does not use the DOM.
 
 import { add_point } from "./curve.js";
 import { duration_text, is_number, loss_text, plain_text } from "./format.js";
@@ -9,7 +9,7 @@ const most_marks = 200;
 const most_members = 5000;
 const most_processes = 5000;
 const recent_steps = 50;
-const forgotten_after_s = 300;  // a process without samples
+const forgotten_after_s = 300;  // without a sample, until a process is removed
 
 export function make_store() {
   const store = { dirty: new Set() };
@@ -17,7 +17,7 @@ export function make_store() {
   return store;
 }
 
-/// Begins anew, for a run with another id.
+/// Clears the store, for a run with another id.
 export function reset(store) {
   Object.assign(store, {
     run: {},
@@ -26,7 +26,7 @@ export function reset(store) {
     training: [],
     validation: [],
     speed: [],
-    marks: [],          // iterations of restarts: [{x, text}]
+    marks: [],          // restarts: [{x: iteration, text}]
     timeline: null,
     norms: null,
     processes: new Map(),
@@ -34,9 +34,9 @@ export function reset(store) {
     stragglers: new Map(),
     events: [],         // oldest first
     event_keys: new Set(),
-    event_number: store.event_number ?? 0,            // of the newest
-    events_rebuilt: (store.events_rebuilt ?? 0) + 1,  // grows when the rows must be made again
-    state: "",          // of the newest record of the kind `state`
+    event_number: store.event_number ?? 0,            // of the newest event
+    events_rebuilt: (store.events_rebuilt ?? 0) + 1,  // increases when all rows must be rebuilt
+    state: "",          // of the newest `state` record
     stops_after: null,
     dropped: 0,
     end: null,
@@ -50,7 +50,7 @@ export function mark_all(store) {
     store.dirty.add(x);
 }
 
-/// Now, by the clock of the run's host, as far as its records tell.
+/// The current time of the run's host, in Unix seconds, estimated from the times of its records.
 export function run_now(store) {
   return Date.now() / 1000 + (store.clock_offset_s ?? 0);
 }
@@ -60,13 +60,13 @@ export function take_run(store, run) {
   store.dirty.add("run");
 }
 
-/// Takes the answer of /api/state: what it does not name is no longer there.
+/// Takes the answer of /api/state. Removes processes, members and stragglers that it does not have.
 export function take_state(store, state) {
   store.processes.clear();
   store.members.clear();
   store.stragglers.clear();
   store.timeline = store.norms = null;
-  store.clock_offset_s = null;  // another host may have taken over
+  store.clock_offset_s = null;  // the supervisor may run on another host now
   store.end = null;
   store.stops_after = null;
   for (const x of Array.isArray(state.records) ? state.records : [])
@@ -97,7 +97,7 @@ export function take(store, x) {
   if (x === null || typeof x !== "object" || !Object.hasOwn(folds, x.kind))
     return;
   if (is_number(x.at))
-    // The record that came fastest tells the difference of the clocks best.
+    // The record with the shortest delay gives the best estimate of the clocks' difference.
     store.clock_offset_s = Math.max(store.clock_offset_s ?? -Infinity, x.at - Date.now() / 1000);
   folds[x.kind](store, x);
 }
@@ -137,13 +137,13 @@ function take_event(store, x) {
   if (is_number(x.resumed_from))
     parts.push(`; resumed from step ${x.resumed_from}`);
   if (is_number(x.seconds) && x.seconds > 0)
-    parts.push(`; went on after ${duration_text(x.seconds)}`);
+    parts.push(`; recovered after ${duration_text(x.seconds)}`);
   const group = failure_kinds.has(kind) ? "failure" : "other";
   const is_new = add_event(store, x, group, kind, parts.join(""), bad_kinds.has(kind) ? "bad" : "caution");
   if (kind === "straggler")
     take_straggler(store, x);
   if (kind === "restart" || kind === "move")
-    store.stragglers.clear();  // the run judges its workers anew
+    store.stragglers.clear();  // the run measures its workers again
   if (is_new && (kind === "restart" || kind === "move"))
     add_mark(store, x, kind);
 }
@@ -195,7 +195,7 @@ function take_process(store, x) {
   store.dirty.add("process");
 }
 
-/// Drops processes without samples for long.
+/// Removes processes that have sent no sample for a long time.
 export function forget_old_processes(store) {
   const now = run_now(store);
   for (const [name, x] of store.processes)
@@ -225,9 +225,9 @@ function take_save(store, x) {
   const time = is_number(x.seconds) ? `, after ${duration_text(x.seconds)}` : "";
   const why = x.why ? `: ${plain_text(x.why)}` : "";
   const words = {
-    begun: `begins to save step ${x.iteration}${place}`,
+    begun: `is saving step ${x.iteration}${place}`,
     written: `saved step ${x.iteration}${place}${time}`,
-    failed: `could not save step ${x.iteration}${place}${time}${why}`,
+    failed: `cannot save step ${x.iteration}${place}${time}${why}`,
   };
   if (Object.hasOwn(words, x.state))
     add_event(store, x, "save", "save", words[x.state], x.state === "failed" ? "bad" : "");
@@ -260,13 +260,14 @@ function take_dropped(store, x) {
   store.dirty.add("run");
 }
 
-/// A successor of the supervisor's process gives the facts of the ledger again, with another time.
+/// Identifies an event. A restarted supervisor repeats the facts of the ledger with a new time, so
+/// their keys leave out the time.
 function key_of(x) {
   const { at, ...rest } = x;
   return JSON.stringify(x.kind === "event" || x.kind === "validation" ? rest : { at, ...rest });
 }
 
-/// Keeps the newest events in order of their times. Returns false for a record that came before.
+/// Adds an event, sorted by time; keeps the newest ones. Returns false for a repeated record.
 function add_event(store, x, group, kind, text, severity = group === "warning" ? "caution" : "") {
   const out = { at: x.at, iteration: x.iteration, group, kind, text: plain_text(text), severity, key: key_of(x) };
   if (store.event_keys.has(out.key))

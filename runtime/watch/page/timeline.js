@@ -1,4 +1,4 @@
-// The timeline of the pipeline as SVG: for each stage the plan above what was executed.
+// The timeline of the pipeline as SVG: for each stage, the planned above the executed actions.
 
 import { by_id, make, make_svg, set_rows, set_text } from "./dom.js";
 import { count_text, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
@@ -6,10 +6,10 @@ import { count_text, is_number, ms_text, number_text, percent_text, plain_text }
 const row_px = 18;
 const gap_px = 8;
 const axis_px = 22;
-const text_px = 6.5;  // width of a character, about
+const text_px = 6.5;  // approximate width of a character
 const most_rows = 512;
 
-/// Patterns make kinds differ without their colours.
+/// Patterns distinguish the kinds without colours.
 const kinds = {
   F: { name: "f", words: "forward", text: "light" },
   B: { name: "b", words: "backward", text: "dark" },
@@ -19,7 +19,7 @@ const kinds = {
 };
 const other = { name: "other", words: "other", text: "dark" };
 
-/// "1I3.2": chunk 1, input gradients, micro-batch 3, block 2.
+/// Example: "1I3.2" is chunk 1, input gradients, micro-batch 3, block 2.
 const action_pattern = /^(?:eval )?(\d+)([FBIWR])(\d+)(?:\.(\d+))?$/;
 
 function read_action(x) {
@@ -40,7 +40,7 @@ function words_of(x) {
   return `${x.name}: ${x.kind.words}${place}${block}; ${ms_text(x.end - x.begin)}, from ${ms_text(x.begin)} to ${ms_text(x.end)}`;
 }
 
-/// Joins actions of one kind that are narrower than a pixel.
+/// Joins adjacent actions of one kind that are narrower than a pixel.
 function joined(actions, px_per_ms) {
   const out = [];
   for (const x of actions) {
@@ -85,7 +85,7 @@ function add_row(to, actions, name, y, left, width, px_per_ms) {
     add_box(to, x, left, y, px_per_ms);
 }
 
-/// A round distance of ticks, of which about one stands in 90 pixels.
+/// A round distance of ticks, at least 90 pixels.
 function tick_ms(px_per_ms) {
   const least = 90 / px_per_ms;
   const power = 10 ** Math.floor(Math.log10(least));

@@ -1,11 +1,11 @@
-// Bytes between the processes: what each has sent and received, and the counters of its transport.
+// Traffic of the processes: tensors sent and received, and the counters of the transport.
 
 import { by_id, set_rows, set_text } from "./dom.js";
 import { bytes_text, compare_names, count_text, counted, is_number, plain_text } from "./format.js";
 
 const most_rows = 1000;
 
-/// By peer: {sent, received}, each {messages, bytes}.
+/// Traffic by peer: [[peer, {sent, received}]], each {messages, bytes}.
 function by_peer(process) {
   const out = new Map();
   for (const way of ["sent", "received"])
@@ -20,7 +20,7 @@ function traffic_text(x) {
   return x === undefined ? "" : `${bytes_text(x.bytes)} in ${counted(x.messages, "message")}`;
 }
 
-/// "handed_bytes": 2048 is "handed: 2.0 kB".
+/// Example: "handed_bytes": 2048 becomes "handed: 2.0 kB".
 function counter_text([name, value]) {
   const words = plain_text(name, 60);
   return words.endsWith("_bytes") ? `${words.slice(0, -6)}: ${bytes_text(value)}` : `${words}: ${count_text(value)}`;
@@ -45,8 +45,8 @@ export function make_traffic(store) {
       { text: x.name, scope: "row" }, { text: Object.entries(x.transfers).map(counter_text).join(", "), style: "long" },
     ] })));
     const sent = sum_of(all, "sent");
-    set_text(by_id("traffic_text"), sent === 0 ? "No message between stages yet."
-      : `All processes together have sent ${bytes_text(sent)} and received ${bytes_text(sum_of(all, "received"))}.`);
+    set_text(by_id("traffic_text"), sent === 0 ? "No messages between stages yet."
+      : `Sum of all processes: sent ${bytes_text(sent)}, received ${bytes_text(sum_of(all, "received"))}.`);
   }
   return { draw };
 }

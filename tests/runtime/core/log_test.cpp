@@ -7,7 +7,7 @@
 
 namespace troupe::tests {
 
-TEST_CASE("a watcher of the log gets warnings and errors, and nothing after its end") {
+TEST_CASE("a watcher of the log gets warnings and errors until it is removed") {
   std::vector<std::string> seen;
   runtime::watch_warnings([&seen](runtime::severity level, std::string_view text) {
     seen.push_back((level == runtime::severity::error ? "error: " : "warning: ")

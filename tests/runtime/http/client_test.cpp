@@ -40,7 +40,7 @@ class kept_requests {
   std::vector<std::shared_ptr<exchange>> all_;
 };
 
-/// One part, then the end.
+/// A body of one part.
 class one_part final : public body_source {
  public:
   explicit one_part(std::string text) : text_(std::move(text)) {}
@@ -53,7 +53,7 @@ class one_part final : public body_source {
   std::string text_;
 };
 
-/// A variable of the environment for the time of a test.
+/// Sets an environment variable for the duration of a test.
 class set_variable {
  public:
   set_variable(std::string name, const std::string& value) : name_(std::move(name)) {
@@ -81,12 +81,12 @@ std::string url_of(const server& x) {
 
 }  // namespace
 
-TEST_CASE("a request with an idle function has no limit of silence") {
+TEST_CASE("a request with an idle function has no timeout of silence") {
   kept_requests kept;
   const server x({{}}, {{method::post, "/", kept.taker()}});
   client by({.url = url_of(x)}, {.silence = 1s});
   SECTION("it waits for the answer") {
-    int calls = 0;  // about one a second
+    int calls = 0;  // about one per second
     const auto idle = [&] {
       const auto asked = kept.newest();
       if (asked && ++calls == 4)
@@ -95,16 +95,16 @@ TEST_CASE("a request with an idle function has no limit of silence") {
     };
     CHECK(by.post("/", "{}", "application/json", idle).body == "late");
   }
-  SECTION("it ends where the function says so") {
+  SECTION("it ends when the function returns false") {
     const auto idle = [&] { return kept.newest() == nullptr; };
     CHECK_THROWS_AS(by.post("/", "{}", "application/json", idle), runtime::cancelled);
   }
-  SECTION("a request without one is given up") {
+  SECTION("a request without an idle function times out") {
     CHECK_THROWS_AS(by.post("/", "{}"), runtime::io_error);
   }
 }
 
-TEST_CASE("a token does not go through the proxy of the environment") {
+TEST_CASE("a token is not sent to the proxy of the environment") {
   // The proxy is a server that answers each request itself.
   const auto says = [](const char* text) {
     return [text](const std::shared_ptr<exchange>& x) {
@@ -116,11 +116,11 @@ TEST_CASE("a token does not go through the proxy of the environment") {
   const set_variable one("http_proxy", url_of(proxy)), none("no_proxy", ""),
       neither("NO_PROXY", "");
   CHECK(client({.url = url_of(hub), .token = "secret"}).get("/").body == "hub");
-  // A server of this room refuses the absolute target that a proxy gets.
+  // The server refuses the absolute target that a client sends to a proxy.
   CHECK(client({.url = url_of(hub), .by_proxy = true}).get("/").body != "hub");
 }
 
-TEST_CASE("a client says when an answer that it follows has begun") {
+TEST_CASE("a client reports when a followed answer has begun") {
   server x({{}},
            {{method::get,
              "/parts",

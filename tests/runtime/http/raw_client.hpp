@@ -1,4 +1,4 @@
-// A client that sends any bytes and reads what comes, for tests of servers.
+// A TCP client for tests of servers: sends any bytes and reads the answers.
 
 #pragma once
 
@@ -25,7 +25,7 @@ class raw_client {
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval bound{60, 0};  // only a hang reaches it
+    const timeval bound{60, 0};  // long: only a hang reaches it
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof bound);
     if (socket_ < 0 || ::connect(socket_, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0)
       throw std::runtime_error("no connection to the server");
@@ -34,7 +34,7 @@ class raw_client {
   raw_client(const raw_client&) = delete;
   raw_client& operator=(const raw_client&) = delete;
 
-  /// False when the server has closed the connection.
+  /// False if the server has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -45,8 +45,8 @@ class raw_client {
     return true;
   }
 
-  /// Reads until `end` has arrived, and returns everything up to and with it; the rest is kept.
-  /// Without such an end: everything until the server closes.
+  /// Reads until `end` has arrived. Returns the text up to and including it; keeps the rest. An
+  /// empty `end`: reads until the server closes the connection.
   std::string until(std::string_view end = {}) {
     for (;;) {
       if (const auto at = end.empty() ? std::string::npos : kept_.find(end);
@@ -63,10 +63,10 @@ class raw_client {
     }
   }
 
-  /// The client sends nothing more, but still reads.
+  /// Closes the sending side; the client can still read.
   void end_of_requests() { ::shutdown(socket_, SHUT_WR); }
 
-  /// Reads until the server closes; false if it does not.
+  /// Reads until the server closes the connection; false if it does not.
   bool is_closed_by_server() {
     char bytes[4096];
     ssize_t size = 0;

@@ -81,16 +81,16 @@ int status_for(const server& x, std::string_view request) {
 
 }  // namespace
 
-TEST_CASE("a server answers requests of one connection in order") {
+TEST_CASE("a server answers the requests of a connection in order") {
   const server x({{}}, echoing());
   raw_client client(x.ports().front());
-  SECTION("one after the other") {
+  SECTION("sent one after the other") {
     client.send(head("GET /echo?a=1&b=%20+%2b"));
     CHECK(client.until("GET /echo a=1 b=  + ").find("200 OK") != std::string::npos);
     client.send(head("POST /echo", "Content-Length: 3\r\n") + "xyz");
     CHECK_FALSE(client.until("POST /echo xyz").empty());
   }
-  SECTION("all at once") {
+  SECTION("sent all at once") {
     std::string all;
     for (int i = 0; i < 100; ++i)
       all += head(fmt::format("GET /echo?i={}", i));
@@ -98,7 +98,7 @@ TEST_CASE("a server answers requests of one connection in order") {
     for (int i = 0; i < 100; ++i)
       CHECK(status_of(client.until(fmt::format("GET /echo i={} ", i))) == 200);
   }
-  SECTION("in single bytes") {
+  SECTION("sent in single bytes") {
     for (const char byte : head("POST /below/a/b", "") + head("GET /below/a/b"))
       client.send({&byte, 1});
     CHECK(status_of(client.until(body_end)) == 405);
@@ -115,20 +115,20 @@ TEST_CASE("a server answers requests of one connection in order") {
     client.send("z");
     CHECK_FALSE(client.until("POST /echo z").empty());
   }
-  SECTION("HEAD gets the head of GET") {
+  SECTION("HEAD gets the headers of GET") {
     client.send(head("HEAD /echo", "Connection: close\r\n"));
     const auto all = client.until();
     CHECK(status_of(all) == 200);
     CHECK(all.find("Content-Length: 11\r\n") != std::string::npos);
     CHECK(all.ends_with(body_end));
   }
-  SECTION("HTTP/1.0 ends the connection") {
+  SECTION("HTTP/1.0 closes the connection") {
     client.send("GET /echo HTTP/1.0\r\n\r\n");
     CHECK(client.until().ends_with("GET /echo "));
   }
 }
 
-TEST_CASE("a server refuses what it does not serve") {
+TEST_CASE("a server refuses malformed and unknown requests") {
   settings how;
   how.limits.header_bytes = 2000;
   how.limits.body_bytes = 100;
@@ -159,7 +159,7 @@ TEST_CASE("a server refuses what it does not serve") {
   CHECK(status_for(x, head("GET /echo", "Host: localhost\r\n")) == 400);
 }
 
-TEST_CASE("HTTP-2: requests that come while others are answered are each handled once") {
+TEST_CASE("HTTP-2: each pipelined request is handled once") {
   desk at;
   const server x({{}}, {{method::get, "/", at.taker()}});
   raw_client client(x.ports().front());
@@ -185,7 +185,7 @@ TEST_CASE("HTTP-2: requests that come while others are answered are each handled
   CHECK_FALSE(client.until("5.").empty());
 }
 
-TEST_CASE("HTTP-2: a body has a length or chunks, and trailers do not change the header") {
+TEST_CASE("HTTP-2: a body has a length or chunks, and trailers do not change the headers") {
   const server x({{}}, {{method::post, "/", [](const std::shared_ptr<exchange>& to) {
                            const auto given = to->asked().header("authorization");
                            to->answer({.body = fmt::format("<{}>", given)});
@@ -202,7 +202,7 @@ TEST_CASE("HTTP-2: a body has a length or chunks, and trailers do not change the
   CHECK_FALSE(client.until("<>").empty());
 }
 
-TEST_CASE("a client that closes its side behind a request gets the answer") {
+TEST_CASE("a client that closes its sending side after a request gets the answer") {
   const server x({{}}, echoing());
   raw_client client(x.ports().front());
   client.send(head("GET /echo"));
@@ -210,7 +210,7 @@ TEST_CASE("a client that closes its side behind a request gets the answer") {
   CHECK(client.until().find("GET /echo ") != std::string::npos);
 }
 
-TEST_CASE("HTTP-1: no request grows beyond its limits, however its bytes arrive") {
+TEST_CASE("HTTP-1: a request stays within its limits, however its bytes arrive") {
   settings how;
   how.limits.header_bytes = 2000;
   how.limits.body_bytes = 1000;
@@ -222,18 +222,18 @@ TEST_CASE("HTTP-1: no request grows beyond its limits, however its bytes arrive"
     }
     CHECK(status_of(client.until(body_end)) == status);
   };
-  SECTION("a header in small lines") {
+  SECTION("headers in short lines") {
     refused_with(431, "GET /echo HTTP/1.1\r\nHost: localhost\r\n", "A: 123456789012\r\n");
   }
-  SECTION("a header in lines that end behind a packet") {
+  SECTION("headers whose line ends come in the next packet") {
     client.send("GET /echo HTTP/1.1\r\nHost: localhost\r\nA");
     refused_with(431, "", ": 12345678901\r\nA");
   }
-  SECTION("the size of a chunk that has no end") {
+  SECTION("an endless chunk size") {
     refused_with(
         413, head("POST /echo", "Transfer-Encoding: chunked\r\n") + "1;", std::string(500, 'a'));
   }
-  SECTION("trailers without end") {
+  SECTION("endless trailers") {
     refused_with(
         413, head("POST /echo", "Transfer-Encoding: chunked\r\n") + "0\r\n", "A: 1234567890\r\n");
   }
@@ -245,7 +245,7 @@ TEST_CASE("HTTP-1: no request grows beyond its limits, however its bytes arrive"
   }
 }
 
-TEST_CASE("HTTP-1: a server ends while clients connect") {
+TEST_CASE("HTTP-1: a server can end while clients connect") {
   for (int i = 0; i < 50; ++i) {
     std::atomic<bool> ends = false;
     std::vector<std::thread> clients;
@@ -257,7 +257,7 @@ TEST_CASE("HTTP-1: a server ends while clients connect") {
           while (!ends)
             try {
               raw_client(port).send("GET");
-            } catch (const std::exception&) {  // the server is gone
+            } catch (const std::exception&) {  // the server has ended
             }
         });
       while (x.connections() == 0 && x.refused() == 0)
@@ -305,21 +305,21 @@ TEST_CASE("HTTP-1: slow, silent and many clients") {
   how.limits.connections = 3;
   const server x({{}}, echoing(), how);
   const auto port = x.ports().front();
-  SECTION("a silent client is left") {
+  SECTION("a silent client is disconnected") {
     raw_client silent(port);
     CHECK(silent.is_closed_by_server());
   }
-  SECTION("half a request is left") {
+  SECTION("a client that stops within a request is disconnected") {
     raw_client slow(port);
     slow.send("GET /echo HTTP/1.1\r\nHo");
     CHECK(slow.is_closed_by_server());
   }
-  SECTION("a client that always sends a little more is left too") {
+  SECTION("a client that sends single bytes forever is disconnected") {
     raw_client slow(port);
     slow.send("GET /echo HTTP/1.1\r\nHost: localhost\r\nX: ");
     CHECK(soon([&] { return !slow.send("x"); }));
   }
-  SECTION("connections beyond the limit are closed, and later ones served") {
+  SECTION("connections beyond the limit are closed, and later ones are served") {
     {
       raw_client a(port), b(port), c(port), d(port);
       a.until(), b.until(), c.until(), d.until();
@@ -329,7 +329,7 @@ TEST_CASE("HTTP-1: slow, silent and many clients") {
   }
 }
 
-TEST_CASE("HTTP-1: more connections than allowed") {
+TEST_CASE("HTTP-1: a connection beyond the limit is closed and counted") {
   settings how;
   how.limits.connections = 2;
   const server x({{}}, echoing(), how);
@@ -344,7 +344,7 @@ TEST_CASE("HTTP-1: more connections than allowed") {
   CHECK(x.refused() == 1);
 }
 
-TEST_CASE("HTTP-1: strangers at a port leave room at the Unix socket") {
+TEST_CASE("HTTP-1: connections on a port do not use up those of the Unix socket") {
   const scratch_folder folder;
   settings how;
   how.limits.connections = 1;
@@ -356,7 +356,7 @@ TEST_CASE("HTTP-1: strangers at a port leave room at the Unix socket") {
   CHECK(own.get("/echo").status == 200);
 }
 
-TEST_CASE("a refused stranger needs a new connection to ask again") {
+TEST_CASE("a refused client needs a new connection for its next attempt") {
   const server x({{}}, {{method::get, "/", [](const std::shared_ptr<exchange>& to) {
                            to->answer(error_response(401, "no token"));
                          }}});
@@ -381,7 +381,7 @@ TEST_CASE("an answer may come later, from any thread") {
   CHECK(status_of(client.until("no answer")) == 500);
 }
 
-TEST_CASE("errors of handlers are answers") {
+TEST_CASE("an exception of a handler is sent as an error answer") {
   const server x(
       {{}},
       {{method::get, "/input", [](auto) { throw runtime::input_error("no such \"step\""); }},
@@ -394,7 +394,7 @@ TEST_CASE("errors of handlers are answers") {
   CHECK(status_of(client.until("broken")) == 500);
 }
 
-TEST_CASE("a header of an answer cannot begin another") {
+TEST_CASE("the value of an answer's header cannot add another header") {
   const server x({{}}, {{method::get, "/", [](const std::shared_ptr<exchange>& to) {
                            to->answer({.body = "x", .headers = {{"A", "b\r\nC: d"}}});
                          }}});
@@ -405,7 +405,7 @@ TEST_CASE("a header of an answer cannot begin another") {
 
 namespace {
 
-/// Parts from a test; counts how often it is asked.
+/// Sends parts that a test adds. Counts the calls of `next`.
 struct parts {
   std::mutex mutex;
   std::deque<std::optional<std::string>> waiting;
@@ -442,7 +442,7 @@ class shared_source final : public body_source {
 
 }  // namespace
 
-TEST_CASE("a stream sends what its source gives, after each wake") {
+TEST_CASE("a stream sends the next parts of its source after each wake-up") {
   desk at;
   const auto all = std::make_shared<parts>();
   std::optional<server> x;
@@ -453,7 +453,7 @@ TEST_CASE("a stream sends what its source gives, after each wake") {
       = at.next()->stream({.type = "text/event-stream"}, std::make_unique<shared_source>(all));
   const auto begin = client.until(body_end);
   CHECK(begin.find("Transfer-Encoding: chunked") != std::string::npos);
-  SECTION("to its end, and the connection serves on") {
+  SECTION("to its end, and the connection stays usable") {
     all->add("one");
     all->add("two");
     wake();
@@ -471,10 +471,10 @@ TEST_CASE("a stream sends what its source gives, after each wake") {
     CHECK(client.until().empty());
     CHECK(all->is_gone);
   }
-  wake();  // nothing happens
+  wake();  // is ignored
 }
 
-TEST_CASE("the server's pulse wakes streams without a call") {
+TEST_CASE("the server's pulse wakes streams") {
   desk at;
   const auto all = std::make_shared<parts>();
   settings how;
@@ -490,7 +490,7 @@ TEST_CASE("the server's pulse wakes streams without a call") {
   }
 }
 
-TEST_CASE("a source learns that its client is gone") {
+TEST_CASE("a source is destroyed when its client disconnects") {
   desk at;
   const auto all = std::make_shared<parts>();
   const server x({{}}, {{method::get, "/", at.taker()}});
@@ -503,7 +503,7 @@ TEST_CASE("a source learns that its client is gone") {
   all->await_end();
 }
 
-TEST_CASE("HTTP-1: a client that does not read gets no more parts, and no queue") {
+TEST_CASE("HTTP-1: no parts are made or queued for a client that does not read") {
   desk at;
   const auto all = std::make_shared<parts>();
   settings how;
@@ -514,8 +514,8 @@ TEST_CASE("HTTP-1: a client that does not read gets no more parts, and no queue"
   for (int i = 0; i < 4000; ++i)
     all->add(std::string(16 << 10, 'x'));
   at.next()->stream({}, std::make_unique<shared_source>(all));
-  all->await_end();          // after 1.3 s for a part without progress
-  CHECK(all->asked < 1000);  // the system's buffers took the rest
+  all->await_end();          // after a timeout of 1.3 s
+  CHECK(all->asked < 1000);  // as many as fit into the system's buffers
 }
 
 TEST_CASE("an exchange outlives its server") {
@@ -531,7 +531,7 @@ TEST_CASE("an exchange outlives its server") {
   left->stream({}, nullptr)();
 }
 
-TEST_CASE("a taken port is named, with what to do") {
+TEST_CASE("the error for a port in use names the port and a remedy") {
   const server x({{}}, echoing());
   try {
     const server again({{.port = x.ports().front()}}, echoing());
@@ -544,7 +544,7 @@ TEST_CASE("a taken port is named, with what to do") {
   }
 }
 
-TEST_CASE("a client asks by a port, with TLS, and by a Unix socket in a folder with a long path") {
+TEST_CASE("a client connects to a port, with TLS, and to a Unix socket with a long path") {
   const scratch_folder scratch;
   const auto folder = scratch.path() / std::string(200, 'f');
   runtime::make_own_folder(folder);
@@ -561,7 +561,7 @@ TEST_CASE("a client asks by a port, with TLS, and by a Unix socket in a folder w
     CHECK(by.post("/echo", "text").body == "POST /echo text");
     CHECK(by.get("/none").status == 404);
   }
-  SECTION("TLS, without a certificate that this machine trusts") {
+  SECTION("TLS with an untrusted certificate") {
     client by({.url = fmt::format("https://127.0.0.1:{}", x.ports().front())});
     CHECK_THROWS_AS(by.get("/echo"), runtime::io_error);
   }
@@ -572,7 +572,7 @@ TEST_CASE("a client asks by a port, with TLS, and by a Unix socket in a folder w
   }
 }
 
-TEST_CASE("a client follows a stream by lines") {
+TEST_CASE("a client follows a stream line by line") {
   desk at;
   const auto all = std::make_shared<parts>();
   const server x({{}}, {{method::get, "/", at.taker()}});

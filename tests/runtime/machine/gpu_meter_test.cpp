@@ -8,7 +8,7 @@
 namespace troupe::tests {
 namespace {
 
-/// The first readings; a thread makes them.
+/// Waits for the first readings of the background thread.
 std::vector<runtime::gpu_reading> first_of(const runtime::gpu_meter& meter) {
   REQUIRE(soon([&] { return !meter.read().empty(); }));
   return meter.read();
@@ -16,7 +16,7 @@ std::vector<runtime::gpu_reading> first_of(const runtime::gpu_meter& meter) {
 
 }  // namespace
 
-TEST_CASE("a meter reads the devices that CUDA counts, by their PCI addresses") {
+TEST_CASE("a meter finds the CUDA devices by their PCI addresses") {
   const auto fake = bin_dir() + "/libfake_nvml.so";
   const runtime::gpu_meter meter({1, 0}, fake.c_str(), fake.c_str());
   const auto found = first_of(meter);
@@ -33,7 +33,7 @@ TEST_CASE("a meter reads the devices that CUDA counts, by their PCI addresses") 
   CHECK(found[1].memory_total_bytes == 80'000'000'000);
 }
 
-TEST_CASE("a counter that a device lacks is empty") {
+TEST_CASE("a value that a device does not report is empty") {
   const auto fake = bin_dir() + "/libfake_nvml.so";
   const runtime::gpu_meter meter({1}, fake.c_str(), fake.c_str());
   const auto found = first_of(meter);
@@ -42,7 +42,7 @@ TEST_CASE("a counter that a device lacks is empty") {
   CHECK_FALSE(found[0].utilisation);
 }
 
-TEST_CASE("devices that CUDA or NVML does not know are left out") {
+TEST_CASE("devices that CUDA or NVML does not know are omitted") {
   const auto fake = bin_dir() + "/libfake_nvml.so";
   const runtime::gpu_meter meter({2, 3, 0}, fake.c_str(), fake.c_str());
   const auto found = first_of(meter);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr script_limits small{10'000'000, std::size_t{4} << 20};
 
-/// A script, and what it did.
+/// Runs a script and records its actions.
 struct watched {
   std::vector<std::string> did;
   action_answer answer{true, "done so"};
@@ -58,7 +58,7 @@ using texts = std::vector<std::string>;
 const std::string step
     = R"({"kind":"step","at":12.5,"iteration":7,"lm_loss":2.5,"grad_norm":null})";
 
-/// The error text of a script that gets `step`.
+/// The error text of a script when it gets the record `step`.
 std::string refusal(const std::string& text, bool has_token = true) {
   try {
     watched().after(text, {step}, has_token);
@@ -70,7 +70,7 @@ std::string refusal(const std::string& text, bool has_token = true) {
 
 }  // namespace
 
-TEST_CASE("a script gets the fields of records of its kinds, in order", "[script]") {
+TEST_CASE("a script gets the fields of the records that it handles, in order", "[script]") {
   const std::string text = R"(
     local seen = 0
     function on_step(x)
@@ -99,7 +99,7 @@ TEST_CASE("a script gets the fields of records of its kinds, in order", "[script
                  "alarm end nil it died"});
 }
 
-TEST_CASE("commands are texts, lists and tables, and their answers come back", "[script]") {
+TEST_CASE("a script sends commands as texts, lists and tables, and gets the answers", "[script]") {
   watched run;
   CHECK(run.after(R"(
     function on_step()
@@ -149,7 +149,7 @@ TEST_CASE("errors of a monitor script name its file and line", "[script]") {
              ContainsSubstring("mine.lua:1: command needs a table"));
   CHECK_THAT(refusal("function on_step() alarm() end"), ContainsSubstring("mine.lua:1: "));
   CHECK_THAT(refusal("function on_step() post('http://a', { [{}] = 1 }) end"),
-             ContainsSubstring("has a key that is a table"));
+             ContainsSubstring("has a key of type table"));
   CHECK_THAT(refusal("function on_step() post('http://a', { f = print }) end"),
              ContainsSubstring("JSON has no function"));
   CHECK_THAT(refusal("function on_step() local t = {} t.t = t post('http://a', t) end"),
@@ -158,7 +158,7 @@ TEST_CASE("errors of a monitor script name its file and line", "[script]") {
              ContainsSubstring("io.open is not for a monitor script"));
 }
 
-TEST_CASE("SCRIPT-BOUND: a call of a monitor script ends within its bounds", "[script]") {
+TEST_CASE("SCRIPT-BOUND: a call of a monitor script ends within its limits", "[script]") {
   CHECK_THAT(
       refusal("function on_step()\n  while true do end\nend"),
       ContainsSubstring("mine.lua:2: on_step() was stopped after the 10000000 instructions"));
@@ -168,12 +168,12 @@ TEST_CASE("SCRIPT-BOUND: a call of a monitor script ends within its bounds", "[s
              ContainsSubstring("on_step() was stopped"));
   CHECK_THAT(refusal("function on_step() local t = {} for i = 1, 1e6 do t[i] = {} end end"),
              ContainsSubstring("KiB of memory that a monitor script has"));
-  // Each call has the whole bound.
+  // Each call has the full limit.
   CHECK(watched().after("function on_step(x) for i = 1, 1000000 do end if x.iteration == 0 then "
                         "alarm('') end end",
                         texts(20, step))
         == texts{});
-  // An error of an action leaves the interpreter usable.
+  // The interpreter stays usable after an error of an action.
   watched run;
   monitor_script script(
       "mine.lua", "function on_step(x) post('nowhere', {}) end", run.actions(), small);
@@ -181,7 +181,7 @@ TEST_CASE("SCRIPT-BOUND: a call of a monitor script ends within its bounds", "[s
     CHECK_THROWS_AS(script.take(step), input_error);
 }
 
-TEST_CASE("loss_alarm.lua tells of one rise once, of events and of a failed run", "[script]") {
+TEST_CASE("loss_alarm.lua reports a rise once, events, and a failed run", "[script]") {
   const auto path
       = std::filesystem::path(troupe::tests::source_dir()) / "examples/monitoring/loss_alarm.lua";
   std::ifstream in(path);

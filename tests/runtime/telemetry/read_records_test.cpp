@@ -1,4 +1,4 @@
-// Reading the JSON records of a run back into reports.
+// Tests of reading the JSON records of a run back into reports.
 
 #include "runtime/telemetry/run_log.hpp"
 
@@ -12,7 +12,7 @@ using namespace troupe::runtime;
 
 namespace {
 
-/// Every field that a record has.
+/// A report with all fields of a record.
 step_report full_step() {
   return {.iteration = 7,
           .consumed_samples = 56,
@@ -58,7 +58,7 @@ run_event restart() {
 
 }  // namespace
 
-TEST_CASE("a step's record gives the report that it was made of", "[log]") {
+TEST_CASE("a step survives the round trip through its record", "[log]") {
   const auto x = full_step();
   auto read = read_step_record(json_record(x, {.throughput = true}));
   REQUIRE(read);
@@ -75,7 +75,7 @@ TEST_CASE("a step's record gives the report that it was made of", "[log]") {
   CHECK(read_step_record(json_record(plain, {})) == plain);
 }
 
-TEST_CASE("a record tells a skipped step from a step without a loss", "[log]") {
+TEST_CASE("a skipped step differs from a step without a loss", "[log]") {
   auto x = full_step();
   x.lm_loss = NAN;
   const auto no_loss = read_step_record(json_record(x, {}));
@@ -102,7 +102,7 @@ TEST_CASE("validations and tests are read", "[log]") {
   }
 }
 
-TEST_CASE("an event's record gives the report that it was made of", "[log]") {
+TEST_CASE("an event survives the round trip through its record", "[log]") {
   CHECK(read_event_record(json_record(restart())) == restart());
   const run_event slow{.iteration = 4,
                        .kind = "straggler",
@@ -113,7 +113,7 @@ TEST_CASE("an event's record gives the report that it was made of", "[log]") {
   CHECK(read_event_record(json_record(slow)) == slow);
 }
 
-TEST_CASE("records of the hub, of other versions and other texts are read or refused", "[log]") {
+TEST_CASE("records of the hub and of other versions are read, other texts are refused", "[log]") {
   const auto step = read_step_record(
       R"({"kind":"step","at":12.5,"iteration":3,"lm_loss":"high","elapsed_ms":2,"state_digest":"x","new":[{}]})");
   REQUIRE(step);

@@ -17,7 +17,7 @@ void add_steps(record_ring& to, int first, int last) {
     to.add("step", [i] { return fmt::format("{{\"i\":{}}}", i); });
 }
 
-/// Values of the field "i".
+/// The values of the field "i".
 std::vector<std::string> values(const record_ring::pulled& x) {
   std::vector<std::string> out;
   for (const auto& one : x.records)
@@ -33,7 +33,7 @@ using list = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a record begins with its kind and time, a past one with its kind alone") {
+TEST_CASE("a record begins with its kind and time, a past record only with its kind") {
   record_ring ring(0);
   ring.add("step", value("7"));
   ring.add("empty", [] { return std::string("{}"); });
@@ -63,7 +63,7 @@ TEST_CASE("WATCH-2: a viewer gets each record once, in order") {
   CHECK(none.next == second.next);
 }
 
-TEST_CASE("WATCH-2: a slow viewer learns how many records it missed") {
+TEST_CASE("WATCH-2: a slow viewer gets the number of records that it missed") {
   record_ring ring(3, {.facts = 4});
   add_steps(ring, 0, 9);
   const auto found = ring.since({3, 1}, 10, 1000);
@@ -72,7 +72,7 @@ TEST_CASE("WATCH-2: a slow viewer learns how many records it missed") {
   CHECK(found.records.front().number == 6);
 }
 
-TEST_CASE("WATCH-2: samples are dropped apart from other records, and counted in the same order") {
+TEST_CASE("WATCH-2: samples and other records are dropped separately, and counted in order") {
   record_ring ring(0, {.facts = 10, .samples = 2});
   add_steps(ring, 0, 0);
   for (int i = 1; i <= 5; ++i)
@@ -81,7 +81,7 @@ TEST_CASE("WATCH-2: samples are dropped apart from other records, and counted in
   const auto all = ring.since({0, 0}, 10, 1000);
   CHECK(values(all) == list{"0", "4", "5", "6"});
   CHECK(all.all_dropped() == 3);
-  CHECK(all.records[1].dropped == 3);  // in its place
+  CHECK(all.records[1].dropped == 3);  // counted at its position
   CHECK(all.dropped == 0);
   const auto part = ring.since({0, 0}, 2, 1000);
   CHECK(values(part) == list{"0", "4"});
@@ -89,7 +89,7 @@ TEST_CASE("WATCH-2: samples are dropped apart from other records, and counted in
   CHECK(part.next == viewer_position{0, 5});
 }
 
-TEST_CASE("WATCH-2: a gap behind the last wanted record is told there") {
+TEST_CASE("WATCH-2: a gap after the last selected record is reported there") {
   record_ring ring(0, {.samples = 1});
   add_steps(ring, 0, 0);
   ring.add_sample("process", "node:0", 10, value("1"));
@@ -114,10 +114,10 @@ TEST_CASE("WATCH-1: samples are bounded in bytes") {
     ring.add_sample("timeline", "", 40, value(std::to_string(i)));
   CHECK(values(ring.since({0, 0}, 10, 1000)) == list{"3", "4"});
   ring.add_sample("timeline", "", 1000, value("5"));
-  CHECK(values(ring.since({0, 0}, 10, 1000)) == list{"5"});  // the newest one stays
+  CHECK(values(ring.since({0, 0}, 10, 1000)) == list{"5"});  // the newest record is always kept
 }
 
-TEST_CASE("a viewer of another epoch begins with the oldest record") {
+TEST_CASE("a viewer with a position of another epoch begins with the oldest record") {
   record_ring ring(4);
   add_steps(ring, 0, 1);
   const auto found = ring.since({3, 700}, 10, 1000);
@@ -126,7 +126,7 @@ TEST_CASE("a viewer of another epoch begins with the oldest record") {
   CHECK(values(found) == list{"0", "1"});
 }
 
-TEST_CASE("a viewer with a position that was never given begins with the oldest record") {
+TEST_CASE("a viewer with a position beyond the end begins with the oldest record") {
   record_ring ring(4);
   add_steps(ring, 0, 1);
   CHECK(values(ring.since({4, 700}, 10, 1000)) == list{"0", "1"});
@@ -143,10 +143,10 @@ TEST_CASE("kinds are selected, and a part is bounded in bytes") {
   const auto rest = ring.since(some.next, 10, 2 * size, {"event"});
   CHECK(rest.records.size() == 1);
   CHECK(rest.next == ring.end());
-  CHECK(ring.since({0, 0}, 10, 1).records.size() == 1);  // a long record passes alone
+  CHECK(ring.since({0, 0}, 10, 1).records.size() == 1);  // a longer record is returned alone
 }
 
-TEST_CASE("the text of a record is made once, by the first viewer that asks") {
+TEST_CASE("the text of a record is made once, at the first request") {
   record_ring ring(0);
   int made = 0;
   ring.add("step", [&made] {
@@ -161,7 +161,7 @@ TEST_CASE("the text of a record is made once, by the first viewer that asks") {
   CHECK(made == 1);
 }
 
-TEST_CASE("a viewer that begins gets thinned steps, all other facts, and the newest of each key") {
+TEST_CASE("a new viewer gets thinned steps, all other facts, and the newest record of each key") {
   record_ring ring(0, {.facts = 1000, .samples = 2});
   add_steps(ring, 1, 100);
   ring.add("validation", value("101"));
@@ -211,7 +211,7 @@ TEST_CASE("WATCH-1: writers and viewers in several threads") {
   CHECK(ring.end() == viewer_position{0, 2 * each});
 }
 
-TEST_CASE("positions as text") {
+TEST_CASE("positions are read and written as text") {
   CHECK(runtime::text_of(viewer_position{3, 250}) == "3:250");
   CHECK(runtime::read_viewer_position("3:250") == viewer_position{3, 250});
   for (const auto* wrong :

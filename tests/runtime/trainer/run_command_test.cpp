@@ -38,7 +38,7 @@ TEST_CASE("a command is read and written as JSON") {
     CHECK(text_of(read_run_command(text)) == text);
 }
 
-TEST_CASE("every command has a name, and is read by it") {
+TEST_CASE("every command is read by its name") {
   for (const auto name : runtime::command_names()) {
     INFO(name);
     try {
@@ -49,7 +49,7 @@ TEST_CASE("every command has a name, and is read by it") {
   }
 }
 
-TEST_CASE("a wrong command is refused with what it takes") {
+TEST_CASE("the error for an invalid command lists its arguments") {
   const auto refuses = [](const char* text, const char* with) {
     INFO(text);
     CHECK_THROWS_MATCHES(
@@ -70,7 +70,7 @@ TEST_CASE("a wrong command is refused with what it takes") {
   refuses(R"({"command":"eval_interval","steps":-1})", "a number of steps");
   refuses(R"({"command":"eval_interval","steps":2.5})", "a number of steps");
   refuses(R"({"command":"eval_interval","steps":1e300})", "a number of steps");
-  refuses(R"({"command":"stop_after","step":0})", "a number of a step");
+  refuses(R"({"command":"stop_after","step":0})", "the number of a step");
   refuses(R"({"command":"trace","steps":0})", "from 1 to 1000");
   refuses(R"({"command":"trace","steps":1001})", "from 1 to 1000");
   const auto long_name
@@ -78,7 +78,7 @@ TEST_CASE("a wrong command is refused with what it takes") {
   refuses(long_name.c_str(), "a process or a stage");
 }
 
-TEST_CASE("a command is read from typed words") {
+TEST_CASE("a command is read from the words of a command line") {
   using words = std::vector<std::string>;
   CHECK(text_of(read_run_command(words{"pause"})) == R"({"command":"pause"})");
   CHECK(text_of(read_run_command(words{"learning-rate", "1e-4"}))
@@ -99,7 +99,7 @@ TEST_CASE("a command is read from typed words") {
   refuses({"trace", "many"}, "from 1 to 1000");
 }
 
-TEST_CASE("a successor must know the commands that change the run") {
+TEST_CASE("commands that change the run are kept") {
   CHECK(is_kept(read_run_command(R"({"command":"pause"})")));
   CHECK(is_kept(read_run_command(R"({"command":"learning_rate","rate":1})")));
   CHECK_FALSE(is_kept(read_run_command(R"({"command":"status"})")));

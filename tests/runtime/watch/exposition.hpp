@@ -13,9 +13,9 @@
 
 namespace troupe::tests {
 
-/// A page's series and its faults.
+/// The series of a page, and its errors.
 struct exposition {
-  std::map<std::string, std::string> series;  ///< value by name and labels, as written
+  std::map<std::string, std::string> series;  ///< values by name and labels, as written
   std::vector<std::string> faults;
 
   explicit exposition(const std::string& page) {
@@ -51,7 +51,7 @@ struct exposition {
       if (!std::regex_match(line, found, type))
         fault("no TYPE line: " + line);
       else if (last_ == found[1] || left_.contains(found[1]))
-        fault("a TYPE line behind its samples: " + line);
+        fault("a TYPE line after its samples: " + line);
       else if (!types_.emplace(found[1], found[2]).second)
         fault("a second TYPE line: " + line);
     } else if (!line.starts_with('#')) {
@@ -66,7 +66,7 @@ struct exposition {
                    const std::string& name,
                    const std::string& labels,
                    const std::string& value) {
-    // Prometheus reads numbers as Go does, in which NaN and Inf have any case.
+    // Prometheus parses numbers as Go, which accepts NaN and Inf in any case.
     static const std::regex number(
         "[+-]?(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf|nan", std::regex::icase);
     static const std::string label = R"re([a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\]|\\\\|\\"|\\n)*")re";

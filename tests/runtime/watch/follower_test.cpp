@@ -39,15 +39,15 @@ std::string state_of(const std::string& id,
                      records);
 }
 
-/// What a hub answers, and what it was asked.
+/// The answers of a hub, and the requests that it got.
 struct hub_script {
   std::mutex mutex;
   std::string run = R"({"id":"a","epoch":1,"steps":9})", state = state_of("a", "1:5");
   int status = 200;
   std::deque<std::string> lines;
-  std::string cut;                 ///< sent behind the lines, without a line end; then closes
+  std::string cut;                 ///< sent after the lines, without a line end; then closes
   bool closes = false;             ///< after the lines; else the stream stays open
-  std::vector<std::string> after;  ///< positions that viewers of lines gave
+  std::vector<std::string> after;  ///< positions in the requests for lines
   /// Called with the path before each answer, under the lock.
   std::function<void(std::string_view path)> on_request = [](std::string_view) {};
 };
@@ -72,7 +72,7 @@ class scripted_lines final : public http::body_source {
   std::shared_ptr<hub_script> of_;
 };
 
-/// A hub at the socket 'hub' of a folder.
+/// A hub at the socket 'hub' in a folder.
 class scripted_hub {
  public:
   explicit scripted_hub(std::filesystem::path folder) : folder_(std::move(folder)) { open(); }
@@ -104,7 +104,7 @@ class scripted_hub {
                          }}},
                     how);
   }
-  /// All connections are lost.
+  /// Closes all connections.
   void shut() { server_.reset(); }
 
   std::shared_ptr<hub_script> script = std::make_shared<hub_script>();
@@ -114,7 +114,7 @@ class scripted_hub {
   std::optional<http::server> server_;
 };
 
-/// Keeps what a follower tells, and acts on records.
+/// Records the calls of a follower; may act on a record.
 struct noted final : run_listener {
   std::vector<std::string> all;
   std::function<void(std::string_view)> on_record;
@@ -132,7 +132,7 @@ struct noted final : run_listener {
   std::vector<std::string> lost;
 };
 
-/// Shortens all pauses. Stops after a minute, which only a follower reaches that misses an end.
+/// Shortens all pauses. Stops after a minute, which only a faulty follower reaches.
 follower::pause go_on() {
   return [until = std::chrono::steady_clock::now() + 60s](std::chrono::milliseconds time) {
     if (time > 0ms)
@@ -158,7 +158,7 @@ constexpr const char* last = R"({"kind":"end","exit_code":3,"reason":"by a test"
 
 }  // namespace
 
-TEST_CASE("a follower gives the run, its state and its lines, to the end") {
+TEST_CASE("a follower delivers the run, its state and its lines to the end") {
   watched_run x;
   x.hub.script->state = state_of("a", "1:5", R"({"kind":"step","iteration":4})");
   x.hub.script->lines = {R"({"kind":"step","iteration":5})", "", last};
@@ -175,7 +175,7 @@ TEST_CASE("a follower gives the run, its state and its lines, to the end") {
   CHECK(x.hub.script->after == std::vector<std::string>{"1:5"});
 }
 
-TEST_CASE("a lost connection goes on behind the newest record of the same process") {
+TEST_CASE("a follower continues after the newest record when it reconnects to the same process") {
   watched_run x;
   x.hub.script->lines = {R"({"kind":"dropped","count":4})", R"({"kind":"step","iteration":1})"};
   x.heard.on_record = [&](std::string_view record) {
@@ -191,7 +191,7 @@ TEST_CASE("a lost connection goes on behind the newest record of the same proces
   CHECK_FALSE(x.heard.lost.empty());
 }
 
-TEST_CASE("another process of the run, and another run, begin with their state") {
+TEST_CASE("a new process of the run, and a new run, begin with their state") {
   watched_run x;
   const auto other = GENERATE(true, false);
   const std::string next = other ? R"({"id":"b","epoch":1})" : R"({"id":"a","epoch":2})";
@@ -214,7 +214,7 @@ TEST_CASE("another process of the run, and another run, begin with their state")
   CHECK(x.heard.all[2] == "begin " + next);
 }
 
-TEST_CASE("FOLLOW-1: a state of another process is not used with the run of the first") {
+TEST_CASE("FOLLOW-1: a state is not used if another process answered /api/run") {
   watched_run x;
   auto& script = *x.hub.script;
   const std::string second = R"({"id":"a","epoch":2})";
@@ -230,7 +230,7 @@ TEST_CASE("FOLLOW-1: a state of another process is not used with the run of the 
   CHECK(script.after == std::vector<std::string>{"2:7"});
 }
 
-TEST_CASE("FOLLOW-1: lines of another process are not used before its state") {
+TEST_CASE("FOLLOW-1: lines of a new process are not used before its state") {
   watched_run x;
   auto& script = *x.hub.script;
   const auto first = script.run;
@@ -250,7 +250,7 @@ TEST_CASE("FOLLOW-1: lines of another process are not used before its state") {
   CHECK(script.after == std::vector<std::string>{"1:5", "2:7"});
 }
 
-TEST_CASE("FOLLOW-2: a stream that is cut inside a part goes on at the cut") {
+TEST_CASE("FOLLOW-2: a stream that is cut within a part continues at the cut") {
   watched_run x;
   auto& script = *x.hub.script;
   const std::string step = R"({"kind":"step","iteration":1})",
@@ -291,7 +291,7 @@ TEST_CASE("FOLLOW-2: a stream that is cut inside a part goes on at the cut") {
   CHECK(x.heard.all.back() == last);
 }
 
-TEST_CASE("a hub that closes each stream at once is asked at growing intervals") {
+TEST_CASE("a follower reconnects at growing intervals to a hub that closes each stream") {
   watched_run x;
   x.hub.script->closes = true;
   std::vector<std::chrono::milliseconds> waits;
@@ -314,7 +314,7 @@ TEST_CASE("an end without an exit code says that the run died") {
   CHECK(text_of(end) == "the run died: no process is left");
 }
 
-TEST_CASE("the folder tells the end of a run whose hub is gone") {
+TEST_CASE("a follower reads the end from the folder if the hub is gone") {
   watched_run x;
   const bool recorded = GENERATE(true, false);
   x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
@@ -330,7 +330,7 @@ TEST_CASE("the folder tells the end of a run whose hub is gone") {
   CHECK(end.end.exit_code == (recorded ? 4 : 0));
 }
 
-TEST_CASE("a folder that is removed ends the following") {
+TEST_CASE("a follower ends when the folder is removed") {
   watched_run x;
   x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
   const auto place = x.place();
@@ -341,19 +341,19 @@ TEST_CASE("a folder that is removed ends the following") {
   CHECK(follower(place, x.heard, go_on()).follow().how == follow_outcome::gone);
 }
 
-TEST_CASE("a state that has the end needs no lines") {
+TEST_CASE("a follower needs no lines if the state has the end") {
   watched_run x;
   x.hub.script->state = state_of("a", "1:5", last);
   CHECK(follower(x.place(), x.heard, go_on()).follow().end.exit_code == 3);
   CHECK(x.hub.script->after.empty());
 }
 
-TEST_CASE("a follower stops when its viewer asks for it") {
+TEST_CASE("a viewer can stop a follower") {
   watched_run x;
   bool stops = false;
   const auto until
       = [&, more = go_on()](std::chrono::milliseconds time) { return !stops && more(time); };
-  SECTION("while lines come") {
+  SECTION("while lines arrive") {
     x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
     x.heard.on_record = [&](std::string_view) { stops = true; };
   }
@@ -365,7 +365,7 @@ TEST_CASE("a follower stops when its viewer asks for it") {
   CHECK(stops);
 }
 
-TEST_CASE("a follower explains what is no hub of this version") {
+TEST_CASE("a follower explains why an answer is not from a hub of this version") {
   watched_run x;
   follower by(x.place(), x.heard, go_on());
   const auto refused = [&](const std::string& why) {
@@ -386,7 +386,7 @@ TEST_CASE("a follower explains what is no hub of this version") {
   }
   SECTION("a state without its run") {
     x.hub.script->state = R"({"next":"1:5","records":[]})";
-    refused("without 'id'");
+    refused("lacks 'id'");
   }
   SECTION("another path") {
     x.hub.script->status = 404;
@@ -399,7 +399,7 @@ TEST_CASE("a follower explains what is no hub of this version") {
   }
 }
 
-TEST_CASE("a hub that does not answer is asked a bounded number of times") {
+TEST_CASE("a follower gives up a silent hub after a bounded number of attempts") {
   watched_run x;
   x.hub.shut();
   int waits = 0;
@@ -425,7 +425,7 @@ TEST_CASE("a hub that does not answer is asked a bounded number of times") {
   CHECK(x.heard.lost.size() == 3);
 }
 
-TEST_CASE("a run that is lost by its address is given up after a bounded number of attempts") {
+TEST_CASE("a follower without a folder gives up a lost run after a bounded number of attempts") {
   watched_run x;
   x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
   x.heard.on_record = [&](std::string_view) { x.hub.shut(); };

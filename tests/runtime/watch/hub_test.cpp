@@ -30,7 +30,7 @@ using runtime::http::response;
 constexpr const char* read_token = "1111";
 constexpr const char* control_token = "2222";
 
-/// A hub at a socket of a folder, and at a port of loopback.
+/// A hub at a Unix socket and at a port on loopback.
 class small_hub {
  public:
   explicit small_hub(runtime::hub_command command = {}) {
@@ -115,7 +115,7 @@ followed follow_all(client&& by) {
 
 }  // namespace
 
-TEST_CASE("a hub answers with the run, its state, its records and its metrics") {
+TEST_CASE("a hub serves the run, its state, its records and its metrics") {
   small_hub hub;
   add_steps(*hub.records, 1, 3);
   auto x = hub.by_socket();
@@ -136,7 +136,7 @@ TEST_CASE("a hub answers with the run, its state, its records and its metrics") 
   CHECK(json_of(x.get("/api/records?kinds=event&newest=9"))["records"].empty());
 }
 
-TEST_CASE("a wrong query is refused with what the path takes") {
+TEST_CASE("the error for an invalid query lists the valid parameters") {
   small_hub hub;
   auto x = hub.by_socket();
   for (const auto* wrong : {"most=0", "most=1001", "most=x", "newest=-1", "after=7", "other=1"}) {
@@ -147,7 +147,7 @@ TEST_CASE("a wrong query is refused with what the path takes") {
   }
 }
 
-TEST_CASE("VIEW-2: a port needs the read token; the socket of the run's folder does not") {
+TEST_CASE("VIEW-2: a port needs the read token; the Unix socket does not") {
   small_hub hub;
   CHECK(hub.by_socket().get("/api/run").status == 200);
   CHECK(hub.by_port().get("/api/run").status == 401);
@@ -158,7 +158,7 @@ TEST_CASE("VIEW-2: a port needs the read token; the socket of the run's folder d
     CHECK(hub.by_port("3333").get(path).status == 403);
 }
 
-TEST_CASE("VIEW-2: commands need the control token, also at the socket") {
+TEST_CASE("VIEW-2: commands need the control token, even at the Unix socket") {
   std::string got;
   small_hub hub([&got](std::string text, const std::shared_ptr<runtime::http::exchange>& to) {
     got = std::move(text);
@@ -175,12 +175,12 @@ TEST_CASE("VIEW-2: commands need the control token, also at the socket") {
   CHECK(hub.by_port(control_token).get("/api/command").status == 405);
 }
 
-TEST_CASE("a run without commands says so") {
+TEST_CASE("a hub without commands answers them with 404") {
   small_hub hub;
   CHECK(hub.by_port(control_token).post("/api/command", "{}").status == 404);
 }
 
-TEST_CASE("a stream sends what comes, and ends with the run") {
+TEST_CASE("a stream sends new records and ends with the run") {
   small_hub hub;
   add_steps(*hub.records, 1, 2);
   list got;
@@ -205,7 +205,7 @@ TEST_CASE("a stream sends what comes, and ends with the run") {
   CHECK((*hub).viewers() == 0);
 }
 
-TEST_CASE("server-sent events name their kind and the position behind them") {
+TEST_CASE("server-sent events have their kind and the position after them") {
   small_hub hub;
   hub.records->add("event", [] { return std::string(R"({"who":"stage:0.1"})"); });
   std::string all;
@@ -218,7 +218,7 @@ TEST_CASE("server-sent events name their kind and the position behind them") {
   CHECK(all.starts_with("id: 3:1\nevent: event\ndata: {\"kind\":\"event\",\"at\":"));
 }
 
-TEST_CASE("VIEW-1: a viewer that does not read costs the others nothing, and loses only records") {
+TEST_CASE("VIEW-1: a viewer that does not read loses records and does not delay others") {
   small_hub hub;
   auto stopped = hub.by_socket();
   std::atomic<bool> released = false;
@@ -301,7 +301,7 @@ TEST_CASE("VIEW-1: a flood of records is thinned, and the thinned ones are count
   CHECK(got.records + got.dropped == records);
 }
 
-TEST_CASE("a hub knows whether it is watched") {
+TEST_CASE("a hub reports if it is watched") {
   small_hub hub;
   CHECK_FALSE((*hub).is_watched(100000h));
   hub.by_port("3333").get("/api/run");  // refused
@@ -312,10 +312,10 @@ TEST_CASE("a hub knows whether it is watched") {
   CHECK_FALSE((*hub).is_watched(1ms));
 }
 
-TEST_CASE("a browser gives its token as a cookie of its port; others' cookies do not matter") {
+TEST_CASE("a hub accepts a token in any of its port cookies") {
   small_hub hub;
   const auto status = [&](const std::string& cookies) {
-    // The token of the client is sent as a header, so this one is made by hand.
+    // http::client sends its token as a header, so this request is written by hand.
     raw_client raw((*hub).ports().at(1));
     raw.send("GET /api/run HTTP/1.1\r\nHost: localhost\r\nCookie: " + cookies + "\r\n\r\n");
     return raw.until("\r\n").substr(9, 3);

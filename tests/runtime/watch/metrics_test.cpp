@@ -32,7 +32,7 @@ run_view small_view() {
   return out;
 }
 
-/// A process with every field.
+/// A process record with all fields.
 constexpr const char* process_sample
     = R"({"kind":"process","at":1100,"name":"node:0","role":"node","host":"kiwi","pid":7,"up_s":90,
          "cpu_s":120.5,"resident_bytes":1000,"peak_resident_bytes":2000,"leases":3,
@@ -48,7 +48,7 @@ troupe_run_info{run="ab12",name="small",version="troupe 0.1.0"} 1
 # HELP troupe_run_start_time_seconds Start of the run, in Unix seconds.
 # TYPE troupe_run_start_time_seconds gauge
 troupe_run_start_time_seconds 1000
-# HELP troupe_run_state 1 for the present state of the run, 0 for the others.
+# HELP troupe_run_state 1 for the current state of the run, 0 for the others.
 # TYPE troupe_run_state gauge
 troupe_run_state{state="starting"} 0
 troupe_run_state{state="training"} 1
@@ -98,7 +98,7 @@ troupe_matrix_rate_ratio 0.5
 # TYPE troupe_pipeline_seconds gauge
 troupe_pipeline_seconds{kind="actual"} 0.25
 troupe_pipeline_seconds{kind="planned"} 0.2
-# HELP troupe_bubble_ratio Share of the stages' time that they wait during a step, measured and simulated.
+# HELP troupe_bubble_ratio Share of the stages' time in a step that they spend waiting, measured and simulated.
 # TYPE troupe_bubble_ratio gauge
 troupe_bubble_ratio{kind="actual"} 0.25
 troupe_bubble_ratio{kind="planned"} 0.125
@@ -129,7 +129,7 @@ troupe_restarts_total{source="estate"} 0
 troupe_restarts_total{source="keeper"} 0
 troupe_restarts_total{source="local disk"} 0
 troupe_restarts_total{source="start"} 0
-# HELP troupe_recovery_seconds_total Time from failures until the next steps began, of all restarts, moves and reruns.
+# HELP troupe_recovery_seconds_total Total time from a failure until the next step began, of restarts, moves and reruns.
 # TYPE troupe_recovery_seconds_total counter
 troupe_recovery_seconds_total 0
 # HELP troupe_wrong_bits_total Detected corruptions by verdict.
@@ -154,18 +154,18 @@ troupe_saves_total{state="written"} 0
 # HELP troupe_newest_record_time_seconds Time of the newest record, in Unix seconds.
 # TYPE troupe_newest_record_time_seconds gauge
 troupe_newest_record_time_seconds 1100
-# HELP troupe_records_dropped_total Records that were dropped before these metrics counted them, mostly samples.
+# HELP troupe_records_dropped_total Records dropped before these metrics could count them, mostly samples.
 # TYPE troupe_records_dropped_total counter
 troupe_records_dropped_total 0
 # HELP troupe_viewers Open streams of viewers.
 # TYPE troupe_viewers gauge
 troupe_viewers 3
-# HELP troupe_metrics_left_out Series left out of this page because it has a limit.
+# HELP troupe_metrics_left_out Series omitted from this page because of its limits.
 # TYPE troupe_metrics_left_out gauge
 troupe_metrics_left_out 0
 )";
 
-/// The series of a page that must be without faults.
+/// The series of a page; requires that the page has no errors.
 std::map<std::string, std::string> series_of(const std::string& page) {
   const exposition read(page);
   CAPTURE(read.faults);
@@ -179,7 +179,7 @@ record_ring::maker object(std::string fields) {
 
 }  // namespace
 
-TEST_CASE("the page of a small run") {
+TEST_CASE("a small run gives the expected page") {
   CHECK(metrics_text(small_view(), {.viewers = 3}) == page_of_small_view);
 }
 
@@ -215,7 +215,8 @@ TEST_CASE("a process and its device have every value in base units") {
 
 TEST_CASE("a value that was not measured has no series") {
   auto view = small_view();
-  view.take(R"({"kind":"process","at":1100,"name":"node:0","devices":[{"device":0,"name":"GPU"}]})");
+  view.take(
+      R"({"kind":"process","at":1100,"name":"node:0","devices":[{"device":0,"name":"GPU"}]})");
   for (const auto& [name, value] : series_of(metrics_text(view))) {
     CHECK_FALSE(name.starts_with("troupe_device"));
     CHECK_FALSE(name.starts_with("troupe_package"));
@@ -227,7 +228,7 @@ TEST_CASE("a value that was not measured has no series") {
   CHECK_FALSE(found.contains("troupe_newest_record_time_seconds"));
 }
 
-TEST_CASE("a silent process is not up, and a process that left has no series") {
+TEST_CASE("a silent process is down, and a process that left has no series") {
   auto view = small_view();
   view.take(process_sample);
   view.take(R"({"kind":"state","at":1200,"state":"training"})");
@@ -242,7 +243,7 @@ TEST_CASE("a silent process is not up, and a process that left has no series") {
   CHECK_FALSE(view.processes.contains("node:1"));
 }
 
-TEST_CASE("one state of the run is 1, also a state of another version") {
+TEST_CASE("exactly one state of the run is 1, even if it is unknown") {
   auto view = small_view();
   view.take(R"({"kind":"state","at":1200,"state":"resting"})");
   const auto resting = series_of(metrics_text(view));
@@ -313,7 +314,7 @@ TEST_CASE("a stage's busy share is that of its actions in the timeline") {
   CHECK(found.at(R"(troupe_stage_busy_ratio{stage="2"})") == "0");
 }
 
-TEST_CASE("numbers that are not finite are written as such") {
+TEST_CASE("values that are not finite are written as NaN and Inf") {
   auto view = small_view();
   view.take(R"({"kind":"step","at":1101,"iteration":101,"lm_loss":null,"grad_norm":null})");
   view.learning_rate = std::numeric_limits<double>::infinity();
@@ -361,7 +362,7 @@ TEST_CASE("the length of labels and the number of series are bounded, and the re
   CHECK(std::ranges::count_if(
             found, [](const auto& x) { return x.first.starts_with("troupe_process_up"); })
         == 10);
-  CHECK(found.at("troupe_metrics_left_out") == "70");  // ten of seven metrics
+  CHECK(found.at("troupe_metrics_left_out") == "70");  // ten each of seven metrics
 }
 
 TEST_CASE("a label is cut between characters") {
@@ -381,7 +382,7 @@ TEST_CASE("names that records bring are bounded") {
   CHECK(view.counts.events.at("other") == 3000 - run_view::most_names);
 }
 
-TEST_CASE("the reader of these tests finds faults") {
+TEST_CASE("the reader of these tests finds errors") {
   const std::string head = "# HELP a A.\n# TYPE a gauge\n";
   CHECK(exposition(head + "a 1\na{b=\"c\"} 2e-5\n").faults.empty());
   for (const auto* rest : {"a 1",
@@ -408,7 +409,7 @@ TEST_CASE("the reader of these tests finds faults") {
   }
 }
 
-TEST_CASE("a source counts every event once, and goes on counting when the ring has dropped it") {
+TEST_CASE("a source counts every event once, and keeps the count after the ring dropped it") {
   const auto ring = std::make_shared<record_ring>(3, ring_capacities{.facts = 4});
   metrics_source source(ring, R"({"id":"ab12"})");
   const auto restarts
@@ -426,7 +427,7 @@ TEST_CASE("a source counts every event once, and goes on counting when the ring 
   CHECK(series_of(source.text()).at("troupe_records_dropped_total") == "6");
 }
 
-TEST_CASE("a source knows members and processes whose records the queues have dropped") {
+TEST_CASE("a source keeps members and processes whose records the queues dropped") {
   const auto ring = std::make_shared<record_ring>(3, ring_capacities{.facts = 4, .samples = 2});
   ring->add_newest("member", "stage:0.0", object(R"("who":"stage:0.0","state":"running")"));
   ring->add_newest("member", "stage:0.1", object(R"("who":"stage:0.1","state":"dead")"));
@@ -446,7 +447,7 @@ TEST_CASE("a source knows members and processes whose records the queues have dr
   CHECK(series_of(source.text()).at(R"(troupe_deaths_total{member="stage"})") == "1");
 }
 
-TEST_CASE("a source catches up in bounded pieces") {
+TEST_CASE("a source catches up in bounded parts") {
   const auto ring = std::make_shared<record_ring>(3, ring_capacities{.facts = 20000});
   for (int i = 1; i <= 17000; ++i)
     ring->add("step", object(fmt::format(R"("iteration":{})", i)));

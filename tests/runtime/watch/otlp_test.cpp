@@ -31,7 +31,7 @@ json spans_of(const std::string& body) {
   return json_value(body).at("resourceSpans").at(0).at("scopeSpans").at(0).at("spans");
 }
 
-/// Attributes as texts.
+/// The attributes of a span as texts.
 std::map<std::string, std::string> attributes_of(const json& span) {
   std::map<std::string, std::string> out;
   for (const auto& one : span.at("attributes")) {
@@ -49,7 +49,7 @@ using texts = std::map<std::string, std::string>;
 
 }  // namespace
 
-TEST_CASE("a step is one trace with spans for the step, its stages and its actions") {
+TEST_CASE("a step is a trace with spans for the step, its stages and its actions") {
   const auto view = run();
   const auto spans = spans_of(otlp_trace(view, *view.timeline));
   REQUIRE(spans.size() == 7);
@@ -115,7 +115,7 @@ TEST_CASE("the resource of a trace names the run") {
                  {"troupe.run", "small"}});
 }
 
-TEST_CASE("identifiers depend on the run and the iteration alone") {
+TEST_CASE("identifiers depend only on the run and the iteration") {
   auto view = run();
   const auto first = otlp_trace(view, *view.timeline);
   CHECK(otlp_trace(view, *view.timeline) == first);
@@ -129,7 +129,7 @@ TEST_CASE("identifiers depend on the run and the iteration alone") {
   CHECK(trace_of(otlp_trace(view, *view.timeline)) != trace_of(first));
 }
 
-TEST_CASE("a trace is bounded, and counts the spans that it leaves out") {
+TEST_CASE("a trace has a limit of spans, and counts the omitted ones") {
   const auto view = run();
   const auto spans = spans_of(otlp_trace(view, *view.timeline, 3));
   CHECK(spans.size() == 3);
@@ -137,7 +137,7 @@ TEST_CASE("a trace is bounded, and counts the spans that it leaves out") {
   CHECK(spans_of(otlp_trace(view, *view.timeline, 0)).size() == 1);
 }
 
-TEST_CASE("any numbers and names make a trace") {
+TEST_CASE("any numbers and names give a valid trace") {
   run_view view;
   view.name = "\xff";
   view_timeline odd{.at = std::numeric_limits<double>::quiet_NaN(), .executed_ms = -1e300};

@@ -33,7 +33,7 @@ std::string header_of(const runtime::http::response& x, const std::string& name)
   return "";
 }
 
-/// The paths in quotes after these words: href=, src=, from.
+/// The quoted paths after href=, src= and from.
 std::vector<std::string> named_in(const std::string& text, const char* words) {
   const std::regex pattern(std::string(words) + "\\s*\"([^\"]*)\"");
   std::vector<std::string> out;
@@ -52,7 +52,7 @@ std::string text_at(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("the page has all files that it names") {
+TEST_CASE("all files that the page refers to exist") {
   const auto index = text_at("/");
   CHECK(index.starts_with("<!DOCTYPE html>"));
   CHECK(text_at("/page/chart.js").find("Chart.js v3") != std::string::npos);
@@ -70,7 +70,7 @@ TEST_CASE("the page has all files that it names") {
   }
 }
 
-TEST_CASE("the scripts of the page find all elements that they name") {
+TEST_CASE("all elements that the scripts of the page use exist") {
   const auto index = text_at("/");
   std::set<std::string> ids;
   for (const auto& id : named_in(index, " id="))
@@ -87,7 +87,7 @@ TEST_CASE("the scripts of the page find all elements that they name") {
     }
 }
 
-TEST_CASE("PAGE-2: the page has no inline scripts and styles, and names no other host") {
+TEST_CASE("PAGE-2: the page has no inline scripts or styles, and refers to no other host") {
   const auto index = text_at("/");
   for (const auto* part : {" style=", "<style", " onclick=", " onload=", "javascript:"})
     CHECK(index.find(part) == std::string::npos);
@@ -130,7 +130,7 @@ TEST_CASE("each file has its type and bytes") {
   }
 }
 
-TEST_CASE("PAGE-1: only the names of files are served") {
+TEST_CASE("PAGE-1: only the embedded files are served") {
   const server of({{}}, runtime::page_routes());
   client x({.url = url_of(of)});
   for (const auto* path : {"/page",
@@ -151,7 +151,7 @@ TEST_CASE("PAGE-1: only the names of files are served") {
   CHECK(x.post("/", "{}").status == 405);
 }
 
-TEST_CASE("a browser that has a file gets it again only after a change") {
+TEST_CASE("a browser with a cached file gets it again only after a change") {
   const server of({{}}, runtime::page_routes());
   client x({.url = url_of(of)});
   const auto tag = header_of(x.get("/page/page.css"), "etag");
@@ -166,7 +166,7 @@ TEST_CASE("a browser that has a file gets it again only after a change") {
   CHECK(ask("\"other\"").starts_with("HTTP/1.1 200 "));
 }
 
-TEST_CASE("a viewer's token is in a header or in one of its cookies") {
+TEST_CASE("a viewer's token is accepted in a header or in a cookie") {
   const auto with = [](std::string name, std::string value) {
     runtime::http::request out;
     out.headers.emplace(std::move(name), std::move(value));

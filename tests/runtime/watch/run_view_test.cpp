@@ -11,7 +11,7 @@ namespace troupe::tests {
 
 using runtime::run_view;
 
-TEST_CASE("a view ignores what it does not know, and counts what is no record") {
+TEST_CASE("a view ignores unknown records, and counts texts that are not records") {
   run_view x;
   for (const auto* text : {"",
                            "{}",
@@ -36,7 +36,7 @@ TEST_CASE("a step that runs again replaces its point") {
   CHECK(x.iteration == 3);
 }
 
-TEST_CASE("curves are bounded: older halves are thinned, the newest points stay") {
+TEST_CASE("curves are bounded: the older half is thinned, the newest points are kept") {
   run_view x;
   for (int i = 1; i <= 20000; ++i)
     x.take(fmt::format(R"({{"kind":"step","iteration":{},"lm_loss":1.5}})", i));
@@ -45,7 +45,7 @@ TEST_CASE("curves are bounded: older halves are thinned, the newest points stay"
   CHECK(x.losses[x.losses.size() - 2].iteration == 19999);
 }
 
-TEST_CASE("a loss that is not finite is no point of the curve") {
+TEST_CASE("a loss that is not finite adds no point to the curve") {
   run_view x;
   x.take(R"({"kind":"step","iteration":1,"lm_loss":null})");
   CHECK(x.losses.empty());
@@ -101,21 +101,21 @@ TEST_CASE("lists and texts are bounded") {
   CHECK(x.members.size() == run_view::most_members);
   CHECK(x.processes.size() == run_view::most_members);
   x.take(R"({"kind":"member","who":"0","state":"dead"})");
-  CHECK(x.members.at("0").state == "dead");  // a known one still changes
+  CHECK(x.members.at("0").state == "dead");  // a known member still changes
 
   std::string text(run_view::most_text - 1, 'a');
   x.take(fmt::format(R"({{"kind":"warning","text":"{}ä"}})", text));
-  CHECK(x.events.back().text == text);  // no half of a character
+  CHECK(x.events.back().text == text);  // not cut within a character
 }
 
-TEST_CASE("the largest numbers leave no share that is not finite") {
+TEST_CASE("very large numbers give finite shares") {
   run_view x;
   x.take(R"({"kind":"process","name":"a","pid":7,"at":-1e308,"cpu_s":-1e308})");
   x.take(R"({"kind":"process","name":"a","pid":7,"at":1e308,"cpu_s":1e308})");
   CHECK(x.processes.at("a").cpu_share == -1);
 }
 
-TEST_CASE("another run begins a new view; the same run keeps it") {
+TEST_CASE("another run resets the view; the same run keeps it") {
   run_view x;
   x.take_run(R"({"id":"a","steps":10})");
   x.take(R"({"kind":"step","iteration":5,"lm_loss":2,"elapsed_ms":100})");
@@ -127,7 +127,7 @@ TEST_CASE("another run begins a new view; the same run keeps it") {
   CHECK_FALSE(x.seconds_left());
 }
 
-TEST_CASE("the share of a core is that between two samples of one process") {
+TEST_CASE("the used cores are measured between two samples of the same process") {
   run_view x;
   x.take(R"({"kind":"process","name":"node-0","pid":7,"at":100,"cpu_s":10})");
   CHECK(x.processes.at("node-0").cpu_share < 0);

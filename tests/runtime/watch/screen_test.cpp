@@ -91,12 +91,12 @@ TEST_CASE("a death, a long wait and a silent process are shown") {
       R"({"kind":"process","name":"node-1","host":"kiwi","at":1060,"lanes":[{"who":"lane:0.1","state":"waits","for_s":12,"on":["stage:0.0","loader"]}]})");
   const auto lines = lines_of(run, {.rows = 40, .now = 1100});
   CHECK(has(lines, "recovering: stage:0.1 is dead"));
-  CHECK(has(lines, "restart    node-1: killed by signal 9; went on after 0.8 s"));
+  CHECK(has(lines, "restart    node-1: killed by signal 9; recovered after 0.8 s"));
   CHECK(has(lines, "silent for 40 s"));
   CHECK(has(lines, "for 12.0 s on stage:0.0, loader"));
 }
 
-TEST_CASE("a run that died says so, with the reason") {
+TEST_CASE("a run that died is shown as dead, with the reason") {
   auto run = small_run();
   run.take(R"({"kind":"end","exit_code":null,"reason":"no process is left"})");
   const auto lines = lines_of(run, {.now = 1100});
@@ -104,13 +104,13 @@ TEST_CASE("a run that died says so, with the reason") {
   CHECK(lines[0].ends_with("100/300"));
 }
 
-TEST_CASE("an event without a time is earlier") {
+TEST_CASE("an event without a time is shown as 'earlier'") {
   auto run = small_run();
   run.take(R"({"kind":"event","event":"restart","who":"node-1"})");
   CHECK(has(lines_of(run, {.rows = 40, .now = 1100}), "      earlier  restart    node-1"));
 }
 
-TEST_CASE("the largest numbers can be drawn") {
+TEST_CASE("very large numbers can be drawn") {
   run_view run;
   for (const auto* value : {"1e308", "-1e308"})
     for (const int i : {1, 2, 3}) {
@@ -144,7 +144,7 @@ TEST_CASE("the largest numbers can be drawn") {
     }
 }
 
-TEST_CASE("members are below their process, dead ones first") {
+TEST_CASE("members are listed below their process, dead members first") {
   auto run = small_run();
   run.take(
       R"({"kind":"process","name":"node-0","role":"node","host":"kiwi","at":1100,"lanes":[{"who":"lane:0.0","state":"works","work":"0F1"}]})");
@@ -173,13 +173,13 @@ TEST_CASE("a list scrolls up to its last page") {
   CHECK(scroll_limit(run, how) == 0);
 }
 
-TEST_CASE("the state that the run tells is shown") {
+TEST_CASE("the state that the run reports is shown") {
   auto run = small_run();
   run.take(R"({"kind":"state","at":1100,"state":"validating","iteration":100})");
   CHECK(lines_of(run, {.now = 1100})[0].find("validating") == 30);
 }
 
-TEST_CASE("curves") {
+TEST_CASE("curves are drawn with braille dots or ASCII") {
   CHECK(text_curve({}, 10, 2, true).empty());
   CHECK(text_curve({{1, 3.0}, {2, 2.0}, {3, 1.0}}, 3, 3, true)
         == std::vector<std::string>{"** ", " **", "  *"});
@@ -192,7 +192,7 @@ TEST_CASE("curves") {
   CHECK(text_curve({{1, NAN}, {2, 1.0}}, 2, 1, true) == std::vector<std::string>{"* "});
 }
 
-TEST_CASE("bytes") {
+TEST_CASE("bytes are shown with a unit") {
   CHECK(bytes_text(0) == "0 B");
   CHECK(bytes_text(999) == "999 B");
   CHECK(bytes_text(1500) == "1.5 kB");
