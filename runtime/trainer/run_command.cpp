@@ -54,7 +54,7 @@ void visit_arguments(commands::trace& x, const Visit& visit) {
 }
 template <class Visit>
 void visit_arguments(commands::norms& x, const Visit& visit) {
-  visit("of", "the beginning of all_names of parameters, such as decoder.layers.3.", x.of);
+  visit("of", "the beginning of names of parameters, such as decoder.layers.3.", x.of);
   visit("steps", "a number from 1 to 1000", x.steps);
 }
 template <class Command, class Visit>

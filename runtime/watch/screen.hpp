@@ -48,7 +48,7 @@ std::vector<screen_text> draw(const run_view& of, const screen_wish& how);
 /// The largest `scroll` of a page that is a list: a larger one shows the same.
 int scroll_limit(const run_view& of, const screen_wish& how);
 
-/// The same as lines without styles, for `--once` and tests.
+/// The same as lines without styles, for a printed page and tests.
 std::string plain_text(const std::vector<screen_text>& page, const screen_wish& how);
 
 /// A curve of `rows` lines and `columns` characters: braille dots (2 x 4 in each), or '*' in ASCII.

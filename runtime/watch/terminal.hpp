@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -38,8 +39,9 @@ struct terminal_event {
 class terminal {
  public:
   /// `ascii`: draws no other characters, also where the locale has them. Throws input_error when
-  /// standard input or output is no terminal, or is one that cannot place text.
-  explicit terminal(bool ascii = false);
+  /// standard input or output is no terminal, or is one that cannot place text; the message ends
+  /// with `advice`.
+  terminal(bool ascii, const std::string& advice);
   ~terminal();
   terminal(const terminal&) = delete;
   terminal& operator=(const terminal&) = delete;

@@ -412,7 +412,7 @@ TEST_CASE("a hub that does not answer is asked a bounded number of times") {
   SECTION("by its folder") {
     follower by(x.place(), x.heard, count, limits);
     CHECK_THROWS_MATCHES(
-        by.follow(), io_error, MessageMatches(ContainsSubstring("troupe status --run")));
+        by.follow(), io_error, MessageMatches(ContainsSubstring("troupe status")));
   }
   SECTION("by its address") {
     auto place = x.place();
