@@ -7,8 +7,7 @@
 //   PROXY-3  Each request asks where the hub is now, so the page survives a successor of the
 //            supervisor's process, and another run in the folder.
 //   PROXY-4  An answer of the hub has the type and the policy (CSP) that the proxy gives it, so
-//   that
-//            a browser does not show it as a page.
+//            that a browser does not show it as a page.
 
 #pragma once
 

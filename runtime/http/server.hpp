@@ -90,9 +90,8 @@ struct settings {
 /// Serves on a thread of its own, which sleeps while no client speaks.
 class server {
  public:
-  /// Handlers by method and path; a longer path that ends in '/' serves all below
-  /// it. HEAD is answered
-  /// from GET. Other paths get 404, other methods 405.
+  /// Handlers by method and path; a longer path that ends in '/' serves all below it. HEAD is
+  /// answered from GET. Other paths get 404, other methods 405.
   struct route {
     http::method method = http::method::get;
     std::string path;

@@ -179,7 +179,7 @@ std::uint64_t record_ring::oldest() const {
   return out;
 }
 
-// Copies of pointers alone are made under the lock: who adds does not wait for texts.
+// Copies only pointers under the lock, so adding a record does not wait for texts.
 record_ring::pulled record_ring::beginning(std::size_t steps, std::size_t others) const {
   pulled out;
   std::vector<pointer> chosen, all_steps, all_others;

@@ -9,7 +9,7 @@
 //             request may reach another process, so the state's id and epoch are compared, and
 //             /api/run is asked again before the first line of a stream is used.
 //   FOLLOW-2  The position is exact behind each line, also where a connection was cut inside a
-//   part.
+//             part.
 
 #pragma once
 

@@ -2,11 +2,10 @@
 // Unix socket in the run's folder and on ports. docs/protocol/hub.md.
 //
 //   VIEW-1  A viewer cannot harm the run: it reads bounded parts at its own pace, and changes
-//   nothing
-//          without the control token.
+//           nothing without the control token.
 //   VIEW-2  A request needs the run's read token or control token. On the Unix socket, which only
-//          processes of this user reach, only commands need a token. The files of the page need
-//          none (page_routes.hpp).
+//           processes of this user reach, only commands need a token. The files of the page need
+//           none (page_routes.hpp).
 
 #pragma once
 

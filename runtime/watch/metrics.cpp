@@ -136,8 +136,7 @@ void add_processes(metrics_page& to, const processes& of) {
              "Messages received since the process began, by peer.");
   add_traffic(to, of, &view_process::received, &view_traffic::messages);
   to.counter("troupe_package_energy_joules_total",
-             "Energy of the host's CPU package since the process began. Processes of one host "
-             "measure the same package.");
+             "Counters of the host's CPU packages. Processes of one host read the same ones.");
   for (const auto* x : of)
     if (x->energy_j)
       to.add(*x->energy_j, {{"process", x->name}, {"host", x->host}});
