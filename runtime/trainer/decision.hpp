@@ -24,9 +24,9 @@ struct recipe {
   std::uint64_t seed = 1234;
   optimizer_settings optimizer;
   rate_schedule rate;
-  own_rate rate_of = {};  ///< replaces `rate` if it has a function
+  own_rate rate_of = {};                       ///< replaces `rate` if it has a function
   std::vector<rate_change> rate_changes = {};  ///< by commands to the run, in their order
-  batch_schedule batch;   ///< data_parallel: logical replicas
+  batch_schedule batch;                        ///< data_parallel: logical replicas
 
   /// Type of parameters and activations: f32, bf16 or f16. Master weights, moments and gradients
   /// are always f32.

@@ -142,7 +142,8 @@ TEST_CASE("a learning rate that is set during a run has the bits of a job with t
 
 TEST_CASE("CONTROL-1, CONTROL-2: a run that recovers keeps its commands, and has the same bits",
           "[scenario]") {
-  const auto* const death = GENERATE("supervisor@9:decided", "lane:0.1@9:forward", "replica:0@9:forward");
+  const auto* const death
+      = GENERATE("supervisor@9:decided", "lane:0.1@9:forward", "replica:0@9:forward");
   CAPTURE(death);
   auto job = job_of();
   job.recovery.on = true;

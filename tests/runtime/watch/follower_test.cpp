@@ -411,8 +411,7 @@ TEST_CASE("a hub that does not answer is asked a bounded number of times") {
   limits.first_attempts = 4;
   SECTION("by its folder") {
     follower by(x.place(), x.heard, count, limits);
-    CHECK_THROWS_MATCHES(
-        by.follow(), io_error, MessageMatches(ContainsSubstring("troupe status")));
+    CHECK_THROWS_MATCHES(by.follow(), io_error, MessageMatches(ContainsSubstring("troupe status")));
   }
   SECTION("by its address") {
     auto place = x.place();

@@ -215,7 +215,8 @@ TEST_CASE("a process and its device have every value in base units") {
 
 TEST_CASE("a value that was not measured has no series") {
   auto view = small_view();
-  view.take(R"({"kind":"process","at":1100,"name":"node:0","devices":[{"device":0,"name":"GPU"}]})");
+  view.take(
+      R"({"kind":"process","at":1100,"name":"node:0","devices":[{"device":0,"name":"GPU"}]})");
   for (const auto& [name, value] : series_of(metrics_text(view))) {
     CHECK_FALSE(name.starts_with("troupe_device"));
     CHECK_FALSE(name.starts_with("troupe_package"));
