@@ -112,6 +112,7 @@ ordered_json json_of(const std::filesystem::path& file,
                       {"validated", x.validated},
                       {"saved", x.saved},
                       {"restarts", ordered_json::array()},
+                      {"commands", ordered_json::array()},
                       {"asked_to_end", nullptr},
                       {"wrong", wrong}};
   if (x.newest) {
@@ -121,6 +122,11 @@ ordered_json json_of(const std::filesystem::path& file,
   }
   for (const auto& one : x.restarts)
     out["restarts"].push_back({{"who", one.who}, {"iteration", one.step}});
+  for (const auto& one : x.commands)
+    out["commands"].push_back(
+        ordered_json{{"step", one.step},
+                     {"command", runtime::ordered_json_value(runtime::text_of(one.what))},
+                     {"by", one.by}});
   if (x.drained)
     out["asked_to_end"] = *x.drained;
   return out;
