@@ -33,6 +33,8 @@ install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/ven
         COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
 install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+install(DIRECTORY examples/monitoring DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program
+        PATTERN *.py PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(PROGRAMS examples/best_checkpoint.py examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
         examples/11_two_hosts.sh examples/12_kill_9.sh
@@ -46,12 +48,12 @@ install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDE
         COMPONENT development FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN runtime/transport/ucx EXCLUDE
-        PATTERN runtime/object/curl_library.hpp EXCLUDE)
+        PATTERN runtime/object/curl_library.hpp EXCLUDE PATTERN runtime/http/session.hpp EXCLUDE)
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
         FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt
-        PATTERN configurations EXCLUDE PATTERN schedules EXCLUDE)
+        PATTERN configurations EXCLUDE PATTERN monitoring EXCLUDE PATTERN schedules EXCLUDE)
 install(FILES cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
 

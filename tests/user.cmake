@@ -21,6 +21,7 @@ endif()
 
 troupe_script_test(examples/quickstart examples/quickstart_test.py ${PROJECT_SOURCE_DIR} UNSANITIZED)
 troupe_script_test(examples/best_checkpoint examples/best_checkpoint_test.py ${PROJECT_SOURCE_DIR} UNSANITIZED)
+troupe_script_test(examples/monitoring examples/monitoring_test.py ${PROJECT_SOURCE_DIR} UNSANITIZED)
 troupe_script_test(readme/commands readme/readme_test.py
                    $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/docs/guides/first_run.md NEEDS troupe UNSANITIZED)
 troupe_script_test(readme/shown readme/readme_test.py

@@ -122,12 +122,11 @@ ordered_json json_of(const std::filesystem::path& file,
   }
   for (const auto& one : x.restarts)
     out["restarts"].push_back({{"who", one.who}, {"iteration", one.step}});
-  for (const auto& one : x.commands) {
-    auto about = runtime::ordered_json_value(runtime::text_of(one.what));
-    about["iteration"] = one.step;
-    about["by"] = one.by;
-    out["commands"].push_back(std::move(about));
-  }
+  for (const auto& one : x.commands)
+    out["commands"].push_back(
+        ordered_json{{"step", one.step},
+                     {"command", runtime::ordered_json_value(runtime::text_of(one.what))},
+                     {"by", one.by}});
   if (x.drained)
     out["asked_to_end"] = *x.drained;
   return out;

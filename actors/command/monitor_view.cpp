@@ -280,7 +280,7 @@ int show_monitor(const runtime::followed_run& run, screen_page page, bool ascii)
                                ::_exit(exit_code_of_signal(name));
                              });
   reading_thread reader(run);  // destroyed after the terminal, because it may take a second
-  runtime::terminal terminal(ascii);
+  runtime::terminal terminal(ascii, "use --once for a page of text, or --json");
   reader.start();
   held.release();
   monitor_frame frame(terminal, reader, {.page = page, .paused = {}});

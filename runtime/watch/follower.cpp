@@ -209,7 +209,7 @@ void follower::require_hub(const http::response& x, const std::string& target) c
   if (x.status == 401 || x.status == 403)
     throw input_error(
         "{} refuses to show the run ({}): {}; name the file 'read.token' of the run's folder, or a "
-        "copy, with --token-file",
+        "copy, as the token file",
         place(),
         x.status,
         message_of(x));
@@ -294,7 +294,7 @@ std::optional<follow_end> follower::look_again(const std::string& why) {
   if (first && failed >= limits_.first_attempts && of_.folder)
     throw io_error(
         "cannot reach the hub of the run in '{}': {}; the run is still starting, or has no hub; "
-        "`troupe status --run '{}'` shows it without one",
+        "`troupe status '{}'` shows it without one",
         of_.folder->path().string(),
         why,
         of_.folder->path().string());

@@ -179,18 +179,17 @@ struct terminal::state {
   state(const state&) = delete;
   state& operator=(const state&) = delete;
 
-  void open();
+  void open(const std::string& advice);
   void prepare_to_leave(const termios& before) const;
   terminal_event read_key() const;
 };
 
-void terminal::state::open() {
-  constexpr const char* instead = "use --once for a page of text, or --json";
+void terminal::state::open(const std::string& advice) {
   termios before = {};
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1
       || ::tcgetattr(STDIN_FILENO, &before) != 0)
     throw input_error("cannot show a live page: standard input or output is not a terminal; {}",
-                      instead);
+                      advice);
   const auto kind = environment("TERM");
   if (!kind.empty() && kind != "dumb")
     screen = ::newterm(nullptr, stdout, stdin);
@@ -199,11 +198,11 @@ void terminal::state::open() {
         "cannot show a live page: this host does not know the terminal TERM='{}'; set it, for "
         "example TERM=xterm-256color, or {}",
         kind,
-        instead);
+        advice);
   prepare_to_leave(before);
   if (capability("cup").empty())
     throw input_error(
-        "cannot show a live page: the terminal TERM='{}' cannot place text; {}", kind, instead);
+        "cannot show a live page: the terminal TERM='{}' cannot place text; {}", kind, advice);
   ::cbreak();
   ::noecho();
   ::nonl();
@@ -241,10 +240,10 @@ terminal_event terminal::state::read_key() const {
   return code == redraw ? terminal_event{terminal_key::resized} : event_of(code);
 }
 
-terminal::terminal(bool ascii) : state_(std::make_unique<state>()) {
+terminal::terminal(bool ascii, const std::string& advice) : state_(std::make_unique<state>()) {
   choose_locale();
   state_->ascii = ascii || !speaks_utf8();
-  state_->open();
+  state_->open(advice);
 }
 
 terminal::~terminal() = default;

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -37,9 +38,10 @@ struct terminal_event {
 
 class terminal {
  public:
-  /// `ascii`: uses only ASCII, even if the locale has UTF-8. Throws input_error if standard input
-  /// or output is not a terminal, or if the terminal cannot place text.
-  explicit terminal(bool ascii = false);
+  /// `ascii`: uses only ASCII, even if the locale has UTF-8. Throws input_error, with `advice` as
+  /// the end of its message, if standard input or output is not a terminal, or if the terminal
+  /// cannot place text.
+  terminal(bool ascii, const std::string& advice);
   ~terminal();
   terminal(const terminal&) = delete;
   terminal& operator=(const terminal&) = delete;

@@ -1,7 +1,7 @@
 """Plants faults one by one in a copy of the tree and reports which check finds each.
 
-    run.py                 all faults of mutants.py, kernels.py and protocol.py; prints a table
-    run.py --set NAME      composition: only mutants.py; kernels: only kernels.py; protocol: only protocol.py
+    run.py                 all faults of mutants.py, kernels.py, protocol.py and watching.py; prints a table
+    run.py --set NAME      only mutants.py (composition), kernels.py (kernels), protocol.py or watching.py
     run.py --only TEXT     only faults with TEXT in their description
     run.py --texts         only checks that each text to replace exists; takes no time
     run.py --folder DIR    folder of the copy and its build, kept for the next run. Default: build/mutants
@@ -22,6 +22,7 @@ import time
 import kernels
 import mutants
 import protocol
+import watching
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A check that takes this much longer than on the unchanged tree hangs, which also finds the fault.
@@ -47,6 +48,11 @@ def emulated(file):
             for tier in ("~[full]", "[full]")]
 
 
+def tests_of(file):
+    program, tests = watching.TESTS[file]
+    return [(program, ["--abort", "--filenames-as-tags", f"[#{tests}]"])]
+
+
 def simulation(first):
     return [("troupe", ["simulate", "--seeds", f"{first}-{first + protocol.SEEDS}", "--jobs", "2"])]
 
@@ -55,12 +61,13 @@ SETS = {
     "composition": [Mutant(what, [place], COMPOSITION) for what, *place in mutants.MUTANTS],
     "kernels": [Mutant(what, [place], emulated(place[0])) for what, *place in kernels.MUTANTS],
     "protocol": [Mutant(what, places, simulation(first)) for what, first, places in protocol.MUTANTS],
+    "watching": [Mutant(what, [place], tests_of(place[0])) for what, *place in watching.MUTANTS],
 }
 
 
 def checks_of_sound(which, chosen):
     """The checks that must pass before any fault of the set is planted."""
-    if which == "kernels":
+    if which in ("kernels", "watching"):
         return list({str(check): check for x in chosen for check in x.checks}.values())
     if which == "composition":
         return COMPOSITION

@@ -70,6 +70,7 @@ def main(cmake, source, build, compiler, flags):
     for name in ("share/man/man1/troupe.1.gz", "share/bash-completion/completions/troupe",
                  "share/doc/troupe/copyright", "share/doc/troupe/docs/tour.md", "lib/troupe/libtroupe_ucx.so",
                  *[f"share/doc/troupe/{x}" for x in ["LICENSE", "examples/README.md", "examples/draw_trace.py",
+                                                     "examples/monitoring/prometheus.yml",
                                                      "examples/quickstart.sh"]]):
         if not (prefix / name).is_file():
             wrong.append(f"{name} is not installed")

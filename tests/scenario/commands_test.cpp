@@ -171,6 +171,15 @@ TEST_CASE("a checkpoint records the learning rate changes of commands", "[scenar
   const runtime::checkpoint_reader at(folder / "saved" / "iter_0000008");
   const auto changes = runtime::rate_changes_in(at.manifest().identity, "the checkpoint");
   CHECK(changes == std::vector{change});
+  auto rest = job;
+  rest.training.rate_changes = changes;
+  rest.watch.log_file = folder / "rest.jsonl";
+  rest.checkpoints.save = folder / "more";
+  REQUIRE(actors::run(tests::going_on(rest, at.folder())).reason == "");
+  const auto resumed = tests::digests_in(rest.watch.log_file), expected = run.digests();
+  REQUIRE(resumed.size() == 4);
+  for (const auto& [step, digest] : resumed)
+    CHECK(digest == expected.at(step));
 }
 
 TEST_CASE("a paused run commits no step before it is resumed", "[scenario]") {
@@ -210,11 +219,12 @@ TEST_CASE("a command saves the newest step", "[scenario]") {
   auto job = job_of();
   job.checkpoints.save = folder / "saved";
   commanded_job run(job);
-  run.during(3, commands::save{});
+  run.during(3, commands::save{}).during(5, commands::save_interval{5});
   REQUIRE(run.run().reason == "");
-  REQUIRE(run.kept().size() == 1);
+  REQUIRE(run.kept().size() == 2);
   const auto saved = run.kept().front().step - 1;
   CHECK(std::filesystem::exists(folder / "saved" / fmt::format("iter_{:07}", saved)));
+  CHECK(std::filesystem::exists(folder / "saved" / "iter_0000010"));
   CHECK(std::filesystem::exists(folder / "saved" / "iter_0000012"));
 }
 

@@ -174,6 +174,7 @@ TEST_CASE("a viewer's token is accepted in a header or in a cookie") {
   };
   CHECK(gives_viewer_token(with("authorization", "Bearer abc"), "abc"));
   CHECK(gives_viewer_token(with("cookie", "a=b; troupe_token_80=x; troupe_token_7000=abc"), "abc"));
+  CHECK(gives_viewer_token(with("cookie", "troupe_token_7000=abc; troupe_token_7001=x"), "abc"));
   CHECK_FALSE(gives_viewer_token(with("cookie", "other_7000=abc"), "abc"));
   CHECK_FALSE(gives_viewer_token(with("cookie", "troupe_token_7000=abcd"), "abc"));
   CHECK_FALSE(gives_viewer_token(with("cookie", "troupe_token_7000="), ""));
