@@ -109,16 +109,19 @@ void order(command_desk& to,
           }});
 }
 
-/// Adds the facts that an earlier process wrote to the logs. The monitor adds later ones.
+/// Adds what the ledger has of an earlier process: facts that it wrote to the logs, commands, the
+/// newest checkpoint. The monitor adds later facts.
 void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
   const auto before = job.node->written.value_or(written_so_far{}).fact;
-  const auto& watch = job.opened().job.watch;
   for (const auto& [number, fact] : job.node->ledger->facts())
     if (number <= before)
-      show(to,
-           fact,
-           {.throughput = watch.log_throughput, .matrix_rate = job.description.matrix_rate},
-           true);
+      show(to, fact, {.throughput = true, .matrix_rate = job.description.matrix_rate}, true);
+  for (const auto& one : job.node->ledger->commands())
+    show(to, one, true);
+  if (const auto saved = job.node->ledger->newest_saved())
+    to.add_past("save", [iteration = *saved] {
+      return runtime::json_text(json{{"iteration", iteration}, {"state", "written"}});
+    });
 }
 
 void log_address(const runtime::watch_settings& watch,
@@ -161,9 +164,9 @@ std::shared_ptr<runtime::hub> open_hub(const runtime::hub_sources& of,
 run_hub::run_hub(const runtime::held_run_folder& folder,
                  const prepared_job& job,
                  std::uint32_t incarnation)
-    : records_(std::make_shared<runtime::record_ring>(epoch_of(folder, incarnation))),
-      commands_(std::make_shared<command_desk>()) {
+    : commands_(std::make_shared<command_desk>()) {
   try {
+    records_ = std::make_shared<runtime::record_ring>(epoch_of(folder, incarnation));
     add_facts_before(*records_, job);
     const auto tokens = runtime::make_run_tokens(folder);
     const auto metrics = std::make_shared<runtime::metrics_source>(

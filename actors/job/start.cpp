@@ -301,6 +301,10 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   if (checkpoints.no_load_optim) {
     if (!ended)
       out.text += ", moments from zero (`checkpoints.no_load_optim`)";
+    if (!runtime::rate_changes_in(there.identity, out.from->folder().string()).empty())
+      out.warnings.emplace_back(
+          "commands changed the learning rate before this checkpoint, and "
+          "`checkpoints.no_load_optim` drops these changes");
     job.training.optimizer.moments_from = out.iteration - out.skipped.iterations;
     return out;
   }

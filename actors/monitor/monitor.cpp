@@ -100,8 +100,11 @@ void monitor_book::open_recorders() {
 }
 
 void monitor_book::record(const runtime::watched& x) {
-  if (shown_)
-    show(*shown_, x, log_settings());
+  if (shown_) {
+    auto all = log_settings();
+    all.throughput = true;
+    show(*shown_, x, all);
+  }
   for (auto& to : files_) {
     to.recorder->record(x);
     if (const auto trouble = to.recorder->trouble())

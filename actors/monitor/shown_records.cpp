@@ -45,6 +45,9 @@ std::string text_of(const Report& x, const runtime::log_settings&) {
 
 using rows = std::vector<std::vector<runtime::timed_action>>;
 
+/// Of one timeline, executed; about 1 MB of text with the planned ones.
+constexpr std::size_t most_shown_actions = 16384;
+
 rows rows_of(const messages::committed& x) {
   rows out(x.executed.size());
   for (const auto& row : x.executed)
@@ -60,10 +63,14 @@ double begin_of(const rows& all) {
   return out;
 }
 
-nlohmann::json actions_of(const std::vector<runtime::timed_action>& all, double from, int copies) {
+/// The first `most` actions.
+nlohmann::json actions_of(const std::vector<runtime::timed_action>& all,
+                          double from,
+                          std::size_t most,
+                          int copies) {
   auto out = nlohmann::json::array();
-  for (const auto& x : all)
-    out.push_back({to_string(x.what, copies), x.begin - from, x.end - from});
+  for (std::size_t i = 0; i < std::min(most, all.size()); ++i)
+    out.push_back({to_string(all[i].what, copies), all[i].begin - from, all[i].end - from});
   return out;
 }
 
@@ -92,17 +99,23 @@ nlohmann::json traffic_of(const std::map<std::string, messages::measured_traffic
 }
 
 std::string timeline_text(const messages::committed& x, const opened_job& job) {
-  const auto executed = rows_of(x);
   const auto plan = job.pipeline.schedule->training(x.microbatches);
-  const auto found = runtime::compare(*plan, executed);
-  const auto from = begin_of(executed);
+  const auto found = runtime::compare(*plan, rows_of(x));
+  const auto from = begin_of(found.executed);
+  const auto ranks = found.planned.ranks.size();  // 0 if no rank has an action
+  const auto most = most_shown_actions / std::max<std::size_t>(1, ranks);
+  std::size_t left_out = 0;
   auto all = nlohmann::json::array();
-  for (std::size_t i = 0; i < executed.size(); ++i)
-    all.push_back(
-        nlohmann::json{{"rank", i},
-                       {"executed", actions_of(executed[i], from, plan->copies)},
-                       {"planned", actions_of(found.planned.ranks[i].actions, 0, plan->copies)}});
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const auto& row = found.executed[i];
+    left_out += row.size() - std::min(row.size(), most);
+    all.push_back(nlohmann::json{
+        {"rank", i},
+        {"executed", actions_of(row, from, most, plan->copies)},
+        {"planned", actions_of(found.planned.ranks[i].actions, 0, most, plan->copies)}});
+  }
   return runtime::json_text(nlohmann::json{{"iteration", x.report.iteration},
+                                           {"left_out", left_out},
                                            {"planned_ms", found.planned_makespan},
                                            {"executed_ms", found.makespan},
                                            {"bubble", found.bubble},
@@ -125,6 +138,21 @@ void show(runtime::record_ring& to,
           to.add(kind_of(report), std::move(text), bytes_of(report));
       },
       x);
+}
+
+void show(runtime::record_ring& to, const runtime::ledger::commanded& x, bool past) {
+  auto text = [x] {
+    auto arguments = runtime::json_value(runtime::text_of(x.what));
+    arguments.erase("command");
+    return runtime::json_text_replacing(nlohmann::json{{"name", runtime::name_of(x.what)},
+                                                       {"step", x.step},
+                                                       {"by", x.by},
+                                                       {"arguments", std::move(arguments)}});
+  };
+  if (past)
+    to.add_past("command", std::move(text));
+  else
+    to.add("command", std::move(text));
 }
 
 void show_timeline(runtime::record_ring& to,

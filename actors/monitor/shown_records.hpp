@@ -8,6 +8,7 @@
 #include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/recorder.hpp"
 #include "runtime/telemetry/run_log.hpp"
+#include "runtime/trainer/ledger_record.hpp"
 
 #include <memory>
 #include <string>
@@ -20,6 +21,9 @@ void show(runtime::record_ring& to,
           const runtime::watched& x,
           const runtime::log_settings& settings,
           bool past = false);
+
+/// Adds a `command` that the run has taken.
+void show(runtime::record_ring& to, const runtime::ledger::commanded& x, bool past = false);
 
 /// Adds the `timeline` of a timed step. The plan is simulated later, on a viewer's thread.
 void show_timeline(runtime::record_ring& to,

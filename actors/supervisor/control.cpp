@@ -2,6 +2,7 @@
 // each command with the number of the next step. A successor continues under these commands
 // (CONTROL-1), and a repeated step runs under the commands of its first run (CONTROL-2).
 
+#include "actors/monitor/shown_records.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
@@ -18,6 +19,7 @@ namespace {
 namespace commands = runtime::commands;
 
 constexpr auto between_looks_in_pause = std::chrono::seconds(1);
+constexpr std::size_t most_rate_changes = 10'000;  // each is in the identity of later checkpoints
 
 runtime::severity severity_of(const std::string& level) {
   return level == "debug"     ? runtime::severity::debug
@@ -67,6 +69,9 @@ struct supervisor_state::command_reader {
           "step",
           record.step,
           x.rate);
+    if (recipe.rate_changes.size() >= most_rate_changes)
+      throw runtime::input_error("{} changes of the learning rate are the limit of a run",
+                                 most_rate_changes);
     record.factor = x.rate / planned;
     if (!std::isfinite(record.factor) || record.factor <= 0)
       throw runtime::input_error(
@@ -125,6 +130,13 @@ struct supervisor_state::command_reader {
         "steps {} to {} report their timelines", of.at_.iteration + 1, of.control_.timed_until);
   }
   std::string operator()(const commands::norms& x) const {
+    const auto& names = of.control_.parameters;
+    const auto found = names.lower_bound(x.of);
+    if (!names.empty() && (found == names.end() || !found->starts_with(x.of)))
+      throw runtime::input_error(
+          "no parameter has a name that begins with '{}'; give another beginning, such as '{}'",
+          x.of,
+          *names.begin());
     of.control_.norms_of = x.of;
     of.control_.norms_until = of.at_.iteration + x.steps;
     return fmt::format("steps {} to {} report the gradient norms of '{}'",
@@ -140,13 +152,14 @@ std::string supervisor_state::status_text() const {
       shown_ == nullptr ? "starting" : shown_,
       at_.iteration,
       job_->job.train_iterations,
-      control_.paused ? ", paused" : "",
       control_.stops_after ? fmt::format(", ends after step {}", *control_.stops_after) : "");
 }
 
 void supervisor_state::require_validation() const {
   if (!told_.validates || job_->job.watch.eval_batches <= 0)
-    throw runtime::input_error("this run has no validation data, or `watch.eval_batches` is 0");
+    throw runtime::input_error(
+        "this run began without validation: it needs validation data, and `watch.eval_interval` "
+        "and `watch.eval_batches` above 0");
 }
 
 // Accepts the names of processes, replicas and stages.
@@ -216,11 +229,14 @@ void supervisor_state::wait_for_commands() {
       });
 }
 
-void supervisor_state::receive(const messages::commands_wait&) {
+void supervisor_state::receive(const messages::commands_wait& x) {
   for (const auto& question : context_->commands->take_questions())
     question.answer({.done = true, .message = status_text()});
-  if (std::exchange(control_.looks_at_clock, false) && control_.paused)
-    look_at_clock();
+  if (x.by_clock) {
+    control_.looks_at_clock = false;
+    if (control_.paused)
+      look_at_clock();
+  }
   proceed();
 }
 
@@ -244,7 +260,7 @@ void supervisor_state::pause() {
     context_->messages->send_later(self_,
                                    messages::supervisor_actor(self_),
                                    between_looks_in_pause,
-                                   messages::commands_wait{});
+                                   messages::commands_wait{.by_clock = true});
 }
 
 command_answer supervisor_state::carry_out(const command_desk::order& x) {
@@ -261,21 +277,9 @@ command_answer supervisor_state::carry_out(const command_desk::order& x) {
     return out;
   pen()->command(record);
   runtime::log_info(" command of {}: {}; {}", x.by, runtime::text_of(x.what), out.message);
-  show_command(record);
+  if (context_->records)
+    actors::show(*context_->records, record);
   return out;
-}
-
-void supervisor_state::show_command(const runtime::ledger::commanded& x) const {
-  if (!context_->records)
-    return;
-  context_->records->add("command", [x] {
-    auto arguments = runtime::json_value(runtime::text_of(x.what));
-    arguments.erase("command");
-    return runtime::json_text_replacing(nlohmann::json{{"name", runtime::name_of(x.what)},
-                                                       {"step", x.step},
-                                                       {"by", x.by},
-                                                       {"arguments", std::move(arguments)}});
-  });
 }
 
 }  // namespace troupe::actors

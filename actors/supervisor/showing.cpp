@@ -67,7 +67,10 @@ void supervisor_state::show_save(const char* state,
 }
 
 // Votes carry norms of the scaled loss. One factor converts them all to the scale of `grad_norm`.
-void supervisor_state::show_norms(const runtime::square_norms& all, double grad_norm) const {
+void supervisor_state::show_norms(const runtime::square_norms& all, double grad_norm) {
+  if (control_.parameters.empty())
+    for (const auto& [name, sum] : all)
+      control_.parameters.insert(name);
   if (!context_->records || at_.iteration >= control_.norms_until)
     return;
   const auto total = runtime::total_norm(all);

@@ -276,7 +276,6 @@ class supervisor_state {
   }
   void require_validation() const;  ///< throws input_error
   command_answer carry_out(const command_desk::order& x);
-  void show_command(const runtime::ledger::commanded& x) const;
   std::string status_text() const;
   /// Throws input_error if the worker is unknown, or no process of this run can be replaced.
   int process_named(const std::string& worker) const;
@@ -288,7 +287,7 @@ class supervisor_state {
   void show_member(const residence& where, const char* state, const std::string& why = {}) const;
   void show_process(int process, const char* state, const std::string& why = {}) const;
   void tell_monitor_of_processes();
-  void show_norms(const runtime::square_norms& all, double grad_norm) const;
+  void show_norms(const runtime::square_norms& all, double grad_norm);
   void show_save(const char* state, std::uint64_t iteration, const std::string& why = {}) const;
 
   // One step (transaction.cpp).
@@ -418,6 +417,7 @@ class supervisor_state {
     std::optional<std::uint64_t> stops_after;  ///< step
     std::uint64_t timed_until = 0;             ///< last step that reports its timeline
     std::string norms_of;                      ///< prefix of parameter names
+    std::set<std::string> parameters;          ///< names in votes; empty before the first step
     std::uint64_t norms_until = 0;             ///< last step that reports gradient norms
     bool looks_at_clock = false;               ///< a message to itself is on its way
   } control_;

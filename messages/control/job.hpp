@@ -63,6 +63,7 @@ struct save_again {
 
 struct commands_wait {
   runtime::generation_id generation = {};  ///< unused
+  bool by_clock = false;  ///< from the supervisor itself: a pause looks at the time limit
 
   friend bool operator==(const commands_wait&, const commands_wait&) = default;
 };
@@ -105,7 +106,7 @@ typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, commands_wait& x) {
-  return f(caf::meta::type_name("commands_wait"), x.generation);
+  return f(caf::meta::type_name("commands_wait"), x.generation, x.by_clock);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save_again& x) {

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
 #include <utility>
@@ -87,7 +88,11 @@ class server::parts {
       accept(one);
     for (auto& one : sockets_)
       accept(one);
-    thread_ = start_thread("http", [this] { run(); });
+    thread_ = start_thread("http", [this] {
+      if (const int more = room_->how.niceness; more > 0)  // of this thread alone, on Linux
+        ::setpriority(PRIO_PROCESS, 0, ::getpriority(PRIO_PROCESS, 0) + more);
+      run();
+    });
   }
 
   ~parts() {

@@ -90,6 +90,8 @@ struct settings {
   std::vector<std::string> names = {};         ///< further host names that clients may use (HTTP-3)
   /// Interval at which all streams are woken. 0: only their wake-up functions wake them.
   std::chrono::milliseconds pulse{0};
+  /// Niceness of the server's thread (setpriority(2)), added to that of the process.
+  int niceness = 0;
   std::string product = "troupe";  ///< value of the header `Server`
 };
 

@@ -300,7 +300,8 @@ class connection final : public session, public std::enable_shared_from_this<con
     header_bytes_ = body_bytes_ = 0;
     headers_.clear();
     stage_ = stage::idle;
-    allow(room_->how.limits.idle);
+    // A stranger cannot hold a connection for long before its first request.
+    allow(number_ == 1 ? room_->how.limits.receive : room_->how.limits.idle);
     parse();
   }
 

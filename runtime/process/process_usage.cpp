@@ -34,13 +34,14 @@ process_usage usage_of_this_process() {
 std::optional<double> package_energy_j() {
   std::optional<double> out;
   std::error_code failure;
-  for (const auto& zone : std::filesystem::directory_iterator("/sys/class/powercap", failure)) {
-    const auto name = zone.path().filename().string();
+  for (std::filesystem::directory_iterator zone("/sys/class/powercap", failure), end; zone != end;
+       zone.increment(failure)) {
+    const auto name = zone->path().filename().string();
     // "intel-rapl:0" is a package, "intel-rapl:0:1" a part of it.
     if (!name.starts_with("intel-rapl:") || name.find(':') != name.rfind(':'))
       continue;
     double microjoules = 0;
-    if (std::ifstream(zone.path() / "energy_uj") >> microjoules)
+    if (std::ifstream(zone->path() / "energy_uj") >> microjoules)
       out = out.value_or(0) + microjoules / 1e6;
   }
   return out;

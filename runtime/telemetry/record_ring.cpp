@@ -180,28 +180,32 @@ std::uint64_t record_ring::oldest() const {
 }
 
 // The lock covers only copies of pointers, so `add` never waits for the making of texts.
-record_ring::pulled record_ring::beginning(std::size_t steps, std::size_t others) const {
+record_ring::pulled record_ring::beginning(std::size_t steps,
+                                           std::size_t others,
+                                           std::size_t bytes) const {
   pulled out;
-  std::vector<pointer> chosen, all_steps, all_others;
+  std::vector<pointer> keyed, chosen, all_steps, all_others;
   {
     const std::lock_guard lock(mutex_);
     out.next = {epoch_, next_};
     all_steps.reserve(facts_.entries.size());
-    chosen.reserve(newest_.size());
+    keyed.reserve(newest_.size());
     for (const auto& one : facts_.entries)
       if (one->kind == "step")
         all_steps.push_back(one);
       else if (!one->is_keyed)
         all_others.push_back(one);
     for (const auto& [key, one] : newest_)
-      chosen.push_back(one);
+      keyed.push_back(one);
   }
   const auto count = std::min(std::max<std::size_t>(steps, 1), all_steps.size());
   for (std::size_t i = 1; i <= count; ++i)
     chosen.push_back(all_steps[i * all_steps.size() / count - 1]);
   const auto left_out = all_others.size() - std::min(others, all_others.size());
   chosen.insert(chosen.end(), all_others.begin() + std::ptrdiff_t(left_out), all_others.end());
-  read_in_order(std::move(chosen), out);
+  read_newest(std::move(keyed), bytes, out);
+  read_newest(std::move(chosen), bytes, out);
+  std::ranges::sort(out.records, {}, &record::number);
   return out;
 }
 
@@ -215,14 +219,23 @@ record_ring::pulled record_ring::newest() const {
     for (const auto& [key, one] : newest_)
       chosen.push_back(one);
   }
-  read_in_order(std::move(chosen), out);
+  auto bytes = std::size_t(-1);
+  read_newest(std::move(chosen), bytes, out);
+  std::ranges::reverse(out.records);
   return out;
 }
 
-void record_ring::read_in_order(std::vector<pointer> from, pulled& to) {
-  std::ranges::sort(from, {}, [](const pointer& x) { return x->number; });
-  for (const auto& one : from)
+void record_ring::read_newest(std::vector<pointer> from, std::size_t& bytes, pulled& to) {
+  std::ranges::sort(from, std::ranges::greater(), [](const pointer& x) { return x->number; });
+  for (const auto& one : from) {
+    const auto size = one->read().size();
+    if (size > bytes) {
+      ++to.dropped;
+      continue;
+    }
+    bytes -= size;
     to.records.push_back(read(one));
+  }
 }
 
 viewer_position record_ring::end() const {

@@ -94,8 +94,11 @@ class record_ring {
                const std::vector<std::string>& kinds = {}) const;
 
   /// The records for a viewer that connects: `steps` step records, evenly spaced and with the
-  /// newest; the newest `others` other records; the newest record of each key.
-  pulled beginning(std::size_t steps, std::size_t others) const;
+  /// newest; the newest `others` other records; the newest record of each key. At most `bytes` of
+  /// text: leaves out older records first, and those of keys last, and counts them as dropped.
+  pulled beginning(std::size_t steps,
+                   std::size_t others,
+                   std::size_t bytes = std::size_t(-1)) const;
   /// The newest record of each key.
   pulled newest() const;
 
@@ -122,7 +125,7 @@ class record_ring {
   };
   void add(queue& to, const label& of, maker text);
   static record read(const pointer& x);
-  static void read_in_order(std::vector<pointer> from, pulled& to);
+  static void read_newest(std::vector<pointer> from, std::size_t& bytes, pulled& to);
   std::uint64_t oldest() const;  ///< number; `next_` if empty. Needs the lock.
 
   const std::uint32_t epoch_;

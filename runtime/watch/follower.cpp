@@ -116,7 +116,7 @@ void follower::connect() {
     const auto run = ask(*client_, "/api/run");
     const auto read = shallow_value(run);
     const auto id = text_member(read, "id");
-    if (id.empty())
+    if (id.empty() || (read.contains("version") && count_member(read, "version") != hub_version))
       throw input_error(
           "the answer of {} to /api/run has no run id: it is another service, or a hub of another "
           "version of Troupe ({}); use the `troupe` that started the run",

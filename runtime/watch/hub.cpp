@@ -22,7 +22,8 @@ using http::request;
 using http::response;
 
 constexpr std::size_t most_records = 1000;  // of one part or answer
-constexpr std::size_t most_steps_at_first = 1000, most_others_at_first = 2000;
+constexpr std::size_t most_steps_at_first = 1000, most_others_at_first = 2000,
+                      most_bytes_at_first = 2 << 20;
 constexpr std::size_t most_kinds = 32;
 /// Interval of keep-alive lines on a quiet stream. They let both ends detect a lost connection.
 constexpr auto still_there = std::chrono::seconds(10);
@@ -101,10 +102,13 @@ struct hub::state {
 
   std::atomic<bool> finishes = false;
 
-  /// The refusal of a request without the needed token; empty if it is allowed.
+  /// The refusal of a request without the needed token; empty if it is allowed. A browser adds its
+  /// cookies to requests of any page, so a command needs its token in the header.
   std::optional<response> refusal(const request& x, bool control) const {
-    if (gives_viewer_token(x, how.control_token)
-        || (!control && (x.is_local || gives_viewer_token(x, how.read_token))))
+    const bool commands = http::is_token(bearer_token(x), how.control_token);
+    if (control ? commands
+                : x.is_local || gives_viewer_token(x, how.read_token)
+                      || gives_viewer_token(x, how.control_token))
       return {};
     auto out = http::error_response(
         has_viewer_token(x) ? 403 : 401,
@@ -202,7 +206,8 @@ std::vector<http::server::route> routes_of(const std::shared_ptr<hub::state>& of
     x->answer({.body = of->of.run + "\n"});
   });
   add(method::get, "/api/state", false, [of](const std::shared_ptr<exchange>& x) {
-    const auto found = of->of.records->beginning(most_steps_at_first, most_others_at_first);
+    const auto found
+        = of->of.records->beginning(most_steps_at_first, most_others_at_first, most_bytes_at_first);
     x->answer(
         {.body = text_of(found,
                          fmt::format("\"id\":\"{}\",\"epoch\":{},", of->of.id, found.next.epoch))});
@@ -245,6 +250,7 @@ http::settings settings_of(const hub_settings& how) {
   out.tls = how.tls;
   out.names = how.names;
   out.pulse = how.pulse;
+  out.niceness = 10;  // threads of the run that compute go first
   return out;
 }
 

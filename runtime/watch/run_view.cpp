@@ -159,6 +159,10 @@ void take_event(run_view& to, const json& x) {
   auto text = field<std::string>(x, "who");
   if (const auto why = field<std::string>(x, "why"); !why.empty())
     text += ": " + why;
+  if (const auto verdict = field<std::string>(x, "verdict"); !verdict.empty())
+    text += "; " + verdict;
+  if (const auto from = field<std::string>(x, "state_from"); !from.empty())
+    text += "; state from " + from;
   if (const auto seconds = number(x, "seconds"); seconds && *seconds > 0)
     text += fmt::format("; recovered after {:.1f} s", *seconds);
   add_event(to, x, field<std::string>(x, "event"), bounded(std::move(text)));

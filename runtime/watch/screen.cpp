@@ -84,11 +84,12 @@ std::pair<std::string, screen_style> condition_of(const run_view& of) {
                : std::pair(fmt::format("ended, exit code {}", *of.exit_code), screen_style::bad);
   if (of.died)
     return {of.end_reason.empty() ? "died" : "died: " + of.end_reason, screen_style::bad};
-  for (const auto& [name, one] : of.members)
-    if (one.state == "dead" || one.state == "starting")
-      return {"recovering: " + name + " is " + one.state, screen_style::caution};
   if (of.state.empty())
     return {of.iteration == 0 ? "starting" : "training", screen_style::good};
+  if (of.state == "recovering")
+    for (const auto& [name, one] : of.members)
+      if (one.state == "dead" || one.state == "starting")
+        return {"recovering: " + name + " is " + one.state, screen_style::caution};
   return {of.state,
           of.state == "recovering" || of.state == "paused" ? screen_style::caution
                                                            : screen_style::good};

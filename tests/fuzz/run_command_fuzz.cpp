@@ -25,7 +25,7 @@ std::vector<std::string> fuzz::seeds() {
           troupe::runtime::text_of(run_command(commands::learning_rate{1e-4})),
           troupe::runtime::text_of(run_command(commands::log_level{"debug"})),
           troupe::runtime::text_of(run_command(commands::eval_interval{0})),
-          troupe::runtime::text_of(run_command(commands::drain{"stage:0.1"})),
+          troupe::runtime::text_of(run_command(commands::replace{"stage:0.1"})),
           troupe::runtime::text_of(run_command(commands::stop_after{100})),
           troupe::runtime::text_of(run_command(commands::trace{3})),
           "learning-rate 0.0001",

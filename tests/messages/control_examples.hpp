@@ -84,7 +84,7 @@ generation_ended example(const wire&) {
 }
 template <>
 commands_wait example(const wire&) {
-  return {g};
+  return {g, true};
 }
 template <>
 told_record example(const wire&) {

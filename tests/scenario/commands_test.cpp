@@ -243,7 +243,7 @@ TEST_CASE("a command that the run cannot carry out is refused with the reason", 
                                  "has no folder to save into",
                                  "in a run of several processes",
                                  "step 2 is done",
-                                 "no validation data"};
+                                 "began without validation"};
   for (std::size_t i = 0; i < answers.size(); ++i) {
     CHECK_FALSE(answers[i].done);
     CHECK_THAT(answers[i].message, ContainsSubstring(reasons[i]));

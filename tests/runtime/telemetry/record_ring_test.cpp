@@ -176,6 +176,21 @@ TEST_CASE("a new viewer gets thinned steps, all other facts, and the newest reco
   CHECK(record_ring(7).beginning(4, 100).records.empty());
 }
 
+TEST_CASE("the first answer to a viewer is bounded in bytes: old records are left out first") {
+  record_ring ring(1);
+  ring.add_newest("member", "a", [] { return std::string(R"({"who":"a"})"); });
+  for (int i = 0; i < 10; ++i)
+    ring.add("event", [i] { return fmt::format(R"({{"i":{},"why":"{:0>200}"}})", i, 0); });
+  const auto some = ring.beginning(10, 10, 1000);
+  REQUIRE(some.records.size() == 4);  // the member, and three events of about 260 bytes
+  CHECK(some.records.front().kind == "member");
+  CHECK(some.records.back().text.find(R"("i":9)") != std::string::npos);
+  CHECK(some.dropped == 7);
+  CHECK(some.next == ring.end());
+  CHECK(ring.beginning(10, 10, 10).records.empty());
+  CHECK(ring.beginning(10, 10).records.size() == 11);
+}
+
 TEST_CASE("WATCH-1: the number of keys is bounded") {
   record_ring ring(0, {.keys = 2});
   for (const auto* key : {"a", "b", "c"})
