@@ -209,6 +209,7 @@ void show_process(runtime::record_ring& to, const shown_process& who, const mess
                            {"leases", x.leases},
                            {"sent", traffic_of(x.sent)},
                            {"received", traffic_of(x.received)},
+                           {"queues", x.queues},
                            {"lanes", std::move(members)}};
         if (x.energy_j >= 0)
           out["energy_j"] = x.energy_j;

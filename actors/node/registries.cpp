@@ -88,6 +88,17 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> estate_registry::common()
   return out && out->first <= out->second ? out : std::nullopt;
 }
 
+runtime::rank_estate::extents estate_registry::bytes() const {
+  const std::lock_guard lock(mutex_);
+  runtime::rank_estate::extents out;
+  for (const auto& [rank, estate] : estates_) {
+    const auto one = estate->bytes();
+    out.weights += one.weights;
+    out.optimizer += one.optimizer;
+  }
+  return out;
+}
+
 int estate_registry::ranks() const {
   const std::lock_guard lock(mutex_);
   return int(estates_.size());

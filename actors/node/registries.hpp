@@ -61,6 +61,7 @@ class estate_registry {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> common() const;
   /// Number of ranks that have, or had, a worker here.
   int ranks() const;
+  runtime::rank_estate::extents bytes() const;  ///< total of all estates
   /// Marks the rank's estate as still writable by an old lane that was left behind.
   void leave_behind(int rank);
 

@@ -31,6 +31,19 @@ messages::measured_device device_of(const runtime::gpu_reading& x) {
           .memory_total_bytes = x.memory_total_bytes.value_or(0)};
 }
 
+std::map<std::string, std::uint64_t> memory_of(const node_context& context) {
+  const auto held = context.pools->held();
+  const auto states = context.estates->bytes();
+  // Pools count the states of ranks on the host, and not those on devices.
+  const auto in_pools = context.gpus ? 0 : std::uint64_t(states.weights + states.optimizer);
+  return {{"parameters", std::uint64_t(states.weights)},
+          {"optimizer", std::uint64_t(states.optimizer)},
+          {"working", held.in_use - std::min<std::uint64_t>(held.in_use, in_pools)},
+          {"idle", held.idle},
+          {"batches", context.pool.bytes_in_use()},
+          {"kept", std::uint64_t(context.kept->bytes())}};
+}
+
 }  // namespace
 
 messages::measured sample_of(const node_context& context, std::uint64_t now_ns) {
@@ -42,15 +55,11 @@ messages::measured sample_of(const node_context& context, std::uint64_t now_ns) 
       .cpu_s = usage.cpu_s,
       .resident_bytes = usage.resident_bytes,
       .peak_resident_bytes = usage.peak_resident_bytes,
-      .memory = {{"workers", 0},
-                 {"idle", 0},
-                 {"batches", context.pool.bytes_in_use()},
-                 {"kept", std::uint64_t(context.kept->bytes())}},
-      .energy_j = runtime::package_energy_j().value_or(-1),
+      .memory = memory_of(context),
+      .energy_j = context.energy->joules().value_or(-1),
   };
-  const auto held = context.pools->held();
-  out.memory["workers"] = held.in_use;
-  out.memory["idle"] = held.idle;
+  for (const auto& [member, length] : context.traffic->queues())
+    out.queues[member] = *length;
   if (context.transport) {
     const auto& x = context.transport->counters();
     out.leases = context.transport->leased();

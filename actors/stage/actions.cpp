@@ -59,6 +59,7 @@ void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& dat
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: a pass has one activation and one gradient");
   inbox_.emplace(inbox_key{kind, at}, data);
+  note_inbox();
   traffic_with(false, rank_of_sender(kind, at)).add(bytes_of(data));
   if (now_ && !asked_ahead_.contains(at)) {
     note_arrival(kind, at);
@@ -116,7 +117,14 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
     out.names.insert(out.names.end(), arrived.names.begin(), arrived.names.end());
     out.tickets.insert(out.tickets.end(), arrived.tickets.begin(), arrived.tickets.end());
   }
+  note_inbox();
   return out;
+}
+
+void stage_state::note_inbox() {
+  if (!queue_length_)
+    queue_length_ = node_->traffic->queue_of(who_);
+  queue_length_->store(inbox_.size(), std::memory_order_relaxed);
 }
 
 void stage_state::pump() {

@@ -259,6 +259,7 @@ class stage_state {
   static constexpr int rank_of_loader = -1;
   int rank_of_sender(arrival kind, const messages::pass_id& at) const;
   runtime::traffic_counter& traffic_with(bool sent, int rank);
+  void note_inbox();
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
   /// Requests the initial state from a keeper.
@@ -288,6 +289,7 @@ class stage_state {
 
   messages::stage_actor::pointer self_;
   std::map<std::pair<bool, int>, std::shared_ptr<runtime::traffic_counter>> traffic_;
+  std::shared_ptr<runtime::traffic_counters::queue_length> queue_length_;
   std::string where_;  ///< "1.2"; with several tensor ranks "1.2.0"
   std::string who_;
   messages::spawn_stage told_;

@@ -77,6 +77,7 @@ struct measured {
   std::map<std::string, std::uint64_t> transfers = {};  ///< counts and bytes since its start
   std::uint64_t leases = 0;                             ///< tickets that are not redeemed yet
   std::map<std::string, measured_traffic> sent = {}, received = {};  ///< by peer
+  std::map<std::string, std::uint64_t> queues = {};  ///< waiting tensor messages, by member
   double energy_j = -1;  ///< counter of the CPU package; negative: unknown
   std::vector<measured_device> devices = {};
   std::vector<measured_member> members = {};
@@ -131,6 +132,7 @@ typename Inspector::result_type inspect(Inspector& f, measured& x) {
            x.leases,
            x.sent,
            x.received,
+           x.queues,
            x.energy_j,
            x.devices,
            x.members);

@@ -1,9 +1,7 @@
 #include "runtime/process/process_usage.hpp"
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
-#include <string>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -29,22 +27,6 @@ process_usage usage_of_this_process() {
       .resident_bytes = resident * std::uint64_t(::sysconf(_SC_PAGESIZE)),
       .peak_resident_bytes = std::uint64_t(used.ru_maxrss) * 1024,
   };
-}
-
-std::optional<double> package_energy_j() {
-  std::optional<double> out;
-  std::error_code failure;
-  for (std::filesystem::directory_iterator zone("/sys/class/powercap", failure), end; zone != end;
-       zone.increment(failure)) {
-    const auto name = zone->path().filename().string();
-    // "intel-rapl:0" is a package, "intel-rapl:0:1" a part of it.
-    if (!name.starts_with("intel-rapl:") || name.find(':') != name.rfind(':'))
-      continue;
-    double microjoules = 0;
-    if (std::ifstream(zone->path() / "energy_uj") >> microjoules)
-      out = out.value_or(0) + microjoules / 1e6;
-  }
-  return out;
 }
 
 }  // namespace troupe::runtime

@@ -1,10 +1,8 @@
-// Time, memory and energy used by this process and its host. Sources: getrusage(2), proc(5) and
-// powercap of Linux.
+// Time and memory used by this process. Sources: getrusage(2) and proc(5).
 
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 namespace troupe::runtime {
 
@@ -15,10 +13,5 @@ struct process_usage {
 };
 /// Costs a few system calls. Thread-safe.
 process_usage usage_of_this_process();
-
-/// Energy used by the CPU packages, in joules (RAPL, /sys/class/powercap). Only differences have a
-/// meaning, and the counter overflows after some hours. Empty if the host has no such counter or
-/// this user may not read it. Thread-safe.
-std::optional<double> package_energy_j();
 
 }  // namespace troupe::runtime

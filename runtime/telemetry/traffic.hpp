@@ -1,4 +1,5 @@
-// Counters of the tensor messages between members of a run. Each process counts its own.
+// Counters of the tensor messages between members of a run, and of those that wait at a member.
+// Each process counts its own.
 
 #pragma once
 
@@ -31,25 +32,35 @@ class traffic_counters {
     return in(received_, peer);
   }
 
+  /// Messages that have arrived at a member and wait for its next action.
+  using queue_length = std::atomic<std::uint64_t>;
+  std::shared_ptr<queue_length> queue_of(const std::string& member) { return in(queues_, member); }
+
   using by_peer = std::map<std::string, std::shared_ptr<traffic_counter>>;
   by_peer sent() const { return copy(sent_); }
   by_peer received() const { return copy(received_); }
+  using by_member = std::map<std::string, std::shared_ptr<queue_length>>;
+  by_member queues() const { return copy(queues_); }
 
  private:
-  std::shared_ptr<traffic_counter> in(by_peer& all, const std::string& peer) {
+  template <class Counter>
+  std::shared_ptr<Counter> in(std::map<std::string, std::shared_ptr<Counter>>& all,
+                              const std::string& name) {
     const std::lock_guard lock(mutex_);
-    auto& found = all[peer];
+    auto& found = all[name];
     if (!found)
-      found = std::make_shared<traffic_counter>();
+      found = std::make_shared<Counter>();
     return found;
   }
-  by_peer copy(const by_peer& all) const {
+  template <class All>
+  All copy(const All& all) const {
     const std::lock_guard lock(mutex_);
     return all;
   }
 
   mutable std::mutex mutex_;
   by_peer sent_, received_;
+  by_member queues_;
 };
 
 }  // namespace troupe::runtime

@@ -74,12 +74,14 @@ state_digests rank_estate::digests(std::uint64_t iteration) const {
   return held(iteration).digests;
 }
 
-std::int64_t rank_estate::bytes() const {
+rank_estate::extents rank_estate::bytes() const {
   const std::lock_guard lock(mutex_);
-  std::int64_t out = 0;
+  extents out;
   for (const auto& x : slots_)
-    for (const auto& [id, part] : x.parts)
-      out += std::int64_t(part.arrays.weights.bytes() + part.arrays.kept.bytes());
+    for (const auto& [id, part] : x.parts) {
+      out.weights += std::int64_t(part.arrays.weights.bytes());
+      out.optimizer += std::int64_t(part.arrays.kept.bytes());
+    }
   return out;
 }
 

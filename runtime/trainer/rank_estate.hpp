@@ -84,8 +84,12 @@ class rank_estate {
   bool holds(std::uint64_t iteration) const;
   /// The digests from the seal of the iteration's state. ESTATE-4: the state must be held.
   state_digests digests(std::uint64_t iteration) const;
-  /// Memory of both slots.
-  std::int64_t bytes() const;
+  struct extents {
+    std::int64_t weights = 0, optimizer = 0;
+
+    friend bool operator==(const extents&, const extents&) = default;
+  };
+  extents bytes() const;  ///< memory of both slots
   /// The arrays without a copy. They are valid until the second update from now begins, or the
   /// estate goes back to an earlier state. ESTATE-4: the state must be held.
   rank_state state(std::uint64_t iteration) const;

@@ -122,6 +122,10 @@ void add_processes(metrics_page& to, const processes& of) {
   for (const auto* x : of)
     for (const auto& [kind, bytes] : x->memory_bytes)
       to.add(double(bytes), {{"process", x->name}, {"kind", kind}});
+  to.gauge("troupe_queue_length", "Tensor messages that wait at a member for its next action.");
+  for (const auto* x : of)
+    for (const auto& [member, length] : x->queues)
+      to.add(double(length), {{"process", x->name}, {"member", member}});
   to.gauge("troupe_process_leases", "Tickets of the process that are not redeemed yet.");
   add_each(to, of, [](const auto& x) { return x.leases; });
   to.counter("troupe_process_sent_bytes_total", "Bytes sent since the process began, by peer.");
@@ -136,8 +140,7 @@ void add_processes(metrics_page& to, const processes& of) {
              "Messages received since the process began, by peer.");
   add_traffic(to, of, &view_process::received, &view_traffic::messages);
   to.counter("troupe_package_energy_joules_total",
-             "Energy of the host's CPU packages, by their own counters. Processes of one host "
-             "report the same counters.");
+             "Energy of the CPU packages of the process' host since the process began.");
   for (const auto* x : of)
     if (x->energy_j)
       to.add(*x->energy_j, {{"process", x->name}, {"host", x->host}});

@@ -231,16 +231,25 @@ std::vector<view_device> devices_of(const json& x) {
   return out;
 }
 
+/// The whole numbers of an object, by name.
+std::map<std::string, std::uint64_t> sizes(const json& x, const char* name) {
+  std::map<std::string, std::uint64_t> out;
+  if (const auto found = x.find(name); found != x.end() && found->is_object())
+    for (const auto& [key, size] : found->items())
+      if (size.is_number_unsigned() && has_room(out, bounded(key)))
+        out[bounded(key)] = size.get<std::uint64_t>();
+  return out;
+}
+
 void take_process(run_view& to, const json& x) {
   view_process out{.name = field<std::string>(x, "name"),
                    .role = field<std::string>(x, "role"),
                    .host = field<std::string>(x, "host"),
                    .pid = field<std::int64_t>(x, "pid"),
-                   .incarnation = field<std::uint64_t>(x, "incarnation"),
                    .ranks = {},
                    .at = field<double>(x, "at"),
                    .resident_bytes = field<std::uint64_t>(x, "resident_bytes"),
-                   .memory_bytes = {},
+                   .memory_bytes = sizes(x, "memory"),
                    .leases = field<std::uint64_t>(x, "leases"),
                    .lanes = {},
                    .cpu_s = field<double>(x, "cpu_s"),
@@ -249,16 +258,13 @@ void take_process(run_view& to, const json& x) {
                    .sent = traffic(x, "sent"),
                    .received = traffic(x, "received"),
                    .devices = devices_of(x),
+                   .queues = sizes(x, "queues"),
                    .energy_j = number(x, "energy_j")};
   out.sent_bytes = bytes_of(out.sent);
   out.received_bytes = bytes_of(out.received);
   for (const auto& rank : list(x, "ranks"))
     if (rank.is_number_integer() && out.ranks.size() < run_view::most_names)
       out.ranks.push_back(rank.get<int>());
-  if (const auto memory = x.find("memory"); memory != x.end() && memory->is_object())
-    for (const auto& [kind, bytes] : memory->items())
-      if (bytes.is_number_unsigned() && has_room(out.memory_bytes, bounded(kind)))
-        out.memory_bytes[bounded(kind)] = bytes.get<std::uint64_t>();
   for (const auto& lane : list(x, "lanes"))
     if (out.lanes.size() < run_view::most_names)
       out.lanes.push_back({field<std::string>(lane, "who"),

@@ -61,7 +61,6 @@ struct view_device {
 struct view_process {
   std::string name, role, host;
   std::int64_t pid = 0;
-  std::uint64_t incarnation = 0;
   std::vector<int> ranks;
   double at = 0;          ///< time of the newest sample, Unix seconds
   double cpu_share = -1;  ///< CPU cores used between the two newest samples; negative: unknown
@@ -75,7 +74,8 @@ struct view_process {
   std::uint64_t peak_resident_bytes = 0;
   std::map<std::string, view_traffic> sent, received;  ///< by peer, since the process started
   std::vector<view_device> devices;
-  std::optional<double> energy_j;  ///< counter of the host's CPU packages
+  std::map<std::string, std::uint64_t> queues;  ///< waiting tensor messages, by member
+  std::optional<double> energy_j;  ///< of the host's CPU packages, since the process began
 };
 
 struct view_member {

@@ -45,7 +45,7 @@ def process(number, **more):
              {"who": "loader", "state": "idle", "work": "", "for_s": 0.1, "on": [], "step": 2}]
     return {"kind": "process", "name": f"node-{number}", "role": "node", "host": "kiwi", "pid": 100 + number, "ranks": [number],
             "up_s": 10, "cpu_s": 5, "resident_bytes": 5_000_000, "peak_resident_bytes": 6_000_000,
-            "memory": {"workers": 3_000_000, "kept": 1_000_000}, "transfers": {"tickets": 3, "handed_bytes": 2000},
+            "memory": {"working": 3_000_000, "kept": 1_000_000}, "transfers": {"tickets": 3, "handed_bytes": 2000},
             "sent": [{"peer": "stage:0.1", "messages": 3, "bytes": 2000}], "received": [], "leases": 0, "lanes": lanes, **more}
 
 

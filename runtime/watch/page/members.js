@@ -129,11 +129,10 @@ function tree_rows(store, lanes, is_live) {
   return out.slice(0, most_rows);
 }
 
-/// Kinds of memory in the order of the bars. "workers" is the sum for a process that does not
-/// separate the kinds of tensors.
-const memory_kinds = ["parameters", "gradients", "optimizer", "activations", "workers", "batches", "kept", "idle"];
+/// Kinds of memory in the order of the bars.
+const memory_kinds = ["parameters", "optimizer", "working", "batches", "kept", "idle"];
 /// Kinds with dark colours, which need light text.
-const light_texts = new Set(["parameters", "workers"]);
+const light_texts = new Set(["parameters"]);
 
 function memory_of(x) {
   const out = new Map();

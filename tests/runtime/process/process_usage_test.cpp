@@ -1,0 +1,57 @@
+#include "runtime/process/process_usage.hpp"
+
+#include "runtime/core/file.hpp"
+#include "runtime/process/package_energy.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <string>
+
+using namespace troupe::runtime;
+using Catch::Approx;
+using troupe::tests::scratch_folder;
+
+namespace {
+
+void write_counter(const std::filesystem::path& zone, const std::string& microjoules) {
+  std::filesystem::create_directories(zone);
+  write_text(zone / "energy_uj", microjoules + "\n");
+  write_text(zone / "max_energy_range_uj", "10000000\n");
+}
+
+}  // namespace
+
+TEST_CASE("energy is the sum of all packages since the start, also after an overflow", "[usage]") {
+  const scratch_folder folder;
+  write_counter(folder / "intel-rapl:0", "9000000");
+  write_counter(folder / "intel-rapl:1", "1000000");
+  write_counter(folder / "intel-rapl:0:0", "5000000");  // a part of the first
+  write_counter(folder / "other", "7000000");
+  package_energy energy(folder.path());
+  CHECK(energy.joules() == 0);
+  write_counter(folder / "intel-rapl:0", "9500000");
+  write_counter(folder / "intel-rapl:1", "3000000");
+  write_counter(folder / "intel-rapl:0:0", "9000000");
+  CHECK(energy.joules().value() == Approx(2.5));
+  write_counter(folder / "intel-rapl:0", "500000");  // 0.5 J to the overflow, 0.5 J after it
+  CHECK(energy.joules().value() == Approx(3.5));
+  write_text(folder / "intel-rapl:0/energy_uj", "nonsense");
+  CHECK(energy.joules().value() == Approx(3.5));
+}
+
+TEST_CASE("a host without energy counters reports none", "[usage]") {
+  const scratch_folder folder;
+  CHECK_FALSE(package_energy(folder.path()).joules());
+  CHECK_FALSE(package_energy(folder / "gone").joules());
+}
+
+TEST_CASE("a process reports its time and memory", "[usage]") {
+  const auto first = usage_of_this_process();
+  CHECK(first.up_s >= 0);
+  CHECK(first.cpu_s > 0);
+  CHECK(first.resident_bytes > 0);
+  CHECK(first.peak_resident_bytes >= first.resident_bytes / 2);
+  CHECK(usage_of_this_process().up_s >= first.up_s);
+}
