@@ -148,7 +148,7 @@ struct supervisor_state::command_reader {
 
 std::string supervisor_state::status_text() const {
   return fmt::format(
-      "{}: step {} of {} is committed{}{}",
+      "{}: step {} of {} is committed{}",
       shown_ == nullptr ? "starting" : shown_,
       at_.iteration,
       job_->job.train_iterations,

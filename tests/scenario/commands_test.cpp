@@ -195,7 +195,7 @@ TEST_CASE("a paused run commits no step before it is resumed", "[scenario]") {
   std::promise<actors::command_answer> status, resumed;
   run.desk().put({commands::status{}, "test", [&](const auto& x) { status.set_value(x); }});
   CHECK_THAT(status.get_future().get().message,
-             ContainsSubstring(fmt::format("step {} of 12 is committed, paused", at)));
+             ContainsSubstring(fmt::format("paused: step {} of 12 is committed", at)));
   run.desk().put({commands::resume{}, "test", [&](const auto& x) { resumed.set_value(x); }});
   CHECK(resumed.get_future().get().done);
   CHECK(end.get().reason == "");
