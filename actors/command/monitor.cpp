@@ -302,6 +302,9 @@ void add_monitor(command_line& program) {
       "up, page down, home and end scroll. p pauses the view; the run continues. ? shows the keys. "
       "q quits. The run never waits for a viewer.");
   line.note(
+      "Commands, for a run named by its folder, each after a y: P pauses or resumes the run. S "
+      "saves. E evaluates. X stops the run with its last save. `troupe ctl` has all commands.");
+  line.note(
       "Reconnects after a lost connection, also to a successor of the supervisor's process. Shows "
       "the last state of a run that has ended from its folder.");
   line.note(

@@ -1,5 +1,6 @@
 #include "actors/command/monitor_view.hpp"
 
+#include "actors/command/monitor_keys.hpp"
 #include "actors/command/monitored_run.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/core/thread.hpp"
@@ -28,7 +29,7 @@ using runtime::terminal_key;
 
 constexpr auto between_frames = 200ms;
 constexpr const char* more_keys
-    = "tab next page  arrows, page up/down, home, end scroll  ctrl-l redraw  ? back  q quit";
+    = "tab page  arrows, page up/down, home, end scroll  ctrl-l redraw  ? more  q quit";
 
 /// Blocks SIGWINCH and SIGTSTP while other threads start: only the drawing thread may take them.
 class held_back_signals {
@@ -119,7 +120,7 @@ class reading_thread {
 struct monitor_choice {
   screen_page page = screen_page::overview;
   int scroll = 0;
-  bool shows_keys = false;
+  int shown_keys = 0;                       ///< 0: the usual ones, 1: more, 2: commands
   std::optional<runtime::run_view> paused;  ///< the view at the pause
   double paused_at = 0;
 
@@ -136,14 +137,17 @@ struct monitor_choice {
 
 class monitor_frame {
  public:
-  monitor_frame(runtime::terminal& on, reading_thread& of, monitor_choice first)
-      : on_(on), of_(of), choice_(std::move(first)) {}
+  monitor_frame(runtime::terminal& on,
+                reading_thread& of,
+                monitor_keys& commands,
+                monitor_choice first)
+      : on_(on), of_(of), commands_(commands), choice_(std::move(first)) {}
 
   /// Draws if something has changed or a second has passed.
   void draw() {
     const auto end = of_.end();
     const auto now = std::int64_t(monitor_time());
-    const auto changes = of_.view().changes();
+    const auto changes = of_.view().changes() + commands_.changes();  // both only grow
     if (!stale_ && changes == changes_ && now == second_ && end == end_)
       return;
     stale_ = false;
@@ -157,6 +161,7 @@ class monitor_frame {
       choice_.scroll = how.scroll = std::clamp(choice_.scroll, 0, limit_);
       how.connection = view.exit_code ? "" : end.empty() ? connection : end + "  (q quits)";
       page_ = runtime::draw(shown, how);
+      run_is_paused_ = view.state == "paused";
     });
     on_.show(page_);
   }
@@ -210,18 +215,24 @@ class monitor_frame {
     out.scroll = choice_.scroll;
     out.now = choice_.paused ? choice_.paused_at : monitor_time();
     out.ascii = on_.is_ascii();
-    if (choice_.shows_keys)
+    if (auto line = commands_.line(); !line.empty())
+      out.keys = std::move(line);
+    else if (choice_.shown_keys == 1)
       out.keys = more_keys;
+    else if (choice_.shown_keys == 2)
+      out.keys = monitor_keys::help();
     else if (choice_.paused)
       out.keys = "paused: p resumes  " + out.keys;
     return out;
   }
 
   bool take_letter(char letter) {
+    if (commands_.take(letter, run_is_paused_))
+      return true;
     if (letter >= '1' && letter <= '4')
       choice_.select(screen_page(letter - '1'));
     else if (letter == '?')
-      choice_.shows_keys = !choice_.shows_keys;
+      choice_.shown_keys = (choice_.shown_keys + 1) % 3;
     else if (letter == 'p')
       pause();
     return letter != 'q';
@@ -239,13 +250,14 @@ class monitor_frame {
 
   runtime::terminal& on_;
   reading_thread& of_;
+  monitor_keys& commands_;
   monitor_choice choice_;
   std::vector<runtime::screen_text> page_;
   std::uint64_t changes_ = 0;
   std::int64_t second_ = 0;
   std::string end_;
   int limit_ = 0;
-  bool stale_ = true;
+  bool stale_ = true, run_is_paused_ = false;
 };
 
 /// Name of the caught signal, for the drawing thread. Empty: none.
@@ -279,11 +291,12 @@ int show_monitor(const runtime::followed_run& run, screen_page page, bool ascii)
                                runtime::terminal::restore_at_once();
                                ::_exit(exit_code_of_signal(name));
                              });
+  monitor_keys commands(run);  // as the reader
   reading_thread reader(run);  // destroyed after the terminal, because it may take a second
   runtime::terminal terminal(ascii, "use --once for a page of text, or --json");
   reader.start();
   held.release();
-  monitor_frame frame(terminal, reader, {.page = page, .paused = {}});
+  monitor_frame frame(terminal, reader, commands, {.page = page, .paused = {}});
   for (;;) {
     frame.draw();
     const bool more = frame.take(terminal.wait(between_frames));

@@ -481,6 +481,8 @@ def check_terminal(folder):
         one.until("overview", "quit")  # the line with the keys has moved
         one.keys("?")
         one.until("redraw")
+        one.keys("?")
+        one.until("X stop the run")
         one.keys("?4")
         one.until("restart")  # its line has moved
         one.keys("p")
@@ -518,6 +520,39 @@ def check_terminal(folder):
             raise wrong(f"TERM={kind}: {said!r}")
         os.close(one.ours)
         os.close(one.its)
+
+
+def check_keys(folder):
+    """A key sends its command to the run after a y, and the view shows the answer."""
+    path = run_folder(folder)
+    (path / "control.token").write_text("0123abcd\n")
+    posted, late = [], threading.Event()
+    with hub(path / "sockets/hub", posted=posted, late=late):
+        one = screen("monitor", path)
+        one.until("small", "q quit")
+        one.keys("S")
+        one.until("save a checkpoint of the newest step?")
+        one.keys("n")
+        one.until("q quit")
+        one.keys("P")
+        one.until("pause the run after this step?")
+        one.keys("y")
+        one.until("waiting for the run")
+        one.keys("2")  # the view goes on meanwhile
+        one.until("node-0")
+        late.set()
+        one.until("paused after step 101")
+        one.keys("q")
+        one.ends(0)
+    if posted != [("/api/command", "Bearer 0123abcd", {"command": "pause"})]:
+        raise wrong(f"the run got {posted}")
+    with hub(None) as (address, _):
+        one = screen("monitor", address)
+        one.until("small", "q quit")
+        one.keys("X")
+        one.until("use `troupe ctl --at HOST:PORT`")
+        one.keys("q")
+        one.ends(0)
 
 
 def check_live(folder):

@@ -1,0 +1,61 @@
+// An actor of your own that watches a run: when the loss rises, it prints an alarm, sends the run a
+// command, and calls a web service. Use: 13_watch_a_run.cpp.
+
+#pragma once
+
+#include "actors/monitor/attach.hpp"
+#include "messages/protocol/actors.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/watch/webhook.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <limits>
+#include <memory>
+#include <string>
+
+namespace story {
+
+struct loss_alarm {
+  troupe::runtime::followed_run run;
+  troupe::runtime::run_command command;  ///< sent at the alarm
+  std::string webhook = {};              ///< URL; empty: none
+};
+
+/// Spawn it with caf::detached: it waits for the run's answer and the web service.
+inline troupe::messages::observer_actor::behavior_type watch_loss(
+    troupe::messages::observer_actor::pointer self, const loss_alarm& how) {
+  using namespace troupe;
+  const auto best = std::make_shared<double>(std::numeric_limits<double>::infinity());
+  return {[=](const messages::committed& x) {
+            const bool rises = !(x.report.lm_loss <= 1.5 * *best);  // true for NaN
+            *best = rises ? std::numeric_limits<double>::infinity()
+                          : std::min(*best, x.report.lm_loss);
+            if (!rises)
+              return;
+            fmt::print("alarm: the loss rises\n");
+            std::fflush(stdout);
+            try {
+              actors::command_to(how.run, how.command);
+              if (!how.webhook.empty())
+                runtime::post_webhook(
+                    how.webhook,
+                    fmt::format(R"({{"text":"the loss rises at {}"}})", x.report.iteration));
+            } catch (const runtime::error& failure) {
+              fmt::print(stderr, "{}\n", failure.what());
+            }
+          },
+          [](const messages::validated& x) { fmt::print("validation {:.4f}\n", x.report.loss); },
+          [](const messages::happened& x) { fmt::print("{}: {}\n", x.event.kind, x.event.why); },
+          [](const messages::told_record&) {},  // saves, samples: docs/formats/telemetry.md
+          [](const messages::connection_changed& x) { fmt::print(stderr, "{}\n", x.state); },
+          [=](const messages::run_ended& x) {
+            fmt::print("the run has ended with exit code {}\n", x.exit_code);
+            self->quit();
+          }};
+}
+
+}  // namespace story
