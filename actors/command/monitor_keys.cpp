@@ -61,13 +61,14 @@ bool monitor_keys::take(char letter, bool run_is_paused) {
     return true;
   }
   const auto asks = question_of(letter, run_is_paused);
-  if (!asks)
-    return false;
   {
     const std::lock_guard lock(mutex_);
     if (sends_)
-      return true;  // one command at a time
+      return asks.has_value();  // one command at a time
+    line_.clear();              // an answer stays until the next key
   }
+  if (!asks)
+    return false;
   if (!run_.folder) {
     say("commands need the run's folder: use `troupe ctl --at HOST:PORT`");
     return true;
