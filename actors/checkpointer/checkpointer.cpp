@@ -5,10 +5,12 @@
 #include "actors/support/on_board.hpp"
 #include "runtime/checkpoint/save_lock.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/process_id.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <fmt/format.h>
 #include <utility>
 
@@ -43,6 +45,7 @@ void checkpointer_state::expect(const messages::save& x) {
   expected_.clear();
   saving_.reset();
   expected_[which] = x;
+  expected_at_ = self_->home_system().clock().now();
   write_if_complete(which);
 }
 
@@ -62,6 +65,7 @@ void checkpointer_state::write_if_complete(const save_key& which) {
   auto given = std::move(parts_[which]);
   expected_.erase(expected);
   parts_.erase(which);
+  show_collected(value(order.step));
   try {
     if (job_->job.layout.processes > 1)
       return have_written(order, std::move(given));
@@ -71,6 +75,17 @@ void checkpointer_state::write_if_complete(const save_key& which) {
   } catch (const runtime::io_error& failure) {
     fail(order, failure.what());
   }
+}
+
+/// For viewers: until here the snapshots of the ranks were taken, from here on they are written.
+void checkpointer_state::show_collected(std::uint64_t iteration) const {
+  if (!context_->records)
+    return;
+  const std::chrono::duration<double> passed = self_->home_system().clock().now() - expected_at_;
+  context_->records->add("save", [iteration, seconds = passed.count()] {
+    return runtime::json_text(
+        nlohmann::json{{"iteration", iteration}, {"state", "collected"}, {"seconds", seconds}});
+  });
 }
 
 // Redeems everything before it writes: a complete save is written even if its ranks end meanwhile.

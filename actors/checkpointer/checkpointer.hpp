@@ -48,6 +48,7 @@ class checkpointer_state {
  private:
   using save_key = std::tuple<runtime::generation_id, runtime::step_id, std::uint64_t>;
   void write_if_complete(const save_key& which);
+  void show_collected(std::uint64_t iteration) const;
   void write(const messages::save& order, const std::map<int, messages::snapshot>& given);
   void have_written(const messages::save& order, std::map<int, messages::snapshot> given);
   void commit_if_written();
@@ -73,6 +74,7 @@ class checkpointer_state {
   runtime::cancel_token token_;
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
   std::map<save_key, messages::save> expected_;
+  caf::actor_clock::time_point expected_at_ = {};
   std::map<save_key, std::map<int, messages::snapshot>> parts_;
   std::map<int, messages::shard_writer_actor> writers_;  ///< by process; null: dead
   struct saving {

@@ -61,6 +61,7 @@ void supervisor_state::settle_keepers() {
   if (keepers != before) {
     pen()->keepers(keepers);
     tell_keepers(before);
+    show_keepers(keepers);
   }
   for (int p = 0; p < int(processes_.size()); ++p) {
     auto& x = processes_[std::size_t(p)];

@@ -21,9 +21,11 @@ constexpr std::size_t bytes_of_norm = 80;  // of a name and a number
 void supervisor_state::show(const char* state) {
   if (!context_->records || std::exchange(shown_, state) == state)
     return;
-  context_->records->add_newest("state", "run", [state, at = at_.iteration] {
-    return runtime::json_text(nlohmann::json{{"state", state}, {"iteration", at}});
-  });
+  context_->records->add_newest(
+      "state", "run", [state, at = at_.iteration, generation = runtime::value(generation())] {
+        return runtime::json_text(
+            nlohmann::json{{"state", state}, {"iteration", at}, {"generation", generation}});
+      });
 }
 
 void supervisor_state::show_member(const residence& where,
@@ -48,6 +50,18 @@ void supervisor_state::show_member(const residence& where,
 
 void supervisor_state::show_process(int process, const char* state, const std::string& why) const {
   show_member({.name = fmt::format("node-{}", process), .lives_in = process}, state, why);
+}
+
+void supervisor_state::show_keepers(const std::vector<int>& of) const {
+  if (!context_->records)
+    return;
+  context_->records->add_newest("keepers", "run", [of] {
+    auto all = nlohmann::json::array();
+    for (std::size_t p = 0; p < of.size(); ++p)
+      all.push_back(
+          nlohmann::json{{"of", fmt::format("node-{}", p)}, {"by", fmt::format("node-{}", of[p])}});
+    return runtime::json_text(nlohmann::json{{"keepers", std::move(all)}});
+  });
 }
 
 void supervisor_state::show_save(const char* state,

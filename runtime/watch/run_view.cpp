@@ -306,16 +306,17 @@ void take_save(run_view& to, const json& x) {
   const auto state = field<std::string>(x, "state");
   const auto iteration = field<std::uint64_t>(x, "iteration");
   count(to.counts.saves, state);
-  if (state == "begun")
+  if (state == "begun" || state == "collected")
     return;
   if (state == "written")
     to.saved = view_save{iteration, field<double>(x, "seconds")};
-  add_event(to,
-            x,
-            "save",
-            state == "written" ? fmt::format(
-                "iteration {} saved in {:.1f} s", iteration, field<double>(x, "seconds"))
-                               : fmt::format("cannot save iteration {}", iteration));
+  add_event(
+      to,
+      x,
+      "save",
+      state == "written"
+          ? fmt::format("iteration {} saved in {:.1f} s", iteration, field<double>(x, "seconds"))
+          : fmt::format("cannot save iteration {}: {}", iteration, field<std::string>(x, "why")));
 }
 
 void take_state(run_view& to, const json& x) {
@@ -344,9 +345,20 @@ void take_known(run_view& to, const json& x) {
   else if (kind == "warning") {
     ++to.counts.warnings;
     add_event(to, x, kind, field<std::string>(x, "text"));
-  } else if (kind == "command")
-    add_event(to, x, kind, field<std::string>(x, "name"));
-  else if (kind == "dropped")
+  } else if (kind == "command") {
+    const auto arguments = x.find("arguments");
+    add_event(to,
+              x,
+              kind,
+              fmt::format("{}{} by {}, from iteration {} on",
+                          field<std::string>(x, "name"),
+                          arguments == x.end() || arguments->empty()
+                              ? ""
+                              : " " + bounded(json_text_replacing(*arguments)),
+                          field<std::string>(x, "by"),
+                          field<std::uint64_t>(x, "step")));
+  }
+  if (kind == "dropped")
     to.dropped += field<std::uint64_t>(x, "count");
   else if (kind == "end") {
     const auto code = x.find("exit_code");
