@@ -1,6 +1,8 @@
 // Commands of viewers to a running job.
 
 #include "actors/support/command_desk.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/telemetry/record_ring.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/soon.hpp"
@@ -9,10 +11,14 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <future>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 using namespace troupe;
@@ -72,6 +78,7 @@ class commanded_job {
     prepared_ = tests::tiny_prepared(job_);
     desk_ = std::make_shared<actors::command_desk>();
     prepared_->node->commands = desk_;
+    prepared_->node->records = records_;
     prepared_->node->training = std::make_shared<told_source>(
         prepared_->node->training, job_.training.batch.global, [this](std::uint64_t step) {
           give(step);
@@ -86,6 +93,14 @@ class commanded_job {
     return prepared_->node->ledger->commands();
   }
   const runtime::step_ledger& ledger() const { return *prepared_->node->ledger; }
+  /// Records of this kind for viewers, in their order.
+  std::vector<nlohmann::json> records(const std::string& kind) const {
+    constexpr std::size_t all = 1 << 30;
+    std::vector<nlohmann::json> out;
+    for (const auto& x : records_->since({1, 0}, all, all, {kind}).records)
+      out.push_back(runtime::json_value(x.text));
+    return out;
+  }
   actors::command_desk& desk() { return *desk_; }
   /// In the order in which the run answered.
   std::vector<actors::command_answer> answers() {
@@ -109,6 +124,7 @@ class commanded_job {
   std::multimap<std::uint64_t, runtime::run_command> orders_;
   std::shared_ptr<actors::prepared_job> prepared_;
   std::shared_ptr<actors::command_desk> desk_;
+  std::shared_ptr<runtime::record_ring> records_ = std::make_shared<runtime::record_ring>(1);
   std::mutex mutex_;
   std::vector<actors::command_answer> answers_;
 };
@@ -228,22 +244,106 @@ TEST_CASE("a command saves the newest step", "[scenario]") {
   CHECK(std::filesystem::exists(folder / "saved" / "iter_0000012"));
 }
 
+TEST_CASE("a command evaluates after the newest step, and another sets the interval",
+          "[scenario]") {
+  auto job = job_of();
+  job.watch.eval_interval = 100;
+  job.watch.eval_batches = 1;
+  commanded_job run(job);
+  run.during(3, commands::evaluate{}).during(6, commands::eval_interval{2});
+  REQUIRE(run.run().reason == "");
+  const auto kept = run.kept();
+  REQUIRE(kept.size() == 2);
+  std::vector<std::uint64_t> expected{kept[0].step - 1}, found;
+  for (auto step = kept[1].step + kept[1].step % 2; step <= 12; step += 2)
+    expected.push_back(step);
+  for (const auto& x : run.records("validation"))
+    if (x.contains("validation_loss"))
+      found.push_back(x["iteration"]);
+  CHECK(found == expected);
+}
+
+TEST_CASE("commands make steps report their timelines and gradient norms", "[scenario]") {
+  auto job = job_of();
+  job.recovery.on = true;
+  job.faults.death = GENERATE("", "supervisor@6:decided");
+  CAPTURE(job.faults.death);
+  commanded_job run(job);
+  run.during(3, commands::trace{6}).during(3, commands::norms{"decoder.", 6});
+  REQUIRE(run.run().reason == "");
+  const auto kept = run.kept();
+  REQUIRE(kept.size() == 2);
+  std::map<std::uint64_t, double> grad_norms;
+  for (const auto& x : run.records("step"))
+    grad_norms[x["iteration"]] = x["grad_norm"];
+  std::set<std::uint64_t> expected, timed, normed;
+  for (std::uint64_t i = 0; i < 6; ++i)
+    expected.insert(kept[0].step + i);
+  for (const auto& x : run.records("timeline")) {
+    timed.insert(x["iteration"].get<std::uint64_t>());
+    REQUIRE(x["rows"].size() == 2);
+    CHECK(x["rows"][0]["executed"].size() == x["rows"][0]["planned"].size());
+    CHECK(x["left_out"] == 0);
+  }
+  CHECK(timed == expected);
+  for (const auto& x : run.records("norms")) {
+    normed.insert(x["iteration"].get<std::uint64_t>());
+    double squares = 0;
+    REQUIRE(!x["gradients"].empty());
+    for (const auto& [name, norm] : x["gradients"].items()) {
+      CHECK(name.starts_with("decoder."));
+      squares += norm.get<double>() * norm.get<double>();
+    }
+    CHECK(squares > 0);
+    CHECK(std::sqrt(squares) <= grad_norms.at(x["iteration"]) * 1.0001);
+  }
+  CHECK(normed == expected);
+}
+
+TEST_CASE("viewers get the states of a run and its saves", "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = job_of();
+  job.recovery.on = true;
+  job.faults.death = "lane:0.1@9:forward";
+  job.checkpoints.save = folder / "saved";
+  job.checkpoints.save_interval = 5;
+  commanded_job run(job);
+  REQUIRE(run.run().reason == "");
+  std::vector<std::string> states, saves;
+  for (const auto& x : run.records("state"))
+    states.push_back(x["state"]);
+  CHECK(std::ranges::count(states, "recovering") == 1);
+  CHECK(states.back() == "ending");
+  for (const auto& x : run.records("save"))
+    saves.push_back(fmt::format("{} {}", x["state"].get<std::string>(), x["iteration"].dump()));
+  for (const auto* iteration : {"5", "10", "12"})
+    for (const auto* state : {"begun", "collected", "written"})
+      CHECK(std::ranges::count(saves, fmt::format("{} {}", state, iteration)) == 1);
+  const auto members = run.records("member");
+  CHECK(std::ranges::any_of(members, [](const auto& x) { return x["state"] == "dead"; }));
+  const auto events = run.records("event");
+  REQUIRE(events.size() == 1);
+  CHECK(events.front()["event"] == "restart");
+}
+
 TEST_CASE("a command that the run cannot carry out is refused with the reason", "[scenario]") {
   commanded_job run(job_of());
   run.during(2, commands::resume{})
       .during(3, commands::save{})
       .during(4, commands::replace{"stage:0.1"})
       .during(5, commands::stop_after{2})
-      .during(6, commands::evaluate{});
+      .during(6, commands::evaluate{})
+      .during(7, commands::norms{"decoder.layers.99.", 1});
   REQUIRE(run.run().reason == "");
   CHECK(run.kept().empty());
   const auto answers = run.answers();
-  REQUIRE(answers.size() == 5);
+  REQUIRE(answers.size() == 6);
   const char* const reasons[] = {"the run is not paused",
                                  "has no folder to save into",
                                  "in a run of several processes",
                                  "step 2 is done",
-                                 "began without validation"};
+                                 "began without validation",
+                                 "no parameter has a name that begins with"};
   for (std::size_t i = 0; i < answers.size(); ++i) {
     CHECK_FALSE(answers[i].done);
     CHECK_THAT(answers[i].message, ContainsSubstring(reasons[i]));
