@@ -24,6 +24,7 @@ import time
 
 import cli_test
 from cli_test import MOCK, SMALL, refuses, run, works, wrong
+from process_runs import LONG as LONG_JOB, job, judge, replaced, require_same, succeeded
 from run_test import LONG, PATIENCE, started, stepping, until
 
 RUN = {"id": "00112233445566aa", "name": "small", "program": "troupe 0.1.0", "epoch": 1, "host": "kiwi", "steps": 300,
@@ -573,6 +574,60 @@ def check_live(folder):
     train.communicate(timeout=PATIENCE)
     if following.returncode != 0 or json.loads(rest[-1])["kind"] != "end":
         raise wrong(f"--json ends with {rest[-1:]}: exit code {following.returncode}")
+
+
+def followed(one):
+    """`troupe monitor --json` on a job, which reads until the run ends."""
+    return started("monitor", one.run, "--json")
+
+
+def check_replace(folder):
+    """`ctl replace` gives the ranks of a process a new one; viewers see the move, and no bit changes."""
+    one = job(folder, *LONG_JOB, "--recovery", "on")
+    one.reaches(5)
+    following = followed(one)
+    line_of(following, "a step", lambda x: x["kind"] == "step")
+    old = one.node(1)
+    if "process 1 is replaced" not in works("ctl", "replace", "node-1", "--run", one.run):
+        raise one.fails("the answer of replace is another one")
+    moved = line_of(following, "the move", lambda x: x["kind"] == "event")
+    if moved["event"] != "move" or "by a command" not in moved["why"]:
+        raise one.fails(f"viewers get {moved}")
+    replaced(one, 1, old)
+    line_of(following, "the node that runs again",
+            lambda x: x["kind"] == "member" and x["who"] == "node-1" and x["state"] == "running")
+    one.ends()
+    following.communicate(timeout=PATIENCE)
+    require_same(one, judge(folder, *LONG_JOB), "a process that a command replaced")
+
+
+def check_successor(folder):
+    """A supervisor's process that is killed: viewers follow its successor, which continues under the commands."""
+    one = job(folder, *LONG_JOB, "--recovery", "on")
+    one.reaches(5)
+    following = followed(one)
+    first = line_of(following, "the run", lambda x: x["kind"] == "run")
+    works("ctl", "learning-rate", "5e-5", "--run", one.run)
+    command = line_of(following, "the command", lambda x: x["kind"] == "command")
+    old = one.deciding()
+    os.kill(old["pid"], signal.SIGKILL)
+    second = line_of(following, "the successor", lambda x: x["kind"] == "run")
+    if second["id"] != first["id"] or second["epoch"] == first["epoch"]:
+        raise one.fails(f"the successor is {second}, the first process was {first}")
+    again = line_of(following, "the command again", lambda x: x["kind"] == "command")
+    if (again["name"], again["step"]) != ("learning_rate", command["step"]):
+        raise one.fails(f"the successor tells {again}, the first process told {command}")
+    line_of(following, "a step of the successor", lambda x: x["kind"] == "step" and x["iteration"] > command["step"])
+    succeeded(one, old)
+    one.ends()
+    following.communicate(timeout=PATIENCE)
+    # The same run again, without a death: the ledger's record has the exact factor.
+    ledger = json.loads(works("ledger", "--run", one.run, "--json"))
+    if [x["command"]["command"] for x in ledger["commands"]] != ["learning_rate"]:
+        raise one.fails(f"the ledger has {ledger['commands']}")
+    rates = {x["iteration"]: x["learning_rate"] for x in one.steps()}
+    if abs(rates[command["step"]] / 5e-5 - 1) > 1e-6 or rates[command["step"] - 1] < 6e-5:
+        raise one.fails(f"the learning rates are {rates}")
 
 
 if __name__ == "__main__":
