@@ -598,7 +598,7 @@ def check_replace(folder):
             lambda x: x["kind"] == "member" and x["who"] == "node-1" and x["state"] == "running")
     one.ends()
     following.communicate(timeout=PATIENCE)
-    require_same(one, judge(folder, *LONG_JOB), "a process that a command replaced")
+    require_same(one, judge(folder), "a process that a command replaced")
 
 
 def check_successor(folder):
