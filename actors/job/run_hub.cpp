@@ -128,7 +128,7 @@ void log_address(const runtime::watch_settings& watch,
                  std::uint16_t port,
                  const runtime::held_run_folder& folder) {
   const auto host = watch.hub.substr(0, watch.hub.rfind(':'));
-  runtime::log_info(" watch this run: troupe monitor {}{}:{} --token-file {}",
+  runtime::log_info(" viewers reach this run at {}{}:{}, with the token in {}",
                     watch.hub_certificate.empty() ? "" : "https://",
                     runtime::is_wildcard(host) || host == "[::]" ? runtime::host_name() : host,
                     port,

@@ -1,5 +1,5 @@
-// Lua scripts that watch a run: `troupe monitor RUN --script FILE.lua`. They run in the sandbox of
-// schedule scripts, with the same limits for each call.
+// Lua scripts that watch a run, for `troupe monitor`. They run in the sandbox of schedule scripts,
+// with the same limits for each call.
 //
 // A script defines at least one of these functions. The argument is a table with the fields of the
 // record (docs/formats/telemetry.md):

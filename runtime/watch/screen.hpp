@@ -49,7 +49,7 @@ std::vector<screen_text> draw(const run_view& of, const screen_wish& how);
 /// The largest useful `scroll` of this page. A larger value shows the same page.
 int scroll_limit(const run_view& of, const screen_wish& how);
 
-/// The page as lines without styles, for `--once` and tests.
+/// The page as lines without styles, for a printed page and tests.
 std::string plain_text(const std::vector<screen_text>& page, const screen_wish& how);
 
 /// A curve of `rows` lines with `columns` characters. Each character has 2 x 4 braille dots, or is

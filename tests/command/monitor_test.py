@@ -314,7 +314,7 @@ def check_port(folder):
         train = started("train", "gpt", *LONG, "--run", path, "--monitor-address", "127.0.0.1:0", *more)
         stepping(path)
         log = (path / "logs/supervisor.log").read_text()
-        address = re.search(r"troupe monitor (\S+) --token-file (\S+)", log)
+        address = re.search(r"viewers reach this run at (\S+), with the token in (\S+)", log)
         if not address or not address[1].startswith(scheme + "127.0.0.1:"):
             raise wrong(f"the log does not name the port:\n{log}")
         ca = ["--ca", certificate] if more else []
