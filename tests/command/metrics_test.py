@@ -1,22 +1,26 @@
-"""The metrics of a live run: they name the run, and `promtool check metrics` accepts them. Run by ctest.
+"""The metrics of a live run: they name the run, `promtool check metrics` accepts them, and Prometheus scrapes them.
 
     metrics_test.py PROGRAM NAME...   runs the named checks, or all
 
-Exit code 77: promtool is not installed.
+Run by ctest. Exit code 77: Prometheus is not installed.
 """
 
 import http.client
+import json
+import pathlib
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import urllib.parse
 
 import cli_test
 from cli_test import works, wrong
 from run_test import LONG, started, status, stepping, until
 
 PATIENCE = 60  # timeout in seconds; only a hang reaches it
+CONFIGURATION = pathlib.Path(__file__).resolve().parents[2] / "examples/monitoring/prometheus.yml"
 
 
 class local_connection(http.client.HTTPConnection):
@@ -51,9 +55,9 @@ def value_in(page, series):
     return float(found[1])
 
 
-def live(folder):
+def live(folder, *more):
     """Starts a run, waits for its first steps, and returns it with its folder."""
-    train = started("train", "gpt", *LONG, "--run", folder / "run")
+    train = started("train", "gpt", *LONG, "--run", folder / "run", *more)
     stepping(folder / "run")
     return train, folder / "run"
 
@@ -87,6 +91,54 @@ def check_promtool(folder):
                              timeout=PATIENCE, check=False)
     if checked.returncode != 0 or checked.stdout or checked.stderr:
         raise wrong(f"promtool ends with {checked.returncode}:\n{checked.stdout}{checked.stderr}")
+    ends(train, run)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def check_scrape(folder):
+    """Debian's Prometheus scrapes a run by the example's configuration, with the run's token."""
+    program = shutil.which("prometheus")
+    if not program:
+        print("skipped: prometheus is not installed; Debian's package has this name")
+        sys.exit(77)
+    train, run = live(folder, "--monitor-address", "127.0.0.1:0")
+    log = (run / "logs/supervisor.log").read_text()
+    address = re.search(r"viewers reach this run at (\S+), with the token in (\S+)", log)
+    text = CONFIGURATION.read_text()
+    for old, new in [("kiwi:7000", address[1]), ("/etc/prometheus/troupe-read.token", address[2]), ("15s", "1s")]:
+        if old not in text:
+            raise wrong(f"the example lacks '{old}':\n{text}")
+        text = text.replace(old, new)
+    (folder / "prometheus.yml").write_text(text)
+    port = free_port()
+    with open(folder / "prometheus.txt", "w") as out:
+        server = subprocess.Popen([program, "--config.file", folder / "prometheus.yml", "--storage.tsdb.path",
+                                   folder / "data", "--web.listen-address", f"127.0.0.1:{port}"], stdout=out,
+                                  stderr=subprocess.STDOUT)
+    try:
+        def asked(query):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+            try:
+                connection.request("GET", "/api/v1/query?query=" + urllib.parse.quote(query))
+                found = json.loads(connection.getresponse().read())["data"]["result"]
+            except (OSError, KeyError, ValueError):
+                return None  # it starts
+            finally:
+                connection.close()
+            return found and float(found[0]["value"][1])
+
+        first = until("Prometheus has the run's iteration", lambda: asked("troupe_iteration"))
+        until("it grows", lambda: (asked("troupe_iteration") or 0) > first)
+        if asked("up") != 1:
+            raise wrong("Prometheus says that the run is down")
+    finally:
+        server.terminate()
+        server.wait()
     ends(train, run)
 
 
