@@ -51,9 +51,9 @@ inline troupe::messages::observer_actor::behavior_type watch_loss(
           [](const messages::validated& x) { fmt::print("validation {:.4f}\n", x.report.loss); },
           [](const messages::happened& x) { fmt::print("{}: {}\n", x.event.kind, x.event.why); },
           [](const messages::told_record&) {},  // saves, samples: docs/formats/telemetry.md
-          [](const messages::connection_changed& x) { fmt::print(stderr, "{}\n", x.state); },
+          [](const messages::connection_changed&) {},
           [=](const messages::run_ended& x) {
-            fmt::print("the run has ended with exit code {}\n", x.exit_code);
+            fmt::print("{}\n", x.text);
             self->quit();
           }};
 }

@@ -61,17 +61,16 @@ void add_ctl(command_line& program) {
       "run's console: debug, info, warning or error.");
   line.note(
       "Workers: replace WORKER drains and replaces a process, such as node-1, or the process of a "
-      "stage, such "
-      "as stage:0.1, once its states are kept elsewhere. It needs several processes and recovery.");
+      "stage, such as stage:0.1, once its states are kept elsewhere. It needs several processes "
+      "and recovery.");
   line.note(
       "Reports: trace N reports the timelines of the next N steps. norms NAME N reports the "
       "gradient norm of each parameter with a name that begins with NAME, for the next N steps. N "
       "is from 1 to 1000.");
   line.note(
       "Prints the run's answer. status answers at once; other commands take effect between two "
-      "steps. The ledger records all commands but status, so a successor continues under them, and "
-      "a "
-      "repeated step has the same bits.");
+      "steps. The ledger records all commands but status, so a successor continues under them, "
+      "and a repeated step has the same bits.");
   line.note(
       "Exit code 0: the run has taken the command. 2: it refuses the command, or there is no run. "
       "128 + N: signal N ended the wait; the run may still take the command.");

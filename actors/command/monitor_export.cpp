@@ -91,6 +91,8 @@ void ask_for_each_step(const runtime::followed_run& run, std::uint64_t steps) {
 }  // namespace
 
 int export_timelines(const runtime::followed_run& run, const timeline_export& how) {
+  if (!how.otlp.empty())
+    runtime::require_webhook(how.otlp);
   if (!how.trace.empty())
     if (const auto obstacle = runtime::write_obstacle(how.trace))
       throw runtime::io_error("--trace '{}' cannot be written: {}", how.trace.string(), *obstacle);

@@ -78,6 +78,11 @@ bool monitor_keys::take(char letter, bool run_is_paused) {
   return true;
 }
 
+void monitor_keys::cancel() {
+  if (std::exchange(asked_, std::nullopt))
+    say("");
+}
+
 std::string monitor_keys::line() const {
   const std::lock_guard lock(mutex_);
   return line_;

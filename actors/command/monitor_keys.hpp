@@ -27,6 +27,7 @@ class monitor_keys {
 
   /// Takes a letter as a command or as the answer to a question. False: it means something else.
   bool take(char letter, bool run_is_paused);
+  void cancel();  ///< another key: withdraws a question
   /// A question, or the newest answer; empty: none.
   std::string line() const;
   std::uint64_t changes() const;

@@ -159,7 +159,8 @@ class monitor_frame {
       auto how = wish();
       limit_ = runtime::scroll_limit(shown, how);
       choice_.scroll = how.scroll = std::clamp(choice_.scroll, 0, limit_);
-      how.connection = view.exit_code ? "" : end.empty() ? connection : end + "  (q quits)";
+      if (commands_.line().empty())
+        how.connection = view.exit_code ? "" : end.empty() ? connection : end + "  (q quits)";
       page_ = runtime::draw(shown, how);
       run_is_paused_ = view.state == "paused";
     });
@@ -170,6 +171,8 @@ class monitor_frame {
   bool take(const runtime::terminal_event& event) {
     stale_ = stale_ || event.key != terminal_key::none;
     const int page = std::max(1, on_.rows() - 4);
+    if (event.key != terminal_key::letter && event.key != terminal_key::none)
+      commands_.cancel();
     switch (event.key) {
       case terminal_key::letter:
         return take_letter(event.letter);

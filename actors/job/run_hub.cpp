@@ -8,6 +8,7 @@
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_tokens.hpp"
+#include "runtime/watch/follower.hpp"
 #include "runtime/watch/hub.hpp"
 #include "runtime/watch/metrics_source.hpp"
 
@@ -75,7 +76,7 @@ std::string text_of_run(const runtime::held_run_folder& folder,
   const auto& job = prepared.opened();
   const auto& training = job.job.training;
   return runtime::json_text_replacing(
-      json{{"version", 1},
+      json{{"version", runtime::hub_version},
            {"id", record.id},
            {"name", folder.path().filename().string()},
            {"folder", folder.path().string()},

@@ -7,7 +7,6 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/schedule/csv.hpp"
-#include "runtime/schedule/execution.hpp"
 #include "runtime/telemetry/event_file.hpp"
 #include "runtime/telemetry/run_log.hpp"
 
@@ -115,13 +114,9 @@ void monitor_book::record(const runtime::watched& x) {
 // The simulation of a step takes time; no step waits for it here.
 runtime::step_report monitor_book::with_pipeline(const messages::committed& x) const {
   auto out = x.report;
-  const auto& schedule = *job_->pipeline.schedule;
-  if (int(x.executed.size()) != schedule.ranks())
+  if (int(x.executed.size()) != job_->pipeline.schedule->ranks())
     return out;
-  std::vector<std::vector<runtime::timed_action>> rows(x.executed.size());
-  for (const auto& row : x.executed)
-    rows.at(std::size_t(row.rank)) = row.actions;
-  const auto found = runtime::compare(*schedule.training(x.microbatches), std::move(rows));
+  const auto found = compared(x, *job_);
   out.pipeline = {found.makespan,
                   found.planned_makespan,
                   found.bubble,

@@ -1,9 +1,9 @@
 #include "actors/monitor/shown_records.hpp"
 
 #include "runtime/core/json_text.hpp"
-#include "runtime/schedule/execution.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -47,13 +47,6 @@ using rows = std::vector<std::vector<runtime::timed_action>>;
 
 /// Of one timeline, executed; about 1 MB of text with the planned ones.
 constexpr std::size_t most_shown_actions = 16384;
-
-rows rows_of(const messages::committed& x) {
-  rows out(x.executed.size());
-  for (const auto& row : x.executed)
-    out.at(std::size_t(row.rank)) = row.actions;
-  return out;
-}
 
 double begin_of(const rows& all) {
   double out = std::numeric_limits<double>::infinity();
@@ -100,7 +93,7 @@ nlohmann::json traffic_of(const std::map<std::string, messages::measured_traffic
 
 std::string timeline_text(const messages::committed& x, const opened_job& job) {
   const auto plan = job.pipeline.schedule->training(x.microbatches);
-  const auto found = runtime::compare(*plan, rows_of(x));
+  const auto found = compared(x, job);
   const auto from = begin_of(found.executed);
   const auto ranks = found.planned.ranks.size();  // 0 if no rank has an action
   const auto most = most_shown_actions / std::max<std::size_t>(1, ranks);
@@ -124,6 +117,17 @@ std::string timeline_text(const messages::committed& x, const opened_job& job) {
 }
 
 }  // namespace
+
+runtime::execution compared(const messages::committed& x, const opened_job& job) {
+  rows executed(x.executed.size());
+  std::vector<std::uint64_t> clocks(x.executed.size());
+  for (const auto& row : x.executed) {
+    executed.at(std::size_t(row.rank)) = row.actions;
+    clocks.at(std::size_t(row.rank)) = row.clock;
+  }
+  return runtime::compare(
+      *job.pipeline.schedule->training(x.microbatches), std::move(executed), clocks);
+}
 
 void show(runtime::record_ring& to,
           const runtime::watched& x,

@@ -5,6 +5,7 @@
 #include "actors/job/opened_job.hpp"
 #include "messages/control/sampling.hpp"
 #include "messages/training/step.hpp"
+#include "runtime/schedule/execution.hpp"
 #include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/recorder.hpp"
 #include "runtime/telemetry/run_log.hpp"
@@ -15,6 +16,9 @@
 #include <vector>
 
 namespace troupe::actors {
+
+/// A timed step against its plan. Simulates the plan.
+runtime::execution compared(const messages::committed& x, const opened_job& job);
 
 /// Adds a `step`, `validation` or `event`. `past`: an earlier process reported it.
 void show(runtime::record_ring& to,

@@ -15,6 +15,7 @@
 #include "runtime/device/lane_reaper.hpp"
 #include "runtime/machine/gpu_meter.hpp"
 #include "runtime/process/package_energy.hpp"
+#include "runtime/process/process_id.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/trace.hpp"
@@ -71,6 +72,7 @@ struct node_context {
   std::shared_ptr<const runtime::gpu_meter> gpus = {};       ///< null: no rank uses a GPU
   std::shared_ptr<runtime::traffic_counters> traffic
       = std::make_shared<runtime::traffic_counters>();
+  std::uint64_t clock = runtime::steady_clock_of_machine();  ///< of the times of stages
   std::shared_ptr<runtime::package_energy> energy = std::make_shared<runtime::package_energy>();
   std::shared_ptr<command_desk> commands = {};  ///< null: the run takes no commands
   /// True if a viewer has recently sent the hub a request. Any thread.

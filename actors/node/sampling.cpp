@@ -35,7 +35,7 @@ std::map<std::string, std::uint64_t> memory_of(const node_context& context) {
   const auto held = context.pools->held();
   const auto states = context.estates->bytes();
   // Pools count the states of ranks on the host, and not those on devices.
-  const auto in_pools = context.gpus ? 0 : std::uint64_t(states.weights + states.optimizer);
+  const auto in_pools = context.gpus ? 0 : std::uint64_t(states.all());
   return {{"parameters", std::uint64_t(states.weights)},
           {"optimizer", std::uint64_t(states.optimizer)},
           {"working", held.in_use - std::min<std::uint64_t>(held.in_use, in_pools)},

@@ -16,6 +16,8 @@
 namespace troupe::actors {
 
 stage_state::~stage_state() {
+  if (queue_length_)
+    queue_length_->store(0, std::memory_order_relaxed);  // the counter outlives the stage
   place_.reset();
   if (groups_)
     groups_->token().cancel();

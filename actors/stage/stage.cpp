@@ -125,6 +125,7 @@ void stage_state::vote() {
   // Runs after all earlier work, when the loss has been read.
   const auto add_times = [result,
                           pipeline_rank = told_.pipeline_rank,
+                          clock = node_->clock,
                           wanted = told_.tensor_rank == 0 && step.timed,
                           executed = std::move(now_->executed),
                           times = std::move(now_->times),
@@ -136,7 +137,7 @@ void stage_state::vote() {
     }
     if (!wanted)
       return;
-    result->executed = {{pipeline_rank, {}}};
+    result->executed = {{pipeline_rank, clock, {}}};
     for (const auto& x : executed)
       result->executed.front().actions.push_back(
           {x.what, double(by.ns_of(x.begin)) / 1e6, double(by.ns_of(x.end)) / 1e6});

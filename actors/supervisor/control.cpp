@@ -148,10 +148,11 @@ struct supervisor_state::command_reader {
 
 std::string supervisor_state::status_text() const {
   return fmt::format(
-      "{}: step {} of {} is committed{}",
+      "{}: step {} of {} is committed{}{}",
       shown_ == nullptr ? "starting" : shown_,
       at_.iteration,
       job_->job.train_iterations,
+      control_.paused && !is_at_rest() ? ", pauses after it" : "",
       control_.stops_after ? fmt::format(", ends after step {}", *control_.stops_after) : "");
 }
 

@@ -78,7 +78,7 @@ struct measured {
   std::uint64_t leases = 0;                             ///< tickets that are not redeemed yet
   std::map<std::string, measured_traffic> sent = {}, received = {};  ///< by peer
   std::map<std::string, std::uint64_t> queues = {};  ///< waiting tensor messages, by member
-  double energy_j = -1;  ///< counter of the CPU package; negative: unknown
+  double energy_j = -1;  ///< of the host's CPU packages, since the process began; negative: unknown
   std::vector<measured_device> devices = {};
   std::vector<measured_member> members = {};
 

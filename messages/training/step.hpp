@@ -102,10 +102,10 @@ struct nonfinite_gradient {
   friend bool operator==(const nonfinite_gradient&, const nonfinite_gradient&) = default;
 };
 
-/// Actions of a stage with their times in ms, by the steady clock of its host;
-/// runtime::compare brings the rows of a step to one clock.
+/// Actions of a stage with their times in ms, by the steady clock of its machine.
 struct executed_row {
-  int rank = 0;  ///< pipeline rank
+  int rank = 0;             ///< pipeline rank
+  std::uint64_t clock = 0;  ///< machine; rows with different clocks cannot be compared directly
   std::vector<runtime::timed_action> actions = {};
 
   friend bool operator==(const executed_row&, const executed_row&) = default;
@@ -247,7 +247,7 @@ typename Inspector::result_type inspect(Inspector& f, ask_again& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, executed_row& x) {
-  return f(caf::meta::type_name("executed_row"), x.rank, x.actions);
+  return f(caf::meta::type_name("executed_row"), x.rank, x.clock, x.actions);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, loss_part& x) {

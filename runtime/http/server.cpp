@@ -61,6 +61,8 @@ asio::ssl::context context_of(const server_certificate& x) {
     out.set_password_callback([](std::size_t, auto) { return std::string(); });  // never asks
     out.use_certificate_chain(asio::buffer(x.chain));
     out.use_private_key(asio::buffer(x.key), asio::ssl::context::pem);
+    if (::SSL_CTX_check_private_key(out.native_handle()) != 1)  // such as keys of two types
+      throw input_error("the certificate of the server and its private key are not a pair");
   } catch (const boost::system::system_error& failure) {
     throw input_error(
         "cannot use the certificate of the server: {}; give a certificate chain and its private "

@@ -33,7 +33,8 @@ struct limits {
   /// limits are separate: remote clients cannot use up the connections of local processes.
   std::size_t connections = 128;
   std::size_t local_connections = 128;
-  std::chrono::milliseconds receive{10'000};  ///< for one complete request, and for a TLS handshake
+  std::chrono::milliseconds receive{10'000};  ///< for a complete request (the first: from the
+                                              ///< connection on), and for a TLS handshake
   std::chrono::milliseconds idle{60'000};     ///< until the next request of an open connection
   /// For one part of an answer, plus one second for each 16 KiB of it.
   std::chrono::milliseconds send{10'000};

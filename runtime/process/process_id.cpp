@@ -1,6 +1,7 @@
 #include "runtime/process/process_id.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/hash.hpp"
 #include "runtime/process/pidfd.hpp"
 
 #include <cerrno>
@@ -104,6 +105,12 @@ std::string host_name() {
   utsname names = {};
   ::uname(&names);
   return names.nodename;
+}
+
+std::uint64_t steady_clock_of_machine() {
+  std::string boot;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  return std::getline(file, boot) ? hash64(boot) : 0;
 }
 
 std::optional<running_process> running_process::find(const process_id& x) {

@@ -52,6 +52,9 @@ std::vector<std::string> command_of(pid_t pid);
 
 std::string host_name();
 
+/// Identifies this boot of this machine: its processes have one steady clock. 0: unknown.
+std::uint64_t steady_clock_of_machine();
+
 /// A handle of a running process of any parent. A signal never reaches a later process with the
 /// same pid. One thread.
 class running_process {

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace troupe::runtime {
@@ -63,39 +65,41 @@ struct gaps {
   double between = 0, hand_off = 0;
 };
 
-/// Shortest times from the end of an action on one rank to the begin of one on another that needs
-/// it, by both ranks' own clocks. Infinite without such a pair.
-class shortest_hand_offs {
+/// Offsets between clocks, from the hand-offs between their ranks.
+class clock_comparison {
  public:
-  shortest_hand_offs(const plan_graph& graph, const rows& executed)
-      : ranks_(executed.size()), all_(ranks_ * ranks_, std::numeric_limits<double>::infinity()) {
-    for (std::size_t r = 0; r < ranks_; ++r)
+  /// `clock_of`: the clock of each rank, from 0.
+  clock_comparison(const plan_graph& graph,
+                   const rows& executed,
+                   const std::vector<std::size_t>& clock_of)
+      : clocks_(*std::ranges::max_element(clock_of) + 1),
+        shortest_(clocks_ * clocks_, std::numeric_limits<double>::infinity()) {
+    for (std::size_t r = 0; r < executed.size(); ++r)
       for (std::size_t i = 0; i < executed[r].size(); ++i)
         for (const auto& need : graph.needs_of(graph.row_begin(r) + plan_graph::node(i), r))
           if (need.arrives) {
             const auto from = graph.rank_of(need.of);
-            auto& x = all_[from * ranks_ + r];
-            x = std::min(
-                x, executed[r][i].begin - executed[from][need.of - graph.row_begin(from)].end);
+            const auto end = executed[from][need.of - graph.row_begin(from)].end;
+            auto& x = shortest_[clock_of[from] * clocks_ + clock_of[r]];
+            x = std::min(x, executed[r][i].begin - end);
           }
   }
-  double between(std::size_t from, std::size_t to) const { return all_[from * ranks_ + to]; }
 
-  /// How far the clock of each rank is ahead of the first one's.
-  std::vector<double> clock_offsets() const {
-    std::vector<std::optional<double>> ahead(ranks_);
-    for (std::size_t root = 0; root < ranks_; ++root) {
+  /// How far each clock is ahead of the first one that it can be compared with.
+  std::vector<double> offsets() const {
+    std::vector<std::optional<double>> ahead(clocks_);
+    for (std::size_t root = 0; root < clocks_; ++root) {
       if (ahead[root])
         continue;
       ahead[root] = 0;
       for (std::vector<std::size_t> reached{root}; !reached.empty();) {
         const auto one = reached.back();
         reached.pop_back();
-        for (std::size_t other = 0; other < ranks_; ++other) {
+        for (std::size_t other = 0; other < clocks_; ++other) {
           const auto forth = between(one, other), back = between(other, one);
           if (ahead[other] || std::isinf(forth) || std::isinf(back))
             continue;
-          ahead[other] = *ahead[one] + (forth < 0 || back < 0 ? (forth - back) / 2 : 0);
+          ahead[other] = *ahead[one] + (forth - back) / 2;
           reached.push_back(other);
         }
       }
@@ -107,16 +111,27 @@ class shortest_hand_offs {
   }
 
  private:
-  std::size_t ranks_;
-  std::vector<double> all_;
+  /// Shortest time from the end of an action to the begin of one by another clock that needs it.
+  double between(std::size_t from, std::size_t to) const { return shortest_[from * clocks_ + to]; }
+
+  std::size_t clocks_;
+  std::vector<double> shortest_;
 };
 
-void set_to_one_clock(const plan_graph& graph, rows& executed) {
-  const auto ahead = shortest_hand_offs(graph, executed).clock_offsets();
+void set_to_one_clock(const plan_graph& graph,
+                      rows& executed,
+                      const std::vector<std::uint64_t>& clocks) {
+  const std::set<std::uint64_t> all(clocks.begin(), clocks.end());
+  if (all.size() < 2)
+    return;
+  std::vector<std::size_t> clock_of;
+  for (const auto x : clocks)
+    clock_of.push_back(std::size_t(std::distance(all.begin(), all.find(x))));
+  const auto ahead = clock_comparison(graph, executed, clock_of).offsets();
   for (std::size_t r = 0; r < executed.size(); ++r)
     for (auto& x : executed[r]) {
-      x.begin -= ahead[r];
-      x.end -= ahead[r];
+      x.begin -= ahead[clock_of[r]];
+      x.end -= ahead[clock_of[r]];
     }
 }
 
@@ -145,11 +160,13 @@ gaps usual_gaps(const plan_graph& graph, const rows& executed) {
 
 }  // namespace
 
-execution compare(const plan& frame, rows executed) {
-  ensure(executed.size() == frame.ranks.size(), "EXECUTION-1: each rank reports its actions");
+execution compare(const plan& frame, rows executed, const std::vector<std::uint64_t>& clocks) {
+  ensure(
+      executed.size() == frame.ranks.size() && (clocks.empty() || clocks.size() == executed.size()),
+      "EXECUTION-1: each rank reports its actions");
   const auto done = plan_of(frame, executed);
   const plan_graph graph(done);
-  set_to_one_clock(graph, executed);
+  set_to_one_clock(graph, executed, clocks);
   execution out;
   double first = std::numeric_limits<double>::infinity(), last = -first, busy = 0;
   for (const auto& row : executed)

@@ -4,6 +4,7 @@
 
 #include "runtime/schedule/simulate.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace troupe::runtime {
@@ -15,7 +16,7 @@ struct execution {
   double worst_lateness = 0;                  ///< maximum delay of a start
   cost_model measured;                        ///< the costs of the simulation
   timeline planned;                           ///< starts at 0, like the executed timeline
-  std::vector<std::vector<timed_action>> executed;  ///< on the clock of rank 0
+  std::vector<std::vector<timed_action>> executed;  ///< on one clock
 };
 
 /// Simulates the executed rows with measured costs: the mean time of each kind of action on each
@@ -23,9 +24,11 @@ struct execution {
 /// gives only chunks, copies, placement and blocks; the rows are the executed ones, with B as I and
 /// W. Throws broken_promise if they do not form a plan.
 ///
-/// Rows of different hosts may have different clocks. If an action begins before its input from
-/// another rank ended, the offset between the two ranks is half the difference of their shortest
-/// hand-offs in both directions, as in NTP (RFC 5905).
-execution compare(const plan& frame, std::vector<std::vector<timed_action>> executed);
+/// `clocks`: the clock of each rank's times; empty: one for all. The offset between two clocks is
+/// half the difference of the shortest hand-offs between their ranks in both directions, as in NTP
+/// (RFC 5905).
+execution compare(const plan& frame,
+                  std::vector<std::vector<timed_action>> executed,
+                  const std::vector<std::uint64_t>& clocks = {});
 
 }  // namespace troupe::runtime

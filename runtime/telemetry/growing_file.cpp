@@ -45,12 +45,6 @@ bool has_copied(int from, int to) {
   return whole;
 }
 
-/// Reserves room between two offsets, so that a full disk leaves what is there.
-bool has_room(int file, std::int64_t from, std::int64_t to) {
-  return from == to || ::fallocate(file, FALLOC_FL_KEEP_SIZE, from, to - from) == 0
-         || errno == EOPNOTSUPP;
-}
-
 bool is_written(int file, std::string_view text, std::int64_t at) {
   while (!text.empty()) {
     const auto done = ::pwrite(file, text.data(), text.size(), at);
@@ -107,9 +101,14 @@ bool growing_file::replace_newest(std::string_view record) {
   // The descriptor appends, whatever the offset.
   const int in_place
       = ::open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_WRONLY | O_CLOEXEC);
-  const bool is_whole = in_place >= 0 && has_room(in_place, end_, begin_ + size)
-                        && is_written(in_place, record, begin_);
+  // First the part behind the old record, which needs room: the old one stays whole without it.
+  const auto old = std::size_t(end_ - begin_);
+  bool is_whole = in_place >= 0 && is_written(in_place, record.substr(old), end_);
   const auto reason = system_message(errno);
+  if (is_whole)
+    is_whole = is_written(in_place, record.substr(0, old), begin_);
+  else if (in_place >= 0)
+    static_cast<void>(::ftruncate(in_place, end_) == 0);
   if (in_place >= 0)
     ::close(in_place);
   if (!is_whole)

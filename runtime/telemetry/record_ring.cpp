@@ -227,14 +227,14 @@ record_ring::pulled record_ring::newest() const {
 
 void record_ring::read_newest(std::vector<pointer> from, std::size_t& bytes, pulled& to) {
   std::ranges::sort(from, std::ranges::greater(), [](const pointer& x) { return x->number; });
-  for (const auto& one : from) {
-    const auto size = one->read().size();
+  for (auto one = from.begin(); one != from.end(); ++one) {
+    const auto size = (*one)->read().size();
     if (size > bytes) {
-      ++to.dropped;
-      continue;
+      to.dropped += std::size_t(from.end() - one);
+      return;
     }
     bytes -= size;
-    to.records.push_back(read(one));
+    to.records.push_back(read(*one));
   }
 }
 

@@ -95,7 +95,8 @@ class record_ring {
 
   /// The records for a viewer that connects: `steps` step records, evenly spaced and with the
   /// newest; the newest `others` other records; the newest record of each key. At most `bytes` of
-  /// text: leaves out older records first, and those of keys last, and counts them as dropped.
+  /// text: takes records of keys, then others, each from the newest on, and counts the rest as
+  /// dropped.
   pulled beginning(std::size_t steps,
                    std::size_t others,
                    std::size_t bytes = std::size_t(-1)) const;

@@ -87,6 +87,7 @@ class rank_estate {
   struct extents {
     std::int64_t weights = 0, optimizer = 0;
 
+    std::int64_t all() const { return weights + optimizer; }
     friend bool operator==(const extents&, const extents&) = default;
   };
   extents bytes() const;  ///< memory of both slots

@@ -118,8 +118,8 @@ void follower::connect() {
     const auto id = text_member(read, "id");
     if (id.empty() || (read.contains("version") && count_member(read, "version") != hub_version))
       throw input_error(
-          "the answer of {} to /api/run has no run id: it is another service, or a hub of another "
-          "version of Troupe ({}); use the `troupe` that started the run",
+          "{} does not answer /api/run as this version of Troupe does: it is another service, or a "
+          "hub of another version ({}); use the `troupe` that started the run",
           place(),
           read.is_object() && !text_member(read, "program").empty()
               ? without_control(text_member(read, "program"))

@@ -27,6 +27,9 @@
 
 namespace troupe::runtime {
 
+/// Version of the hub's answers (docs/formats/telemetry.md), in /api/run.
+constexpr std::uint64_t hub_version = 1;
+
 struct followed_run {
   http::service_address at;
   std::optional<run_folder> folder = {};  ///< shows if the run is alive; empty: unknown

@@ -305,8 +305,10 @@ void take_member(run_view& to, const json& x) {
 void take_save(run_view& to, const json& x) {
   const auto state = field<std::string>(x, "state");
   const auto iteration = field<std::uint64_t>(x, "iteration");
+  if (state == "collected")
+    return;
   count(to.counts.saves, state);
-  if (state == "begun" || state == "collected")
+  if (state == "begun")
     return;
   if (state == "written")
     to.saved = view_save{iteration, field<double>(x, "seconds")};

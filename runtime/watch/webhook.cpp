@@ -38,6 +38,10 @@ url_parts split_url(std::string_view url) {
 
 }  // namespace
 
+void require_webhook(const std::string& url) {
+  split_url(url);
+}
+
 void post_webhook(const std::string& url, const std::string& json) {
   const auto parts = split_url(url);
   http::service_address at;

@@ -3,11 +3,11 @@
     watching_bench.py [--program FILE] [--before FILE] [--model 4/64/4] [--windows N] [--seconds S] [--json FILE]
 
 *watched*: one run. Windows with `troupe monitor --json` and windows without alternate: A B B A A B B A ... Prints the
-ratio of step times (watched / unwatched) with its 95 % interval by a bootstrap over pairs of windows, and the noise: the
-same ratio between unwatched windows alone.
+ratio of step times (watched / unwatched) with its 95 % interval by a bootstrap over pairs of windows, and the noise:
+the same ratio between unwatched windows alone.
 *unwatched*: with --before, runs of that program and of this one alternate. Prints the same ratio for whole runs.
 
-Samples of processes come once a second until 30 s after the last look of a viewer, so a window without one begins later.
+Samples of processes come once a second until 30 s after a viewer's last look, so a window without one begins later.
 Needs only Python's standard library. Run it on an idle machine.
 """
 

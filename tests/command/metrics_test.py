@@ -109,6 +109,8 @@ def check_scrape(folder):
     train, run = live(folder, "--monitor-address", "127.0.0.1:0")
     log = (run / "logs/supervisor.log").read_text()
     address = re.search(r"viewers reach this run at (\S+), with the token in (\S+)", log)
+    if not address:
+        raise wrong(f"the log does not name the port:\n{log}")
     text = CONFIGURATION.read_text()
     for old, new in [("kiwi:7000", address[1]), ("/etc/prometheus/troupe-read.token", address[2]), ("15s", "1s")]:
         if old not in text:

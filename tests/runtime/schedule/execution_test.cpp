@@ -70,18 +70,21 @@ TEST_CASE("rows by clocks of several hosts are compared on one clock", "[schedul
       a.begin += ahead * rank;
       a.end += ahead * rank;
     }
-  const auto found = compare(x, rows);
+  const auto found = compare(x, rows, {7, 5, 9, 7});
   // The doubles of 3e9 ms are 5e-7 ms apart. The shortest hand-offs differ by less than one action.
   CHECK(found.makespan == Approx(simulate(x, by).makespan).margin(3));
-  CHECK(found.executed[2][0].begin == Approx(executed(x, by, 1000)[2][0].begin).margin(3));
+  const auto between = [](const auto& all) { return all[2][0].begin - all[0][0].begin; };
+  CHECK(between(found.executed) == Approx(between(executed(x, by, 1000))).margin(3));
 }
 
 TEST_CASE("rows by one clock are not moved", "[schedule]") {
   const auto x = split(generate("1f1b", {.ranks = 4, .microbatches = 8}));
-  cost_model by;
-  by.transfer = 0.25;
-  const auto rows = executed(x, by, 1000);
-  const auto found = compare(x, rows);
+  auto rows = executed(x, {}, 1000);
+  for (auto& a : rows[1]) {  // a device's action may begin before its input has arrived
+    a.begin -= 1;
+    a.end -= 1;
+  }
+  const auto found = compare(x, rows, {3, 3, 3, 3});
   for (std::size_t r = 0; r < rows.size(); ++r)
     CHECK(found.executed[r][0].begin == rows[r][0].begin);
 }

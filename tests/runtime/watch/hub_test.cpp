@@ -326,4 +326,19 @@ TEST_CASE("a hub accepts a token in any of its port cookies") {
   CHECK(status("token=1111") == "403");
 }
 
+TEST_CASE(
+    "VIEW-2: a command needs its token in the header, because any page's requests have cookies") {
+  small_hub hub([](const std::string&, const auto& to) { to->answer({.body = "{}"}); });
+  const auto status = [&](const std::string& header) {
+    raw_client raw((*hub).ports().at(1));
+    raw.send(
+        "POST /api/command HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 2\r\n"
+        + header + "\r\n\r\n{}");
+    return raw.until("\r\n").substr(9, 3);
+  };
+  CHECK(status("Cookie: troupe_token_7000=2222") == "403");
+  CHECK(status("Authorization: Bearer 2222") == "200");
+}
+
 }  // namespace troupe::tests
