@@ -188,6 +188,16 @@ shown_process process_of(const opened_job& job, int process) {
 }
 
 void show_process(runtime::record_ring& to, const shown_process& who, const messages::measured& x) {
+  for (const auto& one : x.warnings)
+    to.add(
+        "warning",
+        [one, process = who.name] {
+          return runtime::json_text_replacing(
+              nlohmann::json{{"severity", one.is_error ? "error" : "warning"},
+                             {"process", process},
+                             {"text", one.text}});
+        },
+        runtime::record_ring::usual_bytes + one.text.size());
   constexpr std::size_t bytes_of_sample = 600, bytes_of_member = 150;
   to.add_sample(
       "process", who.name, bytes_of_sample + x.members.size() * bytes_of_member, [who, x] {

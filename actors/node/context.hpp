@@ -17,6 +17,7 @@
 #include "runtime/process/package_energy.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
+#include "runtime/telemetry/recent_warnings.hpp"
 #include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/trace.hpp"
 #include "runtime/telemetry/traffic.hpp"
@@ -72,6 +73,8 @@ struct node_context {
   std::shared_ptr<const runtime::gpu_meter> gpus = {};       ///< null: no rank uses a GPU
   std::shared_ptr<runtime::traffic_counters> traffic
       = std::make_shared<runtime::traffic_counters>();
+  /// Of a process without the hub.
+  std::shared_ptr<runtime::recent_warnings> warnings = std::make_shared<runtime::recent_warnings>();
   std::uint64_t clock = runtime::steady_clock_of_machine();  ///< of the times of stages
   std::shared_ptr<runtime::package_energy> energy = std::make_shared<runtime::package_energy>();
   std::shared_ptr<command_desk> commands = {};  ///< null: the run takes no commands

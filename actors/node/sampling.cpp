@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -79,6 +80,8 @@ messages::measured sample_of(const node_context& context, std::uint64_t now_ns) 
     out.received[peer] = {x->messages, x->bytes};
   for (const auto& x : context.lanes->all())
     out.members.push_back(member_of(x, now_ns));
+  for (auto& x : context.warnings->take())
+    out.warnings.push_back({x.is_error, std::move(x.text)});
   return out;
 }
 

@@ -139,6 +139,10 @@ class node_process {
                            .run_id = told.run,
                            .suspicion = settings_.suspicion},
                           settings_.functions);
+    runtime::watch_warnings(
+        [to = context_->warnings](runtime::severity level, std::string_view text) {
+          to->add({level == runtime::severity::error, std::string(text)});
+        });
     if (context_->faults)
       context_->faults->claim_by(
           [folder = runtime::run_folder::open(settings_.run), run = told.run](const auto& death) {

@@ -67,6 +67,14 @@ struct measured_device {
   friend bool operator==(const measured_device&, const measured_device&) = default;
 };
 
+/// A line of a process's log.
+struct measured_warning {
+  bool is_error = false;
+  std::string text = {};
+
+  friend bool operator==(const measured_warning&, const measured_warning&) = default;
+};
+
 struct measured {
   runtime::generation_id generation = {};
   std::string host = {};
@@ -81,6 +89,7 @@ struct measured {
   double energy_j = -1;  ///< of the host's CPU packages, since the process began; negative: unknown
   std::vector<measured_device> devices = {};
   std::vector<measured_member> members = {};
+  std::vector<measured_warning> warnings = {};  ///< since the last answer
 
   friend bool operator==(const measured&, const measured&) = default;
 };
@@ -118,6 +127,10 @@ typename Inspector::result_type inspect(Inspector& f, measured_device& x) {
            x.memory_total_bytes);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, measured_warning& x) {
+  return f(caf::meta::type_name("measured_warning"), x.is_error, x.text);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, measured& x) {
   return f(caf::meta::type_name("measured"),
            x.generation,
@@ -135,7 +148,8 @@ typename Inspector::result_type inspect(Inspector& f, measured& x) {
            x.queues,
            x.energy_j,
            x.devices,
-           x.members);
+           x.members,
+           x.warnings);
 }
 
 }  // namespace troupe::messages

@@ -307,8 +307,8 @@ def check_port(folder):
     refuses("--monitor-address HOST:PORT", "train", "gpt", *LONG, "--monitor-certificate", "x.pem")
     key, certificate, pem = folder / "key.pem", folder / "certificate.pem", folder / "hub.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
-                   check=True, capture_output=True)
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
+                    certificate], check=True, capture_output=True)
     pem.write_text(certificate.read_text() + key.read_text())
     for more, scheme in [([], ""), (["--monitor-certificate", pem], "https://")]:
         path = folder / f"run{len(more)}"

@@ -128,9 +128,11 @@ measured example(const wire&) {
           .leases = 8,
           .sent = {{"stage:0.1", {1, 2}}},
           .received = {{"loader", {3, 4}}},
+          .queues = {{"stage:0.1", 2}},
           .energy_j = 9.5,
           .devices = {{1, "GPU", 2, 3, 4, 0.5, 6, 7}},
-          .members = {{"lane:0.1", "waits", "1F0", {"stage:0.0"}, 0.5, 10}}};
+          .members = {{"lane:0.1", "waits", "1F0", {"stage:0.0"}, 0.5, 10}},
+          .warnings = {{true, "the disk is full"}}};
 }
 template <>
 look_again example(const wire&) {
