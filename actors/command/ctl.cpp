@@ -50,23 +50,23 @@ void add_ctl(command_line& program) {
   line.note(
       "Control: status prints the state of the run and its newest step. pause begins no further "
       "step; resume continues. stop ends the run after the newest step, stop-after STEP after that "
-      "step; both save at the end.");
+      "step; both end with the last save.");
   line.note(
       "Checkpoints and evaluation: save writes a checkpoint of the newest step. evaluate runs the "
       "validation set after the newest step. save-interval N and eval-interval N set the interval "
-      "in steps. With 0 the run saves only at its end, or evaluates no more.");
+      "in steps. With 0 the run saves only at its end, or never evaluates.");
   line.note(
       "Settings: learning-rate R sets the rate of the next step, above 0. Later steps follow the "
       "schedule, multiplied by the same factor. log-level LEVEL sets the minimum severity on the "
-      "run's console: debug, info, warning or error.");
+      "console of the supervisor's process: debug, info, warning or error.");
   line.note(
-      "Workers: replace WORKER drains and replaces a process, such as node-1, or the process of a "
-      "stage, such as stage:0.1, once its states are kept elsewhere. It needs several processes "
-      "and recovery.");
+      "Workers: replace WORKER replaces a process, such as node-1, or the process of a replica or "
+      "a stage, such as replica:0 or stage:0.1, once its states are kept elsewhere. It needs "
+      "several processes and recovery.");
   line.note(
-      "Reports: trace N reports the timelines of the next N steps. norms NAME N reports the "
-      "gradient norm of each parameter with a name that begins with NAME, for the next N steps. N "
-      "is from 1 to 1000.");
+      "Reports: trace N reports the timelines of the next N steps; it needs several pipeline "
+      "stages. norms NAME N reports the gradient norm of each parameter with a name that begins "
+      "with NAME, for the next N steps. N is from 1 to 1000.");
   line.note(
       "Prints the run's answer. status answers at once; other commands take effect between two "
       "steps. The ledger records all commands but status, so a successor continues under them, "

@@ -286,7 +286,7 @@ void add_monitor(command_line& program) {
              text(flags->timelines.otlp));
   line.toggle(
       "--web",
-      "Serves a page of the run for a browser on this host, until a signal. Prints the URL, "
+      "Serves a page of the run for a browser on this host, until a signal. Prints its URL, "
       "which contains a token.",
       [flags] { flags->web = true; });
   line.value(
@@ -299,17 +299,19 @@ void add_monitor(command_line& program) {
       "--no-unicode", "Draws with ASCII characters only.", [flags] { flags->ascii = true; });
   line.note(
       "Keys: 1 to 4 or tab choose the page: overview, processes, pipeline, events. Arrows, page "
-      "up, page down, home and end scroll. p pauses the view; the run continues. ? shows the keys. "
-      "q quits. The run never waits for a viewer.");
+      "up, page down, home and end scroll. p pauses the view; the run continues. ? shows more "
+      "keys. q quits. The run never waits for a viewer.");
   line.note(
-      "Commands, for a run named by its folder, each after a y: P pauses or resumes the run. S "
-      "saves. E evaluates. X stops the run with its last save. `troupe ctl` has all commands.");
+      "Commands, for a run named by its folder: P pauses or resumes the run. S saves. E evaluates. "
+      "X stops the run with its last save. Each needs a y as the next key. `troupe ctl` has all "
+      "commands.");
   line.note(
-      "Reconnects after a lost connection, also to a successor of the supervisor's process. Shows "
-      "the last state of a run that has ended from its folder.");
+      "Reconnects after a lost connection, also to a successor of the supervisor's process. Reads "
+      "the last state of an ended or dead run from its folder.");
   line.note(
-      "Exit code 0: the run has ended, or the view was closed. 2: there is no run, or it refuses "
-      "the token. 128 + N: signal N ended this command. The exit code of the run has no effect.");
+      "Exit code 0: the run has ended, or the command is done. 2: there is no run, it refuses the "
+      "token, or the script has an error. 128 + N: signal N ended this command. The exit code of "
+      "the run has no effect.");
   line.runs([flags] { return monitor_run(*flags); });
 }
 

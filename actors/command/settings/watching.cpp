@@ -157,13 +157,14 @@ void declare_watching(command_line& line, training_flags& to) {
        .default_value = "none: `troupe monitor DIR` on the supervisor's host needs no port",
        .help = "Port of the supervisor's host where `troupe monitor HOST:PORT`, browsers and "
                "Prometheus watch the run. Viewers need the token in the file `read.token` of "
-               "the run's folder. Port 0: a free port, which the log names.",
+               "the run's folder. An address that other hosts reach needs --monitor-certificate. "
+               "Port 0: a free port, which the log names.",
        .once = true},
       text(w.hub));
   line.value({.name = "--monitor-certificate",
               .field = "watch.hub_certificate",
               .type = "FILE",
-              .default_value = "no TLS, which only an address of this host allows",
+              .default_value = "no TLS (loopback addresses only)",
               .help = "PEM file with the certificate of --monitor-address, its chain and its "
                       "private key. The port then uses TLS.",
               .once = true},
