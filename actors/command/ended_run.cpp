@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/trainer/ledger_record.hpp"
+#include "runtime/watch/follower.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -76,12 +77,13 @@ std::string end_sentence(const runtime::run_status& x) {
 }
 
 ordered_json run_json(const runtime::run_folder& folder, const runtime::run_status& x) {
-  return {{"id", x.record.id},
+  return {{"version", runtime::hub_version},
+          {"id", x.record.id},
           {"name", std::filesystem::absolute(folder.path()).filename().string()},
           {"folder", std::filesystem::absolute(folder.path()).string()},
           {"program", x.record.program},
           {"command", x.record.command},
-          {"started", x.record.started}};
+          {"started_at", runtime::unix_seconds(x.record.started)}};
 }
 
 /// The records that a live run would send last.
@@ -125,7 +127,7 @@ std::string ended_run_json(const runtime::run_folder& folder, const runtime::run
   return runtime::json_text_replacing(
       ordered_json{{"run", run_json(folder, x)},
                    {"state", runtime::name_of(x.condition)},
-                   {"next", nullptr},
+                   {"next", ""},
                    {"records", last_records(last_facts_of(folder), x)}});
 }
 

@@ -13,10 +13,7 @@
 #include "runtime/watch/metrics_source.hpp"
 
 #include <chrono>
-#include <ctime>
 #include <exception>
-#include <iomanip>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -29,13 +26,6 @@ using nlohmann::json;
 constexpr auto patience_with_viewers = std::chrono::milliseconds(500);
 /// A run counts as watched for this time after a viewer's last request.
 constexpr auto looks_every = std::chrono::seconds(30);
-
-/// Unix seconds of "2026-11-25T10:00:00Z".
-std::int64_t seconds_of(const std::string& utc) {
-  std::tm out = {};
-  std::istringstream(utc) >> std::get_time(&out, "%Y-%m-%dT%H:%M:%SZ");
-  return ::timegm(&out);
-}
 
 json layout_of(const opened_job& job) {
   const auto& layout = job.job.layout;
@@ -82,7 +72,7 @@ std::string text_of_run(const runtime::held_run_folder& folder,
            {"folder", folder.path().string()},
            {"program", record.program},
            {"command", record.command},
-           {"started_at", seconds_of(record.started)},
+           {"started_at", runtime::unix_seconds(record.started)},
            {"epoch", epoch_of(folder, incarnation)},
            {"host", runtime::host_name()},
            {"steps", job.job.train_iterations},

@@ -1,4 +1,4 @@
--- Raises an alarm when the loss of a run rises, when a process dies, and when the run fails:
+-- Raises an alarm when the loss of a run rises, at each event (such as a death), and when the run fails:
 --
 --   troupe monitor --run DIR --script loss_alarm.lua
 

@@ -10,8 +10,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <fmt/chrono.h>
+#include <iomanip>
+#include <sstream>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <thread>
@@ -186,6 +189,12 @@ std::string time_of_day() {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
                      fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
+}
+
+std::int64_t unix_seconds(const std::string& utc) {
+  std::tm out = {};
+  std::istringstream(utc) >> std::get_time(&out, "%Y-%m-%dT%H:%M:%SZ");
+  return ::timegm(&out);
 }
 
 void replace_file(const fs::path& path, std::string_view text) {

@@ -30,7 +30,7 @@ struct run_record {
   std::string id;       ///< 16 hexadecimal digits, unique to this run
   std::string program;  ///< version_text
   std::vector<std::string> command;
-  std::string started;  ///< UTC
+  std::string started;  ///< UTC, as `run_end::at`
   std::optional<run_end> ended;
   bool operator==(const run_record&) const = default;
 };
@@ -40,6 +40,9 @@ std::string text_of(const run_record& x);
 run_record read_run_record(std::string_view text, const std::string& what);
 
 std::string time_of_day();
+
+/// Unix seconds of a time as in `run_record::started`.
+std::int64_t unix_seconds(const std::string& utc);
 
 /// A run's folder, private to this user (mode 0700). One thread.
 class run_folder {

@@ -9,7 +9,7 @@
 //   function on_event(event)          event.event, event.who, event.why, ...
 //   function on_end(x)                x.exit_code (nil: the run died), x.reason
 //
-// Global variables keep their values between calls. A script may call:
+// Its variables keep their values between calls. A script may call:
 //
 //   alarm(text)                       shows an alarm to the user
 //   command{"pause"}                  sends a command with its arguments:

@@ -1,7 +1,7 @@
 // A bounded buffer of the newest records of a run, for viewers (docs/formats/telemetry.md).
 //
-// When the ring is full, it drops the oldest records and counts them. Adding a record takes one
-// allocation and a short lock. Its text is made on a viewer's thread, at the first request for it.
+// When the ring is full, it drops the oldest records and counts them. Adding a record takes
+// allocations and a short lock. Its text is made on a viewer's thread, at the first request for it.
 // If that fails, the record has the field `unreadable` instead of its own.
 //
 //   WATCH-1  Adding a record never waits for a viewer, and a ring's memory is bounded.

@@ -25,7 +25,8 @@ struct ledger_beyond {
   /// (`complaints_of`).
   std::string complaint = {};
   /// A ledger that begins at the checkpoint, with what was committed, reported and validated since
-  /// then, in order. It leaves out the dead run's restarts, keepers, pauses and requests to end.
+  /// then, in order. It has the commands that change intervals and the learning rate. It leaves out
+  /// the dead run's restarts, keepers, other commands and requests to end.
   /// Its supervisor has epoch 1, which supersedes the supervisor of the dead run.
   std::vector<ledger_record> records = {};
   /// True if a command changed the learning rate before the checkpoint. The checkpoint's identity

@@ -93,7 +93,7 @@ run_command read_run_command(std::string_view text);
 /// Example: {"learning-rate", "0.0001"}. Throws as above.
 run_command read_run_command(const std::vector<std::string>& words);
 
-/// True if the ledger records the command. A restarted supervisor and a resumed run then apply it.
+/// True if the ledger records the command, for a successor of the supervisor.
 bool is_kept(const run_command& x);
 
 }  // namespace troupe::runtime

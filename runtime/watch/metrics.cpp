@@ -186,7 +186,7 @@ void add_members(metrics_page& to, const run_view& x) {
   for (const auto& [who, one] : x.members)
     ++members[one.state];
   to.gauge("troupe_members", "Actors and processes of the run by state.");
-  add_counts(to, "state", members, {"starting", "ready", "running", "dead"});
+  add_counts(to, "state", members, {"starting", "running", "dead"});
 }
 
 void add_events(metrics_page& to, const run_view& x) {
@@ -222,8 +222,9 @@ void add_events(metrics_page& to, const run_view& x) {
   if (x.saved) {
     to.gauge("troupe_save_iteration", "Step of the newest complete checkpoint.")
         .add(double(x.saved->iteration));
-    to.gauge("troupe_save_seconds", "Time that the newest complete checkpoint took.")
-        .add(x.saved->seconds);
+    if (x.saved->seconds)
+      to.gauge("troupe_save_seconds", "Time that the newest complete checkpoint took.")
+          .add(*x.saved->seconds);
   }
 }
 

@@ -51,8 +51,8 @@ class trace_body {
     add_number(attributes, "troupe.planned_ms", of_.planned_ms);
     add_number(attributes, "troupe.bubble", of_.bubble);
     add_number(attributes, "troupe.planned_bubble", of_.planned_bubble);
-    if (left_out_ > 0)
-      add_whole(attributes, "troupe.left_out", left_out_);
+    if (const auto left_out = of_.left_out + left_out_; left_out > 0)
+      add_whole(attributes, "troupe.left_out", left_out);
     spans_.insert(spans_.begin(), std::move(step));
     return std::move(spans_);
   }

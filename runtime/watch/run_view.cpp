@@ -184,6 +184,7 @@ void take_timeline(run_view& to, const json& x) {
                     .executed_ms = field<double>(x, "executed_ms"),
                     .bubble = field<double>(x, "bubble"),
                     .planned_bubble = field<double>(x, "planned_bubble"),
+                    .left_out = field<std::uint64_t>(x, "left_out"),
                     .rows = {}};
   for (const auto& row : list(x, "rows"))
     if (out.rows.size() < run_view::most_names)
@@ -310,14 +311,17 @@ void take_save(run_view& to, const json& x) {
   count(to.counts.saves, state);
   if (state == "begun")
     return;
+  const auto seconds = number(x, "seconds");  // unknown for a save of an earlier process
   if (state == "written")
-    to.saved = view_save{iteration, field<double>(x, "seconds")};
+    to.saved = view_save{iteration, seconds};
   add_event(
       to,
       x,
       "save",
       state == "written"
-          ? fmt::format("iteration {} saved in {:.1f} s", iteration, field<double>(x, "seconds"))
+          ? fmt::format("iteration {} saved{}",
+                        iteration,
+                        seconds ? fmt::format(" in {:.1f} s", *seconds) : "")
           : fmt::format("cannot save iteration {}: {}", iteration, field<std::string>(x, "why")));
 }
 

@@ -37,6 +37,7 @@ struct view_timeline {
   std::uint64_t iteration = 0;
   double planned_ms = 0, executed_ms = 0;
   double bubble = 0, planned_bubble = 0;
+  std::uint64_t left_out = 0;  ///< executed actions that the record lacks
   std::vector<view_row> rows;
 };
 
@@ -91,7 +92,7 @@ struct view_pipeline {
 
 struct view_save {
   std::uint64_t iteration = 0;
-  double seconds = 0;  ///< from the start of the save until it was written
+  std::optional<double> seconds;  ///< from the start of the save until it was written
 };
 
 /// Counts of records since the view began. Each map has at most run_view::most_names names; further

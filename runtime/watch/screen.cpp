@@ -208,8 +208,9 @@ void draw_timeline(const run_view& of, int row, int rows, canvas& on) {
   }
   const auto& x = *of.timeline;
   on.rule(row,
-          fmt::format("pipeline, iteration {}: {} ms (planned {}), bubble {} % (planned {} %)",
+          fmt::format("pipeline, iteration {}{}: {} ms (planned {}), bubble {} % (planned {} %)",
                       x.iteration,
+                      x.left_out > 0 ? fmt::format(", without {} actions", x.left_out) : "",
                       number_text(x.executed_ms, "{:.1f}"),
                       number_text(x.planned_ms, "{:.1f}"),
                       percent_text(x.bubble),

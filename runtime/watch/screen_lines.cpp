@@ -16,7 +16,7 @@ constexpr double silent_after = 15;  // seconds without a sample of a process
 constexpr double long_wait = 10;     // seconds of a lane
 
 bool is_well(const view_member& x) {
-  return x.state == "running" || x.state == "ready";
+  return x.state == "running";
 }
 
 /// Example: "stage:0.1      running for 12 min".

@@ -12,7 +12,8 @@ void require_webhook(const std::string& url);
 /// Timeouts: 5 s to connect, 10 s without a byte. Does not follow redirections. Uses the proxy that
 /// http_proxy or https_proxy names.
 ///
-/// Throws as require_webhook, and io_error if the service is unreachable, or answers with a status other than 2xx.
+/// Throws as require_webhook, and io_error if the service is unreachable, or answers with a status
+/// other than 2xx.
 void post_webhook(const std::string& url, const std::string& json);
 
 }  // namespace troupe::runtime

@@ -369,3 +369,8 @@ TEST_CASE("an event of a run is claimed once, until the next run", "[process]") 
   for (const auto& file : fs::directory_iterator(path))
     CHECK_FALSE(file.path().filename().string().starts_with("claimed"));
 }
+
+TEST_CASE("the times of a run's record are in UTC", "[run]") {
+  CHECK(unix_seconds("1970-01-02T00:00:01Z") == 86401);
+  CHECK(unix_seconds("2026-11-25T10:00:00Z") == 1795600800);
+}
