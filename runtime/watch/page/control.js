@@ -59,6 +59,8 @@ function read_command(name, fields, inputs) {
     const text = inputs[i].value.trim();
     if (field.name === "") {
       const more = text === "" ? {} : JSON.parse(text);
+      if (more === null || typeof more !== "object" || Array.isArray(more))
+        throw new SyntaxError();
       Object.assign(out, more, { command: name });
     } else if (text === "" && !field.may_be_empty) {
       throw new Error(`Give a value for '${field.label}'.`);

@@ -229,7 +229,7 @@ function take_warning(store, x) {
   add_event(store, x, "warning", kind, `${from}${plain_text(x.text)}`, severity);
 }
 
-/// Removes processes that have sent no sample for a long time.
+/// Removes processes that have sent no sample for a long time. Call it only while samples can arrive.
 export function forget_old_processes(store) {
   const now = run_now(store);
   for (const [name, x] of store.processes)

@@ -1,7 +1,7 @@
 // The timeline of the pipeline as SVG: for each stage, the planned above the executed actions.
 
 import { by_id, make, make_svg, set_rows, set_text } from "./dom.js";
-import { count_text, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
+import { count_text, counted, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
 
 const row_px = 18;
 const gap_px = 8;
@@ -131,8 +131,9 @@ function busy_row(row, executed_ms) {
 }
 
 function figures_text(x) {
+  const cut = x.left_out > 0 ? ` ${counted(x.left_out, "executed action")} left out of the drawing and the table.` : "";
   return `Step ${count_text(x.iteration)}: executed in ${ms_text(x.executed_ms)}, planned ${ms_text(x.planned_ms)}. `
-    + `Bubble: ${percent_text(x.bubble)} of the stages' time, planned ${percent_text(x.planned_bubble)}.`;
+    + `Bubble: ${percent_text(x.bubble)} of the stages' time, planned ${percent_text(x.planned_bubble)}.${cut}`;
 }
 
 function make_legend(to) {
