@@ -76,7 +76,9 @@ function layout_text(layout) {
 
 /// A generation has the epoch of its supervisor in the upper 32 bits.
 function generation_text(x) {
-  return x === null ? "unknown" : `${count_text(x % 2 ** 32)}, of supervisor ${count_text(Math.floor(x / 2 ** 32) + 1)}`;
+  if (x === null)
+    return "unknown";
+  return `${count_text(x % 2 ** 32)}, of supervisor ${count_text(Math.floor(x / 2 ** 32) + 1)}`;
 }
 
 export function make_facts(store) {

@@ -44,7 +44,8 @@ function process_row(x, member, keeper, now, is_live) {
   const silent_s = now - x.at;
   const is_silent = is_live && silent_s > silent_after_s;
   const state = is_silent ? `silent for ${duration_text(silent_s)}` : plain_text(member?.state ?? "running", 60);
-  const name = `${x.name}${x.role && x.role !== x.name ? `, ${plain_text(x.role, 60)}` : ""}, pid ${x.pid ?? "unknown"}`;
+  const role = x.role && x.role !== x.name ? `, ${plain_text(x.role, 60)}` : "";
+  const name = `${x.name}${role}, pid ${plain_text(x.pid ?? "unknown", 20)}`;
   const age = is_number(x.up_s) ? `up ${duration_text(x.up_s)}` : "";
   const cores = is_number(x.cores) ? number_text(Math.max(0, x.cores), 2) : "";
   return row("process", name, [
@@ -256,9 +257,11 @@ function troubles(store, lanes, is_live) {
     out.push(`${x.who} in ${x.process} has waited ${duration_text(x.for_s)}${on}.${cause ? ` Cause: ${cause}.` : ""}`);
   }
   const now = run_now(store);
-  for (const x of is_live && !store.end ? store.processes.values() : [])
+  for (const x of is_live && !store.end ? store.processes.values() : []) {
+    const host = plain_text(x.host, 200) || "unknown";
     if (now - x.at > silent_after_s)
-      out.push(`${x.name} on host ${plain_text(x.host, 200) || "unknown"} has been silent for ${duration_text(now - x.at)}.`);
+      out.push(`${x.name} on host ${host} has been silent for ${duration_text(now - x.at)}.`);
+  }
   return out;
 }
 
