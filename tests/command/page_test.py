@@ -124,7 +124,7 @@ def handler_of(hub):
             at = urllib.parse.urlsplit(self.path)
             with hub.changed:
                 state = {"id": hub.run["id"], "epoch": hub.run["epoch"], "next": hub.position(len(hub.records)),
-                         "records": list(hub.records)}
+                         "records": [x for x in hub.records if x["kind"] != "dropped"]}
             if at.path == "/api/events":
                 return self.stream(dict(urllib.parse.parse_qsl(at.query)).get("after", ""))
             answers = {"/api/run": hub.run, "/api/state": state}
@@ -202,7 +202,8 @@ def check_loads(folder):
         page.until_text("loss_text", "from 3.5000 at step 1 to 3.2500", "Newest validation: 3.3750 at step 2")
         page.until_text("busy_rows", "stage 0", "stage 1")
         page.until_text("members_rows", "host kiwi", "node-0", "pid 101", "stage:0.1", "lane:0.1 runs 0F0",
-                        "loader idle", "states kept by node-0", "states kept by node-1", "4 messages", "5 messages", "used 1,500 J")
+                        "loader idle", "states kept by node-0", "states kept by node-1", "4 messages", "5 messages",
+                        "CPUs of the host used 1,500 J")
         page.until_text("memory_rows", "node-1", "3.0 MB", "12 MB")
         require_text(page, "memory_legend", "P: parameters", "O: optimizer", "K: kept states of other ranks", "I: idle")
         page.until_text("traffic_rows", "stage:0.1", "2.0 kB in 3 messages")
@@ -231,6 +232,8 @@ def check_loads(folder):
         page.until_text("events_rows", "has the snapshots of all ranks of step 3, after 500 ms",
                         "saved step 3 to /save, after 2.0 s", "warningthe clock jumped",
                         "errornode-1: the disk is slow")
+        hub.push({"kind": "dropped", "count": 3})
+        page.until_text("footer_text", "3 records dropped")
         hub.push({"kind": "state", "state": "paused", "iteration": 3})
         page.until_text("run_state", "paused")
         hub.push(process(1, lanes=[{"who": "lane:0.1", "state": "waits", "work": "0F0", "for_s": 40, "on": ["stage:0.0"]}]))
