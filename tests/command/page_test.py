@@ -36,28 +36,38 @@ HOSTILE = '<img src=x onerror="window.hit=1">'
 
 
 def step(number, loss):
-    return {"kind": "step", "iteration": number, "lm_loss": loss, "grad_norm": 1.0, "learning_rate": 6e-4, "elapsed_ms": 1000,
-            "tokens_per_second": 500 + number}
+    return {"kind": "step", "iteration": number, "lm_loss": loss, "grad_norm": 1.0, "learning_rate": 6e-4,
+            "elapsed_ms": 1000, "tokens_per_second": 500 + number, "teraflops_per_second": 0.25}
 
 
 def process(number, **more):
     lanes = [{"who": f"lane:0.{number}", "state": "runs", "work": "0F0", "for_s": 0.1, "on": [], "step": 2},
              {"who": "loader", "state": "idle", "work": "", "for_s": 0.1, "on": [], "step": 2}]
-    return {"kind": "process", "name": f"node-{number}", "role": "node", "host": "kiwi", "pid": 100 + number, "ranks": [number],
-            "up_s": 10, "cpu_s": 5, "resident_bytes": 5_000_000, "peak_resident_bytes": 6_000_000,
-            "memory": {"working": 3_000_000, "kept": 1_000_000}, "transfers": {"tickets": 3, "handed_bytes": 2000},
-            "sent": [{"peer": "stage:0.1", "messages": 3, "bytes": 2000}], "received": [], "leases": 0, "lanes": lanes, **more}
+    return {"kind": "process", "name": f"node-{number}", "role": "node", "host": "kiwi", "pid": 100 + number,
+            "ranks": [number], "up_s": 10, "cpu_s": 5, "resident_bytes": 5_000_000, "peak_resident_bytes": 6_000_000,
+            "memory": {"parameters": 4_000_000, "optimizer": 8_000_000, "working": 3_000_000, "batches": 1000,
+                       "kept": 12_000_000, "idle": 2_000_000},
+            "transfers": {"tickets": 3, "handed_bytes": 2000}, "queues": {f"stage:0.{number}": 4 + number},
+            "sent": [{"peer": "stage:0.1", "messages": 3, "bytes": 2000}], "received": [], "leases": 0, "lanes": lanes,
+            "energy_j": 1500, **more}
 
 
 def member(who, state, number, why=""):
     return {"kind": "member", "who": who, "state": state, "generation": 1, "process": f"node-{number}", "why": why}
 
 
-TIMELINE = {"kind": "timeline", "iteration": 2, "planned_ms": 8, "executed_ms": 10, "bubble": 0.3, "planned_bubble": 0.2,
-            "rows": [{"rank": x, "executed": [["0F0", x, x + 2.5], ["0B0", 5, 9]], "planned": [["0F0", x, x + 2], ["0B0", 4, 8]]}
-                     for x in (0, 1)]}
+def past(record):
+    """Returns a record as a successor of the supervisor tells it from the ledger: without its time."""
+    return {**record, "at": None}
+
+
+TIMELINE = {"kind": "timeline", "iteration": 2, "left_out": 7, "planned_ms": 8, "executed_ms": 10, "bubble": 0.3,
+            "planned_bubble": 0.2,
+            "rows": [{"rank": x, "executed": [["0F0", x, x + 2.5], ["0B0", 5, 9]],
+                      "planned": [["0F0", x, x + 2], ["0B0", 4, 8]]} for x in (0, 1)]}
 RECORDS = [step(1, 3.5), step(2, 3.25), {"kind": "validation", "iteration": 2, "validation_loss": 3.375},
-           {"kind": "state", "state": "training", "iteration": 2}, TIMELINE, process(0), process(1),
+           {"kind": "state", "state": "training", "iteration": 2, "generation": 2}, TIMELINE, process(0), process(1),
+           {"kind": "keepers", "keepers": [{"of": "node-0", "by": "node-1"}, {"of": "node-1", "by": "node-0"}]},
            member("stage:0.0", "running", 0), member("stage:0.1", "running", 1)]
 
 
@@ -71,8 +81,11 @@ class played_hub:
             self.push(one)
 
     def push(self, record):
+        made = {"kind": record["kind"], "at": time.time(), **record}
+        if made["at"] is None:
+            del made["at"]
         with self.changed:
-            self.records.append({"kind": record["kind"], "at": time.time(), **record})
+            self.records.append(made)
             self.changed.notify_all()
 
     def position(self, number):
@@ -111,7 +124,7 @@ def handler_of(hub):
             at = urllib.parse.urlsplit(self.path)
             with hub.changed:
                 state = {"id": hub.run["id"], "epoch": hub.run["epoch"], "next": hub.position(len(hub.records)),
-                         "records": list(hub.records)}
+                         "records": [x for x in hub.records if x["kind"] != "dropped"]}
             if at.path == "/api/events":
                 return self.stream(dict(urllib.parse.parse_qsl(at.query)).get("after", ""))
             answers = {"/api/run": hub.run, "/api/state": state}
@@ -188,14 +201,18 @@ def check_loads(folder):
     with opened(folder) as (page, hub):
         page.until_text("loss_text", "from 3.5000 at step 1 to 3.2500", "Newest validation: 3.3750 at step 2")
         page.until_text("busy_rows", "stage 0", "stage 1")
-        page.until_text("members_rows", "host kiwi", "node-0", "pid 101", "stage:0.1", "lane:0.1 runs 0F0", "loader idle")
-        page.until_text("memory_rows", "node-1", "3.0 MB")
+        page.until_text("members_rows", "host kiwi", "node-0", "pid 101", "stage:0.1", "lane:0.1 runs 0F0",
+                        "loader idle", "states kept by node-0", "states kept by node-1", "4 messages", "5 messages",
+                        "CPUs of the host used 1,500 J")
+        page.until_text("memory_rows", "node-1", "3.0 MB", "12 MB")
+        require_text(page, "memory_legend", "P: parameters", "O: optimizer", "K: kept states of other ranks", "I: idle")
         page.until_text("traffic_rows", "stage:0.1", "2.0 kB in 3 messages")
         require_text(page, "run_name", "small")
         require_text(page, "run_state", "training")
         require_text(page, "run_step", "step 2 of 300")
-        require_text(page, "pipeline_figures", "Bubble: 30 %", "planned 20 %")
-        require_text(page, "run_facts", "1F1B", "kiwi", "fp32")
+        require_text(page, "run_figures", "0.25 TFLOP/s")
+        require_text(page, "pipeline_figures", "Bubble: 30 %", "planned 20 %", "7 executed actions left out")
+        require_text(page, "run_facts", "1F1B", "kiwi", "fp32", "2, of supervisor 1")
         if "token" in page.run("return location.href") or page.run("return typeof Chart") != "function":
             raise wrong("the token stays in the address, or the drawing library is missing")
         if not page.run("const c = document.getElementById('loss_chart'); const all = c.getContext('2d')"
@@ -207,9 +224,16 @@ def check_loads(folder):
         page.until_text("run_step", "step 3 of 300")
         hub.push({"kind": "event", "event": "restart", "who": "node-1", "why": "killed", "iteration": 3, "seconds": 0.5})
         page.until_text("events_rows", "restart", "node-1: killed; recovered after 500 ms")
+        page.until_text("announcer", "restart: node-1: killed")
+        hub.push({"kind": "save", "iteration": 3, "state": "collected", "seconds": 0.5, "path": "/save"})
         hub.push({"kind": "save", "iteration": 3, "state": "written", "seconds": 2, "path": "/save"})
-        hub.push({"kind": "warning", "text": "the disk is slow"})
-        page.until_text("events_rows", "saved step 3 to /save, after 2.0 s", "the disk is slow")
+        hub.push({"kind": "warning", "severity": "warning", "text": "the clock jumped"})
+        hub.push({"kind": "warning", "severity": "error", "process": "node-1", "text": "the disk is slow"})
+        page.until_text("events_rows", "has the snapshots of all ranks of step 3, after 500 ms",
+                        "saved step 3 to /save, after 2.0 s", "warningthe clock jumped",
+                        "errornode-1: the disk is slow")
+        hub.push({"kind": "dropped", "count": 3})
+        page.until_text("footer_text", "3 records dropped")
         hub.push({"kind": "state", "state": "paused", "iteration": 3})
         page.until_text("run_state", "paused")
         hub.push(process(1, lanes=[{"who": "lane:0.1", "state": "waits", "work": "0F0", "for_s": 40, "on": ["stage:0.0"]}]))
@@ -230,10 +254,13 @@ def check_loads(folder):
 def check_hostile(folder):
     """The page shows HTML in names and texts of a run as text."""
     records = [*RECORDS, {"kind": "event", "event": HOSTILE, "who": HOSTILE, "why": HOSTILE, "iteration": 1},
-               {"kind": "warning", "text": HOSTILE}, {"kind": "state", "state": HOSTILE, "iteration": 1},
+               {"kind": "warning", "severity": HOSTILE, "process": HOSTILE, "text": HOSTILE},
+               {"kind": "state", "state": HOSTILE, "iteration": 1, "generation": HOSTILE},
+               {"kind": "keepers", "keepers": [{"of": HOSTILE, "by": HOSTILE}, None]},
                {"kind": "command", "name": HOSTILE, "step": 1, "by": HOSTILE, "arguments": {HOSTILE: HOSTILE}},
                {"kind": "norms", "iteration": 1, "gradients": {HOSTILE: 1}}, member(HOSTILE, HOSTILE, 1, HOSTILE),
-               process(1, name=HOSTILE, host=HOSTILE, role=HOSTILE, memory={HOSTILE: 100}, transfers={HOSTILE: 1},
+               process(1, name=HOSTILE, host=HOSTILE, role=HOSTILE, pid=HOSTILE, memory={HOSTILE: 100},
+                       transfers={HOSTILE: 1}, queues={f"stage:{HOSTILE}": 1, "__proto__": 1},
                        sent=[{"peer": HOSTILE, "messages": 1, "bytes": 1}], devices=[{"device": 0, "name": HOSTILE}],
                        lanes=[{"who": f"lane:{HOSTILE}", "state": "waits", "work": HOSTILE, "on": [HOSTILE], "for_s": 99}]),
                {**TIMELINE, "rows": [{"rank": HOSTILE, "executed": [[HOSTILE, 0, 9]], "planned": []}]},
@@ -267,7 +294,10 @@ def check_narrow(folder):
     run = {**RUN, "name": "a_name_without_any_blank_" * 5, "command": ["x" * 300]}
     with opened(folder, run=run) as (page, hub):
         hub.push({"kind": "warning", "text": "w" * 400})
+        hub.push({"kind": "event", "event": "straggler", "who": "s" * 400, "why": "slow", "verdict": "compute",
+                  "iteration": 2})
         page.until_text("events_rows", "www")
+        page.until_text("trouble_list", "sss")
         page.click("control_open")
         page.type("control_input", CONTROL + ENTER)
         page.until_text("control_commands", "Pause")
@@ -392,16 +422,21 @@ def check_commands(folder):
 def check_lost(folder):
     """The page reports a lost connection and reconnects, also to a successor of the supervisor or to another run."""
     path = run_folder(folder) / "sockets/hub"
+    paused = {"kind": "command", "name": "pause", "step": 3, "by": "local", "arguments": {}}
+    written = {"kind": "save", "iteration": 2, "state": "written"}
     with served(folder / "run") as url, browser(folder) as page:
-        with played_hub(path):
+        with played_hub(path, RUN, [*RECORDS, paused, {**written, "seconds": 1, "path": "/save"}]):
             page.open(url)
             page.until_text("steps_rows", "3.2500")
+            page.until_text("events_rows", "pause, by local", "saved step 2 to /save")
         page.until_text("banner", "Connection lost")
         page.until_text("run_state", "no connection")
         require_text(page, "steps_rows", "3.2500")
-        # A successor has the facts of the ledger, with the present time.
-        told = [{"kind": "event", "event": "restart", "who": "supervisor", "why": "killed", "iteration": 2, "seconds": 1}]
-        with played_hub(path, {**RUN, "epoch": 2}, [*RECORDS, *told, step(3, 2.75)]) as hub:
+        # A successor has the facts of the ledger, and tells keepers only if they change.
+        before = [past(x) for x in (*RECORDS[:3], paused, written)]
+        now = [x for x in RECORDS[3:] if x["kind"] != "keepers"]
+        told = {"kind": "event", "event": "restart", "who": "supervisor", "why": "killed", "iteration": 2, "seconds": 1}
+        with played_hub(path, {**RUN, "epoch": 2}, [*before, *now, told, step(3, 2.75)]) as hub:
             page.until_text("steps_rows", "2.7500", "3.5000")
             page.until_text("run_state", "training")
             if page.text("banner"):
@@ -409,11 +444,14 @@ def check_lost(folder):
             hub.push(step(4, 2.625))
             page.until_text("steps_rows", "2.6250")
             page.until_text("events_rows", "supervisor: killed")
+            page.until_text("members_rows", "states kept by node-1")
         page.until_text("banner", "Connection lost")
-        with played_hub(path, {**RUN, "epoch": 3}, [*RECORDS, *told, step(3, 2.75), step(4, 2.625)]) as hub:
+        before += [past(told), past(step(3, 2.75)), past(step(4, 2.625))]
+        with played_hub(path, {**RUN, "epoch": 3}, [*before, *now]) as hub:
             page.until("the connection", "return !document.getElementById('banner').classList.contains('shown')")
-            if page.text("events_rows").count("supervisor: killed") != 1:
-                raise wrong(f"an event of the ledger is shown twice: {page.text('events_rows')}")
+            for text in ("supervisor: killed", "pause, by local", "saved step 2"):
+                if page.text("events_rows").count(text) != 1:
+                    raise wrong(f"a fact of the ledger is shown twice, or not: {page.text('events_rows')}")
             hub.push({"kind": "end", "exit_code": 1, "reason": "stopped"})
             page.until_text("run_state", "ended with exit code 1")
         page.until_text("banner", "The run has ended")

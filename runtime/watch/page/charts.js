@@ -97,7 +97,8 @@ export function make_loss_chart(store) {
     borderDash: [6, 4], pointRadius: 4, pointStyle: "rectRot", borderWidth: 2,
   });
   const y_text = (value) => number_text(value, 4);
-  const chart = make_chart(by_id("loss_chart"), [training, mean, validation], "nats per token", y_text, () => store.marks);
+  const curves = [training, mean, validation];
+  const chart = make_chart(by_id("loss_chart"), curves, "nats per token", y_text, () => store.marks);
 
   function draw() {
     if (chart === null)
@@ -194,7 +195,8 @@ function speed_words(store) {
     return "No step yet.";
   const { low, high } = range_of(all);
   const parts = [
-    `${rate_text(all[all.length - 1].y)} tokens per second at the newest step; lowest ${rate_text(low.y)}, highest ${rate_text(high.y)}.`,
+    `${rate_text(all[all.length - 1].y)} tokens per second at the newest step; `
+      + `lowest ${rate_text(low.y)}, highest ${rate_text(high.y)}.`,
   ];
   if (is_number(store.step?.teraflops_per_second))
     parts.push(`${number_text(store.step.teraflops_per_second, 3)} TFLOP/s.`);

@@ -3,8 +3,10 @@
 import { record_kinds, reset, take, take_run, take_state } from "./store.js";
 
 const answer_ms = 8000;
+const most_heard = 10000;
 const format_version = 1;
 const silent_ms = 30000;  // a run sends a sample of each process at least every 10 s
+const after_drop_ms = 5000;
 const retry_ms = [1000, 2000, 4000, 8000, 10000];
 const no_answer = "the run does not answer";
 
@@ -50,7 +52,9 @@ export async function ask(path, fields = {}, token = read_token, most_ms = answe
   const timer = setTimeout(() => stop.abort(), most_ms);
   try {
     const headers = { ...fields.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-    const got = await fetch(path, { ...fields, headers, cache: "no-store", credentials: "same-origin", signal: stop.signal });
+    const got = await fetch(path, {
+      ...fields, headers, cache: "no-store", credentials: "same-origin", signal: stop.signal,
+    });
     const body = await got.json().catch(() => null);
     if (!got.ok)
       throw failure(got.status, body?.error?.message ?? `the run answered with status ${got.status}`);
@@ -77,6 +81,8 @@ export function make_connection(store, tell, on_run) {
   let attempt = 0;      // older attempts stop at their next check
   let failures = 0;
   let timer = 0;
+  let drop_timer = 0;
+  let heard = null;     // while the state is read, records of the stream: [{number, record}]
 
   function begin() {
     const mine = ++attempt;
@@ -92,25 +98,36 @@ export function make_connection(store, tell, on_run) {
     if ((run.version ?? format_version) !== format_version)
       throw failure(501, `this page reads version ${format_version} of the records, but the run sends version `
         + `${Number(run.version)}; use the page of the program that started the run`);
+    if (mine !== attempt)
+      return;
+    heard = [];
     const state = await ask("/api/state");
     if (mine !== attempt)
       return;
+    const newer = heard;
+    heard = null;
     const is_other = run.id !== store.run.id;
     if (is_other)
       reset(store);
     if (is_other || epoch_of(state.next) !== epoch_of(position))
       position = null;
-    const { end } = store;
     take_run(store, run);
     take_state(store, state);
     if (position !== null)
-      store.end ??= end;  // the stream brought it while the state was being read
+      take_newer(newer, number_of(state.next));
     on_run(is_other);
     failures = 0;
     if (opens || position === null)
       open_stream(position ?? state.next);
-    else
+    else if (stream?.readyState === EventSource.OPEN)
       tell("live", "");
+  }
+
+  /// Takes the records after `number` again, because the state is older than they are.
+  function take_newer(records, number) {
+    for (const x of records)
+      if (x.number > number)
+        take(store, x.record);
   }
 
   function open_stream(from) {
@@ -150,13 +167,26 @@ export function make_connection(store, tell, on_run) {
       return begin();
     position = e.lastEventId;
     try {
-      take(store, { ...JSON.parse(e.data), kind });
+      const record = { ...JSON.parse(e.data), kind };
+      if (heard !== null && heard.length < most_heard && kind !== "dropped")
+        heard.push({ number: number_of(position), record });
+      take(store, record);
     } catch (wrong) {
       console.warn("ignored a malformed record:", wrong);
     }
+    if (kind === "dropped" && drop_timer === 0)
+      drop_timer = setTimeout(replace_dropped, after_drop_ms);
   }
 
-  /// Checks if another supervisor process or another run answers now. Keeps the stream open.
+  /// Reads the state, because the newest record of a member may be among the dropped ones.
+  function replace_dropped() {
+    drop_timer = 0;
+    if (stream?.readyState === EventSource.OPEN)
+      refresh();
+  }
+
+  /// Reads the run and its state, which another supervisor process or another run may answer. Keeps the
+  /// stream open.
   function refresh() {
     const mine = ++attempt;
     clearTimeout(timer);
@@ -166,6 +196,7 @@ export function make_connection(store, tell, on_run) {
   function give_way(e) {
     close_stream();
     ++attempt;
+    heard = null;
     if (e.status === 401 || e.status === 403)
       return tell("refused", e.message);
     if (e.status === undefined)
@@ -187,12 +218,10 @@ export function make_connection(store, tell, on_run) {
     stream = null;
   }
 
-  // Detects dead connections, which the browser does not report.
+  // Replaces dead connections, which the browser does not report.
   setInterval(() => {
-    if (stream?.readyState === EventSource.OPEN && performance.now() - heard_at > silent_ms) {
-      heard_at = performance.now();
-      refresh();
-    }
+    if (stream?.readyState === EventSource.OPEN && performance.now() - heard_at > silent_ms)
+      begin();
   }, 5000);
 
   return { begin };
@@ -201,4 +230,8 @@ export function make_connection(store, tell, on_run) {
 /// The epoch in a position such as "1:250"; empty without a position.
 function epoch_of(position) {
   return position === null ? "" : String(position).split(":")[0];
+}
+
+function number_of(position) {
+  return Number(String(position).split(":")[1]);
 }

@@ -24,8 +24,10 @@ const known = {
     { name: "rate", label: "rate of the next step", input: { type: "number", min: 0, step: "any", required: "" } }] },
   log_level: { label: "Set log level", fields: [
     { name: "level", label: "minimum severity on the console", options: ["debug", "info", "warning", "error"] }] },
-  eval_interval: { label: "Set interval of evaluation", fields: [{ name: "steps", label: "steps (0: never)", input: interval }] },
-  save_interval: { label: "Set interval of saving", fields: [{ name: "steps", label: "steps (0: only at the end)", input: interval }] },
+  eval_interval: { label: "Set interval of evaluation", fields: [
+    { name: "steps", label: "steps (0: never)", input: interval }] },
+  save_interval: { label: "Set interval of saving", fields: [
+    { name: "steps", label: "steps (0: only at the end)", input: interval }] },
   trace: { label: "Trace the next steps", fields: [{ name: "steps", label: "number of steps", input: few }] },
   norms: { label: "Report gradient norms", fields: [
     { name: "of", label: "prefix of the parameter names", may_be_empty: true, input: { type: "text" } },
@@ -39,7 +41,8 @@ const known = {
 
 /// Form of a command that this page does not know: its arguments as JSON.
 function of_unknown(name) {
-  return { label: name, fields: [{ name: "", label: "arguments as a JSON object", input: { type: "text", placeholder: "{}" } }],
+  const input = { type: "text", placeholder: "{}" };
+  return { label: name, fields: [{ name: "", label: "arguments as a JSON object", input }],
            question: () => `Send the command '${name}'?` };
 }
 
@@ -59,6 +62,8 @@ function read_command(name, fields, inputs) {
     const text = inputs[i].value.trim();
     if (field.name === "") {
       const more = text === "" ? {} : JSON.parse(text);
+      if (more === null || typeof more !== "object" || Array.isArray(more))
+        throw new SyntaxError();
       Object.assign(out, more, { command: name });
     } else if (text === "" && !field.may_be_empty) {
       throw new Error(`Give a value for '${field.label}'.`);

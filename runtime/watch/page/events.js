@@ -1,6 +1,6 @@
 // The list of events, newest first. New rows are added at the top.
 
-import { announce, by_id, make, set_hidden } from "./dom.js";
+import { announce, by_id, make, set_hidden, set_text } from "./dom.js";
 import { clock_text, count_text, is_number } from "./format.js";
 
 const most_rows = 500;
@@ -21,13 +21,17 @@ function make_row(x) {
 export function make_events(store) {
   const body = by_id("events_rows");
   const group = by_id("events_group");
+  const none = by_id("events_none");
   let newest = 0;
   let rebuilt = -1;
-  let is_first = true;
+  let run = null;  // id of the run whose events are known
 
   function show_group() {
     for (const row of body.rows)
       set_hidden(row, group.value !== "" && row.dataset.group !== group.value);
+    const is_empty = body.rows.length === 0;
+    set_text(none, is_empty ? "No events yet." : "No events of this kind.");
+    set_hidden(none, Array.from(body.rows).some((row) => !row.hidden));
   }
   group.addEventListener("change", show_group);
 
@@ -40,22 +44,20 @@ export function make_events(store) {
     }
     const more = store.events.filter((x) => x.number > newest);
     newest = store.event_number;
-    set_hidden(by_id("events_none"), store.events.length > 0);
-    if (more.length === 0)
-      return;
     body.prepend(...more.map(make_row).reverse());
     while (body.rows.length > most_rows)
       body.deleteRow(-1);
     show_group();
-    say(more.filter((x) => x.number > known));
+    if (run === store.run.id)
+      say(more.filter((x) => x.number > known));
+    run = store.run.id;  // its first events are old
   }
 
   /// Announces only failures, because saves and commands are frequent.
   function say(more) {
     const worst = more.filter((x) => x.severity === "bad" || x.group === "failure");
-    if (!is_first && worst.length > 0)
+    if (worst.length > 0)
       announce(`${worst[worst.length - 1].kind}: ${worst[worst.length - 1].text}`.slice(0, 300));
-    is_first = false;
   }
 
   return { draw };

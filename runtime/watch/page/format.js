@@ -74,6 +74,12 @@ export function bytes_text(bytes) {
   return unit === 0 ? `${bytes} B` : `${x.toFixed(x < 9.95 ? 1 : 0)} ${byte_units[unit]}`;
 }
 
+export function energy_text(joules) {
+  if (!is_number(joules))
+    return none;
+  return joules < 1e4 ? `${count_text(joules)} J` : `${number_text(joules / 1000, 3)} kJ`;
+}
+
 /// Local time of Unix seconds; with the date unless it is today.
 export function clock_text(at) {
   if (!is_number(at))

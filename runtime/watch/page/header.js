@@ -2,7 +2,9 @@
 
 import { by_id, set_class, set_pairs, set_text } from "./dom.js";
 import { figures_of_step, last_step, seconds_left, state_of, step_seconds } from "./facts.js";
-import { clock_text, count_text, counted, duration_text, is_number, number_text, percent_text, plain_text, rate_text } from "./format.js";
+import {
+  clock_text, count_text, counted, duration_text, is_number, number_text, percent_text, plain_text, rate_text,
+} from "./format.js";
 
 export function make_header(store, condition) {
   function draw() {
@@ -16,7 +18,8 @@ export function make_header(store, condition) {
   }
 
   function draw_state() {
-    const [text, style] = condition() === "live" || store.end ? state_of(store) : [condition_words[condition()], "caution"];
+    const shows_run = condition() === "live" || store.end;
+    const [text, style] = shows_run ? state_of(store) : [condition_words[condition()], "caution"];
     set_text(by_id("run_state"), text);
     set_class(by_id("run_state"), style);
   }
@@ -27,7 +30,8 @@ export function make_header(store, condition) {
     const bar = by_id("run_progress");
     bar.max = has_last ? last : 1;
     bar.value = has_last ? Math.min(done, last) : 0;
-    set_text(by_id("run_step"), has_last ? `step ${count_text(done)} of ${count_text(last)}` : `step ${count_text(done)}`);
+    const of_last = has_last ? ` of ${count_text(last)}` : "";
+    set_text(by_id("run_step"), `step ${count_text(done)}${of_last}`);
     const left = seconds_left(store);
     set_text(by_id("run_left"), left === null || store.end ? "" : `about ${duration_text(left)} left`);
     document.title = `${has_last ? `${done}/${last} ` : ""}${name} – Troupe`;
@@ -52,7 +56,8 @@ export function make_header(store, condition) {
 
   function footer(run) {
     const lost = store.dropped > 0 ? ` ${counted(store.dropped, "record")} dropped: too many arrived at once.` : "";
-    return `Troupe ${plain_text(run.program, 100) || "of an unknown version"}, run ${plain_text(run.id, 100) || "unknown"}.${lost}`;
+    const version = plain_text(run.program, 100) || "of an unknown version";
+    return `Troupe ${version}, run ${plain_text(run.id, 100) || "unknown"}.${lost}`;
   }
 
   return { draw };
@@ -69,6 +74,13 @@ function layout_text(layout) {
   return Object.entries(layout ?? {}).map(([axis, n]) => `${plain_text(axis, 40)} ${n}`).join(", ");
 }
 
+/// A generation has the epoch of its supervisor in the upper 32 bits.
+function generation_text(x) {
+  if (x === null)
+    return "unknown";
+  return `${count_text(x % 2 ** 32)}, of supervisor ${count_text(Math.floor(x / 2 ** 32) + 1)}`;
+}
+
 export function make_facts(store) {
   function draw() {
     const { run } = store;
@@ -78,6 +90,7 @@ export function make_facts(store) {
       ["Started", clock_text(run.started_at)],
       ["Host", plain_text(run.host, 200)],
       ["Started from step", count_text(run.first_step)],
+      ["Generation of the ranks", generation_text(store.generation)],
       ["Parameters", count_text(run.parameters)],
       ["Sequence length", counted(run.sequence, "token")],
       ["Global batch size", counted(run.global_batch_size, "sample")],

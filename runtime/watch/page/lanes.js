@@ -60,7 +60,7 @@ export function all_stages(store, lanes) {
 }
 
 /// Lanes by name. The name of a stage without its own entry also finds its lane.
-function lanes_by_name(lanes) {
+export function lanes_by_name(lanes) {
   const out = new Map();
   for (const x of lanes) {
     out.set(x.who, x);
@@ -74,10 +74,9 @@ function waits(x) {
   return x.state === "waits";
 }
 
-/// Follows the wait graph from a lane to a member that does not wait. Example of the text:
-/// "stage:0.0, which is in state 'runs' (0F3)".
-export function cause_of(lane, lanes) {
-  const names = lanes_by_name(lanes);
+/// Follows the wait graph from a lane to a member that does not wait. `names`: of `lanes_by_name`.
+/// Example of the text: "stage:0.0, which is in state 'runs' (0F3)".
+export function cause_of(lane, names) {
   const seen = new Set([lane]);
   let at = lane;
   for (;;) {

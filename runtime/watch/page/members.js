@@ -1,16 +1,22 @@
 // The tables of processes and stages, memory, and the section on stragglers and hangs.
 
 import { announce, by_id, make, make_svg, set_hidden, set_items, set_rows, set_text } from "./dom.js";
-import { bytes_text, clock_text, compare_names, counted, duration_text, is_number, number_text, percent_text, plain_text } from "./format.js";
-import { all_lanes, all_stages, cause_of, long_waits, long_wait_s, silent_after_s } from "./lanes.js";
+import {
+  bytes_text, clock_text, compare_names, counted, duration_text, energy_text, is_number, number_text, percent_text,
+  plain_text,
+} from "./format.js";
+import {
+  all_lanes, all_stages, cause_of, lanes_by_name, long_waits, long_wait_s, silent_after_s,
+} from "./lanes.js";
 import { forget_old_processes, run_now } from "./store.js";
 
 const most_rows = 2000;
 const most_troubles = 20;
+const most_other_kinds = 10;
 
 function row(style, name, cells) {
   const all = cells.map((x) => (typeof x === "string" ? { text: x, style: "short" } : x));
-  while (all.length < 6)
+  while (all.length < 7)
     all.push({ text: "" });
   return { style, cells: [{ text: name, scope: "row" }, ...all] };
 }
@@ -25,17 +31,26 @@ function age_of_member(member, now) {
   return member && is_number(member.at) ? `${duration_text(now - member.at)} in this state` : "";
 }
 
-function process_row(x, member, now, is_live) {
+/// Where the states of a process are kept, its open tickets, and the energy of its host's CPUs.
+function details_of(x, keeper) {
+  return [
+    keeper ? `states kept by ${keeper}` : "",
+    is_number(x.leases) && x.leases > 0 ? counted(x.leases, "open ticket") : "",
+    is_number(x.energy_j) ? `CPUs of the host used ${energy_text(x.energy_j)}` : "",
+  ].filter((text) => text !== "").join("; ");
+}
+
+function process_row(x, member, keeper, now, is_live) {
   const silent_s = now - x.at;
   const is_silent = is_live && silent_s > silent_after_s;
   const state = is_silent ? `silent for ${duration_text(silent_s)}` : plain_text(member?.state ?? "running", 60);
-  const name = `${x.name}${x.role && x.role !== x.name ? `, ${plain_text(x.role, 60)}` : ""}, pid ${x.pid ?? "unknown"}`;
+  const role = x.role && x.role !== x.name ? `, ${plain_text(x.role, 60)}` : "";
+  const name = `${x.name}${role}, pid ${plain_text(x.pid ?? "unknown", 20)}`;
   const age = is_number(x.up_s) ? `up ${duration_text(x.up_s)}` : "";
-  const cores = is_number(x.cores) ? `${number_text(Math.max(0, x.cores), 2)}` : "";
-  const leases = is_number(x.leases) && x.leases > 0 ? counted(x.leases, "open ticket") : "";
+  const cores = is_number(x.cores) ? number_text(Math.max(0, x.cores), 2) : "";
   return row("process", name, [
     { text: state, style: is_silent ? "caution" : state_style(state) }, age,
-    bytes_text(x.resident_bytes), cores, leases,
+    bytes_text(x.resident_bytes), cores, "", { text: details_of(x, keeper), style: "long" },
   ]);
 }
 
@@ -43,10 +58,11 @@ function process_row(x, member, now, is_live) {
 function device_rows(process) {
   return (Array.isArray(process.devices) ? process.devices : []).map((x) => {
     const use = is_number(x.utilisation) ? `${percent_text(x.utilisation)} busy` : "";
-    const memory = is_number(x.memory_bytes) ? `${bytes_text(x.memory_bytes)} of ${bytes_text(x.memory_total_bytes)}` : "";
+    const memory = is_number(x.memory_bytes)
+      ? `${bytes_text(x.memory_bytes)} of ${bytes_text(x.memory_total_bytes)}` : "";
     const rest = [[x.power_w, "W"], [x.temperature_c, "°C"], [x.clock_mhz, "MHz"]]
       .filter(([value]) => is_number(value)).map(([value, unit]) => `${number_text(value, 3)} ${unit}`).join(", ");
-    return row("actor", `GPU ${plain_text(x.device, 20)}: ${plain_text(x.name, 100)}`, [use, "", memory, "", rest]);
+    return row("actor", `GPU ${plain_text(x.device, 20)}: ${plain_text(x.name, 100)}`, [use, "", memory, "", "", rest]);
   });
 }
 
@@ -55,14 +71,16 @@ function lane_text(x) {
   return `${x.who} ${x.state}${x.work ? ` ${x.work}` : ""} for ${duration_text(x.for_s)}${step}`;
 }
 
-/// The row of a stage, or of an actor without a stage, with its lanes.
-function member_row(style, name, member, lanes, { now, late_s }) {
+/// The row of a stage, or of an actor without a stage, with its lanes. `waiting`: number of messages,
+/// if it is known.
+function member_row(style, name, { member, lanes, waiting }, { now, late_s }) {
   const state = plain_text(member?.state ?? (lanes.length > 0 ? "" : "no sample yet"), 60);
   const why = member?.why ? `: ${plain_text(member.why, 300)}` : "";
   const is_late = lanes.some((x) => x.place !== "" && x.state === "waits" && x.for_s > late_s);
   const on = [...new Set(lanes.flatMap((x) => (x.state === "waits" ? x.on : [])))];
   return row(style, name, [
     { text: `${state}${why}`, style: state_style(state) }, age_of_member(member, now), "", "",
+    is_number(waiting) ? counted(waiting, "message") : "",
     { text: lanes.map(lane_text).join("; "), style: is_late ? "long caution" : "long" },
     { text: on.join(", "), style: "long" },
   ]);
@@ -97,40 +115,57 @@ function by(all, key) {
   return [...out.entries()].sort((a, b) => compare_names(a[0], b[0]));
 }
 
-function stage_rows(stages, members, times) {
+/// Length of the queue of a member, by its process's newest sample.
+function waiting_at(process, name) {
+  const all = process?.queues ?? {};
+  return Object.hasOwn(all, name) ? all[name] : undefined;
+}
+
+function stage_rows(stages, { members, processes }, times) {
+  const of_stage = (x) => member_row("stage", x.name, {
+    member: members.get(x.name), lanes: x.lanes, waiting: waiting_at(processes.get(x.process), x.name),
+  }, times);
   return by(stages, (x) => x.replica ?? 0)
-    .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map((x) => member_row("stage", x.name, members.get(x.name), x.lanes, times))]);
+    .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map(of_stage)]);
 }
 
 /// Rows of the tree: hosts, processes, replicas, stages, actors. Members without a process come last.
 function tree_rows(store, lanes, is_live) {
   const now = run_now(store);
   const times = { now, late_s: long_wait_s(store) };
-  const { members, processes } = store;
+  const { members, processes, keepers } = store;
   const stages = all_stages(store, lanes);
   const actors = all_actors(members, lanes, new Set([...processes.keys(), ...stages.map((x) => x.name)]));
-  const actor_row = (x) => member_row("actor", x.who, x.member, x.lanes, times);
+  const actor_row = (x) => member_row("actor", x.who, x, times);
   const of_process = (name) => [
     ...device_rows(processes.get(name)),
-    ...stage_rows(stages.filter((x) => x.process === name), members, times),
+    ...stage_rows(stages.filter((x) => x.process === name), store, times),
     ...actors.filter((x) => x.process === name).map(actor_row),
   ];
   const out = [];
   for (const [host, them] of by(processes.values(), (x) => plain_text(x.host, 200) || "this host")) {
     out.push(row("host", `host ${host}`, [counted(them.length, "process", "processes")]));
     for (const x of them.sort((a, b) => compare_names(a.name, b.name)))
-      out.push(process_row(x, members.get(x.name), now, is_live), ...of_process(x.name));
+      out.push(process_row(x, members.get(x.name), keepers.get(x.name), now, is_live), ...of_process(x.name));
   }
   const lost = stages.filter((x) => !processes.has(x.process));
   const loose = actors.filter((x) => !processes.has(x.process));
   if (lost.length + loose.length > 0)
     out.push(row("host", "processes without a sample", []),
-      ...stage_rows(lost, members, times), ...loose.map(actor_row));
+      ...stage_rows(lost, store, times), ...loose.map(actor_row));
   return out.slice(0, most_rows);
 }
 
-/// Kinds of memory in the order of the bars.
-const memory_kinds = ["parameters", "optimizer", "working", "batches", "kept", "idle"];
+/// Kinds of memory in the order of the bars, with the words of the legend.
+const memory_words = {
+  parameters: "parameters of its ranks",
+  optimizer: "optimizer states of its ranks",
+  working: "working memory: gradients, activations, parameters for the kernels",
+  batches: "batches",
+  kept: "kept states of other ranks",
+  idle: "idle, held by the memory pools",
+};
+const memory_kinds = Object.keys(memory_words);
 /// Kinds with dark colours, which need light text.
 const light_texts = new Set(["parameters"]);
 
@@ -169,7 +204,8 @@ function draw_memory_legend(kinds) {
     const style = memory_kinds.includes(kind) ? kind : "other";
     const mark = make_svg("svg", { width: 18, height: 14, "aria-hidden": "true" },
       [make_svg("rect", { width: 18, height: 14, class: style })]);
-    return make("span", {}, [mark, `${kind.slice(0, 1).toUpperCase()}: ${kind}`]);
+    const words = Object.hasOwn(memory_words, kind) ? memory_words[kind] : kind;
+    return make("span", {}, [mark, `${kind.slice(0, 1).toUpperCase()}: ${words}`]);
   }));
 }
 
@@ -186,7 +222,8 @@ function draw_memory(store) {
   const all = [...store.processes.values()].sort((a, b) => compare_names(a.name, b.name)).slice(0, most_rows);
   const memory = new Map(all.map((x) => [x.name, memory_of(x)]));
   const found = new Set([...memory.values()].flatMap((m) => [...m.keys()]));
-  const kinds = [...memory_kinds.filter((k) => found.has(k)), ...[...found].filter((k) => !memory_kinds.includes(k)).sort()];
+  const others = [...found].filter((k) => !memory_kinds.includes(k)).sort().slice(0, most_other_kinds);
+  const kinds = [...memory_kinds.filter((k) => found.has(k)), ...others];
   const sums = [...memory.values()].map((m) => [...m.values()].reduce((a, b) => a + b, 0));
   const largest = sums.reduce((a, b) => Math.max(a, b), 1);
   draw_memory_legend(kinds);
@@ -204,22 +241,27 @@ function draw_memory(store) {
   }));
   const top = sums.indexOf(Math.max(...sums));
   set_text(by_id("memory_text"), all.length === 0 ? "No samples yet."
-    : `${all[top].name} uses most: ${bytes_text(sums[top])}. Sum of all processes: ${bytes_text(sums.reduce((a, b) => a + b, 0))}.`);
+    : `${all[top].name} uses most: ${bytes_text(sums[top])}. `
+      + `Sum of all processes: ${bytes_text(sums.reduce((a, b) => a + b, 0))}.`);
 }
 
 function troubles(store, lanes, is_live) {
   const out = [];
   for (const [who, x] of store.stragglers)
-    out.push(`${who} is slow (${plain_text(x.verdict, 60)}), since ${clock_text(x.at)}, step ${x.iteration}: ${plain_text(x.why, 500)}`);
+    out.push(`${who} is slow (${plain_text(x.verdict, 60)}), since ${is_number(x.at) ? `${clock_text(x.at)}, ` : ""}`
+      + `step ${x.iteration}: ${plain_text(x.why, 500)}`);
+  const names = lanes_by_name(lanes);
   for (const x of long_waits(store, lanes)) {
     const on = x.on.length > 0 ? ` for ${x.on.join(", ")}` : "";
-    const cause = cause_of(x, lanes);
+    const cause = cause_of(x, names);
     out.push(`${x.who} in ${x.process} has waited ${duration_text(x.for_s)}${on}.${cause ? ` Cause: ${cause}.` : ""}`);
   }
   const now = run_now(store);
-  for (const x of is_live && !store.end ? store.processes.values() : [])
+  for (const x of is_live && !store.end ? store.processes.values() : []) {
+    const host = plain_text(x.host, 200) || "unknown";
     if (now - x.at > silent_after_s)
-      out.push(`${x.name} on host ${plain_text(x.host, 200) || "unknown"} has been silent for ${duration_text(now - x.at)}.`);
+      out.push(`${x.name} on host ${host} has been silent for ${duration_text(now - x.at)}.`);
+  }
   return out;
 }
 
@@ -227,7 +269,8 @@ export function make_members(store, is_live) {
   let had_trouble = false;
 
   function draw() {
-    forget_old_processes(store);
+    if (is_live() && !store.end)
+      forget_old_processes(store);
     const lanes = all_lanes(store);
     set_rows(by_id("members_rows"), tree_rows(store, lanes, is_live()));
     draw_trouble(troubles(store, lanes, is_live()));

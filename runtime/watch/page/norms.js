@@ -16,7 +16,8 @@ export function draw_norms(store) {
     return;
   const all = Object.entries(norms.gradients ?? {}).sort((a, b) => size_of(b[1]) - size_of(a[1]));
   const cut = all.length > most_rows ? `, the first ${most_rows}` : "";
-  set_text(by_id("norms_caption"), `Step ${count_text(norms.iteration)}: ${count_text(all.length)} parameters, largest first${cut}`);
+  set_text(by_id("norms_caption"),
+    `Step ${count_text(norms.iteration)}: ${count_text(all.length)} parameters, largest first${cut}`);
   set_rows(by_id("norms_rows"), all.slice(0, most_rows).map(([name, value]) => ({ cells: [
     { text: plain_text(name, 300), scope: "row" },
     { text: is_number(value) ? number_text(value) : "not finite", style: "number" },

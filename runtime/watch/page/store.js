@@ -8,6 +8,7 @@ const most_events = 500;
 const most_marks = 200;
 const most_members = 5000;
 const most_processes = 5000;
+const most_stragglers = 1000;
 const recent_steps = 50;
 const forgotten_after_s = 300;  // without a sample, until a process is removed
 
@@ -30,6 +31,7 @@ export function reset(store) {
     timeline: null,
     norms: null,
     processes: new Map(),
+    keepers: new Map(),  // by process: the process that keeps its states
     members: new Map(),
     stragglers: new Map(),
     events: [],         // oldest first
@@ -37,6 +39,7 @@ export function reset(store) {
     event_number: store.event_number ?? 0,            // of the newest event
     events_rebuilt: (store.events_rebuilt ?? 0) + 1,  // increases when all rows must be rebuilt
     state: "",          // of the newest `state` record
+    generation: null,
     stops_after: null,
     dropped: 0,
     end: null,
@@ -52,7 +55,12 @@ export function mark_all(store) {
 
 /// The current time of the run's host, in Unix seconds, estimated from the times of its records.
 export function run_now(store) {
-  return Date.now() / 1000 + (store.clock_offset_s ?? 0);
+  return page_now() + (store.clock_offset_s ?? 0);
+}
+
+/// Unix seconds by a steady clock: it ignores changes of the system's clock.
+function page_now() {
+  return (performance.timeOrigin + performance.now()) / 1000;
 }
 
 export function take_run(store, run) {
@@ -60,7 +68,8 @@ export function take_run(store, run) {
   store.dirty.add("run");
 }
 
-/// Takes the answer of /api/state. Removes processes, members and stragglers that it does not have.
+/// Takes the answer of /api/state. Removes processes, members and stragglers that it does not have. The
+/// keepers stay: a successor tells them again only if they change.
 export function take_state(store, state) {
   store.processes.clear();
   store.members.clear();
@@ -83,9 +92,10 @@ const folds = {
   timeline: take_timeline,
   norms: take_norms,
   process: take_process,
+  keepers: take_keepers,
   member: take_member,
   save: take_save,
-  warning: (store, x) => add_event(store, x, "warning", "warning", x.text),
+  warning: take_warning,
   command: take_command,
   end: take_end,
   dropped: take_dropped,
@@ -98,7 +108,7 @@ export function take(store, x) {
     return;
   if (is_number(x.at))
     // The record with the shortest delay gives the best estimate of the clocks' difference.
-    store.clock_offset_s = Math.max(store.clock_offset_s ?? -Infinity, x.at - Date.now() / 1000);
+    store.clock_offset_s = Math.max(store.clock_offset_s ?? -Infinity, x.at - page_now());
   folds[x.kind](store, x);
 }
 
@@ -154,12 +164,23 @@ function take_straggler(store, x) {
       store.stragglers.delete(who);
     else
       store.stragglers.set(who, x);
+  drop_first(store.stragglers, most_stragglers);
+}
+
+/// Removes the oldest entries of a Map, so that `most` are left.
+function drop_first(map, most) {
+  for (const key of map.keys()) {
+    if (map.size <= most)
+      return;
+    map.delete(key);
+  }
 }
 
 function add_mark(store, x, kind) {
-  if (!is_number(x.iteration))
+  if (!is_number(x.iteration) || store.marks.some((m) => m.x === x.iteration && m.text === kind))
     return;
   store.marks.push({ x: x.iteration, text: kind });
+  store.marks.sort((a, b) => a.x - b.x);
   if (store.marks.length > most_marks)
     store.marks.shift();
   store.dirty.add("curves");
@@ -179,6 +200,7 @@ function take_norms(store, x) {
 
 function take_said_state(store, x) {
   store.state = plain_text(x.state, 60);
+  store.generation = is_number(x.generation) ? x.generation : null;
   store.dirty.add("run").add("process");
 }
 
@@ -190,12 +212,24 @@ function take_process(store, x) {
   const is_same = before && before.pid === x.pid && x.at > before.at;
   const cores = is_same ? (x.cpu_s - before.cpu_s) / (x.at - before.at) : before?.cores;
   store.processes.set(name, { ...x, name, cores });
-  if (store.processes.size > most_processes)
-    store.processes.delete(store.processes.keys().next().value);
+  drop_first(store.processes, most_processes);
   store.dirty.add("process");
 }
 
-/// Removes processes that have sent no sample for a long time.
+function take_keepers(store, x) {
+  store.keepers.clear();
+  for (const one of Array.isArray(x.keepers) ? x.keepers.slice(0, most_processes) : [])
+    store.keepers.set(plain_text(one?.of, 200), plain_text(one?.by, 200));
+  store.dirty.add("process");
+}
+
+function take_warning(store, x) {
+  const from = x.process ? `${plain_text(x.process, 200)}: ` : "";
+  const [kind, severity] = x.severity === "error" ? ["error", "bad"] : ["warning", "caution"];
+  add_event(store, x, "warning", kind, `${from}${plain_text(x.text)}`, severity);
+}
+
+/// Removes processes that have sent no sample for a long time. Call it only while samples can arrive.
 export function forget_old_processes(store) {
   const now = run_now(store);
   for (const [name, x] of store.processes)
@@ -213,8 +247,7 @@ function take_member(store, x) {
     store.processes.delete(who);
   else
     store.members.set(who, x);
-  if (store.members.size > most_members)
-    store.members.delete(store.members.keys().next().value);
+  drop_first(store.members, most_members);
   if (before?.state !== x.state && x.state === "dead")
     add_event(store, x, "failure", "dead", x.why ? `${who}: ${plain_text(x.why)}` : who, "bad");
   store.dirty.add("member");
@@ -226,6 +259,7 @@ function take_save(store, x) {
   const why = x.why ? `: ${plain_text(x.why)}` : "";
   const words = {
     begun: `is saving step ${x.iteration}${place}`,
+    collected: `has the snapshots of all ranks of step ${x.iteration}${time}`,
     written: `saved step ${x.iteration}${place}${time}`,
     failed: `cannot save step ${x.iteration}${place}${time}${why}`,
   };
@@ -260,26 +294,41 @@ function take_dropped(store, x) {
   store.dirty.add("run");
 }
 
-/// Identifies an event. A restarted supervisor repeats the facts of the ledger with a new time, so
-/// their keys leave out the time.
-function key_of(x) {
+/// Identifies what a record tells, without its time. A successor tells a save again without its path.
+function fact_of(x) {
   const { at, ...rest } = x;
-  return JSON.stringify(x.kind === "event" || x.kind === "validation" ? rest : { at, ...rest });
+  return JSON.stringify(x.kind === "save" ? [x.kind, x.iteration, x.state] : rest);
 }
 
-/// Adds an event, sorted by time; keeps the newest ones. Returns false for a repeated record.
-function add_event(store, x, group, kind, text, severity = group === "warning" ? "caution" : "") {
-  const out = { at: x.at, iteration: x.iteration, group, kind, text: plain_text(text), severity, key: key_of(x) };
-  if (store.event_keys.has(out.key))
-    return false;
-  out.number = ++store.event_number;
-  let place = store.events.length;
-  while (place > 0 && store.events[place - 1].at > out.at)
+/// True for a record that the store has. A successor of the supervisor repeats facts of the ledger,
+/// without a time. Other records may occur again, at another time.
+function is_repeated(store, x, fact, key) {
+  const has_own_time = is_number(x.at) && x.kind !== "event" && x.kind !== "validation";
+  return has_own_time ? store.event_keys.has(key) : store.events.some((e) => e.fact === fact);
+}
+
+/// The place of a new event in the order of time; of steps, if it has no time.
+function place_of(events, x) {
+  let place = events.length;
+  while (place > 0 && (is_number(x.at) ? events[place - 1].at > x.at : !(events[place - 1].iteration <= x.iteration)))
     --place;
+  return place;
+}
+
+/// Adds an event; keeps the newest ones. Returns false for a repeated record, and for one before them.
+function add_event(store, x, group, kind, text, severity = "") {
+  const fact = fact_of(x);
+  const key = `${x.at} ${fact}`;
+  const place = place_of(store.events, x);
+  if (is_repeated(store, x, fact, key) || (place === 0 && store.events.length >= most_events))
+    return false;
+  const number = ++store.event_number;
   if (place < store.events.length)
     ++store.events_rebuilt;
-  store.events.splice(place, 0, out);
-  store.event_keys.add(out.key);
+  store.events.splice(place, 0, {
+    at: x.at, iteration: x.iteration, group, kind, text: plain_text(text), severity, fact, key, number,
+  });
+  store.event_keys.add(key);
   if (store.events.length > most_events)
     store.event_keys.delete(store.events.shift().key);
   store.dirty.add("event");

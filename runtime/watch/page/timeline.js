@@ -1,7 +1,7 @@
 // The timeline of the pipeline as SVG: for each stage, the planned above the executed actions.
 
 import { by_id, make, make_svg, set_rows, set_text } from "./dom.js";
-import { count_text, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
+import { count_text, counted, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
 
 const row_px = 18;
 const gap_px = 8;
@@ -27,7 +27,8 @@ function read_action(x) {
     return null;
   const name = plain_text(x[0], 30);
   const found = action_pattern.exec(name);
-  return { name, begin: x[1], end: x[2], kind: found ? kinds[found[2]] : other, short: found ? found[2] + found[3] : name, parts: found };
+  const kind = found ? kinds[found[2]] : other;
+  return { name, begin: x[1], end: x[2], kind, short: found ? found[2] + found[3] : name, parts: found };
 }
 
 function read_actions(all) {
@@ -37,7 +38,8 @@ function read_actions(all) {
 function words_of(x) {
   const place = x.parts ? `, chunk ${x.parts[1]}, micro-batch ${x.parts[3]}` : "";
   const block = x.parts && x.parts[4] !== undefined ? `, block ${x.parts[4]}` : "";
-  return `${x.name}: ${x.kind.words}${place}${block}; ${ms_text(x.end - x.begin)}, from ${ms_text(x.begin)} to ${ms_text(x.end)}`;
+  return `${x.name}: ${x.kind.words}${place}${block}; ${ms_text(x.end - x.begin)}, `
+    + `from ${ms_text(x.begin)} to ${ms_text(x.end)}`;
 }
 
 /// Joins adjacent actions of one kind that are narrower than a pixel.
@@ -74,7 +76,8 @@ function add_box(to, x, left, y, px_per_ms) {
     box.append(make_svg("rect", { ...at, fill: `url(#pattern_${x.kind.pattern})` }));
   const label = [x.name, x.short, x.short.slice(0, 1)].find((t) => t.length * text_px + 3 < Number(at.width));
   if (label !== undefined && x.count === 1)
-    box.append(make_svg("text", { x: Number(at.x) + Number(at.width) / 2, y: y + 12, "text-anchor": "middle", class: x.kind.text }, [label]));
+    box.append(make_svg("text",
+      { x: Number(at.x) + Number(at.width) / 2, y: y + 12, "text-anchor": "middle", class: x.kind.text }, [label]));
   to.append(box);
 }
 
@@ -97,7 +100,8 @@ function add_axis(to, span, y, left, px_per_ms) {
   for (let i = 0; i * each <= span && i < 1000; ++i) {
     const x = left + i * each * px_per_ms;
     to.append(make_svg("line", { x1: x, x2: x, y1: 0, y2: y + 4, class: "axis" }));
-    to.append(make_svg("text", { x, y: y + 16, "text-anchor": i === 0 ? "start" : "middle" }, [`${number_text(i * each, 3)} ms`]));
+    to.append(make_svg("text", { x, y: y + 16, "text-anchor": i === 0 ? "start" : "middle" },
+      [`${number_text(i * each, 3)} ms`]));
   }
 }
 
@@ -131,8 +135,9 @@ function busy_row(row, executed_ms) {
 }
 
 function figures_text(x) {
+  const cut = x.left_out > 0 ? ` ${counted(x.left_out, "executed action")} left out of the drawing and the table.` : "";
   return `Step ${count_text(x.iteration)}: executed in ${ms_text(x.executed_ms)}, planned ${ms_text(x.planned_ms)}. `
-    + `Bubble: ${percent_text(x.bubble)} of the stages' time, planned ${percent_text(x.planned_bubble)}.`;
+    + `Bubble: ${percent_text(x.bubble)} of the stages' time, planned ${percent_text(x.planned_bubble)}.${cut}`;
 }
 
 function make_legend(to) {
@@ -177,7 +182,8 @@ export function make_timeline(store) {
       rank: plain_text(row.rank, 20), planned: read_actions(row.planned), executed: read_actions(row.executed),
     }));
     const room = Math.max(240, scroll.clientWidth);
-    const ends = rows.flatMap((row) => [row.planned, row.executed]).map((all) => all.reduce((end, a) => Math.max(end, a.end), 0));
+    const ends = rows.flatMap((row) => [row.planned, row.executed])
+      .map((all) => all.reduce((end, a) => Math.max(end, a.end), 0));
     const span = Math.max(x.executed_ms || 0, x.planned_ms || 0, ...ends, 1e-6);
     scroll.replaceChildren(make_drawing(rows, span, room * Number(by_id("pipeline_zoom").value), room < 600));
     set_text(by_id("pipeline_figures"), figures_text(x));
