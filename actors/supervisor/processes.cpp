@@ -61,8 +61,8 @@ void supervisor_state::settle_keepers() {
   if (keepers != before) {
     pen()->keepers(keepers);
     tell_keepers(before);
-    show_keepers(keepers);
   }
+  show_keepers(keepers);
   for (int p = 0; p < int(processes_.size()); ++p) {
     auto& x = processes_[std::size_t(p)];
     if (std::exchange(x.kept_in, keepers[std::size_t(p)]) == keepers[std::size_t(p)])

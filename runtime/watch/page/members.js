@@ -24,7 +24,7 @@ function row(style, name, cells) {
 function state_style(state) {
   if (state === "dead")
     return "bad";
-  return state === "starting" || state === "ready" ? "caution" : "short";
+  return state === "starting" ? "caution" : "short";
 }
 
 function age_of_member(member, now) {
