@@ -3,7 +3,10 @@
 #include "runtime/core/progress.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <compare>
+#include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -64,6 +67,59 @@ screen_line indented(int by, screen_line x) {
   return x;
 }
 
+/// Order of names: services, then each replica with its stages and their lanes, by number.
+struct member_place {
+  bool is_rank = false;  ///< of a replica
+  std::vector<std::uint64_t> numbers = {};
+  int level = 0;  ///< replica 0, stage 1, lane 2
+  std::string name;
+
+  auto operator<=>(const member_place&) const = default;
+};
+
+/// Example: "stage:0.10" comes after "stage:0.9".
+member_place place_of(const std::string& name) {
+  member_place out{.name = name};
+  const auto colon = name.find_first_of(":-");
+  const auto kind = std::string_view(name).substr(0, colon);
+  out.level = kind == "lane" ? 2 : kind == "stage" ? 1 : 0;
+  out.is_rank = out.level > 0 || kind == "replica";
+  for (auto at = colon; at < name.size(); at = name.find('.', at)) {
+    std::uint64_t number = 0;
+    std::from_chars(name.data() + ++at, name.data() + name.size(), number);
+    out.numbers.push_back(number);
+  }
+  return out;
+}
+
+/// The members of a process that are well, and its actors and lanes, as a tree.
+void add_members(std::vector<screen_line>& to,
+                 const run_view& of,
+                 const view_process& process,
+                 double now) {
+  struct row {
+    const view_member* member = nullptr;
+    const view_lane* lane = nullptr;
+  };
+  std::map<member_place, row> rows;
+  for (const auto& [name, x] : of.members)
+    if (x.process == process.name && name != process.name && is_well(x))
+      rows[place_of(name)].member = &x;
+  for (const auto& x : process.lanes)
+    rows[place_of(x.who)].lane = &x;
+  constexpr int first = 4, step = 2;
+  int replica = 0, stage = 0;  // levels that the rows before have
+  for (const auto& [place, x] : rows) {
+    const int levels = place.level == 0 ? 0 : place.level == 1 ? replica : replica + stage;
+    auto line = x.lane == nullptr ? line_of_member(*x.member, now) : line_of_lane(*x.lane);
+    if (x.member != nullptr && x.lane != nullptr && x.member->since > 0)
+      line.text += "; up for " + duration_text(std::max(0.0, now - x.member->since));
+    to.push_back(indented(first + step * levels, std::move(line)));
+    if (place.is_rank && place.level < 2)
+      (place.level == 0 ? replica : stage) = 1;
+  }
+}
+
 /// Example: "12 s ago". Events of an earlier supervisor process have no time: "earlier".
 std::string age_text(double age, double at) {
   constexpr double oldest = 9'999'999;
@@ -86,15 +142,12 @@ std::vector<screen_line> lines_of_members(const run_view& of, double now) {
   std::map<std::string, std::vector<const view_process*>> hosts;
   for (const auto& [name, x] : of.processes)
     hosts[x.host].push_back(&x);
-  for (const auto& [host, all] : hosts) {
+  for (auto& [host, all] : hosts) {
     out.push_back({host.empty() ? "this host" : host, screen_style::bold});
+    std::ranges::sort(all, {}, [](const auto* x) { return place_of(x->name); });
     for (const auto* x : all) {
       out.push_back(indented(2, line_of_process(*x, now)));
-      for (const auto& [name, member] : of.members)
-        if (member.process == x->name && name != x->name && is_well(member))
-          out.push_back(indented(4, line_of_member(member, now)));
-      for (const auto& lane : x->lanes)
-        out.push_back(indented(4, line_of_lane(lane)));
+      add_members(out, of, *x, now);
     }
   }
   for (const auto& [name, x] : of.members)

@@ -14,7 +14,7 @@ struct screen_line {
   screen_style style = screen_style::plain;
 };
 
-/// The tree of hosts, processes, members and lanes. Members that are not running or ready come
+/// The tree of hosts, processes, replicas, stages and lanes. Members that are not running come
 /// first. `now`: Unix seconds.
 std::vector<screen_line> lines_of_members(const run_view& of, double now);
 

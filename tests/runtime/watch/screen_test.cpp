@@ -151,14 +151,36 @@ TEST_CASE("members are listed below their process, dead members first") {
   run.take(R"({"kind":"member","at":1040,"who":"stage:0.0","state":"running","process":"node-0"})");
   run.take(
       R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","process":"node-1","why":"killed by\nsignal 9"})");
-  run.take(R"({"kind":"member","at":1040,"who":"stage:1.0","state":"ready","process":"node-2"})");
+  run.take(R"({"kind":"member","at":1040,"who":"stage:1.0","state":"running","process":"node-2"})");
   const auto lines = lines_of(run, {.page = screen_page::members, .now = 1100});
   CHECK(lines[3] == "stage:0.1      dead for 10 s: killed by signal 9");
   CHECK(lines[4] == "kiwi");
   CHECK(lines[5].starts_with("  node-0"));
   CHECK(lines[6] == "    stage:0.0      running for 1 min");
-  CHECK(lines[7] == "    lane:0.0       works 0F1");
-  CHECK(lines[8] == "stage:1.0      ready for 1 min");
+  CHECK(lines[7] == "      lane:0.0       works 0F1");
+  CHECK(lines[8] == "stage:1.0      running for 1 min");
+}
+
+TEST_CASE("a process shows its services, then its replicas with stages and lanes, by number") {
+  auto run = small_run();
+  run.take(
+      R"({"kind":"process","name":"node-0","host":"kiwi","at":1100,"lanes":[
+         {"who":"lane:0.10","state":"idle","work":""},{"who":"stage:0.9","state":"waits","work":"0F1","for_s":2,"on":["lane:0.9"]},
+         {"who":"lane:0.9","state":"works","work":"0F1"},{"who":"loader","state":"idle","work":""}]})");
+  for (const auto* who : {"stage:0.10", "replica:0", "stage:0.9"})
+    run.take(fmt::format(
+        R"({{"kind":"member","at":1040,"who":"{}","state":"running","process":"node-0"}})", who));
+  const auto lines = lines_of(run, {.page = screen_page::members, .now = 1100});
+  const std::vector<std::string> expected{
+      "    loader         idle",
+      "    replica:0      running for 1 min",
+      "      stage:0.9      waits 0F1 for 2.0 s on lane:0.9; up for 1 min",
+      "        lane:0.9       works 0F1",
+      "      stage:0.10     running for 1 min",
+      "        lane:0.10      idle"};
+  REQUIRE(lines.size() > 5 + expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(lines[5 + i] == expected[i]);
 }
 
 TEST_CASE("a list scrolls up to its last page") {
