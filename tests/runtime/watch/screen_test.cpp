@@ -89,6 +89,7 @@ TEST_CASE("a death, a long wait and a silent process are shown") {
       R"({"kind":"member","at":1090,"who":"stage:0.1","state":"dead","why":"its process died"})");
   run.take(
       R"({"kind":"process","name":"node-1","host":"kiwi","at":1060,"lanes":[{"who":"lane:0.1","state":"waits","for_s":12,"on":["stage:0.0","loader"]}]})");
+  run.take(R"({"kind":"state","at":1090,"state":"recovering","iteration":100})");
   const auto lines = lines_of(run, {.rows = 40, .now = 1100});
   CHECK(has(lines, "recovering: stage:0.1 is dead"));
   CHECK(has(lines, "restart    node-1: killed by signal 9; recovered after 0.8 s"));
