@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
@@ -14,10 +12,7 @@
 #include <boost/beast/http/serializer.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
-#include <cctype>
-#include <sys/socket.h>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime::http {
@@ -64,13 +59,6 @@ response refusal_of(const error_code& failed, const limits& most) {
   return error_response(400, "not a request of HTTP/1.1: " + failed.message());
 }
 
-template <class Text>
-std::string lower_case(const Text& text) {
-  std::string out(text.data(), text.size());
-  std::ranges::transform(out, out.begin(), [](unsigned char x) { return char(std::tolower(x)); });
-  return out;
-}
-
 /// Header value with control characters replaced, so that it cannot begin a new header.
 std::string one_line(std::string text) {
   std::ranges::replace_if(
@@ -89,76 +77,6 @@ void fill(wire::response<Body>& out, const response& x, const settings& how) {
   for (const auto& [name, value] : x.headers)
     out.set(name, one_line(value));
 }
-
-/// The exchange of one request. Its session may already be closed.
-class answer_slip final : public exchange {
- public:
-  answer_slip(const std::shared_ptr<room>& in,
-              const std::shared_ptr<session>& of,
-              std::uint64_t number,
-              request asked)
-      : room_(in), session_(of), number_(number), asked_(std::move(asked)) {}
-  ~answer_slip() override {
-    if (!answered_.exchange(true))
-      post([](session& x, std::uint64_t number) {
-        x.answer(number, error_response(500, "the server did not answer this request"));
-      });
-  }
-
-  const request& asked() const override { return asked_; }
-
-  void answer(response x) override {
-    if (!answered_.exchange(true))
-      post([x = std::move(x)](session& of, std::uint64_t number) mutable {
-        of.answer(number, std::move(x));
-      });
-  }
-
-  std::function<void()> stream(response head, std::unique_ptr<body_source> source) override {
-    if (answered_.exchange(true))
-      return [] {};
-    // std::function copies what it holds, so the source travels in a shared pointer.
-    auto moved = std::make_shared<std::unique_ptr<body_source>>(std::move(source));
-    post([head = std::move(head), moved](session& of, std::uint64_t number) mutable {
-      of.stream(number, std::move(head), std::move(*moved));
-    });
-    return [in = room_,
-            of = session_,
-            number = number_,
-            is_posted = std::make_shared<std::atomic<bool>>(false)] {
-      const auto alive = in.lock();
-      if (!alive || is_posted->exchange(true))
-        return;
-      asio::post(alive->io, [of, number, is_posted] {
-        is_posted->store(false);
-        if (const auto x = of.lock())
-          x->wake(number);
-      });
-    };
-  }
-
- private:
-  template <class Work>
-  void post(Work work) {
-    if (const auto alive = room_.lock())
-      asio::post(alive->io, [of = session_, number = number_, work = std::move(work)]() mutable {
-        const auto x = of.lock();
-        if (!x)
-          return;
-        try {
-          work(*x, number);
-        } catch (const std::exception&) {  // such as an invalid status
-          x->close();
-        }
-      });
-  }
-
-  const std::weak_ptr<room> room_;
-  const std::weak_ptr<session> session_;
-  const std::uint64_t number_;
-  const request asked_;
-  std::atomic<bool> answered_ = false;
-};
 
 template <class Stream>
 class connection final : public session, public std::enable_shared_from_this<connection<Stream>> {
@@ -386,7 +304,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     for (const auto& field : head) {
       if (++fields > most_fields)
         return error_response(431, fmt::format("more than {} headers", most_fields));
-      auto& value = headers_[lower_case(field.name_string())];
+      auto& value = headers_[lower_case({field.name_string().data(), field.name_string().size()})];
       value += (value.empty() ? "" : ", ") + std::string(field.value());
     }
     const auto codings = headers_.find("transfer-encoding");
@@ -456,8 +374,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     const auto* found = room_->find(x, refusal);
     if (found == nullptr)
       return answer(number_, std::move(refusal));
-    const auto slip
-        = std::make_shared<answer_slip>(room_, this->shared_from_this(), number_, std::move(x));
+    const auto slip = make_exchange(room_, this->shared_from_this(), number_, std::move(x));
     try {
       (*found)(slip);
     } catch (const input_error& failure) {
@@ -564,107 +481,7 @@ void begin(const std::shared_ptr<room>& in, Stream stream, const caller& who) {
   made->start();
 }
 
-/// The host without its port: "example.org", "10.0.0.7", "::1".
-std::string_view host_of(std::string_view host) {
-  if (host.starts_with('[')) {
-    const auto end = host.find(']');
-    return end == std::string_view::npos ? std::string_view() : host.substr(1, end - 1);
-  }
-  return host.substr(0, host.rfind(':'));
-}
-
 }  // namespace
-
-room::room(std::vector<server::route> all, settings how_)
-    : routes(std::move(all)), how(std::move(how_)) {}
-
-void room::end_sessions() {
-  timer.cancel();
-  for (const auto& one : sessions)
-    if (const auto alive = one.lock())
-      alive->close();
-  sessions.clear();
-}
-
-void room::begin_stream() {
-  ++streams;
-  if (how.pulse.count() > 0 && !std::exchange(is_pulsing, true))
-    pulse();
-}
-
-void room::pulse() {
-  if (streams == 0) {
-    is_pulsing = false;
-    return;
-  }
-  timer.expires_after(how.pulse);
-  timer.async_wait([this](const error_code& cancelled) {
-    if (cancelled)
-      return;
-    pulse();
-    for (const auto& one : sessions)
-      if (const auto alive = one.lock())
-        alive->pulse();
-  });
-}
-
-bool room::has_room(const caller& who) {
-  const auto most = who.is_local ? how.limits.local_connections : how.limits.connections;
-  const bool out = open_of(who) < most;
-  refused += out ? 0 : 1;
-  return out;
-}
-
-bool room::is_foreign(const request& x) const {
-  const auto host = lower_case(x.header("host"));
-  const auto is_ours = [this](std::string_view name) {
-    error_code failed;
-    asio::ip::make_address(std::string(name), failed);
-    return !failed || name == "localhost" || std::ranges::any_of(how.names, [&](const auto& own) {
-      return lower_case(own) == name;
-    });
-  };
-  if (!x.is_local && !host.empty() && !is_ours(host_of(host)))
-    return true;
-  if (x.header("sec-fetch-site") == "cross-site")
-    return true;
-  const auto origin = lower_case(x.header("origin"));
-  if (origin.empty())
-    return false;
-  const auto scheme = origin.find("://");  // "null" has none
-  return scheme == std::string::npos || std::string_view(origin).substr(scheme + 3) != host;
-}
-
-const handler* room::find(const request& x, response& refusal) const {
-  if (is_foreign(x)) {
-    refusal = error_response(
-        403,
-        "refused: Host or Origin of the request is not a name of this server; use its address, or "
-        "add the host name to its settings");
-    return nullptr;
-  }
-  const auto asked = x.method == method::head ? method::get : x.method;
-  const server::route* best = nullptr;
-  std::string allowed;
-  for (const auto& one : routes) {
-    const bool is_folder = one.path.size() > 1 && one.path.ends_with('/');
-    const bool fits = one.path == x.path || (is_folder && x.path.starts_with(one.path));
-    if (!fits)
-      continue;
-    if (one.method != asked)
-      allowed.append(allowed.empty() ? "" : ", ").append(name_of(one.method));
-    else if (best == nullptr || one.path.size() > best->path.size())
-      best = &one;
-  }
-  if (best != nullptr)
-    return &best->answers;
-  refusal = error_response(
-      allowed.empty() ? 404 : 405,
-      allowed.empty() ? "nothing is served at " + x.path : "this path accepts only " + allowed);
-  if (!allowed.empty())
-    refusal.headers.emplace_back("Allow", allowed);
-  return nullptr;
-}
 
 void start_session(const std::shared_ptr<room>& in, stream_socket connection, const caller& who) {
   begin(in, std::move(connection), who);
@@ -672,13 +489,6 @@ void start_session(const std::shared_ptr<room>& in, stream_socket connection, co
 
 void start_session(const std::shared_ptr<room>& in, tls_stream connection, const caller& who) {
   begin(in, std::move(connection), who);
-}
-
-bool is_own_user(int connection) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0
-         && who.uid == ::geteuid();
 }
 
 }  // namespace troupe::runtime::http

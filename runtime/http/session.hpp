@@ -67,8 +67,17 @@ struct room {
   void pulse();
 };
 
+/// The exchange of request `number` of a session.
+std::shared_ptr<exchange> make_exchange(const std::shared_ptr<room>& in,
+                                        const std::shared_ptr<session>& of,
+                                        std::uint64_t number,
+                                        request asked);
+
 void start_session(const std::shared_ptr<room>& in, stream_socket connection, const caller& who);
 void start_session(const std::shared_ptr<room>& in, tls_stream connection, const caller& who);
+
+/// ASCII only.
+std::string lower_case(std::string_view text);
 
 /// True if the peer of a Unix socket is a process of this user.
 bool is_own_user(int connection);

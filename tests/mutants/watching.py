@@ -7,7 +7,7 @@ COMMANDS = "actors/supervisor/control.cpp"
 DECISION = "actors/supervisor/transaction.cpp"
 HUB = "runtime/watch/hub.cpp"
 RING = "runtime/telemetry/record_ring.cpp"
-SESSION = "runtime/http/session.cpp"
+ROOM = "runtime/http/room.cpp"
 TOKEN = "runtime/watch/viewer_token.cpp"
 
 # Program and test file that must find faults in each source.
@@ -16,7 +16,7 @@ TESTS = {
     DECISION: ("test_scenario", "commands_test"),
     HUB: ("test_runtime_watch", "hub_test"),
     RING: ("test_runtime_telemetry", "record_ring_test"),
-    SESSION: ("test_runtime_http", "server_test"),
+    ROOM: ("test_runtime_http", "server_test"),
     TOKEN: ("test_runtime_watch", "page_routes_test"),
 }
 
@@ -31,7 +31,7 @@ MUTANTS = [
     ("the last of several tokens in a cookie decides", TOKEN,
      "      out = http::is_token(one.substr(equals + 1), token) || out;",
      "      out = http::is_token(one.substr(equals + 1), token);"),
-    ("a page of any origin has access", SESSION,
+    ("a page of any origin has access", ROOM,
      "  return scheme == std::string::npos || std::string_view(origin).substr(scheme + 3) != host;",
      "  return scheme == std::string::npos;"),
     ("a successor forgets the learning rate of a command", COMMANDS,
