@@ -1,9 +1,8 @@
-"""`troupe monitor` and `troupe ctl` with fake hubs and with a real run. Run by ctest.
+"""`troupe monitor` and `troupe ctl`, with hubs that this script plays. Run by ctest.
 
     monitor_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import contextlib
 import fcntl
 import http.server
