@@ -69,7 +69,7 @@ std::string text_of_run(const runtime::held_run_folder& folder,
       json{{"version", runtime::hub_version},
            {"id", record.id},
            {"name", folder.path().filename().string()},
-           {"folder", folder.path().string()},
+           {"folder", std::filesystem::absolute(folder.path()).string()},
            {"program", record.program},
            {"command", record.command},
            {"started_at", runtime::unix_seconds(record.started)},
@@ -123,7 +123,7 @@ void log_address(const runtime::watch_settings& watch,
                     watch.hub_certificate.empty() ? "" : "https://",
                     runtime::is_wildcard(host) || host == "[::]" ? runtime::host_name() : host,
                     port,
-                    folder.read_token().string());
+                    std::filesystem::absolute(folder.read_token()).string());
 }
 
 /// Without its port, if that cannot be opened: the socket in the folder is there in any case.

@@ -15,7 +15,9 @@ messages::measured_member member_of(const runtime::board_entry& x, std::uint64_t
           .state = x.idle    ? "idle"
                    : x.waits ? "waits"
                              : "runs",
-          .work = x.waits ? x.what : x.work,
+          .work = x.idle    ? ""
+                  : x.waits ? x.what
+                            : x.work,
           .on = x.whom,
           .for_s = double(now_ns - std::min(now_ns, x.since_ns)) / 1e9,
           .step = x.step};

@@ -210,7 +210,7 @@ void add_events(metrics_page& to, const run_view& x) {
   to.counter("troupe_recovery_seconds_total",
              "Total time from a failure until the next step began, of restarts, moves and reruns.")
       .add(counts.recovery_seconds);
-  to.counter("troupe_wrong_bits_total", "Detected corruptions by verdict.");
+  to.counter("troupe_corruptions_total", "Detected corruptions by verdict.");
   add_counts(
       to, "verdict", counts.wrong_bits, {"outvoted", "transient", "persistent", "irreproducible"});
   to.counter("troupe_stragglers_total", "Workers found slow, by cause.");

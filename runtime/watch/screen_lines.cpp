@@ -36,7 +36,7 @@ screen_line line_of_member(const view_member& x, double now) {
 }
 
 screen_line line_of_lane(const view_lane& x) {
-  auto text = fmt::format("{:<14} {} {}", x.who, x.state, x.work);
+  auto text = fmt::format("{:<14} {}", x.who, x.state) + (x.work.empty() ? "" : " " + x.work);
   if (!x.on.empty())
     text += fmt::format(" for {:.1f} s on {}", x.for_s, fmt::join(x.on, ", "));
   const bool is_long = x.state == "waits" && x.for_s > long_wait;
@@ -82,7 +82,8 @@ member_place place_of(const std::string& name) {
   member_place out{.name = name};
   const auto colon = name.find_first_of(":-");
   const auto kind = std::string_view(name).substr(0, colon);
-  out.level = kind == "lane" ? 2 : kind == "stage" ? 1 : 0;
+  const bool is_lane = kind == "lane" || kind == "wire" || kind == "saver";
+  out.level = is_lane ? 2 : kind == "stage" ? 1 : 0;
   out.is_rank = out.level > 0 || kind == "replica";
   for (auto at = colon; at < name.size(); at = name.find('.', at)) {
     std::uint64_t number = 0;

@@ -132,12 +132,12 @@ troupe_restarts_total{source="start"} 0
 # HELP troupe_recovery_seconds_total Total time from a failure until the next step began, of restarts, moves and reruns.
 # TYPE troupe_recovery_seconds_total counter
 troupe_recovery_seconds_total 0
-# HELP troupe_wrong_bits_total Detected corruptions by verdict.
-# TYPE troupe_wrong_bits_total counter
-troupe_wrong_bits_total{verdict="irreproducible"} 0
-troupe_wrong_bits_total{verdict="outvoted"} 0
-troupe_wrong_bits_total{verdict="persistent"} 0
-troupe_wrong_bits_total{verdict="transient"} 0
+# HELP troupe_corruptions_total Detected corruptions by verdict.
+# TYPE troupe_corruptions_total counter
+troupe_corruptions_total{verdict="irreproducible"} 0
+troupe_corruptions_total{verdict="outvoted"} 0
+troupe_corruptions_total{verdict="persistent"} 0
+troupe_corruptions_total{verdict="transient"} 0
 # HELP troupe_stragglers_total Workers found slow, by cause.
 # TYPE troupe_stragglers_total counter
 troupe_stragglers_total{cause="compute"} 0
@@ -289,7 +289,7 @@ TEST_CASE("events are counted by kind, source, verdict and cause") {
                                           {R"(troupe_restarts_total{source="keeper"})", "2"},
                                           {R"(troupe_restarts_total{source="disk"})", "1"},
                                           {"troupe_recovery_seconds_total", "1.75"},
-                                          {R"(troupe_wrong_bits_total{verdict="transient"})", "1"},
+                                          {R"(troupe_corruptions_total{verdict="transient"})", "1"},
                                           {R"(troupe_stragglers_total{cause="link"})", "1"},
                                           {"troupe_warnings_total", "1"},
                                           {R"(troupe_saves_total{state="begun"})", "2"},
