@@ -97,6 +97,13 @@ void ask_for_each_step(const runtime::followed_run& run, std::uint64_t steps) {
 int export_timelines(const runtime::followed_run& run, const timeline_export& how) {
   if (!how.otlp.empty())
     runtime::require_webhook(how.otlp);
+  std::error_code ignored;
+  if (how.trace.has_parent_path()
+      && !std::filesystem::is_directory(how.trace.parent_path(), ignored))
+    throw runtime::io_error(
+        "--trace '{}' cannot be written: there is no folder '{}'; make it first",
+        how.trace.string(),
+        how.trace.parent_path().string());
   if (!how.trace.empty())
     if (const auto obstacle = runtime::write_obstacle(how.trace))
       throw runtime::io_error("--trace '{}' cannot be written: {}", how.trace.string(), *obstacle);
