@@ -169,11 +169,16 @@ response client::state::ask(const std::string& target,
     std::rethrow_exception(to.thrown);
   if (to.too_long)
     throw io_error("the answer of {} is longer than {} bytes", place(), to.most);
-  if (code != CURLE_OK && !to.enough)
+  if (code != CURLE_OK && !to.enough) {
+    long reason = 0;  // libcurl's text names a port that a Unix socket does not have
+    curl().info(handle, CURLINFO_OS_ERRNO, &reason);
     throw io_error("{} at {}: {}",
                    doing,
                    place(),
-                   printable_ascii(failure[0] != '\0' ? failure : curl().text_of(code)));
+                   folder && code == CURLE_COULDNT_CONNECT && reason != 0
+                       ? system_message(int(reason))
+                       : printable_ascii(failure[0] != '\0' ? failure : curl().text_of(code)));
+  }
   out.status = int(status);
   return out;
 }

@@ -87,14 +87,16 @@ def check_replace(folder):
     old = one.node(1)
     if "process 1 will be replaced" not in works("ctl", "replace", "node-1", "--run", one.run):
         raise one.fails("the answer of replace is another one")
+    for state in ["dead", "running"]:
+        line_of(following, f"the node that is {state}",
+                lambda x: x["kind"] == "member" and x["who"] == "node-1" and x["state"] == state)
     moved = line_of(following, "the move", lambda x: x["kind"] == "event")
     if moved["event"] != "move" or "by a command" not in moved["why"]:
         raise one.fails(f"viewers get {moved}")
     replaced(one, 1, old)
-    line_of(following, "the node that runs again",
-            lambda x: x["kind"] == "member" and x["who"] == "node-1" and x["state"] == "running")
+    following.kill()  # a process of the run's folder, which the job must not leave
+    following.communicate()
     one.ends()
-    following.communicate(timeout=PATIENCE)
     require_same(one, judge(folder), "a process that a command replaced")
 
 
@@ -116,8 +118,9 @@ def check_successor(folder):
         raise one.fails(f"the successor tells {again}, the first process told {command}")
     line_of(following, "a step of the successor", lambda x: x["kind"] == "step" and x["iteration"] > command["step"])
     succeeded(one, old)
+    following.kill()  # a process of the run's folder, which the job must not leave
+    following.communicate()
     one.ends()
-    following.communicate(timeout=PATIENCE)
     # The same run again, without a death: the ledger's record has the exact factor.
     ledger = json.loads(works("ledger", "--run", one.run, "--json"))
     if [x["command"]["command"] for x in ledger["commands"]] != ["learning_rate"]:
