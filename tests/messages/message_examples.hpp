@@ -71,7 +71,7 @@ vote example(const wire&) {
           {{3, 4}, {5, 6}},
           {"b", "1.2", 2, 7},
           12,
-          {{1, {{some_action, 0.5, 2.25}}}},
+          {{1, 7, {{some_action, 0.5, 2.25}}}},
           {{1, 0.5, 0.25, 4096, 0.125, 2, 0.75}},
           {{1,
             0,
@@ -113,7 +113,7 @@ committed example(const wire&) {
            .params_norm = 1.5,
            .zero_gradients = 6,
            .pipeline = {5, 4, 0.25, 0.125, 0.1, 0.2, 0.5, 0.75}},
-          {{1, {{some_action, 0.5, 2.25}}}},
+          {{1, 7, {{some_action, 0.5, 2.25}}}},
           8};
 }
 template <>

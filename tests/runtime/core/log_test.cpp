@@ -18,7 +18,7 @@ TEST_CASE("a watcher of the log gets warnings and errors until it is removed") {
   runtime::log_error("the run ends\n");
   runtime::watch_warnings({});
   runtime::log_warning("later");
-  CHECK(seen == std::vector<std::string>{"warning: disk 3 is full", "error: the run ends\\n"});
+  CHECK(seen == std::vector<std::string>{"warning: disk 3 is full", "error: the run ends\n"});
 }
 
 }  // namespace troupe::tests

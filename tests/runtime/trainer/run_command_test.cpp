@@ -42,7 +42,8 @@ TEST_CASE("every command is read by its name") {
   for (const auto name : runtime::command_names()) {
     INFO(name);
     try {
-      CHECK(name_of(read_run_command(fmt::format(R"({{"command":"{}"}})", name))) == name);
+      const auto read = read_run_command(fmt::format(R"({{"command":"{}"}})", name));
+      CHECK(name_of(read) == name);
     } catch (const runtime::input_error& failure) {
       CHECK_THAT(failure.what(), ContainsSubstring(fmt::format("cannot carry out '{}'", name)));
     }
@@ -95,7 +96,7 @@ TEST_CASE("a command is read from the words of a command line") {
   refuses({"reboot"}, "unknown command 'reboot'");
   refuses({"pause", "now"}, "'pause' takes no value, and 1 are given");
   refuses({"trace"}, "'trace' takes one value: a number from 1 to 1000, and none is given");
-  refuses({"norms", "decoder."}, "'norms' takes 2 values: the beginning of names of parameters");
+  refuses({"norms", "decoder."}, "'norms' takes 2 values: the beginning of the names of parameters");
   refuses({"trace", "many"}, "from 1 to 1000");
 }
 

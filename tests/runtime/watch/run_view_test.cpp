@@ -52,7 +52,7 @@ TEST_CASE("a loss that is not finite adds no point to the curve") {
   CHECK(std::isnan(x.loss));
 }
 
-TEST_CASE("an end without an exit code says that the run died") {
+TEST_CASE("the view of a run that ended without an exit code says that it died") {
   run_view x;
   x.take(R"({"kind":"end","exit_code":null,"reason":"no process is left"})");
   CHECK(x.died);
