@@ -62,7 +62,6 @@ TEST_CASE("a certificate is read and checked before the run starts") {
   REQUIRE(port->tls);
   CHECK(std::ranges::count(port->names, runtime::host_name()) > 0);
 
-  runtime::make_folder(folder / "other");
   runtime::make_credentials(folder / "other", "0011223344556677");
   const auto other = runtime::read_text(folder / "other/key.pem");
   for (const auto& text : {certificate, key, certificate + other, std::string("nonsense")}) {

@@ -26,7 +26,8 @@ view_timeline step(std::uint64_t iteration, double at) {
 
 std::vector<json> actions_of(const chrome_trace& x) {
   std::vector<json> out;
-  for (const auto& one : json_value(x.text()).at("traceEvents"))
+  const auto all = json_value(x.text());
+  for (const auto& one : all.at("traceEvents"))
     if (one.at("ph") == "X")
       out.push_back(one);
   return out;
