@@ -105,11 +105,13 @@ class connection final : public session, public std::enable_shared_from_this<con
     timer_.cancel();
     error_code ignored;
     stream_.lowest_layer().close(ignored);
+    self_.reset();  // the caller has this object, too
   }
 
   void answer(std::uint64_t number, response x) override {
     if (number != number_ || stage_ != stage::waiting)
       return;
+    const auto self = std::move(self_);
     stage_ = stage::sending;
     const auto length = x.body.size();
     answer_.emplace();
@@ -134,6 +136,7 @@ class connection final : public session, public std::enable_shared_from_this<con
   void stream(std::uint64_t number, response head, std::unique_ptr<body_source> source) override {
     if (number != number_ || stage_ != stage::waiting)
       return;
+    const auto self = std::move(self_);
     stage_ = stage::streaming;
     source_ = std::move(source);
     room_->begin_stream();
@@ -240,6 +243,8 @@ class connection final : public session, public std::enable_shared_from_this<con
       // A client may close its sending side after its last request.
       if (failed == asio::error::eof && (stage_ == stage::waiting || stage_ == stage::sending)) {
         keeps_ = false;
+        if (stage_ == stage::waiting)
+          self_ = this->shared_from_this();
         return;
       }
       return close();
@@ -461,6 +466,9 @@ class connection final : public session, public std::enable_shared_from_this<con
   std::map<std::string, std::string> headers_;     ///< names in lower case
 
   // The current request and its answer.
+  /// Keeps this object until its answer comes, if the client has closed its sending side: then no
+  /// operation is pending.
+  std::shared_ptr<connection> self_;
   bool keeps_ = false, is_head_ = false;
   unsigned version_ = 11;
   std::optional<wire::response<wire::string_body>> answer_;
