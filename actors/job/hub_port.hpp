@@ -18,8 +18,7 @@ struct hub_port {
 };
 
 /// None if the run has no port. May wait for name servers. Throws input_error for an unknown host,
-/// a wrong certificate, or an address that other hosts reach without TLS, and io_error for a file
-/// that cannot be read.
+/// a wrong or missing certificate, or an address that other hosts reach without TLS.
 std::optional<hub_port> hub_port_of(const runtime::watch_settings& x);
 
 }  // namespace troupe::actors

@@ -236,6 +236,7 @@ void supervisor_state::lose_process(int process,
     return;
   auto orders = members_->lost(process, incarnation, why, clock_ns(), how);
   show_process(process, "dead", why);
+  show_stages("dead", process, fmt::format("its process died: {}", why));
   forget_process(process);
   if (members_->cause())
     note_loss(*members_->cause());

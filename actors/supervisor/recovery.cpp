@@ -136,6 +136,7 @@ std::optional<runtime::training_position> supervisor_state::position(std::uint64
 
 void supervisor_state::carry_out(const order_form& x) {
   show(loss_.began_ns == 0 ? "starting" : "recovering");
+  show_stages("starting");
   const auto at = position(value(x.step()));
   if (!at)
     throw runtime::broken_promise("MEMBER-3: the run goes back to a step whose position is known");
@@ -177,6 +178,7 @@ void supervisor_state::begin_when_ready() {
     for (const auto& x : processes_)
       context_->messages->send(self_, x.node, messages::all_restored{generation()});
   tell_of_services();
+  show_stages("running");
   tell_restart();
   proceed();
 }

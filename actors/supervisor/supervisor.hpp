@@ -287,6 +287,10 @@ class supervisor_state {
   void show_member(const residence& where, const char* state, const std::string& why = {}) const;
   void show_process(int process, const char* state, const std::string& why = {}) const;
   void tell_monitor_of_processes();
+  /// Shows all stages, or those of one process.
+  void show_stages(const char* state,
+                   std::optional<int> process = {},
+                   const std::string& why = {}) const;
   void show_keepers(const std::vector<int>& of) const;
   void show_norms(const runtime::square_norms& all, double grad_norm);
   void show_save(const char* state, std::uint64_t iteration, const std::string& why = {}) const;

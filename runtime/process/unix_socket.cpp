@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int waiting_connections = 16;
+constexpr int waiting_connections = 128;
 
 /// Addresses the folder by its descriptor: "/proc/self/fd/7/name" is short for every folder.
 class socket_address {

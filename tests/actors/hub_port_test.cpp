@@ -70,7 +70,7 @@ TEST_CASE("a certificate is read and checked before the run starts") {
                          runtime::input_error,
                          MessageMatches(ContainsSubstring(file.string())));
   }
-  CHECK_THROWS_AS(hub_port_of(at("127.0.0.1:7000", folder / "gone.pem")), runtime::io_error);
+  CHECK_THROWS_AS(hub_port_of(at("127.0.0.1:7000", folder / "gone.pem")), runtime::input_error);
 }
 
 }  // namespace troupe::tests

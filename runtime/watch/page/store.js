@@ -248,7 +248,8 @@ function take_member(store, x) {
   else
     store.members.set(who, x);
   drop_first(store.members, most_members);
-  if (before?.state !== x.state && x.state === "dead")
+  // The death of a process is one event, and not one for each of its stages.
+  if (before?.state !== x.state && x.state === "dead" && !who.startsWith("stage:"))
     add_event(store, x, "failure", "dead", x.why ? `${who}: ${plain_text(x.why)}` : who, "bad");
   store.dirty.add("member");
 }
