@@ -70,8 +70,10 @@ class trace_body {
       end = std::max(end, action.end_ms);
     }
     const auto stage = fmt::format("stage:*.{}", row.rank);
-    if (!has_room())
+    if (!has_room()) {
+      left_out_ += row.executed.size();
       return;
+    }
     auto made = span(stage, step_name, stage, begin, end);
     add_place(made["attributes"], row.rank, stage);
     spans_.push_back(std::move(made));

@@ -25,7 +25,7 @@ run_view small_view() {
   out.take(R"({"kind":"state","at":1001,"state":"training"})");
   out.take(
       R"({"kind":"step","at":1100,"iteration":100,"consumed_samples":800,"consumed_tokens":51200,
-          "lm_loss":3.25,"grad_norm":1.5,"learning_rate":0.0006,"elapsed_ms":500,"tokens_per_second":512,
+          "lm_loss":3.25,"grad_norm":1.5,"learning_rate":0.0005,"elapsed_ms":500,"tokens_per_second":512,
           "teraflops_per_second":0.125,"share_of_matrix_rate":0.5,"pipeline_ms":250,
           "planned_pipeline_ms":200,"bubble":0.25,"planned_bubble":0.125,"skipped_iterations":2})");
   out.take(R"({"kind":"validation","at":1100,"iteration":100,"validation_loss":3.5})");
@@ -81,7 +81,7 @@ troupe_skipped_steps_total 2
 troupe_gradient_norm 1.5
 # HELP troupe_learning_rate Learning rate of the newest update.
 # TYPE troupe_learning_rate gauge
-troupe_learning_rate 0.0006
+troupe_learning_rate 0.0005
 # HELP troupe_step_seconds Duration of the newest step.
 # TYPE troupe_step_seconds gauge
 troupe_step_seconds 0.5
@@ -105,7 +105,6 @@ troupe_bubble_ratio{kind="planned"} 0.125
 # HELP troupe_members Actors and processes of the run by state.
 # TYPE troupe_members gauge
 troupe_members{state="dead"} 0
-troupe_members{state="ready"} 0
 troupe_members{state="running"} 0
 troupe_members{state="starting"} 0
 # HELP troupe_deaths_total Deaths of actors and processes by kind.
@@ -360,7 +359,7 @@ TEST_CASE("the length of labels and the number of series are bounded, and the re
   const auto found = series_of(metrics_text(view, {.most = {.series = 10}}));
   CHECK(found.contains(R"(troupe_process_up{process="node:0"})"));
   CHECK(std::ranges::count_if(
-            found, [](const auto& x) { return x.first.starts_with("troupe_process_up"); })
+            found, [](const auto& x) { return x.first.starts_with("troupe_process_up{"); })
         == 10);
   CHECK(found.at("troupe_metrics_left_out") == "70");  // ten each of seven metrics
 }
