@@ -3,7 +3,7 @@
 //
 //   story_13_watch_a_run              starts a small run and stops it at the alarm; its learning
 //                                     rate is 20 times too high after 800 samples
-//   story_13_watch_a_run RUN [URL]    watches the run in the folder RUN, pauses it at each
+//   story_13_watch_a_run RUN [URL]    watches the run in the folder RUN, pauses it at the
 //                                     alarm, and posts the alarm to URL
 
 #include "actors/job/own_program.hpp"

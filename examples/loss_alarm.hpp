@@ -16,6 +16,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace story {
 
@@ -30,11 +31,11 @@ inline troupe::messages::observer_actor::behavior_type watch_loss(
     troupe::messages::observer_actor::pointer self, const loss_alarm& how) {
   using namespace troupe;
   const auto best = std::make_shared<double>(std::numeric_limits<double>::infinity());
+  const auto alarmed = std::make_shared<bool>(false);
   return {[=](const messages::committed& x) {
             const bool rises = !(x.report.lm_loss <= 1.5 * *best);  // true for NaN
-            *best = rises ? std::numeric_limits<double>::infinity()
-                          : std::min(*best, x.report.lm_loss);
-            if (!rises)
+            *best = std::min(*best, x.report.lm_loss);
+            if (!rises || std::exchange(*alarmed, true))
               return;
             fmt::print("alarm: the loss rises\n");
             std::fflush(stdout);

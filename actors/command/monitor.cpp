@@ -289,12 +289,11 @@ void add_monitor(command_line& program) {
       "Serves a page of the run for a browser on this host, until a signal. Prints its URL, "
       "which contains a token.",
       [flags] { flags->web = true; });
-  line.value(
-      {.name = "--listen",
-       .type = "HOST:PORT",
-       .help = "With --web: loopback address of the page, such as 127.0.0.1:8080. Default: a "
-               "free port of 127.0.0.1."},
-      text(flags->listen));
+  line.value({.name = "--listen",
+              .type = "HOST:PORT",
+              .default_value = "a free port of 127.0.0.1",
+              .help = "With --web: loopback address of the page, such as 127.0.0.1:8080."},
+             text(flags->listen));
   line.toggle(
       "--no-unicode", "Draws with ASCII characters only.", [flags] { flags->ascii = true; });
   line.note(

@@ -100,12 +100,11 @@ std::shared_ptr<monitored_run> declare_monitored_run(command_line& line) {
               .help = "With HOST:PORT: file with the read token, a copy of read.token in the run's "
                       "folder."},
              text(out->token_file));
-  line.value(
-      {.name = "--ca",
-       .type = "FILE",
-       .help = "With HOST:PORT: uses TLS and trusts the certificates in FILE (PEM). Default: "
-               "no TLS; with https://, the system's certificates."},
-      text(out->authority));
+  line.value({.name = "--ca",
+              .type = "FILE",
+              .default_value = "no TLS; with https://, the system's certificates",
+              .help = "With HOST:PORT: uses TLS and trusts the certificates in FILE (PEM)."},
+             text(out->authority));
   return out;
 }
 
@@ -127,8 +126,8 @@ std::shared_ptr<monitored_run> declare_commanded_run(command_line& line) {
       text(out->token_file));
   line.value({.name = "--ca",
               .type = "FILE",
-              .help = "With --at: uses TLS and trusts the certificates in FILE (PEM). Default: no "
-                      "TLS; with https://, the system's certificates."},
+              .default_value = "no TLS; with https://, the system's certificates",
+              .help = "With --at: uses TLS and trusts the certificates in FILE (PEM)."},
              text(out->authority));
   return out;
 }

@@ -105,6 +105,7 @@ const std::map<std::string, std::string>& free_words() {
          {"--nodes", "each is a host and a port, which are read together"},
          {"--spare-nodes", "each is a host and a port, which are read together"},
          {"--local-addr", "whatever the system knows as an address of this host"},
+         {"--monitor-address", "a host and a port, which are read together"},
          {"--split", several},
          {"--step-batch-size-schedule", several},
          {"--devices", several},
