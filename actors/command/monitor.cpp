@@ -113,6 +113,9 @@ struct printed_records final : runtime::run_listener {
     if (!is_record(record))
       return left_out.add();
     print_json(record);
+    const auto x = runtime::json_value_or_discarded(record);
+    const auto kind = x.find("kind");
+    has_end = kind != x.end() && *kind == "end";
     if (std::fflush(stdout) != 0)  // a closed pipe, because SIGPIPE is ignored
       throw runtime::io_error("cannot write the records to standard output: {}",
                               runtime::system_message(errno));
@@ -122,6 +125,7 @@ struct printed_records final : runtime::run_listener {
       runtime::log_warning("{}", state);
     told = state;
   }
+  bool has_end = false;
   std::string told;
   left_out_lines left_out;
 };
@@ -200,6 +204,9 @@ int show_records(const runtime::followed_run& run, const monitor_flags& flags) {
   printer.left_out.tell_all();
   if (!follower.position() && run.folder)
     return show_ended(*run.folder, flags);
+  if (end.how == runtime::follow_outcome::ended && !printer.has_end)  // the hub was gone before
+    print_json(runtime::json_text_replacing(ordered_json{
+        {"kind", "end"}, {"exit_code", end.end.exit_code}, {"reason", end.end.reason}}));
   if (end.how != runtime::follow_outcome::ended)
     runtime::log_warning("{}", text_of(end));
   return 0;

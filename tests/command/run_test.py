@@ -257,13 +257,18 @@ def told(connection, kind):
             return x
 
 
+def agents_in(run):
+    """Sockets of agents; another one is that of the run's hub."""
+    return [x.name for x in (run / "sockets").iterdir() if x.name != "hub"]
+
+
 def connected(run):
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(PATIENCE)
     here = os.getcwd()
     os.chdir(run / "sockets")
     # A socket may belong to an agent that has just ended, or does not listen yet.
-    until("an agent listens", lambda: any(connection.connect_ex(x.name) == 0 for x in pathlib.Path().iterdir()))
+    until("an agent listens", lambda: any(connection.connect_ex(x) == 0 for x in agents_in(pathlib.Path("..").resolve())))
     os.chdir(here)
     return connection
 
@@ -285,7 +290,7 @@ def check_agent(folder):
     for end in ("told", "owner", "agent", "guard"):
         (folder / "pid").unlink(missing_ok=True)
         agent = started("troupe:agent", "run", run, "patience", 3 if end == "owner" else 600)
-        until("the agent listens", lambda: any((run / "sockets").iterdir()))
+        until("the agent listens", lambda: agents_in(run))
         connection = connected(run)
         ask(connection, type="start", request=1, name="node", command=command, environment=[], output="")
         node = told(connection, "started")["pid"]
@@ -309,7 +314,7 @@ def check_agent(folder):
         connection.close()
         if end in ("told", "owner") and agent.returncode != 0:
             raise wrong(f"the agent ({end}) ended with {agent.returncode}")
-        if any((run / "sockets").iterdir()) or len(status(run)["processes"]) != 1:
+        if agents_in(run) or len(status(run)["processes"]) != 1:
             raise wrong(f"an agent ({end}) leaves its socket or entry")
     works("stop", "--run", run)
     train.communicate(timeout=PATIENCE)
