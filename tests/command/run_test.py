@@ -268,7 +268,8 @@ def connected(run):
     here = os.getcwd()
     os.chdir(run / "sockets")
     # A socket may belong to an agent that has just ended, or does not listen yet.
-    until("an agent listens", lambda: any(connection.connect_ex(x) == 0 for x in agents_in(pathlib.Path("..").resolve())))
+    until("an agent listens",
+          lambda: any(connection.connect_ex(x) == 0 for x in agents_in(pathlib.Path("..").resolve())))
     os.chdir(here)
     return connection
 
