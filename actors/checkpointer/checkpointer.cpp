@@ -77,7 +77,7 @@ void checkpointer_state::write_if_complete(const save_key& which) {
   }
 }
 
-/// For viewers: until here the snapshots of the ranks were taken, from here on they are written.
+/// Tells viewers that the snapshots of all ranks have arrived. Next they are written.
 void checkpointer_state::show_collected(std::uint64_t iteration) const {
   if (!context_->records)
     return;

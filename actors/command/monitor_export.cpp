@@ -45,7 +45,7 @@ class exported_timelines final : public runtime::run_listener {
       runtime::log_warning("{}", state);
   }
 
-  /// From now on steps are new; those before belong to the state that a viewer begins with.
+  /// Ends the records of the initial state: later steps are new.
   void go_live() { is_live_ = true; }
   bool has_timelines() const {
     const auto found = view_.layout.find("pipeline");
@@ -56,14 +56,15 @@ class exported_timelines final : public runtime::run_listener {
   std::uint64_t unsent() const { return unsent_; }
 
  private:
-  /// A collector may be away for a while, so a failure is told once and later steps are sent.
+  /// A collector may be unreachable for a while: warns once, and sends the later steps.
   void send(const runtime::view_timeline& x) {
     try {
       runtime::post_webhook(how_.otlp + "/v1/traces", runtime::otlp_trace(view_, x));
       is_lost_ = false;
     } catch (const runtime::error& failure) {
       if (!std::exchange(is_lost_, true))
-        runtime::log_warning("a trace of step {} is lost: {}", x.iteration, failure.what());
+        runtime::log_warning(
+            "cannot send the timeline of step {}: {}", x.iteration, failure.what());
       ++unsent_;
     }
   }
@@ -77,7 +78,7 @@ class exported_timelines final : public runtime::run_listener {
   std::uint64_t unsent_ = 0;
 };
 
-/// Without it, a run tells about one timeline a second.
+/// Requests the timelines of the next steps. By itself a run reports about one a second.
 void ask_for_each_step(const runtime::followed_run& run, std::uint64_t steps) {
   if (!run.folder)
     return;
@@ -118,8 +119,7 @@ int export_timelines(const runtime::followed_run& run, const timeline_export& ho
   if (!end && !to.has_timelines())
     throw runtime::input_error(
         "the run has one pipeline stage, so its steps have no timelines; `troupe train --trace "
-        "FILE` "
-        "records the lanes of each worker");
+        "FILE` records the lanes of each worker");
   to.go_live();
   if (!end) {
     if (!how.trace.empty())
@@ -128,7 +128,7 @@ int export_timelines(const runtime::followed_run& run, const timeline_export& ho
   }
   if (!how.trace.empty()) {
     runtime::write_text(how.trace, to.trace().text());
-    print_page("{} steps in '{}', for chrome://tracing or https://ui.perfetto.dev\n",
+    print_page("wrote {} steps to '{}'; open it in chrome://tracing or https://ui.perfetto.dev\n",
                to.trace().steps(),
                how.trace.string());
   }

@@ -16,9 +16,12 @@ struct timeline_export {
   std::string otlp;  ///< URL of a collector, without /v1/traces; empty: none
 };
 
-/// Follows the run. Returns the exit code. A trace asks the run for the timeline of each step if
-/// the run's folder is here; otherwise it has about one step a second. Throws as runtime::follower,
-/// and io_error if the trace cannot be written.
+/// Follows the run to its end, or until the trace has `steps` steps. Returns the exit code. If the
+/// run's folder is on this host, the trace requests the timeline of each step. Otherwise it has
+/// about one step a second. A failed request to the collector is only a warning.
+///
+/// Throws as runtime::follower and runtime::require_webhook, io_error if the trace cannot be
+/// written, and input_error for a run with one pipeline stage.
 int export_timelines(const runtime::followed_run& run, const timeline_export& how);
 
 }  // namespace troupe::command

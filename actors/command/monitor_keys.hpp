@@ -13,8 +13,8 @@
 
 namespace troupe::command {
 
-/// For a run named by its folder, which has the control token. A thread waits for the run's answer,
-/// so the view goes on.
+/// Sends commands to a run that is named by its folder, which has the control token. A background
+/// thread waits for the run's answer, so the view does not block. One thread calls the functions.
 class monitor_keys {
  public:
   explicit monitor_keys(runtime::followed_run run) : run_(std::move(run)) {}
@@ -25,12 +25,12 @@ class monitor_keys {
   /// "P pause  S save ...", for the page of keys.
   static const char* help();
 
-  /// Takes a letter as a command or as the answer to a question. False: it means something else.
+  /// Takes a letter as a command or as the answer to a question. Returns false for other letters.
   bool take(char letter, bool run_is_paused);
-  void cancel();  ///< another key: withdraws a question
+  void cancel();  ///< withdraws a question, after a key that is not a letter
   /// A question, or the newest answer; empty: none.
   std::string line() const;
-  std::uint64_t changes() const;
+  std::uint64_t changes() const;  ///< grows when `line` may have changed
 
  private:
   void say(std::string line);

@@ -66,7 +66,7 @@ http::response passed_on(int status, const char* type, std::string body = {}) {
 }
 
 http::response answer_of_hub(const http::request& asked, http::response x) {
-  if (x.status == 401 || x.status == 403)  // about the proxy's token, which the browser never had
+  if (x.status == 401 || x.status == 403)  // the hub refused the proxy's token, not the browser's
     return http::error_response(
         502,
         "the run refuses the read token: start `troupe monitor --web` again, with --token-file and "

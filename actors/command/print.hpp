@@ -19,7 +19,7 @@ void print_page(fmt::format_string<First, Others...> form, First&& first, Others
 }
 
 /// Prints JSON and a line end. Escapes control characters inside strings. Between values it
-/// replaces control characters other than line ends by blanks. The value stays the same.
+/// replaces control characters other than line ends with blanks. The value stays the same.
 void print_json(std::string_view text);
 
 /// Prints the bytes unchanged: a file format, or a text that is the requested result.

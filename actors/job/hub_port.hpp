@@ -14,7 +14,7 @@ namespace troupe::actors {
 struct hub_port {
   runtime::http::endpoint at;
   std::optional<runtime::http::server_certificate> tls;  ///< none: only for loopback addresses
-  std::vector<std::string> names;                        ///< of this host, in viewers' requests
+  std::vector<std::string> names;  ///< host names that viewers' requests may use
 };
 
 /// None if the run has no port. May wait for name servers. Throws input_error for an unknown host,

@@ -100,8 +100,8 @@ void order(command_desk& to,
           }});
 }
 
-/// Adds what the ledger has of an earlier process: facts that it wrote to the logs, commands, the
-/// newest checkpoint. The monitor adds later facts.
+/// Adds the records of an earlier process, from the ledger: facts that it wrote to the logs,
+/// commands, and the newest checkpoint. The monitor adds later facts.
 void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
   const auto before = job.node->written.value_or(written_so_far{}).fact;
   for (const auto& [number, fact] : job.node->ledger->facts())
@@ -126,7 +126,8 @@ void log_address(const runtime::watch_settings& watch,
                     std::filesystem::absolute(folder.read_token()).string());
 }
 
-/// Without its port, if that cannot be opened: the socket in the folder is there in any case.
+/// Opens the hub without its port if the port cannot be opened. The socket in the folder still
+/// serves viewers on this host.
 std::shared_ptr<runtime::hub> open_hub(const runtime::hub_sources& of,
                                        runtime::hub_settings how,
                                        const runtime::held_run_folder& folder,

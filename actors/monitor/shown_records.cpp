@@ -45,7 +45,7 @@ std::string text_of(const Report& x, const runtime::log_settings&) {
 
 using rows = std::vector<std::vector<runtime::timed_action>>;
 
-/// Of one timeline, executed; about 1 MB of text with the planned ones.
+/// Maximum number of executed actions in a timeline. With the planned ones: about 1 MB of text.
 constexpr std::size_t most_shown_actions = 16384;
 
 double begin_of(const rows& all) {
@@ -56,7 +56,7 @@ double begin_of(const rows& all) {
   return out;
 }
 
-/// The first `most` actions.
+/// The first `most` actions, with times in ms since `from`.
 nlohmann::json actions_of(const std::vector<runtime::timed_action>& all,
                           double from,
                           std::size_t most,

@@ -29,7 +29,8 @@ void show(runtime::record_ring& to,
 /// Adds a `command` that the run has taken.
 void show(runtime::record_ring& to, const runtime::ledger::commanded& x, bool past = false);
 
-/// Adds the `timeline` of a timed step. The plan is simulated later, on a viewer's thread.
+/// Adds the `timeline` of a timed step. The hub's thread simulates the plan when a viewer first
+/// asks for the record.
 void show_timeline(runtime::record_ring& to,
                    const messages::committed& x,
                    const std::shared_ptr<const opened_job>& job);

@@ -73,9 +73,9 @@ struct node_context {
   std::shared_ptr<const runtime::gpu_meter> gpus = {};       ///< null: no rank uses a GPU
   std::shared_ptr<runtime::traffic_counters> traffic
       = std::make_shared<runtime::traffic_counters>();
-  /// Of a process without the hub.
+  /// Warnings of this process, if the hub is in another one.
   std::shared_ptr<runtime::recent_warnings> warnings = std::make_shared<runtime::recent_warnings>();
-  std::uint64_t clock = runtime::steady_clock_of_machine();  ///< of the times of stages
+  std::uint64_t clock = runtime::steady_clock_of_machine();  ///< of stages' times
   std::shared_ptr<runtime::package_energy> energy = std::make_shared<runtime::package_energy>();
   std::shared_ptr<command_desk> commands = {};  ///< null: the run takes no commands
   /// True if a viewer has recently sent the hub a request. Any thread.

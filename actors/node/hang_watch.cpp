@@ -79,7 +79,8 @@ void hang_watch_state::tell(const messages::suspected& x) {
 }
 
 // HANG-5. This function and the supervisor's answer to it are messages, so they count as progress
-// of the node and the supervisor. The monitor measures every second. All three are left out.
+// of the node and the supervisor. The monitor's samples count as its progress. All three are left
+// out.
 void hang_watch_state::look_at_everything(const std::vector<runtime::board_entry>& all,
                                           std::uint64_t now_ns) {
   if (!still_)

@@ -257,9 +257,10 @@ class stage_state {
   /// Pipeline rank of the stage that holds a chunk.
   int rank_of(runtime::chunk_id chunk, runtime::copy_id copy) const;
   static constexpr int rank_of_loader = -1;
+  /// Pipeline rank of the sender, or `rank_of_loader`.
   int rank_of_sender(arrival kind, const messages::pass_id& at) const;
   runtime::traffic_counter& traffic_with(bool sent, int rank);
-  void note_inbox();
+  void note_inbox();  ///< publishes the length of the inbox
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
   /// Requests the initial state from a keeper.

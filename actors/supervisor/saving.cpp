@@ -13,7 +13,7 @@ int supervisor_state::snapshot_parts() const {
          * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);
 }
 
-// Without the rate changes of later steps.
+// The identity with the rate changes up to this step.
 std::string supervisor_state::identity_of_state() const {
   auto changes = recipe_.rate_changes;
   std::erase_if(changes, [this](const auto& x) { return x.step > at_.iteration; });

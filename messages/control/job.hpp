@@ -63,7 +63,7 @@ struct save_again {
 
 struct commands_wait {
   runtime::generation_id generation = {};  ///< unused
-  bool by_clock = false;  ///< from the supervisor itself: a pause looks at the time limit
+  bool by_clock = false;                   ///< sent to itself in a pause, to check the time limit
 
   friend bool operator==(const commands_wait&, const commands_wait&) = default;
 };

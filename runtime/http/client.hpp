@@ -38,6 +38,8 @@ struct client_limits {
 /// One connection, kept between requests. Used by one thread.
 class client {
  public:
+  /// Does not connect yet. Throws io_error if the folder of the socket cannot be opened, or libcurl
+  /// cannot be loaded.
   explicit client(service_address at, const client_limits& limits = {});
   ~client();
   client(const client&) = delete;
@@ -57,7 +59,8 @@ class client {
   /// returned status is 0 if the request ended before the answer began.
   ///
   /// Calls `begun` once, after the headers of an answer with a status of 2xx. An answer with a
-  /// status of 300 or more is returned with its body, without a call of `take`.
+  /// status of 300 or more is returned with its body, without a call of `take`. Exceptions of these
+  /// functions end the request and are rethrown. Else throws as `get`.
   response follow(const std::string& target,
                   const std::function<bool(std::string_view part)>& take,
                   const std::function<bool()>& idle,

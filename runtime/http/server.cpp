@@ -23,7 +23,7 @@ namespace {
 
 using tcp = asio::ip::tcp;
 
-/// Before the next accept after an error, such as too many open files.
+/// Pause before the next accept after an error, such as too many open files.
 constexpr auto pause_after_error = std::chrono::milliseconds(200);
 
 std::string told(const tcp::endpoint& x) {
@@ -91,7 +91,7 @@ class server::parts {
     for (auto& one : sockets_)
       accept(one);
     thread_ = start_thread("http", [this] {
-      if (const int more = room_->how.niceness; more > 0)  // of this thread alone, on Linux
+      if (const int more = room_->how.niceness; more > 0)  // Linux: this thread only
         ::setpriority(PRIO_PROCESS, 0, ::getpriority(PRIO_PROCESS, 0) + more);
       run();
     });

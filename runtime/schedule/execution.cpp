@@ -111,7 +111,8 @@ class clock_comparison {
   }
 
  private:
-  /// Shortest time from the end of an action to the begin of one by another clock that needs it.
+  /// Shortest hand-off: from the end of an action by clock `from` to the begin of an action that
+  /// needs it, by clock `to`.
   double between(std::size_t from, std::size_t to) const { return shortest_[from * clocks_ + to]; }
 
   std::size_t clocks_;

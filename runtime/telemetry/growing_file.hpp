@@ -26,9 +26,9 @@ class growing_file {
   /// may belong to another run.
   void append(std::string_view record, std::string_view first = {});
 
-  /// Writes a record that is at least as long over the newest one, in place. False, and nothing
-  /// changes, if there is none since the file was opened, or if another process has changed the
-  /// file. Throws io_error and keeps the old record if there is no room.
+  /// Overwrites the newest record in place. Returns false and changes nothing if `record` is
+  /// shorter, if no record was written since the file was opened, or if another process has changed
+  /// the file. Throws io_error and keeps the old record if there is no room.
   bool replace_newest(std::string_view record);
 
   /// Like `append`, for a file that is useless without its beginning. Returns the state of the file

@@ -25,7 +25,7 @@ class recent_warnings {
       all_.pop_front();
     all_.push_back(std::move(x));
   }
-  /// Those since the last call, the oldest first.
+  /// Returns the warnings since the last call, oldest first.
   std::vector<logged_warning> take() {
     const std::lock_guard lock(mutex_);
     const auto all = std::exchange(all_, {});

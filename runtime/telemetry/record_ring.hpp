@@ -1,8 +1,8 @@
 // A bounded buffer of the newest records of a run, for viewers (docs/formats/telemetry.md).
 //
 // When the ring is full, it drops the oldest records and counts them. Adding a record takes
-// allocations and a short lock. Its text is made on a viewer's thread, at the first request for it.
-// If that fails, the record has the field `unreadable` instead of its own.
+// allocations and a short lock. The first reader of a record makes its text, on the reader's
+// thread. If that fails, the record has the field `unreadable` instead of its own.
 //
 //   WATCH-1  Adding a record never waits for a viewer, and a ring's memory is bounded.
 //   WATCH-2  A viewer that continues from its last position gets each record once and in order, or

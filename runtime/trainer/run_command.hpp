@@ -21,7 +21,7 @@ struct status {};
 /// Starts no further step until `resume`. A save or an evaluation that is due still runs.
 struct pause {};
 struct resume {};
-/// Saves a checkpoint after the newest step.
+/// Saves a checkpoint of the newest step.
 struct save {};
 /// Evaluates the validation set after the newest step.
 struct evaluate {};

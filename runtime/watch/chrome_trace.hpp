@@ -15,8 +15,8 @@ namespace troupe::runtime {
 /// Grows by one step at a time.
 class chrome_trace {
  public:
-  /// A step begins `executed_ms` before the time of its record, at the earliest when the step
-  /// before it ended.
+  /// A step begins `executed_ms` before the time of its record, but not before the end of the
+  /// previous step.
   void add(const view_timeline& x);
   std::uint64_t steps() const { return steps_; }
   std::string text() const;  ///< a JSON object

@@ -56,8 +56,9 @@ void add_step(metrics_page& to, const run_view& x) {
              "Floating-point operations of the model per second, of all workers.")
         .add(*x.teraflops_per_second * 1e12);
   if (x.share_of_matrix_rate)
-    to.gauge("troupe_matrix_rate_ratio",
-             "Operations of the model per second, divided by the rate of matrix products alone.")
+    to.gauge(
+          "troupe_matrix_rate_ratio",
+          "MFU: operations of the model per second, divided by the rate of matrix products alone.")
         .add(*x.share_of_matrix_rate);
 }
 
@@ -112,7 +113,7 @@ void add_processes(metrics_page& to, const processes& of) {
     to.add(1, {{"process", x->name}, {"host", x->host}, {"role", x->role}});
   to.gauge("troupe_process_uptime_seconds", "Time since the process began.");
   add_each(to, of, [](const auto& x) { return x.up_s; });
-  to.counter("troupe_process_cpu_seconds_total", "Processor time of all threads of the process.");
+  to.counter("troupe_process_cpu_seconds_total", "CPU time of all threads of the process.");
   add_each(to, of, [](const auto& x) { return x.cpu_s; });
   to.gauge("troupe_process_resident_bytes", "Resident memory of the process.");
   add_each(to, of, [](const auto& x) { return x.resident_bytes; });
@@ -128,19 +129,20 @@ void add_processes(metrics_page& to, const processes& of) {
       to.add(double(length), {{"process", x->name}, {"member", member}});
   to.gauge("troupe_process_leases", "Tickets of the process that are not redeemed yet.");
   add_each(to, of, [](const auto& x) { return x.leases; });
-  to.counter("troupe_process_sent_bytes_total", "Bytes sent since the process began, by peer.");
+  to.counter("troupe_process_sent_bytes_total",
+             "Bytes of tensors sent since the process began, by peer.");
   add_traffic(to, of, &view_process::sent, &view_traffic::bytes);
   to.counter("troupe_process_sent_messages_total",
-             "Messages sent since the process began, by peer.");
+             "Tensor messages sent since the process began, by peer.");
   add_traffic(to, of, &view_process::sent, &view_traffic::messages);
   to.counter("troupe_process_received_bytes_total",
-             "Bytes received since the process began, by peer.");
+             "Bytes of tensors received since the process began, by peer.");
   add_traffic(to, of, &view_process::received, &view_traffic::bytes);
   to.counter("troupe_process_received_messages_total",
-             "Messages received since the process began, by peer.");
+             "Tensor messages received since the process began, by peer.");
   add_traffic(to, of, &view_process::received, &view_traffic::messages);
   to.counter("troupe_package_energy_joules_total",
-             "Energy of the CPU packages of the process' host since the process began.");
+             "Energy of the CPU packages of the process's host since the process began.");
   for (const auto* x : of)
     if (x->energy_j)
       to.add(*x->energy_j, {{"process", x->name}, {"host", x->host}});

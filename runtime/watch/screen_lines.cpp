@@ -69,7 +69,7 @@ screen_line indented(int by, screen_line x) {
 
 /// Order of names: services, then each replica with its stages and their lanes, by number.
 struct member_place {
-  bool is_rank = false;  ///< of a replica
+  bool is_rank = false;  ///< a replica, or its stage or lane
   std::vector<std::uint64_t> numbers = {};
   int level = 0;  ///< replica 0, stage 1, lane 2
   std::string name;

@@ -28,7 +28,7 @@ runtime::watch_settings at(const std::string& address, const std::filesystem::pa
 
 }  // namespace
 
-TEST_CASE("a run has a port for viewers only if it is told, and by default only on its host") {
+TEST_CASE("a run has a port for viewers only with `watch.hub`; a loopback port needs no TLS") {
   CHECK(!hub_port_of({}));
   for (const auto* address : {"127.0.0.1:0", "localhost:7000", "[::1]:7000", "127.9.9.9:1"}) {
     const auto port = hub_port_of(at(address));

@@ -7,7 +7,7 @@ ratio of step times (watched / unwatched) with its 95 % interval by a bootstrap 
 the same ratio between unwatched windows alone.
 *unwatched*: with --before, runs of that program and of this one alternate. Prints the same ratio for whole runs.
 
-Samples of processes come once a second until 30 s after a viewer's last look, so a window without one begins later.
+Samples of processes come once a second until 30 s after a viewer's last request, so a window without one begins later.
 Needs only Python's standard library. Run it on an idle machine.
 """
 

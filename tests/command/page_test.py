@@ -229,7 +229,7 @@ def check_loads(folder):
         hub.push({"kind": "save", "iteration": 3, "state": "written", "seconds": 2, "path": "/save"})
         hub.push({"kind": "warning", "severity": "warning", "text": "the clock jumped"})
         hub.push({"kind": "warning", "severity": "error", "process": "node-1", "text": "the disk is slow"})
-        page.until_text("events_rows", "has the snapshots of all ranks of step 3, after 500 ms",
+        page.until_text("events_rows", "collected the snapshots of all ranks for step 3, after 500 ms",
                         "saved step 3 to /save, after 2.0 s", "warningthe clock jumped",
                         "errornode-1: the disk is slow")
         hub.push({"kind": "dropped", "count": 3})
@@ -432,7 +432,7 @@ def check_lost(folder):
         page.until_text("banner", "Connection lost")
         page.until_text("run_state", "no connection")
         require_text(page, "steps_rows", "3.2500")
-        # A successor has the facts of the ledger, and tells keepers only if they change.
+        # A successor has the facts of the ledger, and reports keepers only if they change.
         before = [past(x) for x in (*RECORDS[:3], paused, written)]
         now = [x for x in RECORDS[3:] if x["kind"] != "keepers"]
         told = {"kind": "event", "event": "restart", "who": "supervisor", "why": "killed", "iteration": 2, "seconds": 1}

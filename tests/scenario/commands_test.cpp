@@ -102,7 +102,7 @@ class commanded_job {
     return out;
   }
   actors::command_desk& desk() { return *desk_; }
-  /// In the order in which the run answered.
+  /// The run's answers, in their order.
   std::vector<actors::command_answer> answers() {
     const std::lock_guard lock(mutex_);
     return answers_;

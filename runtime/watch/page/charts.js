@@ -201,6 +201,6 @@ function speed_words(store) {
   if (is_number(store.step?.teraflops_per_second))
     parts.push(`${number_text(store.step.teraflops_per_second, 3)} TFLOP/s.`);
   if (is_number(store.step?.share_of_matrix_rate))
-    parts.push(`${percent_text(store.step.share_of_matrix_rate)} of the rate of matrix products.`);
+    parts.push(`MFU ${percent_text(store.step.share_of_matrix_rate)}.`);
   return parts.join(" ");
 }

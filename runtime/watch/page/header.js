@@ -48,7 +48,7 @@ export function make_header(store, condition) {
     if (is_number(step.teraflops_per_second))
       out.push(["Operations", `${number_text(step.teraflops_per_second, 3)} TFLOP/s`]);
     if (is_number(step.share_of_matrix_rate))
-      out.push(["Share of the matrix product rate", percent_text(step.share_of_matrix_rate)]);
+      out.push(["MFU", percent_text(step.share_of_matrix_rate)]);
     if (is_number(step.skipped_iterations) && step.skipped_iterations > 0)
       out.push(["Skipped", counted(step.skipped_iterations, "step")]);
     return out;

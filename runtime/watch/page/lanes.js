@@ -95,7 +95,7 @@ export function cause_of(lane, names) {
   }
 }
 
-/// Lanes and stages with a long wait, longest first. Empty while the run is paused.
+/// Lanes and stages with a long wait, longest first. Empty if the run is paused or has ended.
 export function long_waits(store, lanes) {
   if (store.end || store.state === "paused")
     return [];

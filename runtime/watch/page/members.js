@@ -31,7 +31,7 @@ function age_of_member(member, now) {
   return member && is_number(member.at) ? `${duration_text(now - member.at)} in this state` : "";
 }
 
-/// Where the states of a process are kept, its open tickets, and the energy of its host's CPUs.
+/// The keeper of a process's states, its open tickets, and the energy of its host's CPUs.
 function details_of(x, keeper) {
   return [
     keeper ? `states kept by ${keeper}` : "",

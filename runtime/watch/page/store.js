@@ -69,7 +69,7 @@ export function take_run(store, run) {
 }
 
 /// Takes the answer of /api/state. Removes processes, members and stragglers that it does not have. The
-/// keepers stay: a successor tells them again only if they change.
+/// keepers stay: a successor reports them again only if they change.
 export function take_state(store, state) {
   store.processes.clear();
   store.members.clear();
@@ -259,8 +259,8 @@ function take_save(store, x) {
   const time = is_number(x.seconds) ? `, after ${duration_text(x.seconds)}` : "";
   const why = x.why ? `: ${plain_text(x.why)}` : "";
   const words = {
-    begun: `is saving step ${x.iteration}${place}`,
-    collected: `has the snapshots of all ranks of step ${x.iteration}${time}`,
+    begun: `saving step ${x.iteration}${place}`,
+    collected: `collected the snapshots of all ranks for step ${x.iteration}${time}`,
     written: `saved step ${x.iteration}${place}${time}`,
     failed: `cannot save step ${x.iteration}${place}${time}${why}`,
   };
@@ -295,7 +295,7 @@ function take_dropped(store, x) {
   store.dirty.add("run");
 }
 
-/// Identifies what a record tells, without its time. A successor tells a save again without its path.
+/// Identifies the fact in a record, without its time. A successor repeats a save without its path.
 function fact_of(x) {
   const { at, ...rest } = x;
   return JSON.stringify(x.kind === "save" ? [x.kind, x.iteration, x.state] : rest);

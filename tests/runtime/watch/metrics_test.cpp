@@ -91,7 +91,7 @@ troupe_tokens_per_second 512
 # HELP troupe_flops_per_second Floating-point operations of the model per second, of all workers.
 # TYPE troupe_flops_per_second gauge
 troupe_flops_per_second 125000000000
-# HELP troupe_matrix_rate_ratio Operations of the model per second, divided by the rate of matrix products alone.
+# HELP troupe_matrix_rate_ratio MFU: operations of the model per second, divided by the rate of matrix products alone.
 # TYPE troupe_matrix_rate_ratio gauge
 troupe_matrix_rate_ratio 0.5
 # HELP troupe_pipeline_seconds Time from the first to the last action of a step, measured and simulated.
