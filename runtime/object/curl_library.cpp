@@ -22,7 +22,7 @@ curl_functions load() {
   void* const library = ::dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     throw io_error(
-        "cannot load libcurl, which transfers objects and models: {}; install the package libcurl4",
+        "cannot load libcurl, which sends HTTP requests: {}; install the package libcurl4",
         ::dlerror());
   curl_functions out = {};
   find(library, "curl_easy_init", out.init);

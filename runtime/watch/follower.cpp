@@ -208,8 +208,8 @@ void follower::require_hub(const http::response& x, const std::string& target) c
     return;
   if (x.status == 401 || x.status == 403)
     throw input_error(
-        "{} refuses to show the run ({}): {}; name the file 'read.token' of the run's folder, or a "
-        "copy, as the token file",
+        "{} refuses to show the run ({}): {}; give a copy of 'read.token' in the run's folder as "
+        "the token file",
         place(),
         x.status,
         message_of(x));

@@ -243,7 +243,7 @@ def check_refusals(folder):
                     raise wrong("an error has control characters of a server")
     token = folder / "token"
     with hub(None, token="0123abcd") as (address, _):
-        refuses("name the file 'read.token' of the run's folder", "monitor", address, "--once")
+        refuses("give a copy of 'read.token' in the run's folder", "monitor", address, "--once")
         token.write_text("0123abcd\n")
         if "troupe small" not in works("monitor", f"http://{address}/", "--once", "--token-file", token):
             raise wrong("a token does not open the run")
