@@ -395,7 +395,7 @@ TEST_CASE("a follower explains why an answer is not from a hub of this version")
   SECTION("a missing token") {
     x.hub.script->status = 401;
     x.hub.script->run = R"({"error":{"message":"viewers need the run's token"}})";
-    refused("(401): viewers need the run's token; name the file 'read.token'");
+    refused("(401): viewers need the run's token; give a copy of 'read.token'");
   }
 }
 
