@@ -193,6 +193,8 @@ std::string follower::ask(http::client& by, const std::string& target) {
       });
   if (stopped)
     throw cancelled();
+  if (silent)  // each further attempt would take as long
+    failed_ = std::max(failed_, limits_.first_attempts - 1);
   if (silent || body.size() > longest_answer)
     throw io_error("no complete answer from {} to {}: {} bytes received within {} s",
                    place(),
@@ -293,17 +295,19 @@ std::optional<follow_end> follower::look_again(const std::string& why) {
   const bool first = id_.empty();
   if (first && failed >= limits_.first_attempts && of_.folder)
     throw io_error(
-        "cannot reach the hub of the run in '{}': {}; the run is still starting, or has no hub; "
-        "`troupe status '{}'` shows it without one",
+        "cannot reach the hub of the run in '{}': {}; the run is still starting, hangs, or has no "
+        "hub; `troupe status '{}'` shows it without one",
         of_.folder->path().string(),
         why,
         of_.folder->path().string());
   if (first && failed >= limits_.first_attempts)
     throw io_error(
         "cannot reach a run at {}: {}; compare host and port with the line that the run printed at "
-        "its start, and check that the run has not ended",
+        "its start, {}, and check that the run has not ended",
         place(),
-        why);
+        why,
+        of_.at.url.starts_with("https://") ? "name its certificate unless the system trusts it"
+                                           : "use https:// if that line has it");
   if (!of_.folder && failed >= limits_.attempts)
     throw io_error(
         "lost the run at {}: {}; it has ended, or its supervisor process has a new address",

@@ -36,7 +36,8 @@ struct followed_run {
 };
 
 struct follower_limits {
-  int first_attempts = 10;  ///< before the first answer; takes about 10 s
+  int first_attempts = 10;  ///< before the first answer; takes about 10 s. One without an answer
+                            ///< within `lost` is the last
   int attempts = 50;        ///< after the newest line, without a folder; about 90 s
   /// Pause between attempts: doubles from `shortest` up to `longest`; a line resets it.
   std::chrono::milliseconds shortest{100}, longest{2000};

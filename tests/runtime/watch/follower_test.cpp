@@ -424,6 +424,24 @@ TEST_CASE("a follower gives up a silent hub after a bounded number of attempts")
   CHECK(x.heard.lost.size() == 3);
 }
 
+TEST_CASE("a follower gives up a hub that takes its first request and does not answer") {
+  watched_run x;
+  x.hub.shut();
+  std::vector<std::shared_ptr<http::exchange>> kept;
+  const auto keep
+      = [&kept](std::shared_ptr<http::exchange> asked) { kept.push_back(std::move(asked)); };
+  std::optional<http::server> silent;
+  silent.emplace(std::vector<http::endpoint>{{.folder = x.folder->sockets(), .name = "hub"}},
+                 std::vector<http::server::route>{{http::method::get, "/api/run", keep}});
+  follower_limits limits;
+  limits.lost = 1s;
+  follower by(x.place(), x.heard, go_on(), limits);
+  CHECK_THROWS_MATCHES(
+      by.follow(), io_error, MessageMatches(ContainsSubstring("0 bytes received within 1 s")));
+  silent.reset();
+  CHECK(kept.size() == 1);
+}
+
 TEST_CASE("a follower without a folder gives up a lost run after a bounded number of attempts") {
   watched_run x;
   x.hub.script->lines = {R"({"kind":"step","iteration":1})"};
