@@ -7,6 +7,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t most_parts = 16, part_records = 1000, part_bytes = 256 << 10;
+constexpr int most_rounds = 4;  ///< of one page; all records of a full ring need two
 
 }  // namespace
 
@@ -44,7 +45,9 @@ void metrics_source::take_missed_states(const record_ring::pulled& found) {
 }
 
 std::string metrics_source::text(std::optional<std::size_t> viewers) {
-  catch_up();
+  // The first page may come late in a run: it must show the newest step.
+  for (int i = 0; i < most_rounds && !catch_up(); ++i) {
+  }
   return metrics_text(view_, {.viewers = viewers});
 }
 

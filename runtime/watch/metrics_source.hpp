@@ -30,7 +30,7 @@ class metrics_source {
   /// false if records are left for the next call.
   bool catch_up();
 
-  /// Catches up, then makes the page.
+  /// Catches up in at most four calls of `catch_up`, then makes the page.
   std::string text(std::optional<std::size_t> viewers = {});
 
   const run_view& view() const { return view_; }

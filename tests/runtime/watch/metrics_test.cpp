@@ -455,6 +455,7 @@ TEST_CASE("a source catches up in bounded parts") {
   CHECK(source.view().iteration == 16000);
   CHECK(source.catch_up());
   CHECK(source.view().iteration == 17000);
+  CHECK(series_of(metrics_source(ring, "{}").text()).at("troupe_iteration") == "17000");
 }
 
 }  // namespace troupe::tests
