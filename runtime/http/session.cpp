@@ -119,12 +119,14 @@ class connection final : public session, public std::enable_shared_from_this<con
     keeps_ = keeps_ && x.status != unauthorized && x.status != forbidden;
     answer_->keep_alive(keeps_);
     answer_->version(version_);
-    if (is_head_)
+    if (x.status == not_modified) {
+      // It has no body, and its length would be that of the file (RFC 9110, 8.6).
+    } else if (is_head_) {
       answer_->content_length(length);
-    else
+    } else {
       answer_->body() = std::move(x.body);
-    if (!is_head_)
       answer_->prepare_payload();
+    }
     allow_for(length);
     wire::async_write(
         stream_, *answer_, bound([](connection& me, const error_code& failed, std::size_t) {
@@ -172,6 +174,7 @@ class connection final : public session, public std::enable_shared_from_this<con
   static constexpr bool is_tls = std::is_same_v<Stream, tls_stream>;
   // A client without access needs a new connection for each attempt.
   static constexpr int unauthorized = 401, forbidden = 403;
+  static constexpr int not_modified = 304;
 
   enum class stage {
     idle,       ///< between requests
