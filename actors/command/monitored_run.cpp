@@ -67,6 +67,12 @@ std::string read_token(const std::filesystem::path& file, const char* copied) {
   return token;
 }
 
+/// Throws io_error unless the file can be read. An empty name: no file.
+void require_readable(const std::filesystem::path& file) {
+  if (!file.empty())
+    static_cast<void>(runtime::read_text(file));
+}
+
 runtime::followed_run by_folder(const monitored_run& given) {
   if (!given.token_file.empty() || !given.authority.empty())
     throw usage_error(
@@ -155,6 +161,7 @@ runtime::followed_run find_monitored_run(const monitored_run& given) {
   auto url = url_of(words.front(), !given.authority.empty());
   if (!url)
     return by_folder(given);
+  require_readable(given.authority);
   return {.at = {.url = *std::move(url),
                  .folder = {},
                  .socket = {},
@@ -185,6 +192,7 @@ runtime::http::service_address find_commanded_run(const monitored_run& given) {
     throw usage_error(
         "--at needs the control token: give --token-file with a copy of 'control.token' in the "
         "run's folder");
+  require_readable(given.authority);
   return {.url = *std::move(url),
           .token = read_token(given.token_file, "control.token"),
           .authority = given.authority};

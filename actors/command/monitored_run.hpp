@@ -30,7 +30,7 @@ std::shared_ptr<monitored_run> declare_commanded_run(command_line& line);
 std::optional<std::string> url_of(const std::string& word, bool tls);
 
 /// Returns the hub of the run. Throws usage_error unless exactly one run is named, input_error for
-/// a file without a token, and as open_run.
+/// a file without a token, io_error for a file that cannot be read, and as open_run.
 runtime::followed_run find_monitored_run(const monitored_run& given);
 
 /// Same for commands, with the control token; a run's folder contains it. Throws input_error when

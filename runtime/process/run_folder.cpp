@@ -48,7 +48,11 @@ void require_own(const fs::path& path) {
   if (!S_ISDIR(about.st_mode))
     refuse("it is not a folder");
   if (about.st_uid != ::geteuid())
-    refuse(fmt::format("user {} owns it, and this is user {}", about.st_uid, ::geteuid()));
+    refuse(
+        fmt::format("user {} owns it, and this is user {}; run the command as its owner, or name "
+                    "another folder",
+                    about.st_uid,
+                    ::geteuid()));
   if ((about.st_mode & others) != 0)
     refuse(fmt::format("others may enter it (mode {:04o}); `chmod 700` it, or choose another",
                        about.st_mode & 07777));

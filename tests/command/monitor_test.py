@@ -247,6 +247,7 @@ def check_refusals(folder):
         token.write_text("0123abcd\n")
         if "troupe small" not in works("monitor", f"http://{address}/", "--once", "--token-file", token):
             raise wrong("a token does not open the run")
+        refuses("cannot open", "monitor", address, "--once", "--token-file", token, "--ca", folder / "gone.pem")
         token.write_text("two words\n")
         refuses("has no token", "monitor", address, "--once", "--token-file", token)
     path = run_folder(folder)
