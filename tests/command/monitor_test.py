@@ -257,6 +257,10 @@ def check_refusals(folder):
         path.chmod(0)
         refuses(str(path), "monitor", path, "--once")
         path.chmod(0o700)
+    else:
+        os.chown(path, 1, -1)
+        refuses("user 1 owns it", "monitor", path, "--once")
+        os.chown(path, 0, -1)
 
 
 def timeline(step, at):
