@@ -351,6 +351,7 @@ def check_script(folder):
 def check_ctl(folder):
     """A command waits for the answer of its run, and a signal ends the wait."""
     path = run_folder(folder)
+    refuses("still starting, or has no hub", "ctl", "pause", "--run", path)
     (path / "control.token").write_text("0123abcd\n")
     posted, late = [], threading.Event()
     with hub(path / "sockets/hub", posted=posted, late=late):
