@@ -376,6 +376,7 @@ def check_ctl(folder):
     refusal = (409, json.dumps({"error": {"message": "the run ends already"}}))
     with hub(path / "sockets/hub", posted=posted, answers={"/api/command": refusal}):
         refuses("the run ends already", "ctl", "pause", "--run", path)
+    refuses("if the run has taken the command, `troupe ledger` shows it", "ctl", "pause", "--run", path)
     refuses("the run is missing", "ctl", "pause")
     refuses("unknown command 'fly'", "ctl", "fly", "--run", path)
     help_page = works("ctl", "--help")
