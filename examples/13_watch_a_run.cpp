@@ -16,6 +16,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include <exception>
 #include <optional>
 
 using namespace troupe::runtime;
@@ -54,7 +55,12 @@ int main(int argc, char** argv) {
               system, alarm.run, system.spawn<caf::detached>(story::watch_loss, alarm));
         };
   if (argc > 1) {
-    watch(argv[1], commands::pause{}, argc > 2 ? argv[2] : "");
+    try {
+      watch(argv[1], commands::pause{}, argc > 2 ? argv[2] : "");
+    } catch (const std::exception& failure) {  // not the folder of a run
+      log_error("{}", failure.what());
+      return 2;
+    }
     system.await_all_actors_done();
     return 0;
   }

@@ -33,6 +33,9 @@ int send(const ctl_words& given) {
       runtime::log_warning("the run has not answered yet; it may still take the command {}",
                            command);
       throw;
+    } catch (const runtime::io_error& failure) {
+      throw runtime::io_error("{}; if the run has taken the command, `troupe ledger` shows it",
+                              failure.what());
     }
   });
 }

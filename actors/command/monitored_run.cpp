@@ -181,6 +181,12 @@ runtime::http::service_address find_commanded_run(const monitored_run& given) {
       throw runtime::input_error("cannot send the command: the run in '{}' has {}",
                                  out.folder->path().string(),
                                  runtime::name_of(status.condition));
+    std::error_code ignored;
+    if (!std::filesystem::exists(out.folder->control_token(), ignored))
+      throw runtime::input_error(
+          "cannot send the command: the run in '{}' is still starting, or has no hub; wait, or use "
+          "`troupe status`",
+          out.folder->path().string());
     out.at.token = read_token(out.folder->control_token(), "control.token");
     return std::move(out.at);
   }

@@ -183,9 +183,11 @@ int supervisor_state::process_named(const std::string& worker) const {
       "unknown worker '{}'; give a process, such as node-0, or a stage, such as stage:0.0", worker);
 }
 
-// CONTROL-1. Repeats a save or an evaluation if no later step has been committed.
+// CONTROL-1. Repeats an evaluation if no later step has been committed, and a save if no checkpoint
+// of that step or a later one is complete.
 void supervisor_state::take_up_commands() {
   const auto newest = context_->ledger->newest();
+  const auto saved = context_->ledger->newest_saved().value_or(told_.iteration);
   for (const auto& x : context_->ledger->commands()) {
     const bool is_due = x.step == newest + 1;
     if (const auto* const interval = std::get_if<commands::save_interval>(&x.what))
@@ -208,7 +210,7 @@ void supervisor_state::take_up_commands() {
       control_.timed_until = x.step - 1 + traced->steps;
     else if (const auto* const norms = std::get_if<commands::norms>(&x.what))
       control_.norms_of = norms->of, control_.norms_until = x.step - 1 + norms->steps;
-    else if (std::holds_alternative<commands::save>(x.what) && is_due)
+    else if (std::holds_alternative<commands::save>(x.what) && x.step > saved + 1)
       static_cast<void>(saves_.ask(newest));
     else if (std::holds_alternative<commands::evaluate>(x.what) && is_due)
       control_.evaluates = context_->ledger->newest_validated() != newest;

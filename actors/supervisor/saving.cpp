@@ -13,11 +13,9 @@ int supervisor_state::snapshot_parts() const {
          * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);
 }
 
-// The identity with the rate changes up to this step.
-std::string supervisor_state::identity_of_state() const {
-  auto changes = recipe_.rate_changes;
-  std::erase_if(changes, [this](const auto& x) { return x.step > at_.iteration; });
-  return runtime::with_rate_changes(told_.identity, changes);
+// With the change for the next step, so that a run that resumes from this checkpoint has it too.
+std::string supervisor_state::identity_of_save() const {
+  return runtime::with_rate_changes(told_.identity, recipe_.rate_changes);
 }
 
 void supervisor_state::begin_save() {
@@ -35,7 +33,7 @@ void supervisor_state::begin_save() {
                                           .skipped = at_.skipped,
                                           .scale = at_.scale,
                                           .attempt = ++attempt_,
-                                          .identity = identity_of_state()});
+                                          .identity = identity_of_save()});
   const messages::take_snapshot order{generation(), runtime::step_id(at_.iteration), attempt_};
   if (job_->job.reduction.distributed_optimizer)
     return tell_replicas(order);  // each replica holds a part

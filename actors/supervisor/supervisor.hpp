@@ -225,7 +225,7 @@ class supervisor_state {
   void begin_evaluation_round();
   int snapshot_parts() const;
   void begin_save();
-  std::string identity_of_state() const;
+  std::string identity_of_save() const;
   void finish();
   void shut_down();
   void say_when(const std::string& why) const;

@@ -99,8 +99,9 @@ json describe(const optimizer_settings& x) {
 
 json describe(const std::vector<rate_change>& all) {
   auto out = json::array();
-  for (const auto& x : all)
-    out.push_back(json{{"step", x.step}, {"factor", x.factor}});
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i + 1 == all.size() || all[i + 1].step != all[i].step)  // the last change of a step counts
+      out.push_back(json{{"step", all[i].step}, {"factor", all[i].factor}});
   return out;
 }
 

@@ -247,7 +247,9 @@ run_command read_run_command(const std::vector<std::string>& words) {
     throw input_error("'{}' takes {}, and {} given",
                       name,
                       words_of(arguments),
-                      words.size() == 1 ? "none is" : fmt::format("{} are", words.size() - 1));
+                      words.size() == 1   ? "none is"
+                      : words.size() == 2 ? "one is"
+                                          : fmt::format("{} are", words.size() - 1));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto& word = words[i + 1];
     const auto number = arguments[i].is_text ? json() : json_value_or_discarded(word);

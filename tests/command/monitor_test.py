@@ -356,6 +356,7 @@ def check_script(folder):
 def check_ctl(folder):
     """A command waits for the answer of its run, and a signal ends the wait."""
     path = run_folder(folder)
+    refuses("still starting, or has no hub", "ctl", "pause", "--run", path)
     (path / "control.token").write_text("0123abcd\n")
     posted, late = [], threading.Event()
     with hub(path / "sockets/hub", posted=posted, late=late):
@@ -380,6 +381,7 @@ def check_ctl(folder):
     refusal = (409, json.dumps({"error": {"message": "the run ends already"}}))
     with hub(path / "sockets/hub", posted=posted, answers={"/api/command": refusal}):
         refuses("the run ends already", "ctl", "pause", "--run", path)
+    refuses("if the run has taken the command, `troupe ledger` shows it", "ctl", "pause", "--run", path)
     refuses("the run is missing", "ctl", "pause")
     refuses("unknown command 'fly'", "ctl", "fly", "--run", path)
     help_page = works("ctl", "--help")

@@ -198,6 +198,25 @@ TEST_CASE("a checkpoint records the learning rate changes of commands", "[scenar
     CHECK(digest == expected.at(step));
 }
 
+TEST_CASE("the last checkpoint has a learning rate for a step that has not begun", "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = job_of();
+  job.checkpoints.save = folder / "saved";
+  commanded_job run(job);
+  run.during(3, commands::pause{})
+      .during(3, commands::learning_rate{2e-4})
+      .during(3, commands::stop{});
+  REQUIRE(run.run().reason == "");
+  const auto kept = run.kept();
+  REQUIRE(kept.size() == 3);
+  const auto newest = run.ledger().newest();
+  REQUIRE(kept[1].step == newest + 1);
+  const runtime::checkpoint_reader at(folder / "saved" / fmt::format("iter_{:07}", newest));
+  const runtime::rate_change expected{kept[1].step, kept[1].factor};
+  CHECK(runtime::rate_changes_in(at.manifest().identity, "the checkpoint")
+        == std::vector{expected});
+}
+
 TEST_CASE("a paused run commits no step before it is resumed", "[scenario]") {
   commanded_job run(job_of());
   run.during(3, commands::pause{});

@@ -84,6 +84,33 @@ TEST_CASE("COLD-2: a ledger cut at a checkpoint has each later step once", "[run
     CHECK(n == 0);
 }
 
+TEST_CASE("a cut ledger has the intervals of commands, and later learning rates",
+          "[runtime][trainer]") {
+  auto all = left();
+  const auto add = [&all](std::uint64_t step, const run_command& what) {
+    all.emplace_back(ledger::commanded{.step = step, .what = what, .factor = 0.5});
+  };
+  add(11, commands::save_interval{4});
+  add(12, commands::eval_interval{3});
+  add(13, commands::learning_rate{1e-4});
+  add(14, commands::pause{});
+  add(15, commands::stop_after{20});
+  add(18, commands::learning_rate{2e-4});
+  const auto kept_after = [&all](std::uint64_t start) {
+    const auto cut = beyond(all, at(start));
+    std::vector<std::uint64_t> steps;
+    for (const auto& x : cut.records)
+      if (const auto* const one = std::get_if<ledger::commanded>(&x))
+        steps.push_back(one->step);
+    return steps;
+  };
+  CHECK(kept_after(12) == std::vector<std::uint64_t>{11, 12, 13, 18});
+  CHECK_FALSE(beyond(all, at(12)).changes_rate_before);
+  CHECK(kept_after(14) == std::vector<std::uint64_t>{11, 12, 18});
+  CHECK(beyond(all, at(14)).changes_rate_before);
+  CHECK(beyond(all, at(14)).complaint.empty());
+}
+
 TEST_CASE("a cut ledger can be cut again", "[runtime][trainer]") {
   const auto again = beyond(beyond(left(), at(10)).records, at(12));
   CHECK(again.complaint.empty());

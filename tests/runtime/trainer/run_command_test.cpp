@@ -94,9 +94,10 @@ TEST_CASE("a command is read from the words of a command line") {
   };
   refuses({}, "commands: status, pause");
   refuses({"reboot"}, "unknown command 'reboot'");
-  refuses({"pause", "now"}, "'pause' takes no value, and 1 are given");
+  refuses({"pause", "now"}, "'pause' takes no value, and one is given");
   refuses({"trace"}, "'trace' takes one value: a number from 1 to 1000, and none is given");
-  refuses({"norms", "decoder."}, "'norms' takes 2 values: the beginning of the names of parameters");
+  refuses({"norms", "decoder."},
+          "'norms' takes 2 values: the beginning of the names of parameters");
   refuses({"trace", "many"}, "from 1 to 1000");
 }
 

@@ -197,6 +197,8 @@ TEST_CASE("LEDGER-4: a ledger read from its file equals the original") {
   x.validated(19);
   x.tell(validation_report{.iteration = 19, .loss = 1e-300, .test = true});
   x.tested();
+  x.command({.step = 21, .what = commands::learning_rate{1e-4}, .factor = 0.1, .by = "local"});
+  x.command({.step = 21, .what = commands::replace{"node-\"1"}, .by = "[::1]:7"});
   x.drain("Ctrl-C");
   x.flush();
 
@@ -235,6 +237,10 @@ TEST_CASE("LEDGER-4: a ledger read from its file equals the original") {
     return out;
   };
   CHECK(texts(y) == texts(x));
+  REQUIRE(y.commands().size() == 2);
+  CHECK(y.commands().front().factor == 0.1);
+  for (std::size_t i = 0; i < 2; ++i)
+    CHECK(text_of(ledger_record(y.commands()[i])) == text_of(ledger_record(x.commands()[i])));
 
   SECTION("only an empty ledger can read a file, and only once") {
     CHECK_THROWS_AS(x.write_down(folder / "other"), broken_promise);
@@ -409,6 +415,8 @@ TEST_CASE("errors of a run are found in its ledger") {
   CHECK_FALSE(complaints_of(with(5, replayed{2, {2, 1}})).empty());
   CHECK_FALSE(complaints_of(with(5, replayed{3, {2, 0}})).empty());
   CHECK_FALSE(complaints_of(with(6, saved{3})).empty());
+  CHECK(complaints_of(with(6, commanded{.step = 3, .what = commands::pause{}})).empty());
+  CHECK_FALSE(complaints_of(with(6, commanded{.step = 4, .what = commands::pause{}})).empty());
   CHECK_FALSE(complaints_of(with(6, begun{at(0, 0)})).empty());
 }
 
