@@ -7,9 +7,12 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/chunk_encode.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/serializer.hpp>
+#include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <type_traits>
@@ -19,6 +22,7 @@ namespace troupe::runtime::http {
 namespace {
 
 namespace wire = boost::beast::http;
+using boost::beast::buffers_to_string;
 using boost::system::error_code;
 
 /// Maximum bytes of pipelined requests that are buffered while one is answered.
@@ -240,13 +244,13 @@ class connection final : public session, public std::enable_shared_from_this<con
   /// Sends "100 Continue", which the client awaits before it sends the body.
   void let_continue() {
     continues_ = true;
-    static constexpr std::string_view text = "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(stream_,
-                      asio::buffer(text),
-                      bound([](connection& x, const error_code& failed, std::size_t) {
-                        x.continues_ = false;
-                        failed ? x.close() : x.parse();
-                      }));
+    head_.emplace(wire::status::continue_, 11U);
+    wire::async_write(
+        stream_, *head_, bound([](connection& x, const error_code& failed, std::size_t) {
+          x.head_.reset();
+          x.continues_ = false;
+          failed ? x.close() : x.parse();
+        }));
   }
 
   void refuse(response why) {
@@ -320,11 +324,13 @@ class connection final : public session, public std::enable_shared_from_this<con
     is_last_ = !next;
     part_ = std::move(next).value_or(std::string());
     allow_for(part_.size());
-    const auto then
-        = bound([](connection& x, const error_code& failed, std::size_t) { x.sent_part(failed); });
-    if (is_chunked_)
-      part_ = fmt::format("{:x}\r\n{}\r\n", part_.size(), part_);  // an empty chunk ends the body
-    asio::async_write(stream_, asio::buffer(part_), then);
+    if (is_chunked_)  // as one buffer, and so as few TLS records as possible
+      part_ = is_last_ ? buffers_to_string(wire::make_chunk_last())
+                       : buffers_to_string(wire::make_chunk(asio::buffer(std::as_const(part_))));
+    asio::async_write(
+        stream_,
+        asio::buffer(part_),
+        bound([](connection& x, const error_code& failed, std::size_t) { x.sent_part(failed); }));
   }
 
   void sent_part(const error_code& failed) {
