@@ -54,8 +54,7 @@ std::function<runtime::action_answer(const std::string&)> commander_of(
     const auto what = runtime::read_run_command(text);  // an invalid command ends the script
     return tried_request([&] {
       auto to = run.at;
-      const auto token = runtime::read_text(run.folder->control_token());
-      to.token = token.substr(0, token.find_first_of(" \t\r\n"));
+      to.token = runtime::control_token_of(run);
       return runtime::send_command(to, runtime::text_of(what));
     });
   };

@@ -4,7 +4,6 @@
 #include "actors/support/message_path.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/core/waiting.hpp"
@@ -294,11 +293,7 @@ std::string command_to(const runtime::followed_run& run,
                        const runtime::run_command& what,
                        const std::string& control_token) {
   auto to = run.at;
-  to.token = control_token;
-  if (to.token.empty() && run.folder) {
-    const auto text = runtime::read_text(run.folder->control_token());
-    to.token = text.substr(0, text.find_first_of(" \t\r\n"));
-  }
+  to.token = control_token.empty() ? runtime::control_token_of(run) : control_token;
   if (to.token.empty())
     throw runtime::input_error(
         "cannot send '{}' to the run: there is no control token; give the contents of the file "
