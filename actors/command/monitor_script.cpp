@@ -10,6 +10,7 @@
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/run_command.hpp"
 #include "runtime/watch/new_steps.hpp"
+#include "runtime/watch/record_text.hpp"
 #include "runtime/watch/send_command.hpp"
 #include "runtime/watch/webhook.hpp"
 
@@ -79,14 +80,12 @@ class scripted_listener final : public runtime::run_listener {
 
   void begin(std::string_view run) override { steps_.begin(run); }
   void take(std::string_view record) override {
-    const auto x = runtime::json_value_or_discarded(record);
-    const auto found = x.is_object() ? x.find("kind") : x.end();
-    const bool is_known = x.is_object() && found != x.end() && found->is_string();
-    if (is_known && *found == "step")
+    const auto kind = runtime::text_member(runtime::shallow_value(record), "kind");
+    if (kind == "step")
       if (const auto step = runtime::read_step_record(record);
           !step || !steps_.is_new(step->iteration))
         return;
-    if (is_known && *found == "end")
+    if (kind == "end")
       knows_end_ = true;
     script_.take(record);
   }
