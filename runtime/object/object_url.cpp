@@ -49,9 +49,9 @@ std::string to_string(const object_url& x) {
   return fmt::format("{}{}/{}", scheme, x.bucket, x.key);
 }
 
-std::string percent_encoded(std::string_view text) {
+std::string percent_encoded(std::string_view key) {
   std::string out;
-  for (const char c : text)
+  for (const char c : key)
     if (letter_or_digit(c) || std::string_view("-._~/").find(c) != std::string_view::npos)
       out += c;
     else

@@ -22,8 +22,7 @@ object_url parse_object_url(std::string_view text);
 
 std::string to_string(const object_url& x);  ///< "s3://bucket/key"
 
-/// The text as in the path or the query of a URL: everything except letters, digits and "-._~/" as
-/// %XX.
-std::string percent_encoded(std::string_view text);
+/// A key or another text as in a URL: everything except letters, digits and "-._~/" as %XX.
+std::string percent_encoded(std::string_view key);
 
 }  // namespace troupe::runtime
