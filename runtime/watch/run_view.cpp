@@ -85,11 +85,12 @@ void take_step(run_view& to, const json& x) {
 }
 
 void take_validation(run_view& to, const json& x) {
-  const auto iteration = field<std::uint64_t>(x, "iteration");
   take_losses(to, x);
   if (const auto test = number(x, "test_loss"))
-    return add_event(to, x, "test", fmt::format("test loss {:.4f} at {}", *test, iteration));
-  add_point(to.validations, iteration, number(x, "validation_loss"));
+    add_event(to,
+              x,
+              "test",
+              fmt::format("test loss {:.4f} at {}", *test, field<std::uint64_t>(x, "iteration")));
 }
 
 void count_event(view_counts& to, const json& x) {
@@ -161,11 +162,6 @@ void take_save(run_view& to, const json& x) {
           : fmt::format("cannot save iteration {}: {}", iteration, field<std::string>(x, "why")));
 }
 
-void take_state(run_view& to, const json& x) {
-  to.state = field<std::string>(x, "state");
-  to.state_since = field<double>(x, "at");
-}
-
 void take_known(run_view& to, const json& x) {
   const auto kind = field<std::string>(x, "kind");
   if (kind == "step")
@@ -175,7 +171,7 @@ void take_known(run_view& to, const json& x) {
   else if (kind == "event")
     take_event(to, x);
   else if (kind == "state")
-    take_state(to, x);
+    to.state = field<std::string>(x, "state");
   else if (kind == "timeline")
     take_timeline(to, x);
   else if (kind == "process")
@@ -223,10 +219,7 @@ void run_view::take_run(std::string_view text) {
   name = field<std::string>(x, "name");
   program = field<std::string>(x, "program");
   host = field<std::string>(x, "host");
-  schedule = field<std::string>(x, "schedule");
-  precision = field<std::string>(x, "precision");
   steps = field<std::uint64_t>(x, "steps");
-  first_step = field<std::uint64_t>(x, "first_step");
   started_at = field<double>(x, "started_at");
   if (const auto found = x.find("layout"); found != x.end() && found->is_object())
     for (const auto& [axis, extent] : found->items())

@@ -30,13 +30,6 @@ std::map<std::string, view_traffic> traffic(const json& x, const char* name) {
   return out;
 }
 
-std::uint64_t bytes_of(const std::map<std::string, view_traffic>& edges) {
-  std::uint64_t out = 0;
-  for (const auto& [peer, one] : edges)
-    out += one.bytes;
-  return out;
-}
-
 view_device device_of(const json& x) {
   return {.device = field<int>(x, "device"),
           .name = field<std::string>(x, "name"),
@@ -91,7 +84,6 @@ void take_process(run_view& to, const json& x) {
                    .role = field<std::string>(x, "role"),
                    .host = field<std::string>(x, "host"),
                    .pid = field<std::int64_t>(x, "pid"),
-                   .ranks = {},
                    .at = field<double>(x, "at"),
                    .resident_bytes = field<std::uint64_t>(x, "resident_bytes"),
                    .memory_bytes = sizes(x, "memory"),
@@ -105,11 +97,6 @@ void take_process(run_view& to, const json& x) {
                    .devices = devices_of(x),
                    .queues = sizes(x, "queues"),
                    .energy_j = number(x, "energy_j")};
-  out.sent_bytes = bytes_of(out.sent);
-  out.received_bytes = bytes_of(out.received);
-  for (const auto& rank : list(x, "ranks"))
-    if (rank.is_number_integer() && out.ranks.size() < run_view::most_names)
-      out.ranks.push_back(rank.get<int>());
   for (const auto& lane : list(x, "lanes"))
     if (out.lanes.size() < run_view::most_names)
       out.lanes.push_back({field<std::string>(lane, "who"),
