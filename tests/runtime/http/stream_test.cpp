@@ -2,6 +2,7 @@
 #include "runtime/http/server.hpp"
 #include "tests/runtime/http/raw_client.hpp"
 #include "tests/runtime/http/server_parts.hpp"
+#include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -36,9 +37,8 @@ struct parts {
     const std::lock_guard lock(mutex);
     waiting.push_back(std::move(x));
   }
-  void await_end() const {
-    while (!is_gone)
-      std::this_thread::sleep_for(1ms);
+  bool ends() const {
+    return soon([this] { return is_gone.load(); });
   }
 };
 
@@ -81,7 +81,7 @@ TEST_CASE("a stream sends the next parts of its source after each wake-up") {
     all->add(std::nullopt);
     wake();
     CHECK(client.until("0\r\n\r\n") == "0\r\n\r\n");
-    all->await_end();
+    CHECK(all->ends());
     client.send(head("GET /"));
     at.next()->answer({.body = "again"});
     CHECK(status_of(client.until("again")) == 200);
@@ -120,7 +120,7 @@ TEST_CASE("a source is destroyed when its client disconnects") {
     at.next()->stream({}, std::make_unique<shared_source>(all));
     client.until(body_end);
   }
-  all->await_end();
+  CHECK(all->ends());
 }
 
 TEST_CASE("HTTP-1: no parts are made or queued for a client that does not read") {
@@ -134,7 +134,7 @@ TEST_CASE("HTTP-1: no parts are made or queued for a client that does not read")
   for (int i = 0; i < 4000; ++i)
     all->add(std::string(16 << 10, 'x'));
   at.next()->stream({}, std::make_unique<shared_source>(all));
-  all->await_end();          // after a timeout of 1.3 s
+  CHECK(all->ends());        // after a timeout of 1.3 s
   CHECK(all->asked < 1000);  // as many as fit into the system's buffers
 }
 
