@@ -124,7 +124,7 @@ bool request_reader::should_continue() {
          && wants_to_continue();
 }
 
-std::optional<response> request_reader::take(read_request& to) {
+std::optional<response> request_reader::take(parsed_request& to) {
   const auto message = parser_->release();
   to.keeps = message.keep_alive();
   to.version = message.version() == 10 ? 10 : 11;

@@ -16,7 +16,7 @@
 namespace troupe::runtime::http {
 
 /// A complete, well-formed request.
-struct read_request {
+struct parsed_request {
   request asked;          ///< without `peer` and `is_local`
   unsigned version = 11;  ///< 11: HTTP/1.1; 10: HTTP/1.0
   bool keeps = false;     ///< the connection stays open after the answer
@@ -35,7 +35,7 @@ class request_reader {
   /// True once, after the headers of a request whose client awaits "100 Continue".
   bool should_continue();
   /// Moves the request to `to`, after `is_done`. Returns a refusal as `read`.
-  std::optional<response> take(read_request& to);
+  std::optional<response> take(parsed_request& to);
 
  private:
   using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;

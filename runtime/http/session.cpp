@@ -262,7 +262,7 @@ class connection final : public session, public std::enable_shared_from_this<con
   }
 
   void handle() {
-    read_request x;
+    parsed_request x;
     if (auto no = reader_.take(x))
       return refuse(*std::move(no));
     keeps_ = x.keeps;
