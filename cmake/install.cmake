@@ -48,7 +48,8 @@ install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDE
         COMPONENT development FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN runtime/transport/ucx EXCLUDE
-        PATTERN runtime/object/curl_library.hpp EXCLUDE PATTERN runtime/http/session.hpp EXCLUDE)
+        PATTERN runtime/object/curl_library.hpp EXCLUDE PATTERN runtime/http/session.hpp EXCLUDE
+        PATTERN runtime/http/request_reader.hpp EXCLUDE)
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development

@@ -12,6 +12,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/watch/record_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -58,13 +59,8 @@ bool wait_until_killed(std::chrono::milliseconds time) {
   return true;
 }
 
-/// True for a JSON object. Any other line comes from a broken hub or another service.
-bool is_record(std::string_view line) {
-  constexpr int deepest = 64;
-  return runtime::json_depth(line) <= deepest && runtime::json_value_or_discarded(line).is_object();
-}
-
-/// Counts skipped lines, and warns about the first one.
+/// Counts skipped lines, and warns about the first one. A line that is not a JSON object comes from
+/// a broken hub or another service.
 class left_out_lines {
  public:
   void add() {
@@ -94,7 +90,7 @@ struct told_state final : runtime::run_listener {
     records = ordered_json::array();
   }
   void take(std::string_view record) override {
-    if (!is_record(record))
+    if (!runtime::shallow_value(record).is_object())
       return left_out.add();
     view.take(record);
     records.push_back(runtime::ordered_json_value(record));
@@ -110,12 +106,11 @@ struct printed_records final : runtime::run_listener {
     print_json(runtime::json_text_replacing(line));
   }
   void take(std::string_view record) override {
-    if (!is_record(record))
+    const auto x = runtime::shallow_value(record);
+    if (!x.is_object())
       return left_out.add();
     print_json(record);
-    const auto x = runtime::json_value_or_discarded(record);
-    const auto kind = x.find("kind");
-    has_end = kind != x.end() && *kind == "end";
+    has_end = runtime::text_member(x, "kind") == "end";
     if (std::fflush(stdout) != 0)  // a closed pipe, because SIGPIPE is ignored
       throw runtime::io_error("cannot write the records to standard output: {}",
                               runtime::system_message(errno));

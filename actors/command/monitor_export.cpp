@@ -83,11 +83,10 @@ void ask_for_each_step(const runtime::followed_run& run, std::uint64_t steps) {
   if (!run.folder)
     return;
   try {
-    const auto token = runtime::read_text(run.folder->control_token());
     auto to = run.at;
-    to.token = token.substr(0, token.find_first_of(" \t\r\n"));
-    runtime::send_command(
-        to, fmt::format(R"({{"command":"trace","steps":{}}})", steps), [] { return true; });
+    to.token = runtime::control_token_of(run);
+    const runtime::run_command trace = runtime::commands::trace{steps};
+    runtime::send_command(to, runtime::text_of(trace));
   } catch (const runtime::error& failure) {
     runtime::log_warning("the trace has about one step a second: {}", failure.what());
   }

@@ -1,7 +1,6 @@
 #include "actors/command/monitor_keys.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/watch/send_command.hpp"
 
@@ -111,8 +110,7 @@ void monitor_keys::send(const runtime::run_command& what) {
     std::string answer;
     try {
       auto to = run_.at;
-      const auto token = runtime::read_text(run_.folder->control_token());
-      to.token = token.substr(0, token.find_first_of(" \t\r\n"));
+      to.token = runtime::control_token_of(run_);
       answer = runtime::send_command(to, text, [this] {
         const std::lock_guard lock(mutex_);
         return !stopped_;

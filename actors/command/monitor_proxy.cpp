@@ -3,6 +3,7 @@
 #include "actors/command/part_queue.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/object/object_url.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/watch/page_routes.hpp"
 #include "runtime/watch/viewer_token.hpp"
@@ -31,18 +32,6 @@ constexpr auto patience_with_answer = std::chrono::seconds(30);
 /// A run answers a command between two steps.
 constexpr auto patience_with_command = std::chrono::seconds(600);
 
-std::string encoded(std::string_view text) {
-  constexpr std::string_view plain
-      = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-  std::string out;
-  for (const char x : text)
-    if (plain.find(x) != std::string_view::npos)
-      out += x;
-    else
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(x));
-  return out;
-}
-
 /// Path and query for the hub, without the token. A browser that reconnects sends its position in a
 /// header.
 std::string target_of(const http::request& x) {
@@ -52,7 +41,8 @@ std::string target_of(const http::request& x) {
     query["after"] = at;
   auto out = x.path;
   for (const auto& [name, value] : query)
-    out += (out.size() == x.path.size() ? "?" : "&") + encoded(name) + "=" + encoded(value);
+    out += (out.size() == x.path.size() ? "?" : "&") + runtime::percent_encoded(name) + "="
+           + runtime::percent_encoded(value);
   return out;
 }
 

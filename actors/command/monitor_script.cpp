@@ -10,6 +10,7 @@
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/run_command.hpp"
 #include "runtime/watch/new_steps.hpp"
+#include "runtime/watch/record_text.hpp"
 #include "runtime/watch/send_command.hpp"
 #include "runtime/watch/webhook.hpp"
 
@@ -54,8 +55,7 @@ std::function<runtime::action_answer(const std::string&)> commander_of(
     const auto what = runtime::read_run_command(text);  // an invalid command ends the script
     return tried_request([&] {
       auto to = run.at;
-      const auto token = runtime::read_text(run.folder->control_token());
-      to.token = token.substr(0, token.find_first_of(" \t\r\n"));
+      to.token = runtime::control_token_of(run);
       return runtime::send_command(to, runtime::text_of(what));
     });
   };
@@ -80,14 +80,12 @@ class scripted_listener final : public runtime::run_listener {
 
   void begin(std::string_view run) override { steps_.begin(run); }
   void take(std::string_view record) override {
-    const auto x = runtime::json_value_or_discarded(record);
-    const auto found = x.is_object() ? x.find("kind") : x.end();
-    const bool is_known = x.is_object() && found != x.end() && found->is_string();
-    if (is_known && *found == "step")
+    const auto kind = runtime::text_member(runtime::shallow_value(record), "kind");
+    if (kind == "step")
       if (const auto step = runtime::read_step_record(record);
           !step || !steps_.is_new(step->iteration))
         return;
-    if (is_known && *found == "end")
+    if (kind == "end")
       knows_end_ = true;
     script_.take(record);
   }

@@ -17,6 +17,7 @@
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/severity_names.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/process/run_control.hpp"
@@ -441,10 +442,7 @@ actors::outcome carry_out(const runtime::training_job& job,
 
 runtime::severity level_of(const runtime::watch_settings& watch) {
   using runtime::severity;
-  const auto asked = watch.log_level == "debug"     ? severity::debug
-                     : watch.log_level == "info"    ? severity::info
-                     : watch.log_level == "warning" ? severity::warning
-                                                    : severity::error;
+  const auto asked = runtime::severity_named(watch.log_level).value_or(severity::error);
   return watch.quiet ? std::max(asked, severity::warning) : asked;
 }
 

@@ -4,12 +4,11 @@
 #include "actors/support/message_path.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/json_text.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/core/waiting.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/watch/new_steps.hpp"
+#include "runtime/watch/record_text.hpp"
 #include "runtime/watch/send_command.hpp"
 
 #include <caf/actor_system.hpp>
@@ -23,7 +22,6 @@
 #include <deque>
 #include <fmt/format.h>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -156,16 +154,6 @@ messages::courier_actor::behavior_type courier(
   return {[self](const messages::records_wait&) { self->state.deliver(); }};
 }
 
-std::string kind_of_record(std::string_view record) {
-  constexpr int deepest = 64;
-  const auto read = runtime::json_depth(record) <= deepest
-                        ? runtime::json_value_or_discarded(record)
-                        : nlohmann::json();
-  const auto found = read.is_object() ? read.find("kind") : read.end();
-  return read.is_object() && found != read.end() && found->is_string() ? found->get<std::string>()
-                                                                       : std::string();
-}
-
 messages::run_ended message_of(const runtime::follow_end& x) {
   using outcome = messages::run_ended::outcome;
   const auto how = x.how == runtime::follow_outcome::ended  ? outcome::ended
@@ -203,7 +191,7 @@ struct attachment::parts final : runtime::run_listener {
     send(messages::told_record{"run", std::string(text)}, text.size());
   }
   void take(std::string_view text) override {
-    const auto kind = kind_of_record(text);
+    const auto kind = runtime::text_member(runtime::shallow_value(text), "kind");
     if (kind == "step")
       if (auto x = runtime::read_step_record(text)) {
         if (steps.is_new(x->iteration))
@@ -294,11 +282,7 @@ std::string command_to(const runtime::followed_run& run,
                        const runtime::run_command& what,
                        const std::string& control_token) {
   auto to = run.at;
-  to.token = control_token;
-  if (to.token.empty() && run.folder) {
-    const auto text = runtime::read_text(run.folder->control_token());
-    to.token = text.substr(0, text.find_first_of(" \t\r\n"));
-  }
+  to.token = control_token.empty() ? runtime::control_token_of(run) : control_token;
   if (to.token.empty())
     throw runtime::input_error(
         "cannot send '{}' to the run: there is no control token; give the contents of the file "

@@ -7,6 +7,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/severity_names.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -22,10 +23,7 @@ constexpr auto between_looks_in_pause = std::chrono::seconds(1);
 constexpr std::size_t most_rate_changes = 10'000;  // each is in the identity of later checkpoints
 
 runtime::severity severity_of(const std::string& level) {
-  return level == "debug"     ? runtime::severity::debug
-         : level == "warning" ? runtime::severity::warning
-         : level == "error"   ? runtime::severity::error
-                              : runtime::severity::info;
+  return runtime::severity_named(level).value_or(runtime::severity::info);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "runtime/http/message.hpp"
 
+#include "runtime/core/hmac.hpp"
 #include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <openssl/crypto.h>
 
 namespace troupe::runtime::http {
 namespace {
@@ -134,8 +134,7 @@ std::string_view bearer_token(const request& x) {
 }
 
 bool is_token(std::string_view given, std::string_view expected) {
-  return !expected.empty() && given.size() == expected.size()
-         && CRYPTO_memcmp(given.data(), expected.data(), expected.size()) == 0;
+  return !expected.empty() && equal_in_constant_time(given, expected);
 }
 
 std::string event_text(std::string_view data, std::string_view name, std::string_view id) {

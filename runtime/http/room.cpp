@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <cctype>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime::http {
@@ -118,13 +116,6 @@ const handler* room::find(const request& x, response& refusal) const {
   if (!allowed.empty())
     refusal.headers.emplace_back("Allow", allowed);
   return nullptr;
-}
-
-bool is_own_user(int connection) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0
-         && who.uid == ::geteuid();
 }
 
 }  // namespace troupe::runtime::http

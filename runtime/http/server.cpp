@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime::http {
@@ -183,7 +184,7 @@ class server::parts {
   void accept(socket_at& from) {
     from.acceptor.async_accept([this, &from](const boost::system::error_code& failed,
                                              asio::local::stream_protocol::socket socket) {
-      if (!go_on(from, failed) || !is_own_user(socket.native_handle()))
+      if (!go_on(from, failed) || user_of_peer(socket.native_handle()) != ::geteuid())
         return;
       ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
       start_session(room_, stream_socket(std::move(socket)), {.peer = "local", .is_local = true});

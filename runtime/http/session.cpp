@@ -1,15 +1,18 @@
 #include "runtime/http/session.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/http/request_reader.hpp"
 
 #include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/chunk_encode.hpp>
 #include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/serializer.hpp>
+#include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <type_traits>
@@ -19,45 +22,15 @@ namespace troupe::runtime::http {
 namespace {
 
 namespace wire = boost::beast::http;
+using boost::beast::buffers_to_string;
 using boost::system::error_code;
 
 /// Maximum bytes of pipelined requests that are buffered while one is answered.
 constexpr std::size_t most_ahead = 64 << 10;
-constexpr std::size_t most_fields = 100;  ///< header fields of a request
-/// Allowance for the chunked coding of a body: sizes of chunks, their extensions and trailers. A
-/// body may take twice its limit plus this on the wire.
-constexpr std::size_t most_around_body = 64 << 10;
 /// Time for a client to close the connection after its last answer. If the server closed it while
 /// the client still sends, the client could lose the answer.
 constexpr auto patience_with_leave = std::chrono::seconds(1);
 constexpr std::size_t bytes_per_second = 16 << 10;  ///< minimum rate at which a client must read
-
-std::optional<method> method_of(wire::verb x) {
-  switch (x) {
-    case wire::verb::get:
-      return method::get;
-    case wire::verb::head:
-      return method::head;
-    case wire::verb::post:
-      return method::post;
-    case wire::verb::put:
-      return method::put;
-    case wire::verb::delete_:
-      return method::erase;
-    case wire::verb::options:
-      return method::options;
-    default:
-      return {};
-  }
-}
-
-response refusal_of(const error_code& failed, const limits& most) {
-  if (failed == wire::error::header_limit)
-    return error_response(431, fmt::format("the headers exceed {} bytes", most.header_bytes));
-  if (failed == wire::error::body_limit)
-    return error_response(413, fmt::format("the body exceeds {} bytes", most.body_bytes));
-  return error_response(400, "not a request of HTTP/1.1: " + failed.message());
-}
 
 /// Header value with control characters replaced, so that it cannot begin a new header.
 std::string one_line(std::string text) {
@@ -216,13 +189,7 @@ class connection final : public session, public std::enable_shared_from_this<con
 
   void await_request() {
     ++number_;
-    parser_.emplace();
-    parser_->eager(true);
-    parser_->header_limit(std::uint32_t(room_->how.limits.header_bytes));
-    parser_->body_limit(room_->how.limits.body_bytes);
-    asked_to_continue_ = has_header_ = false;
-    header_bytes_ = body_bytes_ = 0;
-    headers_.clear();
+    reader_.begin();
     stage_ = stage::idle;
     // A stranger cannot hold a connection for long before its first request.
     allow(number_ == 1 ? room_->how.limits.receive : room_->how.limits.idle);
@@ -268,79 +235,25 @@ class connection final : public session, public std::enable_shared_from_this<con
       stage_ = stage::receiving;
       allow(room_->how.limits.receive);
     }
-    while (ahead_.size() > 0 && !parser_->is_done()) {
-      error_code failed;
-      const auto used = parser_->put(ahead_.data(), failed);
-      ahead_.consume(used);
-      if (failed && failed != wire::error::need_more)
-        return refuse(refusal_of(failed, room_->how.limits));
-      if (auto no = count(used))
-        return refuse(*std::move(no));
-      if (failed || used == 0)
-        break;
-    }
-    if (parser_->is_done())
+    if (auto no = reader_.read(ahead_))
+      return refuse(*std::move(no));
+    if (reader_.is_done())
       return handle();
-    if (parser_->is_header_done() && !std::exchange(asked_to_continue_, true)
-        && wants_to_continue())
+    if (reader_.should_continue())
       return let_continue();
     read();
-  }
-
-  /// Counts the bytes that the parser consumed, because its own limits ignore some of them. Takes
-  /// the headers as soon as they are complete, so that trailers cannot change them. Returns the
-  /// refusal, if any.
-  std::optional<response> count(std::size_t used) {
-    const auto& most = room_->how.limits;
-    (has_header_ ? body_bytes_ : header_bytes_) += used;
-    const auto unread = used == 0 ? ahead_.size() : 0;  // a line without an end
-    if (has_header_)
-      return body_bytes_ + unread > 2 * most.body_bytes + most_around_body
-                 ? std::optional(refusal_of(wire::error::body_limit, most))
-                 : std::nullopt;
-    has_header_ = parser_->is_header_done();
-    if (!has_header_)
-      return header_bytes_ + unread > most.header_bytes
-                 ? std::optional(refusal_of(wire::error::header_limit, most))
-                 : std::nullopt;
-    return take_header();
-  }
-
-  std::optional<response> take_header() {
-    const auto& head = parser_->get();
-    std::size_t fields = 0;
-    for (const auto& field : head) {
-      if (++fields > most_fields)
-        return error_response(431, fmt::format("more than {} headers", most_fields));
-      auto& value = headers_[lower_case({field.name_string().data(), field.name_string().size()})];
-      value += (value.empty() ? "" : ", ") + std::string(field.value());
-    }
-    const auto codings = headers_.find("transfer-encoding");
-    if (codings == headers_.end())
-      return {};
-    if (head.version() < 11 || headers_.contains("content-length"))
-      return error_response(
-          400, "a request has either Content-Length or, in HTTP/1.1, Transfer-Encoding");
-    if (!boost::beast::iequals(codings->second, "chunked"))
-      return error_response(501, "unsupported Transfer-Encoding; this server accepts only chunked");
-    return {};
-  }
-
-  bool wants_to_continue() const {
-    const auto& head = parser_->get();
-    return head.version() >= 11 && boost::beast::iequals(head[wire::field::expect], "100-continue");
   }
 
   /// Sends "100 Continue", which the client awaits before it sends the body.
   void let_continue() {
     continues_ = true;
-    static constexpr std::string_view text = "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(stream_,
-                      asio::buffer(text),
-                      bound([](connection& x, const error_code& failed, std::size_t) {
-                        x.continues_ = false;
-                        failed ? x.close() : x.parse();
-                      }));
+    head_.emplace(wire::status::continue_, 11U);
+    wire::async_write(
+        stream_, *head_, bound([](connection& x, const error_code& failed, std::size_t) {
+          x.head_.reset();
+          x.continues_ = false;
+          failed ? x.close() : x.parse();
+        }));
   }
 
   void refuse(response why) {
@@ -352,37 +265,22 @@ class connection final : public session, public std::enable_shared_from_this<con
   }
 
   void handle() {
-    const auto message = parser_->release();
-    keeps_ = message.keep_alive();
-    version_ = message.version() == 10 ? 10 : 11;
-    const auto how = method_of(message.method());
-    auto target = parse_target({message.target().data(), message.target().size()});
-    if (target && !target->authority.empty())
-      headers_["host"] = target->authority;  // RFC 9112, 3.2.2
-    if (message.version() != 10 && message.version() != 11)
-      return refuse(error_response(505, "this server speaks HTTP/1.1"));
-    if (message.count(wire::field::host) > 1
-        || (version_ == 11 && message.count(wire::field::host) == 0))
-      return refuse(error_response(400, "a request needs exactly one header Host"));
-    if (!how || !target)
-      return refuse(how ? error_response(400, "the target of the request is malformed")
-                        : error_response(501, "unknown method"));
-    is_head_ = *how == method::head;
-    request x{.method = *how,
-              .path = std::move(target->path),
-              .query = std::move(target->query),
-              .headers = std::move(headers_),
-              .body = message.body(),
-              .peer = who_.peer,
-              .is_local = who_.is_local};
+    parsed_request x;
+    if (auto no = reader_.take(x))
+      return refuse(*std::move(no));
+    keeps_ = x.keeps;
+    version_ = x.version;
+    is_head_ = x.asked.method == method::head;
+    x.asked.peer = who_.peer;
+    x.asked.is_local = who_.is_local;
     stage_ = stage::waiting;
     timer_.cancel();
     read();
     response refusal;
-    const auto* found = room_->find(x, refusal);
+    const auto* found = room_->find(x.asked, refusal);
     if (found == nullptr)
       return answer(number_, std::move(refusal));
-    const auto slip = make_exchange(room_, this->shared_from_this(), number_, std::move(x));
+    const auto slip = make_exchange(room_, this->shared_from_this(), number_, std::move(x.asked));
     try {
       (*found)(slip);
     } catch (const input_error& failure) {
@@ -429,11 +327,13 @@ class connection final : public session, public std::enable_shared_from_this<con
     is_last_ = !next;
     part_ = std::move(next).value_or(std::string());
     allow_for(part_.size());
-    const auto then
-        = bound([](connection& x, const error_code& failed, std::size_t) { x.sent_part(failed); });
-    if (is_chunked_)
-      part_ = fmt::format("{:x}\r\n{}\r\n", part_.size(), part_);  // an empty chunk ends the body
-    asio::async_write(stream_, asio::buffer(part_), then);
+    if (is_chunked_)  // as one buffer, and so as few TLS records as possible
+      part_ = is_last_ ? buffers_to_string(wire::make_chunk_last())
+                       : buffers_to_string(wire::make_chunk(asio::buffer(std::as_const(part_))));
+    asio::async_write(
+        stream_,
+        asio::buffer(part_),
+        bound([](connection& x, const error_code& failed, std::size_t) { x.sent_part(failed); }));
   }
 
   void sent_part(const error_code& failed) {
@@ -459,14 +359,11 @@ class connection final : public session, public std::enable_shared_from_this<con
   asio::steady_timer timer_;
   std::array<char, 8192> piece_;     ///< buffer of the pending read
   boost::beast::flat_buffer ahead_;  ///< received, not parsed yet
-  std::optional<wire::request_parser<wire::string_body>> parser_;
+  request_reader reader_{room_->how.limits};
   stage stage_ = stage::idle;
   std::uint64_t number_ = 0;  ///< of the newest request
-  bool reads_ = false, asked_to_continue_ = false;
+  bool reads_ = false;
   bool continues_ = false;  ///< "100 Continue" is being sent
-  bool has_header_ = false;
-  std::size_t header_bytes_ = 0, body_bytes_ = 0;  ///< of the request, taken by the parser
-  std::map<std::string, std::string> headers_;     ///< names in lower case
 
   // The current request and its answer.
   /// Keeps this object until its answer comes, if the client has closed its sending side: then no

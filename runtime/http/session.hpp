@@ -79,7 +79,4 @@ void start_session(const std::shared_ptr<room>& in, tls_stream connection, const
 /// ASCII only.
 std::string lower_case(std::string_view text);
 
-/// True if the peer of a Unix socket is a process of this user.
-bool is_own_user(int connection);
-
 }  // namespace troupe::runtime::http

@@ -22,7 +22,7 @@ object_url parse_object_url(std::string_view text);
 
 std::string to_string(const object_url& x);  ///< "s3://bucket/key"
 
-/// The key as in a URL: everything except letters, digits and "-._~/" as %XX.
+/// A key or another text as in a URL: everything except letters, digits and "-._~/" as %XX.
 std::string percent_encoded(std::string_view key);
 
 }  // namespace troupe::runtime

@@ -76,13 +76,20 @@ descriptor accept_own_user(const descriptor& listening, std::string& refused) {
   descriptor out(::accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!out)
     return out;
+  const auto user = user_of_peer(out.number());
+  if (user == ::geteuid())
+    return out;
+  refused = user ? fmt::format("a connection of user {} was refused", *user)
+                 : "a connection of an unknown user was refused";
+  return {};
+}
+
+std::optional<uid_t> user_of_peer(int connection) {
   ucred who = {};
   socklen_t size = sizeof who;
-  if (::getsockopt(out.number(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0
-      && who.uid == ::geteuid())
-    return out;
-  refused = fmt::format("a connection of user {} was refused", who.uid);
-  return {};
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
+    return {};
+  return who.uid;
 }
 
 std::pair<descriptor, descriptor> socket_pair() {

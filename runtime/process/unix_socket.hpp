@@ -5,7 +5,9 @@
 #include "runtime/process/descriptor.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <sys/types.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -20,6 +22,9 @@ descriptor connect_in(const std::filesystem::path& folder, const std::string& na
 /// The next connection of a process of this user; empty if none waits. A connection of another user
 /// is closed and described in `refused`. Non-blocking.
 descriptor accept_own_user(const descriptor& listening, std::string& refused);
+
+/// The user of the process at the other end of a Unix socket; empty if the system does not tell.
+std::optional<uid_t> user_of_peer(int connection);
 
 /// Two connected sockets. Both are closed on exec.
 std::pair<descriptor, descriptor> socket_pair();

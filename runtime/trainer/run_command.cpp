@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/severity_names.hpp"
 #include "runtime/core/shortened.hpp"
 
 #include <algorithm>
@@ -65,8 +66,7 @@ bool is_right(const commands::learning_rate& x) {
   return x.rate > 0 && std::isfinite(x.rate);
 }
 bool is_right(const commands::log_level& x) {
-  static constexpr std::array<std::string_view, 4> levels = {"debug", "info", "warning", "error"};
-  return std::ranges::find(levels, x.level) != levels.end();
+  return severity_named(x.level).has_value();
 }
 bool is_right(const commands::trace& x) {
   return x.steps >= 1 && x.steps <= most_traced;

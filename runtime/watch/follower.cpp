@@ -4,6 +4,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/terminal_text.hpp"
 #include "runtime/process/run_control.hpp"
+#include "runtime/watch/record_text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,18 +18,6 @@ using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
 constexpr std::size_t longest_answer = 16 << 20;  // bytes
-
-/// Parsed JSON. Discarded if the text is not JSON, or nested too deep for a recursive walk.
-nlohmann::json shallow_value(std::string_view text) {
-  constexpr int deepest = 64;
-  return json_depth(text) > deepest ? nlohmann::json(nlohmann::json::value_t::discarded)
-                                    : json_value_or_discarded(text);
-}
-
-std::string text_member(const nlohmann::json& in, const char* name) {
-  const auto found = in.is_object() ? in.find(name) : in.end();
-  return found != in.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 std::uint64_t count_member(const nlohmann::json& in, const char* name) {
   const auto found = in.is_object() ? in.find(name) : in.end();

@@ -3,10 +3,9 @@
 
 #pragma once
 
-#include "runtime/core/json_text.hpp"
+#include "runtime/watch/record_text.hpp"
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,11 +16,7 @@ class new_steps {
  public:
   /// Call this in run_listener::begin. `run`: the answer of /api/run. Another run resets the steps.
   void begin(std::string_view run) {
-    const auto read = json_value_or_discarded(run);
-    const auto found = read.is_object() ? read.find("id") : read.end();
-    auto id = read.is_object() && found != read.end() && found->is_string()
-                  ? found->get<std::string>()
-                  : std::string();
+    auto id = text_member(shallow_value(run), "id");
     if (id != id_)
       newest_ = 0;
     id_ = std::move(id);

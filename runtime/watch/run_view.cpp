@@ -1,6 +1,7 @@
 #include "runtime/watch/run_view.hpp"
 
 #include "runtime/core/json_text.hpp"
+#include "runtime/watch/view_fields.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,57 +13,7 @@ namespace troupe::runtime {
 namespace {
 
 using nlohmann::json;
-
-/// Cuts a text to `most_text` bytes, between UTF-8 characters.
-std::string bounded(std::string text) {
-  if (text.size() <= run_view::most_text)
-    return text;
-  auto end = run_view::most_text;
-  while (end > 0 && (text[end] & 0xc0) == 0x80)
-    --end;
-  text.resize(end);
-  return text;
-}
-
-/// The value of a field, or `otherwise` if it is missing or of another type.
-template <class Value>
-Value field(const json& in, const char* name, Value otherwise = {}) {
-  const auto found = in.find(name);
-  if (found == in.end())
-    return otherwise;
-  if constexpr (std::is_same_v<Value, std::string>)
-    return found->is_string() ? bounded(found->get<std::string>()) : otherwise;
-  else if constexpr (std::is_floating_point_v<Value>)
-    return found->is_number() ? found->get<Value>() : otherwise;
-  else if constexpr (std::is_unsigned_v<Value>)
-    return found->is_number_unsigned() ? found->get<Value>() : otherwise;
-  else
-    return found->is_number_integer() ? found->get<Value>() : otherwise;
-}
-
-std::optional<double> number(const json& in, const char* name) {
-  const auto found = in.find(name);
-  return found != in.end() && found->is_number() ? std::optional(found->get<double>())
-                                                 : std::nullopt;
-}
-
-const json& list(const json& in, const char* name) {
-  static const json none = json::array();
-  const auto found = in.find(name);
-  return found != in.end() && found->is_array() ? *found : none;
-}
-
-std::vector<std::string> texts(const json& in, const char* name, std::size_t most) {
-  std::vector<std::string> out;
-  for (const auto& x : list(in, name))
-    if (x.is_string() && out.size() < most)
-      out.push_back(bounded(x.get<std::string>()));
-  return out;
-}
-
-bool has_room(const auto& names, const auto& name, std::size_t most = run_view::most_names) {
-  return names.size() < most || names.contains(name);
-}
+using namespace view_fields;
 
 void count(view_counts::by_name& to, const std::string& name) {
   const auto known = name.empty() ? "unknown" : name;
@@ -134,11 +85,12 @@ void take_step(run_view& to, const json& x) {
 }
 
 void take_validation(run_view& to, const json& x) {
-  const auto iteration = field<std::uint64_t>(x, "iteration");
   take_losses(to, x);
   if (const auto test = number(x, "test_loss"))
-    return add_event(to, x, "test", fmt::format("test loss {:.4f} at {}", *test, iteration));
-  add_point(to.validations, iteration, number(x, "validation_loss"));
+    add_event(to,
+              x,
+              "test",
+              fmt::format("test loss {:.4f} at {}", *test, field<std::uint64_t>(x, "iteration")));
 }
 
 void count_event(view_counts& to, const json& x) {
@@ -166,121 +118,6 @@ void take_event(run_view& to, const json& x) {
   if (const auto seconds = number(x, "seconds"); seconds && *seconds > 0)
     text += fmt::format("; recovered after {:.1f} s", *seconds);
   add_event(to, x, field<std::string>(x, "event"), bounded(std::move(text)));
-}
-
-std::vector<view_action> actions_of(const json& in, const char* name) {
-  std::vector<view_action> out;
-  for (const auto& x : list(in, name))
-    if (x.is_array() && x.size() == 3 && x[0].is_string() && x[1].is_number() && x[2].is_number()
-        && out.size() < run_view::most_actions)
-      out.push_back({bounded(x[0].get<std::string>()), x[1].get<double>(), x[2].get<double>()});
-  return out;
-}
-
-void take_timeline(run_view& to, const json& x) {
-  view_timeline out{.at = field<double>(x, "at"),
-                    .iteration = field<std::uint64_t>(x, "iteration"),
-                    .planned_ms = field<double>(x, "planned_ms"),
-                    .executed_ms = field<double>(x, "executed_ms"),
-                    .bubble = field<double>(x, "bubble"),
-                    .planned_bubble = field<double>(x, "planned_bubble"),
-                    .left_out = field<std::uint64_t>(x, "left_out"),
-                    .rows = {}};
-  for (const auto& row : list(x, "rows"))
-    if (out.rows.size() < run_view::most_names)
-      out.rows.push_back(
-          {field<int>(row, "rank"), actions_of(row, "executed"), actions_of(row, "planned")});
-  to.timeline = std::move(out);
-}
-
-std::map<std::string, view_traffic> traffic(const json& x, const char* name) {
-  std::map<std::string, view_traffic> out;
-  for (const auto& edge : list(x, name)) {
-    const auto peer = field<std::string>(edge, "peer");
-    auto& to = out[has_room(out, peer) ? peer : "other"];
-    to.messages += field<std::uint64_t>(edge, "messages");
-    to.bytes += field<std::uint64_t>(edge, "bytes");
-  }
-  return out;
-}
-
-std::uint64_t bytes_of(const std::map<std::string, view_traffic>& edges) {
-  std::uint64_t out = 0;
-  for (const auto& [peer, one] : edges)
-    out += one.bytes;
-  return out;
-}
-
-view_device device_of(const json& x) {
-  return {.device = field<int>(x, "device"),
-          .name = field<std::string>(x, "name"),
-          .power_w = number(x, "power_w"),
-          .clock_mhz = number(x, "clock_mhz"),
-          .temperature_c = number(x, "temperature_c"),
-          .memory_bytes = number(x, "memory_bytes"),
-          .utilisation = number(x, "utilisation")};
-}
-
-std::vector<view_device> devices_of(const json& x) {
-  std::vector<view_device> out;
-  const auto found = x.find("devices");
-  if (found == x.end() || !found->is_array())
-    return out;
-  for (const auto& one : *found)
-    if (one.is_object() && out.size() < run_view::most_names)
-      out.push_back(device_of(one));
-  return out;
-}
-
-/// The whole numbers of an object, by name.
-std::map<std::string, std::uint64_t> sizes(const json& x, const char* name) {
-  std::map<std::string, std::uint64_t> out;
-  if (const auto found = x.find(name); found != x.end() && found->is_object())
-    for (const auto& [key, size] : found->items())
-      if (size.is_number_unsigned() && has_room(out, bounded(key)))
-        out[bounded(key)] = size.get<std::uint64_t>();
-  return out;
-}
-
-void take_process(run_view& to, const json& x) {
-  view_process out{.name = field<std::string>(x, "name"),
-                   .role = field<std::string>(x, "role"),
-                   .host = field<std::string>(x, "host"),
-                   .pid = field<std::int64_t>(x, "pid"),
-                   .ranks = {},
-                   .at = field<double>(x, "at"),
-                   .resident_bytes = field<std::uint64_t>(x, "resident_bytes"),
-                   .memory_bytes = sizes(x, "memory"),
-                   .leases = field<std::uint64_t>(x, "leases"),
-                   .lanes = {},
-                   .cpu_s = field<double>(x, "cpu_s"),
-                   .up_s = field<double>(x, "up_s"),
-                   .peak_resident_bytes = field<std::uint64_t>(x, "peak_resident_bytes"),
-                   .sent = traffic(x, "sent"),
-                   .received = traffic(x, "received"),
-                   .devices = devices_of(x),
-                   .queues = sizes(x, "queues"),
-                   .energy_j = number(x, "energy_j")};
-  out.sent_bytes = bytes_of(out.sent);
-  out.received_bytes = bytes_of(out.received);
-  for (const auto& rank : list(x, "ranks"))
-    if (rank.is_number_integer() && out.ranks.size() < run_view::most_names)
-      out.ranks.push_back(rank.get<int>());
-  for (const auto& lane : list(x, "lanes"))
-    if (out.lanes.size() < run_view::most_names)
-      out.lanes.push_back({field<std::string>(lane, "who"),
-                           field<std::string>(lane, "state"),
-                           field<std::string>(lane, "work"),
-                           texts(lane, "on", run_view::most_waits),
-                           field<double>(lane, "for_s")});
-  if (out.name.empty() || !has_room(to.processes, out.name, run_view::most_members))
-    return;
-  auto& before = to.processes[out.name];
-  if (before.pid == out.pid && out.at > before.at) {
-    const auto share = (out.cpu_s - before.cpu_s) / (out.at - before.at);
-    out.cpu_share = std::isfinite(share) ? share : -1;
-  }
-  before = std::move(out);
 }
 
 void take_member(run_view& to, const json& x) {
@@ -325,11 +162,6 @@ void take_save(run_view& to, const json& x) {
           : fmt::format("cannot save iteration {}: {}", iteration, field<std::string>(x, "why")));
 }
 
-void take_state(run_view& to, const json& x) {
-  to.state = field<std::string>(x, "state");
-  to.state_since = field<double>(x, "at");
-}
-
 void take_known(run_view& to, const json& x) {
   const auto kind = field<std::string>(x, "kind");
   if (kind == "step")
@@ -339,7 +171,7 @@ void take_known(run_view& to, const json& x) {
   else if (kind == "event")
     take_event(to, x);
   else if (kind == "state")
-    take_state(to, x);
+    to.state = field<std::string>(x, "state");
   else if (kind == "timeline")
     take_timeline(to, x);
   else if (kind == "process")
@@ -387,10 +219,7 @@ void run_view::take_run(std::string_view text) {
   name = field<std::string>(x, "name");
   program = field<std::string>(x, "program");
   host = field<std::string>(x, "host");
-  schedule = field<std::string>(x, "schedule");
-  precision = field<std::string>(x, "precision");
   steps = field<std::uint64_t>(x, "steps");
-  first_step = field<std::uint64_t>(x, "first_step");
   started_at = field<double>(x, "started_at");
   if (const auto found = x.find("layout"); found != x.end() && found->is_object())
     for (const auto& [axis, extent] : found->items())

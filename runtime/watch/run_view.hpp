@@ -62,12 +62,11 @@ struct view_device {
 struct view_process {
   std::string name, role, host;
   std::int64_t pid = 0;
-  std::vector<int> ranks;
   double at = 0;          ///< time of the newest sample, Unix seconds
   double cpu_share = -1;  ///< CPU cores used between the two newest samples; negative: unknown
   std::uint64_t resident_bytes = 0;
   std::map<std::string, std::uint64_t> memory_bytes;  ///< by kind
-  std::uint64_t sent_bytes = 0, received_bytes = 0, leases = 0;
+  std::uint64_t leases = 0;
   std::vector<view_lane> lanes;
 
   double cpu_s = 0;  ///< of the newest sample
@@ -117,8 +116,8 @@ struct view_event {
 
 struct run_view {
   // From /api/run.
-  std::string id, name, program, host, schedule, precision;
-  std::uint64_t steps = 0, first_step = 0;
+  std::string id, name, program, host;
+  std::uint64_t steps = 0;
   std::map<std::string, int> layout;  ///< "tensor", "pipeline", "data", ...
   double started_at = 0;
 
@@ -128,13 +127,12 @@ struct run_view {
   double loss = 0, grad_norm = 0, learning_rate = 0, step_ms = 0, tokens_per_second = 0;
   std::optional<double> teraflops_per_second, share_of_matrix_rate;
   std::string state;                           ///< "training", "recovering", ...; empty: unknown
-  double state_since = 0;                      ///< Unix seconds
   std::map<std::string, double> loss_by_name;  ///< newest: "lm", "validation", "test"; may be NaN
   std::uint64_t consumed_samples = 0, consumed_tokens = 0, skipped_iterations = 0;
   std::optional<view_pipeline> pipeline;  ///< only for runs with several stages
   std::optional<view_save> saved;         ///< newest complete checkpoint
   view_counts counts;
-  std::deque<view_point> losses, validations, speeds;
+  std::deque<view_point> losses, speeds;
   std::optional<view_timeline> timeline;  ///< of the slowest replica
   std::map<std::string, view_process> processes;
   std::map<std::string, view_member> members;

@@ -1,6 +1,7 @@
 #include "runtime/watch/send_command.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,6 +21,13 @@ std::string sentence_in(const std::string& body) {
 }
 
 }  // namespace
+
+std::string control_token_of(const followed_run& run) {
+  if (!run.folder)
+    return "";
+  const auto text = read_text(run.folder->control_token());
+  return text.substr(0, text.find_first_of(" \t\r\n"));
+}
 
 std::string send_command(const http::service_address& to,
                          const std::string& command,

@@ -3,11 +3,15 @@
 #pragma once
 
 #include "runtime/http/client.hpp"
+#include "runtime/watch/follower.hpp"
 
 #include <functional>
 #include <string>
 
 namespace troupe::runtime {
+
+/// The control token in the run's folder; empty without a folder. Throws as read_text.
+std::string control_token_of(const followed_run& run);
 
 /// `to`: the hub and the control token. `command`: text of a run_command. Returns the answer, a
 /// sentence for the user. The run answers between two steps, so this may wait for a whole step.

@@ -1,6 +1,6 @@
 """Cost of watching: step times of a run with and without a viewer, and of a program without a hub.
 
-    watching_bench.py [--program FILE] [--before FILE] [--model 4/64/4] [--windows N] [--seconds S] [--json FILE]
+    watching_bench.py [--program FILE] [--before FILE] [--model 4/128/4] [--windows N] [--seconds S] [--json FILE]
 
 *watched*: one run. Windows with `troupe monitor --json` and windows without alternate: A B B A A B B A ... Prints the
 ratio of step times (watched / unwatched) with its 95 % interval by a bootstrap over pairs of windows, and the noise:

@@ -2,7 +2,7 @@
 
 import { is_number } from "./format.js";
 
-export const most_points = 5000;
+const most_points = 5000;
 
 /// Adds a point. Steps that run again replace their earlier points.
 export function add_point(points, x, y) {

@@ -48,7 +48,7 @@ export function reset(store) {
   mark_all(store);
 }
 
-export function mark_all(store) {
+function mark_all(store) {
   for (const x of ["run", "step", "curves", "timeline", "norms", "process", "member", "event", "clock", "size"])
     store.dirty.add(x);
 }

@@ -5,17 +5,14 @@
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "tests/runtime/http/raw_client.hpp"
+#include "tests/runtime/http/server_parts.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <fmt/format.h>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -24,30 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace runtime::http;
-
-/// Keeps exchanges until the test answers them.
-class desk {
- public:
-  handler taker() {
-    return [this](std::shared_ptr<exchange> x) {
-      const std::lock_guard lock(mutex_);
-      waiting_.push_back(std::move(x));
-      changed_.notify_all();
-    };
-  }
-  std::shared_ptr<exchange> next() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !waiting_.empty(); });
-    auto out = std::move(waiting_.front());
-    waiting_.pop_front();
-    return out;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<exchange>> waiting_;
-};
 
 void answer_echo(const std::shared_ptr<exchange>& x) {
   const auto& asked = x->asked();
@@ -61,16 +34,6 @@ std::vector<server::route> echoing() {
   return {{method::get, "/echo", answer_echo},
           {method::post, "/echo", answer_echo},
           {method::get, "/below/", answer_echo}};
-}
-
-constexpr std::string_view body_end = "\r\n\r\n";
-
-std::string head(std::string_view first, std::string_view rest = {}) {
-  return fmt::format("{} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", first, rest);
-}
-
-int status_of(std::string_view answer) {
-  return answer.starts_with("HTTP/1.1 ") ? std::stoi(std::string(answer.substr(9, 3))) : 0;
 }
 
 int status_for(const server& x, std::string_view request) {
@@ -403,121 +366,6 @@ TEST_CASE("the value of an answer's header cannot add another header") {
   CHECK(client.until(body_end).find("A: b  C: d\r\n") != std::string::npos);
 }
 
-namespace {
-
-/// Sends parts that a test adds. Counts the calls of `next`.
-struct parts {
-  std::mutex mutex;
-  std::deque<std::optional<std::string>> waiting;
-  std::atomic<int> asked = 0;
-  std::atomic<bool> is_gone = false;
-
-  void add(std::optional<std::string> x) {
-    const std::lock_guard lock(mutex);
-    waiting.push_back(std::move(x));
-  }
-  void await_end() const {
-    while (!is_gone)
-      std::this_thread::sleep_for(1ms);
-  }
-};
-
-class shared_source final : public body_source {
- public:
-  explicit shared_source(std::shared_ptr<parts> of) : of_(std::move(of)) {}
-  ~shared_source() override { of_->is_gone = true; }
-  std::optional<std::string> next() override {
-    ++of_->asked;
-    const std::lock_guard lock(of_->mutex);
-    if (of_->waiting.empty())
-      return "";
-    auto out = std::move(of_->waiting.front());
-    of_->waiting.pop_front();
-    return out;
-  }
-
- private:
-  std::shared_ptr<parts> of_;
-};
-
-}  // namespace
-
-TEST_CASE("a stream sends the next parts of its source after each wake-up") {
-  desk at;
-  const auto all = std::make_shared<parts>();
-  std::optional<server> x;
-  x.emplace(std::vector<endpoint>{{}}, std::vector<server::route>{{method::get, "/", at.taker()}});
-  raw_client client(x->ports().front());
-  client.send(head("GET /"));
-  auto wake
-      = at.next()->stream({.type = "text/event-stream"}, std::make_unique<shared_source>(all));
-  const auto begin = client.until(body_end);
-  CHECK(begin.find("Transfer-Encoding: chunked") != std::string::npos);
-  SECTION("to its end, and the connection stays usable") {
-    all->add("one");
-    all->add("two");
-    wake();
-    CHECK(client.until("two\r\n") == "3\r\none\r\n3\r\ntwo\r\n");
-    all->add(std::nullopt);
-    wake();
-    CHECK(client.until("0\r\n\r\n") == "0\r\n\r\n");
-    all->await_end();
-    client.send(head("GET /"));
-    at.next()->answer({.body = "again"});
-    CHECK(status_of(client.until("again")) == 200);
-  }
-  SECTION("until the server ends") {
-    x.reset();
-    CHECK(client.until().empty());
-    CHECK(all->is_gone);
-  }
-  wake();  // is ignored
-}
-
-TEST_CASE("the server's pulse wakes streams") {
-  desk at;
-  const auto all = std::make_shared<parts>();
-  settings how;
-  how.pulse = 5ms;
-  const server x({{}}, {{method::get, "/", at.taker()}}, how);
-  raw_client client(x.ports().front());
-  client.send(head("GET /"));
-  at.next()->stream({}, std::make_unique<shared_source>(all));
-  client.until(body_end);
-  for (const auto* text : {"first", "second"}) {
-    all->add(text);
-    CHECK_FALSE(client.until(text).empty());
-  }
-}
-
-TEST_CASE("a source is destroyed when its client disconnects") {
-  desk at;
-  const auto all = std::make_shared<parts>();
-  const server x({{}}, {{method::get, "/", at.taker()}});
-  {
-    raw_client client(x.ports().front());
-    client.send(head("GET /"));
-    at.next()->stream({}, std::make_unique<shared_source>(all));
-    client.until(body_end);
-  }
-  all->await_end();
-}
-
-TEST_CASE("HTTP-1: no parts are made or queued for a client that does not read") {
-  desk at;
-  const auto all = std::make_shared<parts>();
-  settings how;
-  how.limits.send = 300ms;
-  const server x({{}}, {{method::get, "/", at.taker()}}, how);
-  raw_client client(x.ports().front());
-  client.send(head("GET /"));
-  for (int i = 0; i < 4000; ++i)
-    all->add(std::string(16 << 10, 'x'));
-  at.next()->stream({}, std::make_unique<shared_source>(all));
-  all->await_end();          // after a timeout of 1.3 s
-  CHECK(all->asked < 1000);  // as many as fit into the system's buffers
-}
-
 TEST_CASE("an exchange outlives its server") {
   desk at;
   std::shared_ptr<exchange> left;
@@ -544,7 +392,7 @@ TEST_CASE("the error for a port in use names the port and a remedy") {
   }
 }
 
-TEST_CASE("a client connects to a port, with TLS, and to a Unix socket with a long path") {
+TEST_CASE("a client uses a Unix socket with a long path, and refuses an unknown certificate") {
   const scratch_folder scratch;
   const auto folder = scratch.path() / std::string(200, 'f');
   runtime::make_own_folder(folder);
@@ -570,56 +418,6 @@ TEST_CASE("a client connects to a port, with TLS, and to a Unix socket with a lo
     by.send(head("GET /echo"));
     CHECK(status_of(by.until()) == 0);
   }
-}
-
-TEST_CASE("a client follows a stream line by line") {
-  desk at;
-  const auto all = std::make_shared<parts>();
-  const server x({{}}, {{method::get, "/", at.taker()}});
-  client by({.url = fmt::format("http://127.0.0.1:{}", x.ports().front())});
-  std::vector<std::string> lines;
-  const auto run = [&](std::size_t most) {
-    line_splitter split;
-    return by.follow("/",
-                     [&](std::string_view part) {
-                       return split.feed(part, [&](std::string_view line) {
-                         lines.emplace_back(line);
-                         return lines.size() < most;
-                       });
-                     },
-                     {});
-  };
-  all->add("a\nbb");
-  all->add("b\nc\n");
-  all->add(std::nullopt);
-  const auto most = std::size_t(GENERATE(3, 2));
-  std::jthread server_side([&] { at.next()->stream({}, std::make_unique<shared_source>(all)); });
-  CHECK(run(most).status == 200);
-  CHECK(lines
-        == (most == 3 ? std::vector<std::string>{"a", "bbb", "c"}
-                      : std::vector<std::string>{"a", "bbb"}));
-}
-
-TEST_CASE("bearer tokens") {
-  request x;
-  CHECK(bearer_token(x).empty());
-  for (const auto* text : {"Bearer secret", "bearer secret", "BEARER   secret"}) {
-    x.headers["authorization"] = text;
-    CHECK(bearer_token(x) == "secret");
-  }
-  for (const auto* text : {"Bearer", "Bearer ", "Bearer     ", "Basic secret"}) {
-    x.headers["authorization"] = text;
-    CHECK(bearer_token(x).empty());
-  }
-  CHECK(is_token("secret", "secret"));
-  CHECK_FALSE(is_token("secret", "secreT"));
-  CHECK_FALSE(is_token("secre", "secret"));
-  CHECK_FALSE(is_token("", ""));
-}
-
-TEST_CASE("an event may have several lines") {
-  CHECK(event_text("a\nb", "step", "1:2") == "id: 1:2\nevent: step\ndata: a\ndata: b\n\n");
-  CHECK(event_text("") == "data: \n\n");
 }
 
 }  // namespace troupe::tests

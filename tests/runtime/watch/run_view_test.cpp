@@ -66,7 +66,7 @@ TEST_CASE("the view of a run that ended without an exit code says that it died")
 
 TEST_CASE("lists and texts are bounded") {
   constexpr int many = int(run_view::most_names) + 10;
-  std::string axes, kinds, lanes, waits, rows, ranks;
+  std::string axes, kinds, lanes, waits, rows;
   for (int i = 0; i < many; ++i) {
     const auto* const comma = i == 0 ? "" : ",";
     axes += fmt::format("{}\"axis {}\":1", comma, i);
@@ -74,20 +74,17 @@ TEST_CASE("lists and texts are bounded") {
     lanes += fmt::format(R"({}{{"who":"lane {}"}})", comma, i);
     waits += fmt::format("{}\"stage {}\"", comma, i);
     rows += fmt::format(R"({}{{"rank":{}}})", comma, i);
-    ranks += fmt::format("{}{}", comma, i);
   }
   run_view x;
   x.take_run(fmt::format(R"({{"id":"a","layout":{{{}}}}})", axes));
-  x.take(fmt::format(
-      R"({{"kind":"process","name":"a","ranks":[{}],"memory":{{{}}},"lanes":[{{"on":[{}]}},{}]}})",
-      ranks,
-      kinds,
-      waits,
-      lanes));
+  x.take(
+      fmt::format(R"({{"kind":"process","name":"a","memory":{{{}}},"lanes":[{{"on":[{}]}},{}]}})",
+                  kinds,
+                  waits,
+                  lanes));
   x.take(fmt::format(R"({{"kind":"timeline","rows":[{}]}})", rows));
   CHECK(x.layout.size() == run_view::most_names);
   const auto& one = x.processes.at("a");
-  CHECK(one.ranks.size() == run_view::most_names);
   CHECK(one.memory_bytes.size() == run_view::most_names);
   CHECK(one.lanes.size() == run_view::most_names);
   CHECK(one.lanes.front().on.size() == run_view::most_waits);
