@@ -110,7 +110,7 @@ export function make_loss_chart(store) {
     mean.label = span > 0 ? `training, over about ${span} steps` : "";
     validation.data = store.validation.slice();
     set_scale(chart, by_id("loss_scale").value, "nats per token", y_text);
-    chart.update("none");
+    chart.update();  // mode "none" keeps the first colours of points
   }
 
   function repaint() {
@@ -153,7 +153,7 @@ export function make_speed_chart(store) {
     if (chart === null)
       return;
     raw.data = store.speed.slice();
-    chart.update("none");
+    chart.update();
   }
 
   function repaint() {
