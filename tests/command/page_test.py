@@ -480,10 +480,13 @@ def check_lost(folder):
             hub.push({"kind": "end", "exit_code": 1, "reason": "stopped"})
             page.until_text("run_state", "ended with exit code 1")
         page.until_text("banner", "The run has ended")
-        other = {**RUN, "id": "ffff", "name": "next"}  # begins with the same epoch
-        with played_hub(path, other, [step(1, 9.5), *RECORDS[3:]]) as hub:
+        # Begins with the same epoch, and has one stage.
+        other = {**RUN, "id": "ffff", "name": "next", "program": "troupe 0.1.0 (commit 12, GCC)", "layout": {"pipeline": 1}}
+        with played_hub(path, other, [step(1, 9.5), *(x for x in RECORDS[3:] if x["kind"] != "timeline")]) as hub:
             page.until_text("run_name", "next")
             page.until_text("steps_rows", "9.5000")
+            page.until_text("footer_text", "troupe 0.1.0, run ffff.")
+            page.until("no section of the pipeline", "return document.getElementById('pipeline').hidden")
             hub.push(step(2, 9.25))
             page.until_text("steps_rows", "9.2500")
             if "3.2500" in page.text("steps_rows") or page.run("return document.getElementById('banner').textContent"):

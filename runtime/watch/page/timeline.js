@@ -1,6 +1,6 @@
 // The timeline of the pipeline as SVG: for each stage, the planned above the executed actions.
 
-import { by_id, make, make_svg, set_rows, set_text } from "./dom.js";
+import { by_id, make, make_svg, set_hidden, set_rows, set_text } from "./dom.js";
 import { count_text, counted, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
 
 const row_px = 18;
@@ -169,6 +169,7 @@ export function make_timeline(store) {
   function draw() {
     if (held_run !== store.run.id)
       held = null;
+    set_hidden(by_id("pipeline"), store.run.layout?.pipeline === 1 && store.timeline === null);  // it never has one
     hold.setAttribute("aria-pressed", String(held !== null));
     show(held ?? store.timeline);
   }
@@ -176,8 +177,7 @@ export function make_timeline(store) {
   function show(x) {
     if (x === null) {
       scroll.replaceChildren();
-      set_text(by_id("pipeline_figures"), store.run.layout?.pipeline === 1
-        ? "This run has one stage, so it has no timeline." : "No timed step yet.");
+      set_text(by_id("pipeline_figures"), "No timed step yet.");
       return set_rows(by_id("busy_rows"), []);
     }
     const rows = x.rows.slice(0, most_rows).filter((row) => row !== null && typeof row === "object").map((row) => ({
