@@ -185,7 +185,8 @@ function loss_words(store) {
   if (checked !== undefined)
     parts.push(`Newest validation: ${loss_text(checked.y)} at step ${count_text(checked.x)}.`);
   if (store.marks.length > 0)
-    parts.push(`Restarts at steps ${store.marks.slice(-10).map((m) => count_text(m.x)).join(", ")}.`);
+    parts.push(`${store.marks.length === 1 ? "Restart at step" : "Restarts at steps"} `
+      + `${store.marks.slice(-10).map((m) => count_text(m.x)).join(", ")}.`);
   return parts.join(" ");
 }
 

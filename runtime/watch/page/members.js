@@ -28,7 +28,7 @@ function state_style(state) {
 }
 
 function age_of_member(member, now) {
-  return member && is_number(member.at) ? `${duration_text(now - member.at)} in this state` : "";
+  return member && is_number(member.at) ? `for ${duration_text(now - member.at)}` : "";
 }
 
 /// Where the states of a process are kept, its open tickets, and the energy of its host's CPUs.
