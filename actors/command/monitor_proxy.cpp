@@ -146,7 +146,11 @@ class monitor_proxy::parts {
     try {
       does(x);
     } catch (const std::exception& failure) {
-      x->answer(http::error_response(503, fmt::format("cannot reach the run: {}", failure.what())));
+      x->answer(http::error_response(
+          503,
+          fmt::format(
+              "cannot reach the run: {}; if it has ended, `troupe monitor DIR` shows its end",
+              failure.what())));
     }
   }
 

@@ -109,10 +109,10 @@ void count_event(view_counts& to, const json& x) {
 void take_event(run_view& to, const json& x) {
   count_event(to.counts, x);
   auto text = field<std::string>(x, "who");
+  if (const auto verdict = field<std::string>(x, "verdict"); !verdict.empty())
+    text += " (" + verdict + ")";
   if (const auto why = field<std::string>(x, "why"); !why.empty())
     text += ": " + why;
-  if (const auto verdict = field<std::string>(x, "verdict"); !verdict.empty())
-    text += "; " + verdict;
   if (const auto from = field<std::string>(x, "state_from"); !from.empty())
     text += "; state from " + from;
   if (const auto seconds = number(x, "seconds"); seconds && *seconds > 0)

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 namespace troupe::runtime {
@@ -50,6 +51,12 @@ class canvas {
     if (!shown.empty())
       out_.push_back({row, column, std::move(shown), style});
   }
+  /// A line of a list. Its last column shows if it was cut.
+  void put_line(int row, const screen_line& line) {
+    const auto text = on_one_line(line.text);
+    const bool is_cut = columns_of(text) > how_.columns;
+    put(row, 0, is_cut ? cut(text, how_.columns - 1) + more() : text, line.style);
+  }
   void rule(int row, std::string_view title) {
     const auto* const line = how_.ascii ? "-" : "─";
     std::string text = fmt::format("{}{} {} ", line, line, title);
@@ -64,6 +71,8 @@ class canvas {
   const screen_wish& how() const { return how_; }
 
  private:
+  const char* more() const { return how_.ascii ? ">" : "…"; }
+
   const screen_wish& how_;
   std::vector<screen_text> out_;
 };
@@ -110,7 +119,7 @@ void draw_head(const run_view& of, canvas& on) {
                                  number_text(of.step_ms, "{:.0f}"),
                                  number_text(of.tokens_per_second, "{:.0f}"));
   if (of.teraflops_per_second)
-    line += "  " + number_text(*of.teraflops_per_second, "{:.2f}") + " TFLOP/s";
+    line += "  " + number_text(*of.teraflops_per_second, "{:.3g}") + " TFLOP/s";
   if (of.share_of_matrix_rate)
     line += "  MFU " + percent_text(*of.share_of_matrix_rate) + " %";
   on.put(1, 0, line);
@@ -203,7 +212,10 @@ void draw_row(const std::vector<view_action>& actions,
 
 void draw_timeline(const run_view& of, int row, int rows, canvas& on) {
   if (!of.timeline || of.timeline->rows.empty()) {
-    on.rule(row, "pipeline: no timed step yet");
+    const auto stages = of.layout.find("pipeline");
+    on.rule(row,
+            stages != of.layout.end() && stages->second == 1 ? "pipeline: one stage, no timeline"
+                                                             : "pipeline: no timed step yet");
     return;
   }
   const auto& x = *of.timeline;
@@ -242,14 +254,47 @@ void draw_list(const std::vector<screen_line>& all,
   const int room = rows - 1;
   const int first = std::clamp(scroll, 0, std::max(0, int(all.size()) - room));
   on.rule(row,
-          int(all.size()) > room ? fmt::format("{} {} to {} of {}",
-                                               title,
-                                               first + 1,
-                                               std::min(first + room, int(all.size())),
-                                               all.size())
-                                 : std::string(title));
+          room > 0 && int(all.size()) > room ? fmt::format("{} {} to {} of {}",
+                                                           title,
+                                                           first + 1,
+                                                           std::min(first + room, int(all.size())),
+                                                           all.size())
+                                             : std::string(title));
   for (int i = 0; i < room && first + i < int(all.size()); ++i)
-    on.put(row + 1 + i, 0, all[std::size_t(first + i)].text, all[std::size_t(first + i)].style);
+    on.put_line(row + 1 + i, all[std::size_t(first + i)]);
+}
+
+/// The members for the overview. If not all fit, those that are well are left out: services and
+/// lanes first, then the stages.
+std::vector<screen_line> members_for(const run_view& of, double now, int rows) {
+  auto out = lines_of_members(of, now);
+  for (const bool with_stages : {true, false})
+    if (int(out.size()) >= rows)
+      std::erase_if(out, [&](const auto& x) {
+        const auto begin = std::min(x.text.size(), x.text.find_first_not_of(' '));
+        const bool is_well = x.style == screen_style::plain || x.style == screen_style::dim;
+        const bool is_stage = x.text.compare(begin, 6, "stage:") == 0;
+        return begin >= 4 && is_well && !(with_stages && is_stage);
+      });
+  return out;
+}
+
+/// The events for their page: long ones continue on further lines.
+std::vector<screen_line> whole_events(const run_view& of, const screen_wish& how) {
+  const int indent = how.columns > 60 ? 26 : 0;  // below the text of the first line
+  const int room = std::max(1, how.columns - indent);
+  std::vector<screen_line> out;
+  for (const auto& x : lines_of_events(of, how.now)) {
+    const std::string text = on_one_line(x.text);
+    auto begin = cut(text, std::max(1, how.columns)).size();
+    out.push_back({text.substr(0, begin), x.style});
+    while (begin < text.size()) {
+      const auto part = cut(std::string_view(text).substr(begin), room);
+      out.push_back({std::string(std::size_t(indent), ' ') + part, x.style});
+      begin += part.size();
+    }
+  }
+  return out;
 }
 
 void draw_overview(const run_view& of, canvas& on) {
@@ -257,13 +302,15 @@ void draw_overview(const run_view& of, canvas& on) {
   const int room = how.rows - 3;  // without head and keys
   const int stages = of.timeline ? int(of.timeline->rows.size()) : 0;
   const int curves = std::clamp(room / 3, 2, 12);
-  const int timeline = std::min(1 + 2 * std::max(1, stages), std::max(2, room / 3));
+  // Without plans if they do not fit.
+  const int timeline
+      = std::min(1 + 2 * stages <= room / 3 ? 1 + 2 * stages : 1 + stages, std::max(2, room / 3));
   const int members = std::max(2, (room - curves - timeline) * 2 / 3);
   const int half = how.columns / 2;
   draw_curve(of.losses, "loss", "{:.4f}", 2, 0, half, curves, on);
   draw_curve(of.speeds, "tokens/s", "{:.0f}", 2, half, how.columns - half, curves, on);
   draw_timeline(of, 2 + curves, timeline, on);
-  draw_list(lines_of_members(of, how.now), "processes", 2 + curves + timeline, members, 0, on);
+  draw_list(members_for(of, how.now, members), "processes", 2 + curves + timeline, members, 0, on);
   const int at = 2 + curves + timeline + members;
   draw_list(lines_of_events(of, how.now), "events", at, how.rows - 1 - at, 0, on);
 }
@@ -285,7 +332,7 @@ std::vector<screen_text> draw(const run_view& of, const screen_wish& how) {
       draw_timeline(of, 2, room, on);
       break;
     case screen_page::events:
-      draw_list(lines_of_events(of, how.now), "events", 2, room, how.scroll, on);
+      draw_list(whole_events(of, how), "events", 2, room, how.scroll, on);
       break;
   }
   if (how.connection.empty())
@@ -301,7 +348,7 @@ int scroll_limit(const run_view& of, const screen_wish& how) {
   if (how.page == screen_page::members)
     lines = lines_of_members(of, how.now).size();
   else if (how.page == screen_page::events)
-    lines = of.events.size();
+    lines = whole_events(of, how).size();
   else if (how.page == screen_page::timeline && of.timeline)
     return std::max(0, int(of.timeline->rows.size()) - 1);
   return std::max(0, int(lines) - room);
@@ -345,15 +392,20 @@ std::vector<std::string> text_curve(const std::deque<view_point>& points,
     const auto cell = std::size_t(ascii ? y * columns + x : (y / 4) * columns + x / 2);
     cells[cell] |= ascii ? 1 : dots[std::size_t(x % 2)][std::size_t(y % 4)];
   };
-  int before = -1;
+  int before_x = -1, before_y = 0;
   for (const auto& p : finite) {
     const int x = place((double(p.iteration) - first) / span, across);
     const int y = place((high.value / 2 - p.value / 2) / height, down);
-    // A vertical line from the previous point, so that steep parts have no gaps.
-    for (int i = before < 0 ? y : before; i != y; i += i < y ? 1 : -1)
-      mark(x, i);
-    mark(x, y);
-    before = y;
+    if (before_x < 0)
+      std::tie(before_x, before_y) = std::pair(x, y);
+    // A line from the previous point, vertical parts in steep columns, so that it has no gaps.
+    for (int i = std::min(before_x + 1, x), at = before_y; i <= x; ++i) {
+      const int to = i == x ? y : before_y + (y - before_y) * (i - before_x) / (x - before_x);
+      for (; at != to; at += at < to ? 1 : -1)
+        mark(i, at);
+      mark(i, to);
+    }
+    std::tie(before_x, before_y) = std::pair(x, y);
   }
   std::vector<std::string> out;
   out.resize(std::size_t(rows));

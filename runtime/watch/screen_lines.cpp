@@ -35,11 +35,18 @@ screen_line line_of_member(const view_member& x, double now) {
                             : screen_style::caution};
 }
 
+/// Examples: "lane:0.1       runs 0F3", "stage:0.1      waits 0.5 s on stage:0.0 for an
+/// activation".
 screen_line line_of_lane(const view_lane& x) {
-  auto text = fmt::format("{:<14} {}", x.who, x.state) + (x.work.empty() ? "" : " " + x.work);
+  const bool is_waiting = x.state == "waits";
+  auto text = fmt::format("{:<14} {}", x.who, x.state);
   if (!x.on.empty())
-    text += fmt::format(" for {:.1f} s on {}", x.for_s, fmt::join(x.on, ", "));
-  const bool is_long = x.state == "waits" && x.for_s > long_wait;
+    text += fmt::format(" {:.1f} s", x.for_s);
+  if (!x.on.empty() && is_waiting)
+    text += fmt::format(" on {}", fmt::join(x.on, ", "));
+  if (!x.work.empty())
+    text += (is_waiting ? " for " : " ") + x.work;
+  const bool is_long = is_waiting && x.for_s > long_wait;
   return {std::move(text), is_long ? screen_style::caution : screen_style::dim};
 }
 
@@ -93,6 +100,11 @@ member_place place_of(const std::string& name) {
   return out;
 }
 
+/// The lanes of a stage for communication and snapshots, while they have no work.
+bool is_unused(const view_lane& x) {
+  return x.state == "idle" && (x.who.starts_with("wire:") || x.who.starts_with("saver:"));
+}
+
 /// The members of a process that are well, and its actors and lanes, as a tree.
 void add_members(std::vector<screen_line>& to,
                  const run_view& of,
@@ -107,7 +119,8 @@ void add_members(std::vector<screen_line>& to,
     if (x.process == process.name && name != process.name && is_well(x))
       rows[place_of(name)].member = &x;
   for (const auto& x : process.lanes)
-    rows[place_of(x.who)].lane = &x;
+    if (!is_unused(x))
+      rows[place_of(x.who)].lane = &x;
   constexpr int first = 4, step = 2;
   int replica = 0, stage = 0;  // levels that the rows before have
   for (const auto& [place, x] : rows) {

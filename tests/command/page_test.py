@@ -42,6 +42,8 @@ def step(number, loss):
 
 def process(number, **more):
     lanes = [{"who": f"lane:0.{number}", "state": "runs", "work": "0F0", "for_s": 0.1, "on": [], "step": 2},
+             {"who": f"saver:0.{number}", "state": "idle", "work": "", "for_s": 9, "on": [f"stage:0.{number}"], "step": 0},
+             {"who": f"wire:0.{number}", "state": "runs", "work": "0F0", "for_s": 0.1, "on": [], "step": 2},
              {"who": "loader", "state": "idle", "work": "", "for_s": 0.1, "on": [], "step": 2}]
     return {"kind": "process", "name": f"node-{number}", "role": "node", "host": "kiwi", "pid": 100 + number,
             "ranks": [number], "up_s": 10, "cpu_s": 5, "resident_bytes": 5_000_000, "peak_resident_bytes": 6_000_000,
@@ -68,7 +70,8 @@ TIMELINE = {"kind": "timeline", "iteration": 2, "left_out": 7, "planned_ms": 8, 
 RECORDS = [step(1, 3.5), step(2, 3.25), {"kind": "validation", "iteration": 2, "validation_loss": 3.375},
            {"kind": "state", "state": "training", "iteration": 2, "generation": 2}, TIMELINE, process(0), process(1),
            {"kind": "keepers", "keepers": [{"of": "node-0", "by": "node-1"}, {"of": "node-1", "by": "node-0"}]},
-           member("stage:0.0", "running", 0), member("stage:0.1", "running", 1)]
+           member("stage:0.0", "running", 0), member("stage:0.1", "running", 1), member("replica:0", "running", 0),
+           member("loader:1", "running", 1)]
 
 
 class played_hub:
@@ -204,6 +207,13 @@ def check_loads(folder):
         page.until_text("members_rows", "host kiwi", "node-0", "pid 101", "stage:0.1", "lane:0.1 runs 0F0",
                         "loader idle", "states kept by node-0", "states kept by node-1", "4 messages", "5 messages",
                         "CPUs of the host used 1,500 J")
+        names = page.run("return [...document.querySelectorAll('#members_rows th')].map((x) => x.textContent)")
+        if names != ["host kiwi", "node-0, node, pid 100", "replica:0", "stage:0.0", "loader", "node-1, node, pid 101",
+                     "replica 0", "stage:0.1", "loader:1"]:
+            raise wrong(f"the tree of members is {names}")
+        require_text(page, "members_rows", "lane:0.0 runs 0F0 (100 ms, step 2); wire:0.0 runs 0F0")
+        if "saver" in page.text("members_rows"):
+            raise wrong("the table of members shows lanes without work")
         page.until_text("memory_rows", "node-1", "3.0 MB", "12 MB")
         require_text(page, "memory_legend", "P: parameters", "O: optimizer", "K: kept states of other ranks", "I: idle")
         page.until_text("traffic_rows", "stage:0.1", "2.0 kB in 3 messages")
@@ -218,6 +228,9 @@ def check_loads(folder):
         if not page.run("const c = document.getElementById('loss_chart'); const all = c.getContext('2d')"
                         ".getImageData(0, 0, c.width, c.height).data; return all.some((x) => x !== 0)"):
             raise wrong("the loss has no curve")
+        page.until("the colour of the points of the validation loss", """
+            const chart = Chart.getChart("loss_chart");
+            return chart.getDatasetMeta(2).data[0]?.options.backgroundColor === chart.data.datasets[2].borderColor""")
 
         hub.push(step(3, 2.875))
         page.until_text("steps_rows", "2.8750")
@@ -239,6 +252,18 @@ def check_loads(folder):
         hub.push(process(1, lanes=[{"who": "lane:0.1", "state": "waits", "work": "0F0", "for_s": 40, "on": ["stage:0.0"]}]))
         hub.push({"kind": "state", "state": "training", "iteration": 3})
         page.until_text("trouble_list", "lane:0.1 in node-1 has waited 40 s for stage:0.0", "state 'runs'")
+        hub.push(process(1, lanes=[
+            {"who": "lane:0.1", "state": "waits", "work": "a tensor", "for_s": 41, "on": ["node-0"]},
+            {"who": "stage:0.1", "state": "waits", "work": "work of its lanes", "for_s": 41, "on": ["lane:0.1"]}]))
+        page.until_text("trouble_list", "lane:0.1 in node-1 has waited 41 s for node-0.",
+                        "Cause: lane:0.1, which waits for node-0.")
+        waits = page.run("return [...document.querySelectorAll('#members_rows tr')]"
+                         ".find((x) => x.cells[0].textContent === 'stage:0.1').cells[7].textContent")
+        if waits != "node-0":
+            raise wrong(f"stage:0.1 waits for {waits!r}")
+        hub.push({"kind": "event", "event": "straggler", "who": "stage:0.0, stage:0.1", "verdict": "link", "why": "a queue",
+                  "iteration": 3})
+        page.until_text("trouble_list", "stage:0.0, stage:0.1 are slow (link)", "step 3: a queue")
         hub.push({"kind": "norms", "iteration": 3, "gradients": {"a.weight": 0.5, "b.weight": None}})
         page.until_text("norms_rows", "a.weight", "not finite")
         hub.push(member("stage:0.1", "dead", 1, "killed by signal 9"))
@@ -455,10 +480,13 @@ def check_lost(folder):
             hub.push({"kind": "end", "exit_code": 1, "reason": "stopped"})
             page.until_text("run_state", "ended with exit code 1")
         page.until_text("banner", "The run has ended")
-        other = {**RUN, "id": "ffff", "name": "next"}  # begins with the same epoch
-        with played_hub(path, other, [step(1, 9.5), *RECORDS[3:]]) as hub:
+        # Begins with the same epoch, and has one stage.
+        other = {**RUN, "id": "ffff", "name": "next", "program": "troupe 0.1.0 (commit 12, GCC)", "layout": {"pipeline": 1}}
+        with played_hub(path, other, [step(1, 9.5), *(x for x in RECORDS[3:] if x["kind"] != "timeline")]) as hub:
             page.until_text("run_name", "next")
             page.until_text("steps_rows", "9.5000")
+            page.until_text("footer_text", "troupe 0.1.0, run ffff.")
+            page.until("no section of the pipeline", "return document.getElementById('pipeline').hidden")
             hub.push(step(2, 9.25))
             page.until_text("steps_rows", "9.2500")
             if "3.2500" in page.text("steps_rows") or page.run("return document.getElementById('banner').textContent"):

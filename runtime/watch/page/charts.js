@@ -110,7 +110,7 @@ export function make_loss_chart(store) {
     mean.label = span > 0 ? `training, over about ${span} steps` : "";
     validation.data = store.validation.slice();
     set_scale(chart, by_id("loss_scale").value, "nats per token", y_text);
-    chart.update("none");
+    chart.update();  // mode "none" keeps the first colours of points
   }
 
   function repaint() {
@@ -153,7 +153,7 @@ export function make_speed_chart(store) {
     if (chart === null)
       return;
     raw.data = store.speed.slice();
-    chart.update("none");
+    chart.update();
   }
 
   function repaint() {
@@ -185,7 +185,8 @@ function loss_words(store) {
   if (checked !== undefined)
     parts.push(`Newest validation: ${loss_text(checked.y)} at step ${count_text(checked.x)}.`);
   if (store.marks.length > 0)
-    parts.push(`Restarts at steps ${store.marks.slice(-10).map((m) => count_text(m.x)).join(", ")}.`);
+    parts.push(`${store.marks.length === 1 ? "Restart at step" : "Restarts at steps"} `
+      + `${store.marks.slice(-10).map((m) => count_text(m.x)).join(", ")}.`);
   return parts.join(" ");
 }
 

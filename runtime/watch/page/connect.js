@@ -210,7 +210,7 @@ export function make_connection(store, tell, on_run) {
     if (store.end)
       tell("ended", "The run has ended. This page continues when a run starts in the same folder.");
     else
-      tell("lost", `Connection lost: ${why}; reconnecting.`);
+      tell("lost", `${store.run.id === undefined ? "No connection" : "Connection lost"}: ${why}; reconnecting.`);
   }
 
   function close_stream() {

@@ -56,8 +56,8 @@ export function make_header(store, condition) {
 
   function footer(run) {
     const lost = store.dropped > 0 ? ` ${counted(store.dropped, "record")} dropped: too many arrived at once.` : "";
-    const version = plain_text(run.program, 100) || "of an unknown version";
-    return `Troupe ${version}, run ${plain_text(run.id, 100) || "unknown"}.${lost}`;
+    const version = plain_text(run.program, 100).split(" (")[0] || "troupe of an unknown version";  // without its build
+    return `${version}, run ${plain_text(run.id, 100) || "unknown"}.${lost}`;
   }
 
   return { draw };

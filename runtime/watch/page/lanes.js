@@ -12,8 +12,8 @@ export function long_wait_s(store) {
 }
 
 /// The stage in a name: "0.1" for "lane:0.1" and "stage:0.1"; empty for an actor without a stage.
-function place_of(name) {
-  return /^(?:lane|stage):(.+)$/.exec(String(name))?.[1] ?? "";
+export function place_of(name) {
+  return /^(?:lane|saver|stage|wire):(.+)$/.exec(String(name))?.[1] ?? "";
 }
 
 /// All lanes: [{who, place, process, state, work, for_s, on, step}]. States: runs, waits, idle.
@@ -74,9 +74,9 @@ function waits(x) {
   return x.state === "waits";
 }
 
-/// Follows the wait graph from a lane to a member that does not wait. `names`: of `lanes_by_name`.
-/// Example of the text: "stage:0.0, which is in state 'runs' (0F3)".
-export function cause_of(lane, names) {
+/// Follows the wait graph from a lane to a member that does not wait, or to a process. `names`: of
+/// `lanes_by_name`. Example of the text: "stage:0.0, which is in state 'runs' (0F3)".
+export function cause_of(lane, names, processes) {
   const seen = new Set([lane]);
   let at = lane;
   for (;;) {
@@ -84,6 +84,8 @@ export function cause_of(lane, names) {
     const next = names.get(name);
     if (name === undefined)
       return at === lane ? "" : `${at.who}, which does not say what it waits for`;
+    if (processes.has(name))
+      return at === lane ? "" : `${at.who}, which waits for ${name}`;
     if (next === undefined)
       return `${name}, which has sent no sample`;
     if (seen.has(next))

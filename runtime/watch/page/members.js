@@ -6,7 +6,7 @@ import {
   plain_text,
 } from "./format.js";
 import {
-  all_lanes, all_stages, cause_of, lanes_by_name, long_waits, long_wait_s, silent_after_s,
+  all_lanes, all_stages, cause_of, lanes_by_name, long_waits, long_wait_s, place_of, silent_after_s,
 } from "./lanes.js";
 import { forget_old_processes, run_now } from "./store.js";
 
@@ -28,7 +28,7 @@ function state_style(state) {
 }
 
 function age_of_member(member, now) {
-  return member && is_number(member.at) ? `${duration_text(now - member.at)} in this state` : "";
+  return member && is_number(member.at) ? `for ${duration_text(now - member.at)}` : "";
 }
 
 /// The keeper of a process's states, its open tickets, and the energy of its host's CPUs.
@@ -66,9 +66,16 @@ function device_rows(process) {
   });
 }
 
+/// Example: "stage:0.1 waits for a vote (1.2 s, step 45)".
 function lane_text(x) {
   const step = is_number(x.step) && x.step > 0 ? `, step ${x.step}` : "";
-  return `${x.who} ${x.state}${x.work ? ` ${x.work}` : ""} for ${duration_text(x.for_s)}${step}`;
+  const work = x.work === "" ? "" : `${x.state === "waits" ? " for" : ""} ${x.work}`;
+  return `${x.who} ${x.state}${work} (${duration_text(x.for_s)}${step})`;
+}
+
+/// True for a lane of a stage for communication or snapshots that has no work.
+function is_unused(x) {
+  return x.state === "idle" && /^(?:saver|wire):/.test(x.who);
 }
 
 /// The row of a stage, or of an actor without a stage, with its lanes. `waiting`: number of messages,
@@ -77,13 +84,21 @@ function member_row(style, name, { member, lanes, waiting }, { now, late_s }) {
   const state = plain_text(member?.state ?? (lanes.length > 0 ? "" : "no sample yet"), 60);
   const why = member?.why ? `: ${plain_text(member.why, 300)}` : "";
   const is_late = lanes.some((x) => x.place !== "" && x.state === "waits" && x.for_s > late_s);
-  const on = [...new Set(lanes.flatMap((x) => (x.state === "waits" ? x.on : [])))];
+  const own = place_of(name);
+  const on = [...new Set(lanes.flatMap((x) => (x.state === "waits" ? x.on : [])))]
+    .filter((x) => own === "" || place_of(x) !== own);  // a stage waits for its own lanes in each step
   return row(style, name, [
     { text: `${state}${why}`, style: state_style(state) }, age_of_member(member, now), "", "",
     is_number(waiting) ? counted(waiting, "message") : "",
-    { text: lanes.map(lane_text).join("; "), style: is_late ? "long caution" : "long" },
+    { text: lanes.filter((x) => !is_unused(x)).map(lane_text).join("; "), style: is_late ? "long caution" : "long" },
     { text: on.join(", "), style: "long" },
   ]);
+}
+
+/// The entry of "keeper:1" for the lane "keeper" of the same process.
+function member_of_service(actors, lane) {
+  const named = [...actors.values()].filter((x) => x.process === lane.process && x.who.startsWith(`${lane.who}:`));
+  return named.length === 1 ? named[0] : undefined;
 }
 
 /// Actors without a stage, from `member` records and samples: [{who, process, member, lanes}].
@@ -100,7 +115,7 @@ function all_actors(members, lanes, shown) {
       add(who, plain_text(x.process, 200)).member = x;
   for (const x of lanes)
     if (x.place === "")
-      add(x.who, x.process).lanes.push(x);
+      (member_of_service(out, x) ?? add(x.who, x.process)).lanes.push(x);
   return [...out.values()].sort((a, b) => compare_names(a.who, b.who));
 }
 
@@ -121,12 +136,17 @@ function waiting_at(process, name) {
   return Object.hasOwn(all, name) ? all[name] : undefined;
 }
 
-function stage_rows(stages, { members, processes }, times) {
+/// Rows of the stages below their replicas. `actors`: those of the same process; the replica's has its row.
+function stage_rows(stages, actors, { members, processes }, times) {
   const of_stage = (x) => member_row("stage", x.name, {
     member: members.get(x.name), lanes: x.lanes, waiting: waiting_at(processes.get(x.process), x.name),
   }, times);
   return by(stages, (x) => x.replica ?? 0)
-    .flatMap(([replica, them]) => [row("replica", `replica ${replica}`, []), ...them.map(of_stage)]);
+    .flatMap(([replica, them]) => {
+      const actor = actors.find((x) => x.who === `replica:${replica}`);
+      const first = actor ? member_row("replica", actor.who, actor, times) : row("replica", `replica ${replica}`, []);
+      return [first, ...them.map(of_stage)];
+    });
 }
 
 /// Rows of the tree: hosts, processes, replicas, stages, actors. Members without a process come last.
@@ -137,11 +157,16 @@ function tree_rows(store, lanes, is_live) {
   const stages = all_stages(store, lanes);
   const actors = all_actors(members, lanes, new Set([...processes.keys(), ...stages.map((x) => x.name)]));
   const actor_row = (x) => member_row("actor", x.who, x, times);
-  const of_process = (name) => [
-    ...device_rows(processes.get(name)),
-    ...stage_rows(stages.filter((x) => x.process === name), store, times),
-    ...actors.filter((x) => x.process === name).map(actor_row),
-  ];
+  const of_process = (name) => {
+    const here = stages.filter((x) => x.process === name);
+    const all = actors.filter((x) => x.process === name);
+    const replicas = new Set(here.map((x) => `replica:${x.replica ?? 0}`));
+    return [
+      ...device_rows(processes.get(name)),
+      ...stage_rows(here, all, store, times),
+      ...all.filter((x) => !replicas.has(x.who)).map(actor_row),
+    ];
+  };
   const out = [];
   for (const [host, them] of by(processes.values(), (x) => plain_text(x.host, 200) || "this host")) {
     out.push(row("host", `host ${host}`, [counted(them.length, "process", "processes")]));
@@ -152,7 +177,7 @@ function tree_rows(store, lanes, is_live) {
   const loose = actors.filter((x) => !processes.has(x.process));
   if (lost.length + loose.length > 0)
     out.push(row("host", "processes without a sample", []),
-      ...stage_rows(lost, store, times), ...loose.map(actor_row));
+      ...stage_rows(lost, [], store, times), ...loose.map(actor_row));
   return out.slice(0, most_rows);
 }
 
@@ -245,15 +270,23 @@ function draw_memory(store) {
       + `Sum of all processes: ${bytes_text(sums.reduce((a, b) => a + b, 0))}.`);
 }
 
+/// Slow members by the record that reported them: Map from record to names.
+function stragglers_by_record(store) {
+  const out = new Map();
+  for (const [who, x] of store.stragglers)
+    out.set(x, [...(out.get(x) ?? []), who]);
+  return out;
+}
+
 function troubles(store, lanes, is_live) {
   const out = [];
-  for (const [who, x] of store.stragglers)
-    out.push(`${who} is slow (${plain_text(x.verdict, 60)}), since ${is_number(x.at) ? `${clock_text(x.at)}, ` : ""}`
-      + `step ${x.iteration}: ${plain_text(x.why, 500)}`);
+  for (const [x, names] of stragglers_by_record(store))
+    out.push(`${names.join(", ")} ${names.length > 1 ? "are" : "is"} slow (${plain_text(x.verdict, 60)}), since `
+      + `${is_number(x.at) ? `${clock_text(x.at)}, ` : ""}step ${x.iteration}: ${plain_text(x.why, 500)}`);
   const names = lanes_by_name(lanes);
   for (const x of long_waits(store, lanes)) {
     const on = x.on.length > 0 ? ` for ${x.on.join(", ")}` : "";
-    const cause = cause_of(x, names);
+    const cause = cause_of(x, names, store.processes);
     out.push(`${x.who} in ${x.process} has waited ${duration_text(x.for_s)}${on}.${cause ? ` Cause: ${cause}.` : ""}`);
   }
   const now = run_now(store);

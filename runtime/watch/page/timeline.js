@@ -1,6 +1,6 @@
 // The timeline of the pipeline as SVG: for each stage, the planned above the executed actions.
 
-import { by_id, make, make_svg, set_rows, set_text } from "./dom.js";
+import { by_id, make, make_svg, set_hidden, set_rows, set_text } from "./dom.js";
 import { count_text, counted, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
 
 const row_px = 18;
@@ -134,9 +134,10 @@ function busy_row(row, executed_ms) {
   ] };
 }
 
-function figures_text(x) {
+function figures_text(x, has_replicas) {
   const cut = x.left_out > 0 ? ` ${counted(x.left_out, "executed action")} left out of the drawing and the table.` : "";
-  return `Step ${count_text(x.iteration)}: executed in ${ms_text(x.executed_ms)}, planned ${ms_text(x.planned_ms)}. `
+  const of = has_replicas ? ", slowest replica" : "";
+  return `Step ${count_text(x.iteration)}${of}: executed in ${ms_text(x.executed_ms)}, planned ${ms_text(x.planned_ms)}. `
     + `Bubble: ${percent_text(x.bubble)} of the stages' time, planned ${percent_text(x.planned_bubble)}.${cut}`;
 }
 
@@ -168,6 +169,7 @@ export function make_timeline(store) {
   function draw() {
     if (held_run !== store.run.id)
       held = null;
+    set_hidden(by_id("pipeline"), store.run.layout?.pipeline === 1 && store.timeline === null);  // it never has one
     hold.setAttribute("aria-pressed", String(held !== null));
     show(held ?? store.timeline);
   }
@@ -186,7 +188,7 @@ export function make_timeline(store) {
       .map((all) => all.reduce((end, a) => Math.max(end, a.end), 0));
     const span = Math.max(x.executed_ms || 0, x.planned_ms || 0, ...ends, 1e-6);
     scroll.replaceChildren(make_drawing(rows, span, room * Number(by_id("pipeline_zoom").value), room < 600));
-    set_text(by_id("pipeline_figures"), figures_text(x));
+    set_text(by_id("pipeline_figures"), figures_text(x, store.run.layout?.replicas > 1));
     set_rows(by_id("busy_rows"), rows.map((row) => busy_row(row, x.executed_ms)));
   }
 

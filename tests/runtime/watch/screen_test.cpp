@@ -94,7 +94,14 @@ TEST_CASE("a death, a long wait and a silent process are shown") {
   CHECK(has(lines, "recovering: stage:0.1 is dead"));
   CHECK(has(lines, "restart    node-1: killed by signal 9; recovered after 0.8 s"));
   CHECK(has(lines, "silent for 40 s"));
-  CHECK(has(lines, "for 12.0 s on stage:0.0, loader"));
+  CHECK(has(lines, "waits 12.0 s on stage:0.0, loader"));
+}
+
+TEST_CASE("a slow stage is shown with the class of its cause") {
+  auto run = small_run();
+  run.take(
+      R"({"kind":"event","at":1090,"event":"straggler","who":"stage:0.1","verdict":"link","why":"it waited"})");
+  CHECK(has(lines_of(run, {.now = 1100}), "straggler  stage:0.1 (link): it waited"));
 }
 
 TEST_CASE("a run that died is shown as dead, with the reason") {
@@ -167,7 +174,8 @@ TEST_CASE("a process shows its services, then its replicas with stages and lanes
   run.take(
       R"({"kind":"process","name":"node-0","host":"kiwi","at":1100,"lanes":[
          {"who":"lane:0.10","state":"idle","work":""},{"who":"stage:0.9","state":"waits","work":"0F1","for_s":2,"on":["lane:0.9"]},
-         {"who":"lane:0.9","state":"works","work":"0F1"},{"who":"loader","state":"idle","work":""}]})");
+         {"who":"lane:0.9","state":"works","work":"0F1"},{"who":"loader","state":"idle","work":""},
+         {"who":"wire:0.9","state":"idle","work":"","for_s":9,"on":["stage:0.9"]}]})");
   for (const auto* who : {"stage:0.10", "replica:0", "stage:0.9"})
     run.take(fmt::format(
         R"({{"kind":"member","at":1040,"who":"{}","state":"running","process":"node-0"}})", who));
@@ -175,7 +183,7 @@ TEST_CASE("a process shows its services, then its replicas with stages and lanes
   const std::vector<std::string> expected{
       "    loader         idle",
       "    replica:0      running for 1 min",
-      "      stage:0.9      waits 0F1 for 2.0 s on lane:0.9; up for 1 min",
+      "      stage:0.9      waits 2.0 s on lane:0.9 for 0F1; up for 1 min",
       "        lane:0.9       works 0F1",
       "      stage:0.10     running for 1 min",
       "        lane:0.10      idle"};
@@ -196,6 +204,39 @@ TEST_CASE("a list scrolls up to its last page") {
   CHECK(scroll_limit(run, how) == 0);
 }
 
+TEST_CASE("the overview leaves out members that are well if not all fit") {
+  auto run = small_run();
+  std::string lanes;
+  for (int i = 0; i < 30; ++i)
+    lanes += fmt::format(R"({}{{"who":"lane:0.{}","state":"waits","for_s":{},"on":["loader"]}})",
+                         i > 0 ? "," : "",
+                         i,
+                         i);
+  run.take(R"({"kind":"process","name":"node-0","host":"kiwi","at":1100,"lanes":[)" + lanes + "]}");
+  const auto lines = lines_of(run, {.now = 1100});
+  CHECK(has(lines, "  node-0"));
+  CHECK_FALSE(has(lines, "lane:0.9 "));
+  CHECK(has(lines, "lane:0.11      waits 11.0 s on loader"));
+}
+
+TEST_CASE("a long event is whole on the page of events, and cut with a mark on the overview") {
+  auto run = small_run();
+  const auto text = std::string(100, 'a') + std::string(60, 'b');
+  run.take(fmt::format(R"({{"kind":"warning","at":1090,"text":"{}"}})", text));
+  const auto all = lines_of(run, {.page = screen_page::events, .now = 1100});
+  CHECK(all[3] == "     10 s ago  warning    " + std::string(54, 'a'));
+  CHECK(all[4] == std::string(26, ' ') + std::string(46, 'a') + std::string(8, 'b'));
+  CHECK(all[5] == std::string(26, ' ') + std::string(52, 'b'));
+  CHECK(has(lines_of(run, {.now = 1100}), std::string(53, 'a') + "…"));
+  CHECK(has(lines_of(run, {.now = 1100, .ascii = true}), std::string(53, 'a') + ">"));
+}
+
+TEST_CASE("a run with one stage has no timeline") {
+  run_view run;
+  run.take_run(R"({"id":"ab","name":"small","steps":300,"layout":{"pipeline":1}})");
+  CHECK(has(lines_of(run, {.page = screen_page::timeline}), "pipeline: one stage, no timeline"));
+}
+
 TEST_CASE("the state that the run reports is shown") {
   auto run = small_run();
   run.take(R"({"kind":"state","at":1100,"state":"validating","iteration":100})");
@@ -206,6 +247,8 @@ TEST_CASE("curves are drawn with braille dots or ASCII") {
   CHECK(text_curve({}, 10, 2, true).empty());
   CHECK(text_curve({{1, 3.0}, {2, 2.0}, {3, 1.0}}, 3, 3, true)
         == std::vector<std::string>{"** ", " **", "  *"});
+  CHECK(text_curve({{1, 4.0}, {5, 0.0}}, 5, 5, true)
+        == std::vector<std::string>{"**   ", " **  ", "  ** ", "   **", "    *"});
   CHECK(text_curve({{1, 1.0}, {2, 1.0}}, 2, 1, true) == std::vector<std::string>{"**"});
   CHECK(text_curve({{1, 0.0}, {2, 1.0}}, 1, 1, false).front() == "⣸");
   CHECK(text_curve({{1, 1e308}, {2, 0.0}, {3, -1e308}}, 3, 3, true)
