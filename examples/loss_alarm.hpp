@@ -31,11 +31,12 @@ inline troupe::messages::observer_actor::behavior_type watch_loss(
     troupe::messages::observer_actor::pointer self, const loss_alarm& how) {
   using namespace troupe;
   const auto best = std::make_shared<double>(std::numeric_limits<double>::infinity());
+  const auto is_new = std::make_shared<bool>(false);  // false: steps before this actor came
   const auto alarmed = std::make_shared<bool>(false);
   return {[=](const messages::committed& x) {
             const bool rises = !(x.report.lm_loss <= 1.5 * *best);  // true for NaN
             *best = std::min(*best, x.report.lm_loss);
-            if (!rises || std::exchange(*alarmed, true))
+            if (!*is_new || !rises || std::exchange(*alarmed, true))
               return;
             fmt::print("alarm: the loss rises\n");
             std::fflush(stdout);
@@ -52,7 +53,7 @@ inline troupe::messages::observer_actor::behavior_type watch_loss(
           [](const messages::validated& x) { fmt::print("validation {:.4f}\n", x.report.loss); },
           [](const messages::happened& x) { fmt::print("{}: {}\n", x.event.kind, x.event.why); },
           [](const messages::told_record&) {},  // saves, samples: docs/formats/telemetry.md
-          [](const messages::connection_changed&) {},
+          [=](const messages::connection_changed& x) { *is_new = *is_new || x.state.empty(); },
           [=](const messages::run_ended& x) {
             fmt::print("{}\n", x.text);
             self->quit();

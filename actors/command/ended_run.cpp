@@ -79,7 +79,7 @@ std::string end_sentence(const runtime::run_status& x) {
 ordered_json run_json(const runtime::run_folder& folder, const runtime::run_status& x) {
   return {{"version", runtime::hub_version},
           {"id", x.record.id},
-          {"name", std::filesystem::absolute(folder.path()).filename().string()},
+          {"name", folder.name()},
           {"folder", std::filesystem::absolute(folder.path()).string()},
           {"program", x.record.program},
           {"command", x.record.command},

@@ -78,7 +78,10 @@ class scripted_listener final : public runtime::run_listener {
   scripted_listener(const std::filesystem::path& file, const runtime::followed_run& run)
       : script_(file.string(), runtime::read_text(file), actions_for(run)) {}
 
-  void begin(std::string_view run) override { steps_.begin(run); }
+  void begin(std::string_view run) override {
+    steps_.begin(run);
+    past_ = true;
+  }
   void take(std::string_view record) override {
     const auto kind = runtime::text_member(runtime::shallow_value(record), "kind");
     if (kind == "step")
@@ -87,9 +90,10 @@ class scripted_listener final : public runtime::run_listener {
         return;
     if (kind == "end")
       knows_end_ = true;
-    script_.take(record);
+    script_.take(record, past_);
   }
   void connection(const std::string& state) override {
+    past_ = past_ && !state.empty();  // the first connected state follows the old records
     if (!state.empty() && std::exchange(told_, state) != state)
       runtime::log_warning("{}", state);
   }
@@ -110,6 +114,7 @@ class scripted_listener final : public runtime::run_listener {
   runtime::monitor_script script_;
   runtime::new_steps steps_;
   std::string told_;
+  bool past_ = true;
   bool knows_end_ = false;
 };
 

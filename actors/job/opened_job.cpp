@@ -1,8 +1,14 @@
 #include "actors/job/opened_job.hpp"
 
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
+
+std::string opened_job::stage_name(int replica, int pipeline_rank, int tensor_rank) const {
+  return tensor_ranks() > 1 ? fmt::format("stage:{}.{}.{}", replica, pipeline_rank, tensor_rank)
+                            : fmt::format("stage:{}.{}", replica, pipeline_rank);
+}
 
 void job_registry::add(const runtime::registered_functions& known) {
   const std::lock_guard lock(mutex_);

@@ -42,9 +42,7 @@ json stages_of(const opened_job& job) {
   for (int r = 0; r < job.replicas(); ++r)
     for (int p = 0; p < job.pipeline_ranks(); ++p)
       for (int t = 0; t < job.tensor_ranks(); ++t)
-        out.push_back(json{{"name",
-                            job.tensor_ranks() == 1 ? fmt::format("stage:{}.{}", r, p)
-                                                    : fmt::format("stage:{}.{}.{}", r, p, t)},
+        out.push_back(json{{"name", job.stage_name(r, p, t)},
                            {"replica", r},
                            {"pipeline", p},
                            {"tensor", t},
@@ -68,7 +66,7 @@ std::string text_of_run(const runtime::held_run_folder& folder,
   return runtime::json_text_replacing(
       json{{"version", runtime::hub_version},
            {"id", record.id},
-           {"name", folder.path().filename().string()},
+           {"name", folder.name()},
            {"folder", std::filesystem::absolute(folder.path()).string()},
            {"program", record.program},
            {"command", record.command},

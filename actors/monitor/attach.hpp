@@ -8,8 +8,9 @@
 //   auto watching = actors::attach(system, actors::run_in("RUN"), system.spawn(observer));
 //
 // The observer receives, in the order of the run: `told_record` of kind "run"; the run's state;
-// each new record; `run_ended`, the last message. Each step comes once. When another process takes
-// over the run, "run" comes again, and other records of the state may repeat.
+// each new record; `run_ended`, the last message. Each step comes once. The state has up to 1,000
+// old steps; `connection_changed` with an empty text follows it, before the first new record. When
+// another process takes over the run, "run" comes again, and other records of the state may repeat.
 //
 //   ATTACH-1  The observer's mailbox holds at most one message of an attachment. The courier sends
 //             the next one when CAF reports that the observer has handled it. Observers need no

@@ -46,8 +46,7 @@ std::string joined(std::vector<std::string> names) {
 
 std::string supervisor_state::name_of_stage(int replica, int stage) const {
   const int tensor = job_->tensor_ranks();
-  return tensor > 1 ? fmt::format("stage:{}.{}.{}", replica, stage / tensor, stage % tensor)
-                    : fmt::format("stage:{}.{}", replica, stage);
+  return job_->stage_name(replica, stage / tensor, stage % tensor);
 }
 
 int supervisor_state::process_of(int replica, int stage) const {

@@ -26,12 +26,13 @@ function on_step(step)
   if not loss then return end  -- a skipped step, or a step without loss tokens
   local mean, deviation = mean_and_deviation()
   if #last == most and loss > mean + limit * deviation then
-    if not rises then
+    local is_new = not step.past  -- false: the step is older than this script's connection
+    if is_new and not rises then
       tell(string.format("iteration %d: the loss is %.4f; the last %d had a mean of %.4f",
         step.iteration, loss, most, mean))
       if pauses then command { "pause" } end
     end
-    rises = true  -- one alarm for one rise
+    rises = is_new  -- one alarm for one rise
     return
   end
   rises = false
@@ -40,6 +41,7 @@ function on_step(step)
 end
 
 function on_event(event)
+  if event.past then return end
   tell(string.format("iteration %d: %s of %s: %s",
     event.iteration or 0, event.event, event.who or "?", event.why or ""))
 end

@@ -91,8 +91,8 @@ const handler* room::find(const request& x, response& refusal) const {
   if (is_foreign(x)) {
     refusal = error_response(
         403,
-        "refused: Host or Origin of the request is not a name of this server; use its address, or "
-        "add the host name to its settings");
+        "refused: Host or Origin of the request is not a name of this server; open it by its "
+        "address");
     return nullptr;
   }
   const auto asked = x.method == method::head ? method::get : x.method;

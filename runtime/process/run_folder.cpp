@@ -270,6 +270,13 @@ run_folder run_folder::copy(const fs::path& path, const run_record& record) {
   return out;
 }
 
+std::string run_folder::name() const {
+  const auto full = fs::absolute(path_).lexically_normal();
+  const auto of = full.has_filename() ? full : full.parent_path();  // "runs/a/" ends without one
+  const auto name = of.filename().string();
+  return name.starts_with('.') ? of.parent_path().filename().string() : name;
+}
+
 fs::path run_folder::log_of(const std::string& process) const {
   return logs() / (process + ".log");
 }

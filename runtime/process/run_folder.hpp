@@ -55,6 +55,8 @@ class run_folder {
   static run_folder copy(const std::filesystem::path& path, const run_record& record);
 
   const std::filesystem::path& path() const { return path_; }
+  /// The folder's name; of a hidden one (`.run` in a folder of checkpoints), the parent's name.
+  std::string name() const;
   std::filesystem::path log_of(const std::string& process) const;
   std::filesystem::path ledger() const { return path_ / "ledger.jsonl"; }
   std::filesystem::path order() const { return path_ / "order"; }  ///< see run_succession.hpp

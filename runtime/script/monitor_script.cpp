@@ -241,10 +241,10 @@ monitor_script::monitor_script(const std::string& file,
     : state_(std::make_unique<state>(file, text, std::move(actions), limits)) {}
 monitor_script::~monitor_script() = default;
 
-void monitor_script::take(std::string_view record) {
+void monitor_script::take(std::string_view record, bool past) {
   if (json_depth(record) > deepest_record)
     return;
-  const auto x = json_value_or_discarded(record);
+  auto x = json_value_or_discarded(record);
   const auto found = x.is_object() ? x.find("kind") : x.end();
   if (!x.is_object() || found == x.end() || !found->is_string())
     return;
@@ -253,6 +253,7 @@ void monitor_script::take(std::string_view record) {
                                        &record_handler::record);
   if (known == record_handlers.end() || !state_->defined.contains(known->function))
     return;
+  x["past"] = past;
   state_->lua.run(std::string(known->function) + "()", [&](lua_State* lua) {
     lua_getglobal(lua, known->function);
     push_value(lua, x);

@@ -9,6 +9,9 @@
 //   function on_event(event)          event.event, event.who, event.why, ...
 //   function on_end(x)                x.exit_code (nil: the run died), x.reason
 //
+// Each run begins with its latest old records. Their field `past` is true, so that a script does
+// not pause a run because of them.
+//
 // Its variables keep their values between calls. A script may call:
 //
 //   alarm(text)                       shows an alarm to the user
@@ -57,8 +60,9 @@ class monitor_script {
   monitor_script& operator=(const monitor_script&) = delete;
 
   /// Calls the script's function for the kind of this record, if it has one. Ignores text that is
-  /// not a record. Throws input_error with file, line and reason.
-  void take(std::string_view record);
+  /// not a record. `past`: the record is older than the connection. Throws input_error with file,
+  /// line and reason.
+  void take(std::string_view record, bool past = false);
 
  private:
   struct state;

@@ -54,6 +54,7 @@ class run_listener {
   virtual void begin(std::string_view run) = 0;
   virtual void take(std::string_view record) = 0;
   /// Called when the state of the connection changes. `state`: a sentence; empty when connected.
+  /// The call that follows `begin` comes after the state of the run and before new records.
   virtual void connection(const std::string& state) = 0;
 };
 

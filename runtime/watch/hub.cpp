@@ -110,10 +110,15 @@ struct hub::state {
                 : x.is_local || gives_viewer_token(x, how.read_token)
                       || gives_viewer_token(x, how.control_token))
       return {};
+    const bool gives = has_viewer_token(x);
     auto out = http::error_response(
-        has_viewer_token(x) ? 403 : 401,
-        control ? "commands need the run's control token, in the file 'control.token' of its folder"
-                : "viewers need the run's token, in the file 'read.token' of its folder");
+        gives ? 403 : 401,
+        fmt::format("{}{}",
+                    gives ? "the token of this request does not fit; " : "",
+                    control
+                        ? "commands need the run's control token, in the file 'control.token' of "
+                          "its folder"
+                        : "viewers need the run's token, in the file 'read.token' of its folder"));
     out.headers.emplace_back("WWW-Authenticate", "Bearer");
     return out;
   }

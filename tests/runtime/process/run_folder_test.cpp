@@ -69,6 +69,8 @@ TEST_CASE("a run's folder is private to the user and says what runs in it", "[pr
     CHECK(record.id.size() == 16);
     CHECK_FALSE(record.ended);
     CHECK(run_folder::open(run.path()).is_held());
+    CHECK(run.name() == "run");
+    CHECK(run_folder::open(above / "deep/er/run/").name() == "run");
     run.end(2, "the disk is full");
   }
   ::umask(mask);
@@ -76,6 +78,7 @@ TEST_CASE("a run's folder is private to the user and says what runs in it", "[pr
   CHECK_FALSE(after.is_held());
   CHECK(after.record().ended->exit_code == 2);
   CHECK(after.record().ended->reason == "the disk is full");
+  CHECK(held(above / "small/.run").name() == "small");
 }
 
 TEST_CASE("RUN-1: a folder belongs to one living run of one user", "[process]") {

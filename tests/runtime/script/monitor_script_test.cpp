@@ -99,6 +99,17 @@ TEST_CASE("a script gets the fields of the records that it handles, in order", "
                  "alarm end nil it died"});
 }
 
+TEST_CASE("a script can tell old records from new ones", "[script]") {
+  watched by;
+  monitor_script script("mine.lua",
+                        "function on_step(x) alarm(x.iteration .. tostring(x.past)) end",
+                        by.actions(),
+                        small);
+  script.take(step, true);
+  script.take(step);
+  CHECK(by.did == texts{"alarm 7true", "alarm 7false"});
+}
+
 TEST_CASE("a script sends commands as texts, lists and tables, and gets the answers", "[script]") {
   watched run;
   CHECK(run.after(R"(
@@ -203,4 +214,10 @@ TEST_CASE("loss_alarm.lua reports a rise once, events, and a failed run", "[scri
   CHECK_THAT(did[0], ContainsSubstring("alarm iteration 50: the loss is 9.0000; the last 20 had"));
   CHECK(did[1] == "alarm iteration 61: restart of stage:0.1: killed");
   CHECK(watched().after(text, failed).back() == "alarm the run has failed: the disk is full");
+
+  watched by;
+  monitor_script attached_after_the_rise("mine.lua", text, by.actions(), small);
+  for (const auto& x : records)
+    attached_after_the_rise.take(x, true);
+  CHECK(by.did == texts{});
 }
