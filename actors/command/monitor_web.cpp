@@ -1,10 +1,10 @@
 #include "actors/command/monitor_web.hpp"
 
-#include "actors/command/monitor_proxy.hpp"
 #include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/process/host_address.hpp"
+#include "runtime/watch/monitor_proxy.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -33,7 +33,7 @@ runtime::http::endpoint page_endpoint(const std::string& listen) {
   return {.address = host, .port = port};
 }
 
-std::string page_url(const runtime::http::endpoint& at, const monitor_proxy& page) {
+std::string page_url(const runtime::http::endpoint& at, const runtime::monitor_proxy& page) {
   const bool is_v6 = at.address.find(':') != std::string::npos;
   return fmt::format("http://{}{}{}:{}/#token={}",
                      is_v6 ? "[" : "",
@@ -87,7 +87,7 @@ int show_monitor_page(const std::shared_ptr<const monitored_run>& run, const std
         found, to, [&](auto time) { return signal.pause(time); }, limits_for(found))
         .read();
   }
-  const monitor_proxy page(at, [run] { return find_monitored_run(*run).at; });
+  const runtime::monitor_proxy page(at, [run] { return find_monitored_run(*run).at; });
   print_page("the page of the run: {}\n", page_url(at, page));
   if (std::fflush(stdout) != 0)
     throw runtime::io_error("cannot write the URL of the page to standard output: {}",

@@ -29,7 +29,8 @@ struct opened_job {
     return mesh.rank(
         {{axis::tensor, tensor_rank}, {axis::data, replica}, {axis::pipeline, pipeline_rank}});
   }
-  /// The stage's name in logs and for viewers: "stage:1.0", with several tensor ranks "stage:1.0.2".
+  /// The stage's name in logs and for viewers: "stage:1.0", with several tensor ranks
+  /// "stage:1.0.2".
   std::string stage_name(int replica, int pipeline_rank, int tensor_rank) const;
   /// The map from ranks to processes.
   runtime::process_map placed() const { return {job.layout.world, job.layout.processes}; }

@@ -1,11 +1,11 @@
-#include "actors/command/monitor_proxy.hpp"
+#include "runtime/watch/monitor_proxy.hpp"
 
-#include "actors/command/part_queue.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/object/object_url.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/watch/page_routes.hpp"
+#include "runtime/watch/part_queue.hpp"
 #include "runtime/watch/viewer_token.hpp"
 
 #include <algorithm>
@@ -19,14 +19,13 @@
 #include <utility>
 #include <vector>
 
-namespace troupe::command {
+namespace troupe::runtime {
 namespace {
 
-namespace http = runtime::http;
 using asked_by = std::shared_ptr<http::exchange>;
 
 constexpr std::size_t most_requests = 32;  ///< at once, including streams; each has a thread
-constexpr std::size_t longest_answer = 16 << 20;
+constexpr std::size_t longest_passed_answer = 16 << 20;
 constexpr std::size_t most_ahead = 1 << 20;  ///< bytes of a stream that wait for the browser
 constexpr auto patience_with_answer = std::chrono::seconds(30);
 /// A run answers a command between two steps.
@@ -41,8 +40,8 @@ std::string target_of(const http::request& x) {
     query["after"] = at;
   auto out = x.path;
   for (const auto& [name, value] : query)
-    out += (out.size() == x.path.size() ? "?" : "&") + runtime::percent_encoded(name) + "="
-           + runtime::percent_encoded(value);
+    out += (out.size() == x.path.size() ? "?" : "&") + percent_encoded(name) + "="
+           + percent_encoded(value);
   return out;
 }
 
@@ -75,7 +74,7 @@ class request_threads {
     if (all_.size() >= most_requests)
       return false;
     auto one = std::make_unique<request_thread>();
-    one->thread = runtime::start_thread("web", [at = one.get(), work = std::move(work)] {
+    one->thread = start_thread("web", [at = one.get(), work = std::move(work)] {
       work();
       at->is_done = true;
     });
@@ -96,7 +95,7 @@ class request_threads {
 class monitor_proxy::parts {
  public:
   parts(const http::endpoint& at, hub_address hub)
-      : hub_(std::move(hub)), token_(runtime::new_token() + runtime::new_token()) {
+      : hub_(std::move(hub)), token_(new_token() + new_token()) {
     http::settings how;
     how.limits.body_bytes = 64 << 10;  // commands
     server_.emplace(std::vector{at}, routes(), how);
@@ -113,7 +112,7 @@ class monitor_proxy::parts {
   using work = std::function<void(const asked_by& x)>;
 
   std::vector<http::server::route> routes() {
-    auto out = runtime::page_routes();
+    auto out = page_routes();
     for (const auto* path : {"/api/run", "/api/state", "/api/records", "/metrics"})
       out.push_back(
           {http::method::get, path, on_thread([this](const asked_by& x) { pass_answer(x); })});
@@ -132,7 +131,7 @@ class monitor_proxy::parts {
   /// PROXY-1.
   http::handler on_thread(work does) {
     return [this, does = std::move(does)](const asked_by& x) {
-      if (!runtime::gives_viewer_token(x->asked(), token_))
+      if (!gives_viewer_token(x->asked(), token_))
         return x->answer(http::error_response(
             401, "this page needs its token: open the link that `troupe monitor --web` printed"));
       if (!threads_.start([x, does] { answer_or_explain(x, does); }))
@@ -163,17 +162,17 @@ class monitor_proxy::parts {
         target,
         [&](std::string_view part) {
           body += part;
-          return body.size() <= longest_answer;
+          return body.size() <= longest_passed_answer;
         },
         [&] {
           is_late = std::chrono::steady_clock::now() - since > patience_with_answer;
           return !is_late && !stops_;
         });
-    if (is_late || stops_ || body.size() > longest_answer)
-      throw runtime::io_error("cannot read {}: no complete answer within {} s and {} bytes",
-                              target,
-                              patience_with_answer.count(),
-                              longest_answer);
+    if (is_late || stops_ || body.size() > longest_passed_answer)
+      throw io_error("cannot read {}: no complete answer within {} s and {} bytes",
+                     target,
+                     patience_with_answer.count(),
+                     longest_passed_answer);
     if (out.body.empty())
       out.body = std::move(body);
     return out;
@@ -205,7 +204,7 @@ class monitor_proxy::parts {
           goes_on,
           begin);
       if (!parts && refusal.status == 0)
-        throw runtime::io_error(
+        throw io_error(
             "cannot read {}: no answer within {} s", x->asked().path, patience_with_answer.count());
       if (!parts)
         x->answer(answer_of_hub(x->asked(), std::move(refusal)));
@@ -232,7 +231,7 @@ class monitor_proxy::parts {
     try {
       auto out = hub.post("/api/command", asked.body, "application/json", goes_on);
       x->answer(passed_on(out.status, "application/json", std::move(out.body)));
-    } catch (const runtime::cancelled&) {
+    } catch (const cancelled&) {
       x->answer(http::error_response(
           504,
           fmt::format("the run has not answered within {} s; it may still take the command",
@@ -260,4 +259,4 @@ const std::string& monitor_proxy::token() const {
   return parts_->token();
 }
 
-}  // namespace troupe::command
+}  // namespace troupe::runtime

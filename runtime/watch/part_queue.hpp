@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace troupe::command {
+namespace troupe::runtime {
 
 /// Any thread.
 class part_queue {
@@ -44,6 +44,6 @@ class part_queue {
 };
 
 /// A response body that reads from the queue. Its destructor closes the queue.
-std::unique_ptr<runtime::http::body_source> body_of(std::shared_ptr<part_queue> queue);
+std::unique_ptr<http::body_source> body_of(std::shared_ptr<part_queue> queue);
 
-}  // namespace troupe::command
+}  // namespace troupe::runtime

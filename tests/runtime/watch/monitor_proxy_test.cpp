@@ -1,7 +1,7 @@
-#include "actors/command/monitor_proxy.hpp"
+#include "runtime/watch/monitor_proxy.hpp"
 
-#include "actors/command/part_queue.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/watch/part_queue.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -22,8 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace http = runtime::http;
-using command::monitor_proxy;
-using command::part_queue;
+using runtime::monitor_proxy;
+using runtime::part_queue;
 
 /// Sends one event, and never ends.
 class one_event final : public http::body_source {

@@ -19,16 +19,16 @@
 #include <memory>
 #include <string>
 
-namespace troupe::command {
+namespace troupe::runtime {
 
 class monitor_proxy {
  public:
   /// Returns the hub's current address, with the read token if it needs one. Called on several
-  /// threads at once. Throws runtime::error when there is no run.
-  using hub_address = std::function<runtime::http::service_address()>;
+  /// threads at once. Throws error when there is no run.
+  using hub_address = std::function<http::service_address()>;
 
   /// Listens when the constructor returns. Throws as http::server.
-  monitor_proxy(const runtime::http::endpoint& at, hub_address hub);
+  monitor_proxy(const http::endpoint& at, hub_address hub);
   /// Ends all streams and threads; takes about a second.
   ~monitor_proxy();
   monitor_proxy(const monitor_proxy&) = delete;
@@ -42,4 +42,4 @@ class monitor_proxy {
   std::unique_ptr<parts> parts_;
 };
 
-}  // namespace troupe::command
+}  // namespace troupe::runtime

@@ -1,11 +1,11 @@
-#include "actors/command/part_queue.hpp"
+#include "runtime/watch/part_queue.hpp"
 
 #include <utility>
 
-namespace troupe::command {
+namespace troupe::runtime {
 namespace {
 
-class queued_body final : public runtime::http::body_source {
+class queued_body final : public http::body_source {
  public:
   explicit queued_body(std::shared_ptr<part_queue> queue) : queue_(std::move(queue)) {}
   ~queued_body() override { queue_->close(); }
@@ -62,8 +62,8 @@ bool part_queue::is_closed() const {
   return closed_;
 }
 
-std::unique_ptr<runtime::http::body_source> body_of(std::shared_ptr<part_queue> queue) {
+std::unique_ptr<http::body_source> body_of(std::shared_ptr<part_queue> queue) {
   return std::make_unique<queued_body>(std::move(queue));
 }
 
-}  // namespace troupe::command
+}  // namespace troupe::runtime
