@@ -58,8 +58,8 @@ http::response answer_of_hub(const http::request& asked, http::response x) {
   if (x.status == 401 || x.status == 403)  // the hub refused the proxy's token, not the browser's
     return http::error_response(
         502,
-        "the run refuses the read token: start `troupe monitor --web` again, with --token-file and "
-        "a copy of 'read.token' in the run's folder");
+        "the run refuses the read token: start `troupe monitor` again, with a copy of 'read.token' "
+        "in the run's folder as the token file");
   const bool is_text = asked.path == "/metrics" && x.status == 200;
   return passed_on(
       x.status, is_text ? "text/plain; version=0.0.4" : "application/json", std::move(x.body));
@@ -133,7 +133,7 @@ class monitor_proxy::parts {
     return [this, does = std::move(does)](const asked_by& x) {
       if (!gives_viewer_token(x->asked(), token_))
         return x->answer(http::error_response(
-            401, "this page needs its token: open the link that `troupe monitor --web` printed"));
+            401, "this page needs its token: open the link that `troupe monitor` printed"));
       if (!threads_.start([x, does] { answer_or_explain(x, does); }))
         x->answer(http::error_response(
             503,

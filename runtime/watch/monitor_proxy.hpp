@@ -1,4 +1,4 @@
-// HTTP proxy of `troupe monitor --web`: serves the page of a run on a port of this host, and
+// HTTP proxy of the page of a run: serves the page on a port of this host, and
 // forwards its requests to the run's hub. A browser cannot open the hub's Unix socket.
 //
 //   PROXY-1  Each request needs the proxy's own token. A command also needs the run's control
