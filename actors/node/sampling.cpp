@@ -18,7 +18,7 @@ namespace troupe::actors {
 namespace {
 
 /// Lanes name a process by its key on the data plane, viewers as `process` records do.
-std::string name_of(const std::string& who) {
+std::string viewer_name(const std::string& who) {
   constexpr std::string_view prefix = "process ";
   if (!who.starts_with(prefix))
     return who;
@@ -32,7 +32,7 @@ std::string name_of(const std::string& who) {
 
 std::vector<std::string> names_of(const std::vector<std::string>& all) {
   std::vector<std::string> out;
-  std::ranges::transform(all, std::back_inserter(out), name_of);
+  std::ranges::transform(all, std::back_inserter(out), viewer_name);
   return out;
 }
 
