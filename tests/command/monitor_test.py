@@ -235,7 +235,7 @@ def check_refusals(folder):
     for answer, says in [((200, "<html>\x1b[31m</html>"), "it is another service"),
                          ((200, json.dumps({"program": "troupe 9.1"})), "(troupe 9.1); use the `troupe` that started"),
                          ((404, "nothing"), "status 404"),
-                         ((403, json.dumps({"error": {"message": "not you"}})), "not you; name the file 'read.token'")]:
+                         ((403, json.dumps({"error": {"message": "not you"}})), "not you; give a copy of 'read.token'")]:
         with hub(None, answers={"/api/run": answer}) as (address, _):
             for more in [["--once"], ["--json"]]:
                 refuses(says, "monitor", address, *more)
@@ -294,7 +294,7 @@ def check_export(folder):
     (path / "sockets/hub").unlink()
     with hub(path / "sockets/hub", answers=old, lines=[*lines, END]):
         code, _, err = run("monitor", path, "--otlp", "http://127.0.0.1:1")
-    if code != 0 or err.count(" is lost: ") != 1 or "3 steps did not reach the collector" not in err:
+    if code != 0 or err.count("cannot send the timeline of step ") != 1 or "3 steps did not reach the collector" not in err:
         raise wrong(f"a collector that is away: exit code {code}: {err}")
     refuses("give --trace FILE too", "monitor", path, "--steps", "3")
     refuses("follow the run without a view", "monitor", path, "--trace", file, "--json")

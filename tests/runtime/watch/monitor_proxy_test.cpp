@@ -143,7 +143,7 @@ TEST_CASE("a hub's refusal of the proxy's token is not a refusal of the browser'
   for (const auto* path : {"/api/run", "/api/events"}) {
     const auto got = client_of(x, x.token()).get(path);
     CHECK(got.status == 502);
-    CHECK(got.body.find("--token-file") != std::string::npos);
+    CHECK(got.body.find("read.token") != std::string::npos);
   }
 }
 
