@@ -4,8 +4,14 @@
 
 *watched*: one run. Windows with `troupe monitor --json` and windows without alternate: A B B A A B B A ... Prints the
 ratio of step times (watched / unwatched) with its 95 % interval by a bootstrap over pairs of windows, and the noise:
-the same ratio between unwatched windows alone.
-*unwatched*: with --before, runs of that program and of this one alternate. Prints the same ratio for whole runs.
+the same ratio between unwatched windows alone. Step times of shared machines swing by several percent, so it also
+prints what watching adds to the CPU time of the run's threads that compute nothing (Linux counts it in nanoseconds),
+as a share of the step time: the step grows by at most this share, if these threads delay it by all of their time.
+The viewer's own CPU time is printed beside it.
+*unwatched*: with --before, runs of that program and of this one alternate. Prints the ratio of whole runs, and what
+this program adds to the CPU time of all threads but those that compute, which exist in both.
+
+The time of a window or run is the median of its steps.
 
 Samples of processes come once a second until 30 s after a viewer's last request, so a window without one begins later.
 Needs only Python's standard library. Run it on an idle machine.
@@ -25,6 +31,7 @@ MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 1000
         "--log-interval", 1000, "--threads-per-worker", 1]
 LAYOUT = ["--world-size", 2, "--pipeline-model-parallel-size", 2]
 SETTLES = 33  # seconds after the last look until a run counts as unwatched
+COMPUTES = "lane"  # first word of the name of each thread that computes
 PATIENCE = 120
 
 
@@ -47,12 +54,33 @@ def step_times(file):
     return out
 
 
-def interval_of(pairs):
-    """(ratio, low, high): mean of the second values over mean of the first ones, 95 % by a bootstrap."""
-    ratio = lambda x: statistics.fmean(b for _, b in x) / statistics.fmean(a for a, _ in x)
+def drawn(of, pairs):
+    """(value, low, high) of a statistic over pairs, 95 % by a bootstrap."""
     chance = random.Random(1)
-    drawn = sorted(ratio(chance.choices(pairs, k=len(pairs))) for _ in range(2000))
-    return ratio(pairs), drawn[50], drawn[-50]
+    tried = sorted(of(chance.choices(pairs, k=len(pairs))) for _ in range(2000))
+    return of(pairs), tried[50], tried[-50]
+
+
+def interval_of(pairs):
+    """(change, low, high) from the first values to the second ones."""
+    return drawn(lambda x: statistics.fmean(b for _, b in x) / statistics.fmean(a for a, _ in x) - 1, pairs)
+
+
+def added_of(pairs, step_ms):
+    """(share, low, high): how much more CPU time per step the second values are, as a share of a step."""
+    return drawn(lambda x: statistics.fmean(b - a for a, b in x) / step_ms, pairs)
+
+
+def cpu_ms(pid):
+    """CPU time so far of the process's threads that do not compute."""
+    total = 0
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            if not (thread / "comm").read_text().startswith(COMPUTES):
+                total += int((thread / "schedstat").read_text().split()[0])
+        except FileNotFoundError:  # it has ended
+            pass
+    return total / 1e6
 
 
 def measure_watched(o, folder):
@@ -66,48 +94,71 @@ def measure_watched(o, folder):
                 sys.exit(f"the run did not start: {train.stderr.read() if train.poll() is not None else ''}")
             time.sleep(0.5)
 
-        def window(watched):
-            viewer = None
-            if watched:
-                viewer = subprocess.Popen([o.program, "monitor", run, "--json"], stdout=subprocess.DEVNULL)
-                time.sleep(2)
-            first = len(step_times(log))
-            time.sleep(o.seconds)
-            times = step_times(log)[first:]
-            if viewer:
-                viewer.terminate()
-                viewer.wait()
-                time.sleep(SETTLES)
-            return statistics.fmean(times)
+        def viewer_ms():
+            return cpu_ms(viewer.pid) if viewer else 0
 
-        pairs, quiet = [], []
+        def window():
+            """Step time, and CPU times per step of the run and of the viewer, in milliseconds."""
+            first, before, seen = len(step_times(log)), cpu_ms(train.pid), viewer_ms()
+            time.sleep(o.seconds)
+            after, shown, times = cpu_ms(train.pid), viewer_ms(), step_times(log)[first:]
+            return statistics.median(times), (after - before) / len(times), (shown - seen) / len(times)
+
+        pairs, viewer = [], None
         for i in range(o.windows):
-            order = (False, True) if i % 2 == 0 else (True, False)
-            times = {watched: window(watched) for watched in order}
-            pairs.append((times[False], times[True]))
-            quiet.append(times[False])
-            print(f"window {i + 1}: {times[False]:.3f} ms, watched {times[True]:.3f} ms", file=sys.stderr)
+            found = {}
+            for watched in (False, True) if i % 2 == 0 else (True, False):
+                if watched and not viewer:
+                    viewer = subprocess.Popen([o.program, "monitor", run, "--json"], stdout=subprocess.DEVNULL)
+                    time.sleep(3)
+                elif viewer and not watched:
+                    viewer.terminate()
+                    viewer.wait()
+                    viewer = None
+                    time.sleep(SETTLES)
+                found[watched] = window()
+            pairs.append((found[False], found[True]))
+            print("pair {}: {:.3f} ms, watched {:.3f} ms; CPU {:.3f} ms, watched {:.3f} ms, viewer {:.3f} ms".format(
+                i + 1, found[False][0], found[True][0], found[False][1], *found[True][1:]), file=sys.stderr)
     finally:
+        if viewer:
+            viewer.kill()
         train.terminate()
         train.communicate()
-    noise = list(zip(quiet[0::2], quiet[1::2]))
-    return {"step_ms": statistics.fmean(quiet), "watched": interval_of(pairs), "noise": interval_of(noise)}
+    of = lambda n: [(a[n], b[n]) for a, b in pairs]
+    quiet = [a for a, _ in of(0)]
+    step_ms = statistics.fmean(quiet)
+    return {"step_ms": step_ms, "watched": interval_of(of(0)), "noise": interval_of(list(zip(quiet[0::2], quiet[1::2]))),
+            "added CPU time": added_of(of(1), step_ms), "viewer's CPU time": added_of(of(2), step_ms)}
 
 
 def measure_before(o, folder):
     def whole(program, i):
         place = folder / f"{i}-{'before' if program == o.before else 'now'}"
         place.mkdir()
-        subprocess.run([program, *words_of(o, place, o.steps)], check=True, capture_output=True)
-        return statistics.fmean(step_times(place / "log.jsonl")[o.steps // 10:])
+        train = subprocess.Popen([program, *words_of(o, place, o.steps)], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+        used = []  # steps and CPU time while it runs
+        while train.poll() is None:
+            time.sleep(0.2)
+            if (place / "log.jsonl").exists():
+                used.append((len(step_times(place / "log.jsonl")), cpu_ms(train.pid)))
+        if train.returncode != 0:
+            sys.exit(f"{program} failed with exit code {train.returncode}")
+        used = [x for x in used if o.steps // 10 <= x[0] < o.steps]  # without start and end
+        (first, before), (last, after) = used[0], used[-1]
+        return statistics.median(step_times(place / "log.jsonl")[o.steps // 10:]), (after - before) / (last - first)
 
     pairs = []
     for i in range(o.windows):
         order = (o.before, o.program) if i % 2 == 0 else (o.program, o.before)
         times = {program: whole(program, i) for program in order}
         pairs.append((times[o.before], times[o.program]))
-        print(f"pair {i + 1}: {pairs[-1][0]:.3f} ms before, {pairs[-1][1]:.3f} ms now", file=sys.stderr)
-    return {"step_ms": statistics.fmean(a for a, _ in pairs), "unwatched": interval_of(pairs)}
+        print("pair {}: {:.3f} ms before, {:.3f} ms now; CPU {:.3f} ms before, {:.3f} ms now".format(
+            i + 1, pairs[-1][0][0], pairs[-1][1][0], pairs[-1][0][1], pairs[-1][1][1]), file=sys.stderr)
+    of = lambda n: [(a[n], b[n]) for a, b in pairs]
+    step_ms = statistics.fmean(a for a, _ in of(0))
+    return {"step_ms": step_ms, "unwatched": interval_of(of(0)), "added CPU time": added_of(of(1), step_ms)}
 
 
 def main():
@@ -126,7 +177,7 @@ def main():
         found = measure_before(o, folder) if o.before else measure_watched(o, folder)
     for name, value in found.items():
         if isinstance(value, tuple):
-            print(f"{name}: {(value[0] - 1) * 100:+.2f} % ({(value[1] - 1) * 100:+.2f} to {(value[2] - 1) * 100:+.2f})")
+            print(f"{name}: {value[0] * 100:+.2f} % ({value[1] * 100:+.2f} to {value[2] * 100:+.2f})")
         else:
             print(f"{name}: {value:.3f}")
     if o.json:
