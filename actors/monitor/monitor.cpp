@@ -179,7 +179,8 @@ void monitor_book::add(const messages::validated& x) {
 
 void monitor_book::add(const messages::happened& x) {
   record(x.event);
-  runtime::log_line(runtime::severity::warning, event_line(x.event));
+  const auto log = shown_ ? runtime::log_recorded_line : runtime::log_line;
+  log(runtime::severity::warning, event_line(x.event));
 }
 
 // Makes the decisions of a behaviour available for drawing and replay.

@@ -4,37 +4,12 @@
 #include "runtime/process/process_usage.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <fmt/format.h>
-#include <iterator>
-#include <string>
-#include <string_view>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 namespace troupe::actors {
 namespace {
-
-/// Lanes name a process by its key on the data plane, viewers as `process` records do.
-std::string viewer_name(const std::string& who) {
-  constexpr std::string_view prefix = "process ";
-  if (!who.starts_with(prefix))
-    return who;
-  std::uint64_t key = 0;
-  std::from_chars(who.data() + prefix.size(), who.data() + who.size(), key);
-  const auto process = std::int64_t(key >> 32) - 2;  // messages::process_name::key
-  if (process < -1)
-    return who;
-  return process == -1 ? "supervisor" : fmt::format("node-{}", process);
-}
-
-std::vector<std::string> names_of(const std::vector<std::string>& all) {
-  std::vector<std::string> out;
-  std::ranges::transform(all, std::back_inserter(out), viewer_name);
-  return out;
-}
 
 messages::measured_member member_of(const runtime::board_entry& x, std::uint64_t now_ns) {
   return {.who = x.who,
@@ -44,7 +19,7 @@ messages::measured_member member_of(const runtime::board_entry& x, std::uint64_t
           .work = x.idle    ? ""
                   : x.waits ? x.what
                             : x.work,
-          .on = names_of(x.whom),
+          .on = x.whom,
           .for_s = double(now_ns - std::min(now_ns, x.since_ns)) / 1e9,
           .step = x.step};
 }

@@ -4,6 +4,7 @@
 
 #include "messages/control/rendezvous.hpp"
 #include "runtime/collective/window/windows.hpp"
+#include "runtime/core/process_key.hpp"
 #include "runtime/transport/wire_transport.hpp"
 
 #include <functional>
@@ -36,7 +37,7 @@ std::optional<messages::process_name> control_connection_named(const std::string
 
 /// The inverse of process_name::key.
 inline messages::process_name process_by_key(std::uint64_t key) {
-  return {int(key >> 32) - 2, std::uint32_t(key)};
+  return {runtime::process_of_key(key), runtime::incarnation_of_key(key)};
 }
 
 /// Reports broken connections with other processes to one listener. Any thread. The listener is

@@ -253,7 +253,7 @@ void supervisor_state::look_for_stragglers() {
     std::string others;
     for (const auto& x : them)
       if (processes_.size() > 1 && x != *worst)
-        others += "; " + name_and_place_of(x.replica, x.stage);
+        others += (others.empty() ? "; also slow: " : ", ") + name_and_place_of(x.replica, x.stage);
     const auto* const did = is == slowness::compute ? "computed for"
                             : is == slowness::link  ? "waited for data of other ranks for"
                                                     : "waited for batches for";

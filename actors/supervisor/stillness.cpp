@@ -3,6 +3,7 @@
 #include "actors/node/hang_watch.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/process_key.hpp"
 
 #include <caf/actor_cast.hpp>
 
@@ -76,7 +77,7 @@ void supervisor_state::end_stillness() {
   for (const auto& [process, told] : still_.of)
     graphs += fmt::format("\n {}{}",
                           process == home ? std::string("the supervisor's process")
-                                          : fmt::format("process {}", process),
+                                          : runtime::name_of_process(process),
                           told.graph);
   runtime::log_warning("no process of the run shows progress; wait graph:{}", graphs);
   const auto why = fmt::format(

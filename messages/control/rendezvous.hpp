@@ -17,6 +17,7 @@
 
 #include "messages/control/spawn.hpp"
 #include "messages/protocol/handles.hpp"
+#include "runtime/core/process_key.hpp"
 
 #include <caf/meta/type_name.hpp>
 
@@ -36,7 +37,7 @@ struct process_name {
   friend auto operator<=>(const process_name&, const process_name&) = default;
 
   /// Its number on data planes: unique in a run and never reused.
-  std::uint64_t key() const { return (std::uint64_t(process + 2) << 32) | incarnation; }
+  std::uint64_t key() const { return runtime::process_key(process, incarnation); }
 };
 
 struct join {

@@ -287,6 +287,21 @@ spdlog::level::level_enum level_of(severity x) {
   return spdlog::level::err;
 }
 
+void write_line(severity level, std::string_view text, bool is_recorded) {
+  auto& log = state();
+  const bool output = level == severity::debug || level == severity::info;
+  auto& by = output ? log.out : log.err;
+  if (!by->should_log(level_of(level)))
+    return;
+  const auto worded = log.words != nullptr ? log.words(text) : std::string(text);
+  const auto said = output ? without_control(worded) : message_text(worded);
+  if (!output && !is_recorded)
+    watched_warnings().tell(level, said);
+  if (log.writer != nullptr)
+    ++log.posted;
+  by->log(level_of(level), spdlog::string_view_t(said.data(), said.size()));
+}
+
 }  // namespace
 
 void set_log_level(severity lowest) {
@@ -388,18 +403,11 @@ void watch_warnings(std::function<void(severity, std::string_view)> watch) {
 }
 
 void log_line(severity level, std::string_view text) {
-  auto& log = state();
-  const bool output = level == severity::debug || level == severity::info;
-  auto& by = output ? log.out : log.err;
-  if (!by->should_log(level_of(level)))
-    return;
-  const auto worded = log.words != nullptr ? log.words(text) : std::string(text);
-  const auto said = output ? without_control(worded) : message_text(worded);
-  if (!output)
-    watched_warnings().tell(level, said);
-  if (log.writer != nullptr)
-    ++log.posted;
-  by->log(level_of(level), spdlog::string_view_t(said.data(), said.size()));
+  write_line(level, text, false);
+}
+
+void log_recorded_line(severity level, std::string_view text) {
+  write_line(level, text, true);
 }
 
 }  // namespace troupe::runtime

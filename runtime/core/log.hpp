@@ -55,6 +55,10 @@ bool finish_log(std::chrono::milliseconds patience);
 /// lines of warnings and errors (terminal_text.hpp). Any thread; lines never mix.
 void log_line(severity level, std::string_view text);
 
+/// As log_line, for a fact that viewers get as a record of its own: the function of watch_warnings
+/// is not called.
+void log_recorded_line(severity level, std::string_view text);
+
 /// Shows a line at the bottom of the terminal of standard error. Log lines pass above it; the next
 /// call replaces it. The caller checks status_line_columns first. Skips a terminal that is not
 /// ready. Any thread.

@@ -1,5 +1,7 @@
 #include "runtime/device/lane_board.hpp"
 
+#include "runtime/core/process_key.hpp"
+
 #include <algorithm>
 #include <ctime>
 #include <fmt/format.h>
@@ -74,7 +76,8 @@ struct lane_board::row {
         }
         break;
       case party::process:
-        to.whom = {fmt::format("process {}", why.number)};
+        to.whom = {name_by_process_key(why.number)};
+        to.on_process = true;
         break;
       case party::communication_lane:
         to.whom = {about.communication_lane};

@@ -1,7 +1,6 @@
 #include "runtime/device/stillness.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace troupe::runtime {
@@ -11,14 +10,6 @@ namespace {
 constexpr std::uint64_t patience_with_messages = 2;
 /// Factor while a member waits for a tensor of another process.
 constexpr std::uint64_t patience_with_tensors = 4;
-/// Prefix of lane_board's names of processes.
-constexpr std::string_view process_prefix = "process ";
-
-bool waits_for_process(const board_entry& x) {
-  return x.waits && std::any_of(x.whom.begin(), x.whom.end(), [](const auto& y) {
-           return y.starts_with(process_prefix);
-         });
-}
 
 }  // namespace
 
@@ -38,7 +29,7 @@ std::optional<std::uint64_t> stillness::look(const std::vector<board_entry>& all
     if (std::find(without.begin(), without.end(), x.who) != without.end())
       continue;
     moved_ns_ = std::max(moved_ns_, x.waits ? x.since_ns : now_ns);
-    has_tensors = has_tensors || waits_for_process(x);
+    has_tensors = has_tensors || (x.waits && x.on_process);
   }
   const auto still = now_ns - std::min(moved_ns_, now_ns);
   const auto patience = has_tensors ? patience_with_tensors : patience_with_messages;

@@ -43,7 +43,7 @@ std::map<std::string, int> wait_graph::distances_to(const std::string& root) con
   for (bool grown = true; std::exchange(grown, false);)
     for (const auto& x : all_)
       for (const auto& y : x.whom)
-        if (const auto to = out.find(y); x.waits && to != out.end()) {
+        if (const auto to = out.find(y); x.waits && !x.on_process && to != out.end()) {
           const auto [at, is_new] = out.try_emplace(x.who, to->second + 1);
           grown = grown || is_new || to->second + 1 < at->second;
           at->second = std::min(at->second, to->second + 1);
@@ -64,7 +64,8 @@ std::string wait_graph::text(const std::string& root, std::uint64_t now_ns) cons
   std::vector<const board_entry*> lines;
   for (const auto& x : all_) {
     const bool wanted = std::any_of(all_.begin(), all_.end(), [&](const auto& other) {
-      return other.waits && std::count(other.whom.begin(), other.whom.end(), x.who) > 0;
+      return other.waits && !other.on_process
+             && std::count(other.whom.begin(), other.whom.end(), x.who) > 0;
     });
     if (!x.work.empty() || (!x.whom.empty() && !x.idle) || wanted)
       lines.push_back(&x);
@@ -89,7 +90,7 @@ std::vector<board_entry> wait_graph::ring() const {
       const auto at = by_name.find(y);
       return at != by_name.end() && at->second->idle;
     });
-    if (x.waits && !x.idle && !whom.empty())
+    if (x.waits && !x.idle && !x.on_process && !whom.empty())
       stuck.emplace(x.who, std::move(whom));
   }
   const auto can_go_on = [&](const auto& x) {

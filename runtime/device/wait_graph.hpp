@@ -21,6 +21,7 @@ struct board_entry {
   std::uint64_t since_ns = 0;          ///< start of the wait, or last sign of progress
   std::string what = {};               ///< what it waits for
   std::vector<std::string> whom = {};  ///< names of the members that it waits for
+  bool on_process = false;             ///< `whom` is a process of the run, not a member
   bool idle = false;         ///< a lane without work: printed only if another member waits for it
   std::uint64_t cpu_ns = 0;  ///< CPU time used by its thread
   /// Multiple of the timeout; above 1 for long work that reports no progress.
@@ -29,7 +30,7 @@ struct board_entry {
   std::uint64_t actor = 0;       ///< see lane_board::member
 };
 
-/// Edges go from each waiting entry to each name in its `whom`.
+/// Edges go from each waiting entry to each member in its `whom`.
 class wait_graph {
  public:
   explicit wait_graph(std::vector<board_entry> all);

@@ -77,6 +77,15 @@ int look(void* opaque, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 }  // namespace
 
+std::string url_without_user(std::string_view url) {
+  const auto user = url.rfind('@');
+  if (user == std::string_view::npos)
+    return std::string(url);
+  const auto scheme = url.substr(0, user).find("://");
+  const auto kept = scheme == std::string_view::npos ? 0 : scheme + 3;
+  return std::string(url.substr(0, kept)) + std::string(url.substr(user + 1));
+}
+
 struct client::state {
   service_address at;
   client_limits limits;
@@ -84,7 +93,8 @@ struct client::state {
   descriptor folder;  ///< allows socket paths above the limit of 107 bytes
 
   std::string place() const {
-    return at.folder.empty() ? at.url : fmt::format("'{}'", (at.folder / at.socket).string());
+    return at.folder.empty() ? url_without_user(at.url)
+                             : fmt::format("'{}'", (at.folder / at.socket).string());
   }
 
   response ask(const std::string& target,

@@ -17,9 +17,14 @@
 
 namespace troupe::runtime::http {
 
+/// The URL without "USER:PASSWORD@", for messages. Text up to the last '@' counts as the user, also
+/// in text that is not a URL.
+std::string url_without_user(std::string_view url);
+
 /// The server that a client connects to.
 struct service_address {
-  std::string url;                    ///< "http://127.0.0.1:7000", without a path
+  /// "http://127.0.0.1:7000", without a path. A user and a password are never part of an error.
+  std::string url;
   std::filesystem::path folder = {};  ///< if not empty: connect to the Unix socket `socket` in it
   std::string socket = {};
   std::string token = {};                ///< sent as bearer token; never part of an error

@@ -1,5 +1,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/process_key.hpp"
 #include "runtime/core/waiting.hpp"
 #include "runtime/transport/wire_fetch.hpp"
 
@@ -15,8 +16,11 @@ namespace {
 constexpr std::size_t pieces_at_once = 2;
 
 std::string name_of(const ticket& x) {
-  return fmt::format(
-      "tensor {} of process {} ({} {})", x.slot, x.holder, to_string(x.type), to_string(x.extents));
+  return fmt::format("tensor {} of {} ({} {})",
+                     x.slot,
+                     name_by_process_key(x.holder),
+                     to_string(x.type),
+                     to_string(x.extents));
 }
 
 }  // namespace
@@ -266,10 +270,9 @@ void wire_transport::learn_unreadable(fetch& x, const lent_place& place, int fai
     auto& holder = others_[x.what.holder];
     if (holder.number == x.from && !std::exchange(holder.is_unreadable, true))
       log_warning(
-          "the memory of process {} (pid {}) cannot be read from here: {}; its tensors are sent, "
-          "which "
-          "is slower. Allow process_vm_readv between processes of one user",
-          x.what.holder,
+          "the memory of {} (pid {}) cannot be read from here: {}; its tensors are sent, which is "
+          "slower. Allow process_vm_readv between processes of one user",
+          name_by_process_key(x.what.holder),
           place.pid,
           system_message(failure));
   }
@@ -288,8 +291,9 @@ wire_message wire_transport::about_loan(const fetch& x, wire_verb verb) const {
 peer_number wire_transport::peer_of(const ticket& x) {
   const auto at = others_.find(x.holder);
   if (at == others_.end())
-    throw io_error(
-        "{} cannot be redeemed: the address of process {} is unknown", name_of(x), x.holder);
+    throw io_error("{} cannot be redeemed: the address of {} is unknown",
+                   name_of(x),
+                   name_by_process_key(x.holder));
   auto& peer = at->second;
   if (!peer.lost.empty())
     std::rethrow_exception(loss_of(x, peer.where, peer.lost));

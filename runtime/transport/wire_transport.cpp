@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/process_key.hpp"
 #include "runtime/transport/process_memory.hpp"
 #include "runtime/transport/wire_fetch.hpp"
 #include "runtime/transport/wire_stager.hpp"
@@ -146,9 +147,9 @@ landing wire_transport::arrived(peer_number from,
   try {
     return believe(from, *x, bytes);
   } catch (const std::exception& failure) {  // for example out of memory; the caller is C code
-    log_error("tensor {} of process {}: cannot handle its message: {}",
+    log_error("tensor {} of {}: cannot handle its message: {}",
               x->what.slot,
-              x->what.holder,
+              name_by_process_key(x->what.holder),
               failure.what());
     wire_->close(from, "its message could not be handled");
     return {};

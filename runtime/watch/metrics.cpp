@@ -217,7 +217,7 @@ void add_events(metrics_page& to, const run_view& x) {
       to, "verdict", counts.wrong_bits, {"outvoted", "transient", "persistent", "irreproducible"});
   to.counter("troupe_stragglers_total", "Workers found slow, by cause.");
   add_counts(to, "cause", counts.stragglers, {"compute", "link", "input"});
-  to.counter("troupe_warnings_total", "Warnings and errors of the log.")
+  to.counter("troupe_warnings_total", "Warnings and errors of the log, without events.")
       .add(double(counts.warnings));
   to.counter("troupe_saves_total", "Checkpoints begun, written and failed.");
   add_counts(to, "state", counts.saves, {"begun", "written", "failed"});

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace troupe::runtime {
@@ -106,8 +108,45 @@ void count_event(view_counts& to, const json& x) {
   }
 }
 
+/// The names in "stage:0.0, stage:0.1".
+std::vector<std::string> names_of_workers(std::string_view all) {
+  constexpr std::string_view between = ", ";
+  std::vector<std::string> out;
+  while (!all.empty() && out.size() < run_view::most_names) {
+    const auto end = std::min(all.find(between), all.size());
+    if (end > 0)
+      out.emplace_back(all.substr(0, end));
+    all.remove_prefix(std::min(end + between.size(), all.size()));
+  }
+  return out;
+}
+
+/// The newest record of a worker counts.
+void take_straggler(run_view& to, const json& x) {
+  view_straggler now{.who = names_of_workers(field<std::string>(x, "who")),
+                     .verdict = field<std::string>(x, "verdict"),
+                     .why = field<std::string>(x, "why"),
+                     .iteration = field<std::uint64_t>(x, "iteration"),
+                     .at = field<double>(x, "at")};
+  const std::set<std::string> named(now.who.begin(), now.who.end());
+  for (auto& one : to.stragglers)
+    std::erase_if(one.who, [&](const auto& who) { return named.contains(who); });
+  if (now.verdict != "over")
+    to.stragglers.push_back(std::move(now));
+  std::erase_if(to.stragglers, [](const auto& one) { return one.who.empty(); });
+  std::size_t workers = 0;
+  for (const auto& one : to.stragglers)
+    workers += one.who.size();
+  for (; workers > run_view::most_names; to.stragglers.pop_front())
+    workers -= to.stragglers.front().who.size();
+}
+
 void take_event(run_view& to, const json& x) {
   count_event(to.counts, x);
+  if (const auto event = field<std::string>(x, "event"); event == "straggler")
+    take_straggler(to, x);
+  else if (event == "restart" || event == "move")
+    to.stragglers.clear();  // the run measures its workers again
   auto text = field<std::string>(x, "who");
   if (const auto verdict = field<std::string>(x, "verdict"); !verdict.empty())
     text += " (" + verdict + ")";

@@ -94,6 +94,14 @@ struct view_save {
   std::optional<double> seconds;  ///< from the start of the save until it was written
 };
 
+/// Workers that one record found slow.
+struct view_straggler {
+  std::vector<std::string> who;  ///< those that are still slow: "stage:0.1"
+  std::string verdict, why;      ///< verdict: "compute", "link" or "input"
+  std::uint64_t iteration = 0;
+  double at = 0;  ///< Unix seconds; 0: unknown
+};
+
 /// Counts of records since the view began. Each map has at most run_view::most_names names; further
 /// names count as "other".
 struct view_counts {
@@ -136,7 +144,8 @@ struct run_view {
   std::optional<view_timeline> timeline;  ///< of the slowest replica
   std::map<std::string, view_process> processes;
   std::map<std::string, view_member> members;
-  std::deque<view_event> events;  ///< oldest first
+  std::deque<view_straggler> stragglers;  ///< oldest first; at most most_names workers
+  std::deque<view_event> events;          ///< oldest first
   std::uint64_t dropped = 0;
   std::optional<int> exit_code;
   bool died = false;  ///< the end record has no exit code

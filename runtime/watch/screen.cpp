@@ -279,6 +279,16 @@ std::vector<screen_line> members_for(const run_view& of, double now, int rows) {
   return out;
 }
 
+/// The slow workers for the overview, in at most `rows` lines.
+std::vector<screen_line> stragglers_for(const run_view& of, double now, int rows) {
+  auto out = lines_of_stragglers(of, now);
+  if (const int more = int(out.size()) - rows; more > 0) {
+    out.resize(std::size_t(rows));
+    out.back().text.insert(0, fmt::format("({} more) ", more));
+  }
+  return out;
+}
+
 /// The events for their page: long ones continue on further lines.
 std::vector<screen_line> whole_events(const run_view& of, const screen_wish& how) {
   const int indent = how.columns > 60 ? 26 : 0;  // below the text of the first line
@@ -305,14 +315,19 @@ void draw_overview(const run_view& of, canvas& on) {
   // Without plans if they do not fit.
   const int timeline
       = std::min(1 + 2 * stages <= room / 3 ? 1 + 2 * stages : 1 + stages, std::max(2, room / 3));
-  const int members = std::max(2, (room - curves - timeline) * 2 / 3);
+  const auto slow = stragglers_for(of, how.now, std::max(1, room / 6));
+  const int members = std::max(2, (room - curves - timeline - int(slow.size())) * 2 / 3);
   const int half = how.columns / 2;
   draw_curve(of.losses, "loss", "{:.4f}", 2, 0, half, curves, on);
   draw_curve(of.speeds, "tokens/s", "{:.0f}", 2, half, how.columns - half, curves, on);
   draw_timeline(of, 2 + curves, timeline, on);
-  draw_list(members_for(of, how.now, members), "processes", 2 + curves + timeline, members, 0, on);
-  const int at = 2 + curves + timeline + members;
-  draw_list(lines_of_events(of, how.now), "events", at, how.rows - 1 - at, 0, on);
+  int at = 2 + curves + timeline;
+  for (const auto& x : slow)
+    on.put_line(at++, x);
+  draw_list(members_for(of, how.now, members), "processes", at, members, 0, on);
+  at += members;
+  if (at + 1 < how.rows)
+    draw_list(lines_of_events(of, how.now), "events", at, how.rows - 1 - at, 0, on);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace troupe::runtime {
@@ -134,6 +135,16 @@ void add_members(std::vector<screen_line>& to,
   }
 }
 
+/// The reason without the first words "stage:0.1 (process 1 on host 'a') ", for a line that begins
+/// with the name.
+std::string_view without_first_name(std::string_view why, const std::string& who) {
+  if (!why.starts_with(who + " "))
+    return why;
+  why.remove_prefix(who.size() + 1);
+  const auto end = why.starts_with('(') ? why.find(") ") : std::string_view::npos;
+  return end == std::string_view::npos ? why : why.substr(end + 2);
+}
+
 /// Example: "12 s ago". Events of an earlier supervisor process have no time: "earlier".
 std::string age_text(double age, double at) {
   constexpr double oldest = 9'999'999;
@@ -167,6 +178,25 @@ std::vector<screen_line> lines_of_members(const run_view& of, double now) {
   for (const auto& [name, x] : of.members)
     if (is_well(x) && !of.processes.contains(x.process) && !of.processes.contains(name))
       out.push_back(line_of_member(x, now));
+  return out;
+}
+
+std::vector<screen_line> lines_of_stragglers(const run_view& of, double now) {
+  std::vector<screen_line> out;
+  for (auto x = of.stragglers.rbegin(); x != of.stragglers.rend(); ++x) {
+    auto text = fmt::format("{} {} slow ({}) since step {}",
+                            fmt::join(x->who, ", "),
+                            x->who.size() == 1 ? "is" : "are",
+                            x->verdict,
+                            x->iteration);
+    if (x->at > 0)
+      text += ", for " + duration_text(std::max(0.0, now - x->at));
+    if (!x->why.empty())
+      text += fmt::format(": {}",
+                          x->who.size() == 1 ? without_first_name(x->why, x->who.front())
+                                             : std::string_view(x->why));
+    out.push_back({std::move(text), screen_style::caution});
+  }
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Lines of the lists on a page: members and events (screen.hpp).
+// Lines of the lists on a page: members, stragglers and events (screen.hpp).
 
 #pragma once
 
@@ -17,6 +17,9 @@ struct screen_line {
 /// The tree of hosts, processes, replicas, stages and lanes. Members that are not running come
 /// first. `now`: Unix seconds.
 std::vector<screen_line> lines_of_members(const run_view& of, double now);
+
+/// One line per record of slow workers, the newest first.
+std::vector<screen_line> lines_of_stragglers(const run_view& of, double now);
 
 /// The newest event first.
 std::vector<screen_line> lines_of_events(const run_view& of, double now);

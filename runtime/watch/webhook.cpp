@@ -30,7 +30,7 @@ url_parts split_url(std::string_view url) {
     throw input_error(
         "cannot post to '{}': it is not a URL; give http://HOST/PATH or https://HOST/PATH, with "
         "%-codes for blanks and letters beyond ASCII",
-        shortened(url, shown_url_bytes));
+        shortened(http::url_without_user(url), shown_url_bytes));
   const auto rest = url.substr(end);
   return {std::string(url.substr(0, end)),
           rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest)};
@@ -50,7 +50,7 @@ void post_webhook(const std::string& url, const std::string& json) {
   const auto answer = http::client(at, webhook_limits).post(parts.target, json);
   if (answer.status < 200 || answer.status >= 300)
     throw io_error("cannot post to {}: the service answers with status {}; check the URL",
-                   parts.server,  // a path may be secret
+                   http::url_without_user(parts.server),  // a path may be secret
                    answer.status);
 }
 

@@ -13,7 +13,7 @@ void require_webhook(const std::string& url);
 /// http_proxy or https_proxy names.
 ///
 /// Throws as require_webhook, and io_error if the service is unreachable, or answers with a status
-/// other than 2xx.
+/// other than 2xx. No error has the user and the password of the URL.
 void post_webhook(const std::string& url, const std::string& json);
 
 }  // namespace troupe::runtime

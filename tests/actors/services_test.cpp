@@ -3,6 +3,8 @@
 #include "actors/checkpointer/checkpointer.hpp"
 #include "actors/loader/loader.hpp"
 #include "actors/monitor/monitor.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/telemetry/record_ring.hpp"
 #include "tests/support/deterministic.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -13,6 +15,10 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -317,6 +323,28 @@ TEST_CASE("a monitor answers after all earlier reports are written", "[actors]")
   REQUIRE(it.ask<messages::concluded>(monitor, messages::conclude{}));
   const auto table = runtime::read_text(folder / "log.csv");
   CHECK(std::count(table.begin(), table.end(), '\n') == 4);
+}
+
+TEST_CASE("viewers get an event once: its line in the log is not another warning", "[actors]") {
+  const serving it(tests::tiny_job(1, 1));
+  const auto records = std::make_shared<runtime::record_ring>(1);
+  const messages::happened slow{.event = {.iteration = 3,
+                                          .kind = "straggler",
+                                          .who = "stage:0.1",
+                                          .why = "it waited",
+                                          .verdict = "link"}};
+  std::vector<std::string> warnings;
+  runtime::watch_warnings(
+      [&](runtime::severity, std::string_view text) { warnings.emplace_back(text); });
+  actors::monitor_book(it.prepared->description, it.job(), {}, records).add(slow);
+  CHECK(warnings.empty());
+  const auto shown = records->since({1, 0}, 10, 1 << 20).records;
+  REQUIRE(shown.size() == 1);
+  CHECK(shown[0].kind == "event");
+  CHECK_THAT(shown[0].text, ContainsSubstring("it waited"));
+  actors::monitor_book(it.prepared->description, it.job()).add(slow);  // there are no viewers
+  runtime::watch_warnings({});
+  CHECK(warnings == std::vector<std::string>{"stage:0.1 is slow: link (it waited)"});
 }
 
 TEST_CASE("a failing monitor ends with a reason that names it", "[actors]") {

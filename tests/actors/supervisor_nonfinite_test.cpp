@@ -33,7 +33,8 @@ struct voted_run : tests::supervised_processes {
                                  .step = runtime::step_id(step),
                                  .replica = r,
                                  .losses = {{r == 0 ? first : second, 1, 0}},
-                                 .times = {{.computing = r == 1 && is_slow ? 0.9 : 0.3}}});
+                                 .times = {{.computing = r == 1 && is_slow ? 0.9 : 0.3,
+                                            .awaiting_batches = awaiting_batches}}});
   }
   void next_generation(std::uint64_t kept = 0) {
     now = runtime::next(now);
@@ -69,7 +70,8 @@ struct voted_run : tests::supervised_processes {
   }
 
   runtime::generation_id now = first_generation;
-  bool is_slow = false;  ///< the second replica
+  bool is_slow = false;         ///< the second replica
+  double awaiting_batches = 0;  ///< seconds, of both replicas
 };
 
 void skip_some(runtime::training_job& job) {
@@ -314,6 +316,23 @@ TEST_CASE("STRAGGLER-1: the process and host of a slow worker are reported", "[a
   CHECK(it.happened[0].kind == "straggler");
   CHECK(it.happened[0].who == "stage:1.0");
   CHECK_THAT(it.happened[0].why, StartsWith("stage:1.0 (process 1 on host 'here') computed for"));
+}
+
+TEST_CASE("the reason of several slow workers names the slowest, and says that the others are slow",
+          "[actors]") {
+  voted_run it([](auto& job) { job.watch.straggler_ratio = 1.5; });
+  it.awaiting_batches = 0.6;
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    it.lose_with(2, 2, step);
+    it.apply(step);
+    it.keep(step);
+  }
+  REQUIRE(it.happened.size() == 1);
+  CHECK(it.happened[0].who == "stage:0.0, stage:1.0");
+  CHECK(it.happened[0].verdict == "input");
+  CHECK(it.happened[0].why
+        == "stage:0.0 (process 0 on host 'here') waited for batches for 0.600 s of step 3, where "
+           "0.150 s are usual; also slow: stage:1.0 (process 1 on host 'here')");
 }
 
 TEST_CASE("STRAGGLER-1: a discarded run of a step does not count", "[actors]") {

@@ -1,6 +1,7 @@
 #include "runtime/collective/window/board.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/process_key.hpp"
 
 #include <algorithm>
 #include <array>
@@ -104,9 +105,9 @@ std::shared_ptr<window_board> window_board::open(const window_address& of) {
   const auto where = fmt::format("/proc/{}/fd/{}", of.pid, of.board);
   const auto refuse = [&](const std::string& why) {
     throw io_error(
-        "cannot open the shared memory of process {} (pid {}), {}: {}; check that it is alive, "
-        "dumpable and of the same user, or run without shared memory",
-        of.process,
+        "cannot open the shared memory of {} (pid {}), {}: {}; check that it is alive, dumpable "
+        "and of the same user, or run without shared memory",
+        name_by_process_key(of.process),
         of.pid,
         where,
         why);

@@ -1,6 +1,7 @@
 #include "runtime/collective/window/group.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/process_key.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -270,7 +271,7 @@ void window_group::lose(std::uint64_t process, const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (is_lost_)
       return;
-    lost_ = fmt::format("process {} with rank {} was lost: {}", process, ranks, why);
+    lost_ = fmt::format("{} with rank {} was lost: {}", name_by_process_key(process), ranks, why);
     is_lost_ = true;
   }
   wake();

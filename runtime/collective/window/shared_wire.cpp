@@ -1,6 +1,7 @@
 #include "runtime/collective/window/shared_wire.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/process_key.hpp"
 #include "runtime/transport/process_memory.hpp"
 
 #include <algorithm>
@@ -134,20 +135,20 @@ bool shared_wire::finish(window_read& x) {
     return false;
   if (failure == ESRCH)
     throw peer_lost(
-        "cannot read {} bytes of rank {} of the group {} in process {} (pid {}), which is gone; "
-        "its generation must end",
+        "cannot read {} bytes of rank {} of the group {} in {} (pid {}), which is gone; its "
+        "generation must end",
         x.into.size(),
         x.rank,
         group_,
-        peer_->where.process,
+        name_by_process_key(peer_->where.process),
         peer_->where.pid);
   throw io_error(
-      "cannot read {} bytes of rank {} of the group {} in process {} (pid {}): {}; check that the "
-      "array of that rank has the size that it offers",
+      "cannot read {} bytes of rank {} of the group {} in {} (pid {}): {}; check that the array of "
+      "that rank has the size that it offers",
       x.into.size(),
       x.rank,
       group_,
-      peer_->where.process,
+      name_by_process_key(peer_->where.process),
       peer_->where.pid,
       system_message(failure));
 }

@@ -3,6 +3,7 @@
 #include "runtime/collective/window/communicator.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/process_key.hpp"
 #include "runtime/transport/process_memory.hpp"
 
 #include <algorithm>
@@ -135,7 +136,7 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
           "cannot join the group {}: two processes call themselves {}, '{}' and '{}'; give each "
           "process of a run, replacements included, a number of its own",
           what.name,
-          home.process,
+          name_by_process_key(home.process),
           to_text(first == home ? address_ : first),
           text);
     out.push_back({.process = home.process, .wire = nullptr});
@@ -151,20 +152,20 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
       const auto peer = peer_of(home);
       if (!peer->may_read && wire == nullptr)
         throw io_error(
-            "cannot join the group {}: the system denies access to the memory of process {} (pid "
+            "cannot join the group {}: the system denies access to the memory of {} (pid "
             "{}), and there is no wire to it; allow process_vm_readv and pidfd_open (Linux 5.3) "
             "between processes of one user, or give the processes a wire",
             what.name,
-            process,
+            name_by_process_key(process),
             home.pid);
       wire = std::make_shared<shared_wire>(peer, key, ranks[process], std::move(wire));
     }
     if (wire == nullptr)
       throw io_error(
-          "cannot join the group {}: process {} is on another host, or shares no memory, and there "
-          "is no wire to it; give both processes a wire",
+          "cannot join the group {}: {} is on another host, or shares no memory, and there is no "
+          "wire to it; give both processes a wire",
           what.name,
-          process);
+          name_by_process_key(process));
     for (const int r : ranks[process])
       out[std::size_t(r)].wire = wire;
   }
@@ -174,11 +175,10 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
 void windows::require_alive(std::uint64_t process, const std::string& group) const {
   const std::lock_guard lock(mutex_);
   if (const auto at = lost_.find(process); at != lost_.end())
-    throw peer_lost(
-        "cannot join the group {}: process {} was lost: {}; its ranks need another process",
-        group,
-        process,
-        at->second.why);
+    throw peer_lost("cannot join the group {}: {} was lost: {}; its ranks need another process",
+                    group,
+                    name_by_process_key(process),
+                    at->second.why);
 }
 
 std::shared_ptr<shared_memory_peer> windows::peer_of(const window_address& where) {

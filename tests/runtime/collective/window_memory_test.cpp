@@ -269,7 +269,7 @@ TEST_CASE("invalid windows and groups are refused with advice", "[collective]") 
   CHECK_THROWS_MATCHES(
       one.join({"g", axis::data, generation_id{1}, {one.address(), same.address()}}, 0, {}),
       input_error,
-      MessageMatches(ContainsSubstring("two processes call themselves 1")));
+      MessageMatches(ContainsSubstring("two processes call themselves process 1")));
   one.release(2, "killed by signal 9");
   CHECK_THROWS_MATCHES(
       one.join({"g", axis::data, generation_id{1}, {one.address(), two.address()}}, 0, {}),

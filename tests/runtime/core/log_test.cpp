@@ -7,7 +7,7 @@
 
 namespace troupe::tests {
 
-TEST_CASE("a watcher of the log gets warnings and errors until it is removed") {
+TEST_CASE("a watcher of the log gets warnings and errors without a record until it is removed") {
   std::vector<std::string> seen;
   runtime::watch_warnings([&seen](runtime::severity level, std::string_view text) {
     seen.push_back((level == runtime::severity::error ? "error: " : "warning: ")
@@ -16,6 +16,7 @@ TEST_CASE("a watcher of the log gets warnings and errors until it is removed") {
   runtime::log_line(runtime::severity::debug, "not a warning");
   runtime::log_warning("disk {} is full", 3);
   runtime::log_error("the run ends\n");
+  runtime::log_recorded_line(runtime::severity::warning, "stage:0.1 is slow");
   runtime::watch_warnings({});
   runtime::log_warning("later");
   CHECK(seen == std::vector<std::string>{"warning: disk 3 is full", "error: the run ends\n"});

@@ -2,6 +2,9 @@
 
 #include "runtime/device/lane_board.hpp"
 
+#include "runtime/core/process_key.hpp"
+#include "runtime/core/waiting.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <chrono>
@@ -73,6 +76,18 @@ TEST_CASE("a lane works, waits for missing members, and works again", "[board]")
   set(leave);
   lane.join();
   CHECK(only(board).work.empty());
+}
+
+TEST_CASE("a lane that waits for a tensor names the process as in the run's folder", "[board]") {
+  lane_board board;
+  const auto place = board.add({.who = "lane:0.0"});
+  const lane_board::place::at_work at(*place, "1F0", 7, 1);
+  const flagged_wait told({wait_reason::party::process, "a tensor", process_key(3, 2)});
+  const auto seen = only(board);
+  CHECK(seen.waits);
+  CHECK(seen.what == "a tensor");
+  CHECK(seen.whom == std::vector<std::string>{"node-3"});
+  CHECK(seen.on_process);
 }
 
 TEST_CASE("mark_progress restarts the time of the current work", "[board]") {

@@ -149,6 +149,16 @@ TEST_CASE("a wait for a thread that can still run is not a deadlock", "[graph]")
                      100));
 }
 
+TEST_CASE("a wait for a process is no wait for the member of that name", "[graph]") {
+  auto lane = waits(2, "lane:0.0", {"supervisor"});
+  lane.on_process = true;
+  const std::vector<board_entry> all = {waits(1, "supervisor", {"lane:0.0"}), lane};
+  hang_judge judge(1);
+  CHECK_FALSE(judged(judge, all, 100));
+  CHECK(wait_graph(all).waiters_of("supervisor") == 0);
+  CHECK(wait_graph(all).waiters_of("lane:0.0") == 1);
+}
+
 TEST_CASE("HANG-1: a late thread that works while others wait for it is the root", "[graph]") {
   hang_judge judge(1);
   int needed = -1;

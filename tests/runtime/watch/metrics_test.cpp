@@ -142,7 +142,7 @@ troupe_corruptions_total{verdict="transient"} 0
 troupe_stragglers_total{cause="compute"} 0
 troupe_stragglers_total{cause="input"} 0
 troupe_stragglers_total{cause="link"} 0
-# HELP troupe_warnings_total Warnings and errors of the log.
+# HELP troupe_warnings_total Warnings and errors of the log, without events.
 # TYPE troupe_warnings_total counter
 troupe_warnings_total 0
 # HELP troupe_saves_total Checkpoints begun, written and failed.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <string>
+#include <vector>
 
 namespace troupe::tests {
 
@@ -43,6 +44,46 @@ TEST_CASE("curves are bounded: the older half is thinned, the newest points are 
   CHECK(x.losses.size() <= run_view::most_points);
   CHECK(x.losses.back().iteration == 20000);
   CHECK(x.losses[x.losses.size() - 2].iteration == 19999);
+}
+
+TEST_CASE("a worker is slow until a record ends it, or until the run measures again") {
+  run_view x;
+  x.take(
+      R"({"kind":"event","at":1000,"event":"straggler","who":"stage:0.0, stage:0.1","verdict":"link","why":"a queue","iteration":3})");
+  REQUIRE(x.stragglers.size() == 1);
+  CHECK(x.stragglers[0].who == std::vector<std::string>{"stage:0.0", "stage:0.1"});
+  CHECK(x.stragglers[0].verdict == "link");
+  CHECK(x.stragglers[0].why == "a queue");
+  CHECK(x.stragglers[0].iteration == 3);
+  CHECK(x.stragglers[0].at == 1000);
+  x.take(R"({"kind":"event","event":"straggler","who":"stage:0.0","verdict":"over"})");
+  REQUIRE(x.stragglers.size() == 1);
+  CHECK(x.stragglers[0].who == std::vector<std::string>{"stage:0.1"});
+  x.take(R"({"kind":"event","event":"straggler","who":"stage:0.1","verdict":"compute"})");
+  REQUIRE(x.stragglers.size() == 1);
+  CHECK(x.stragglers[0].verdict == "compute");
+  x.take(R"({"kind":"event","event":"rerun","who":"step 4"})");
+  CHECK(x.stragglers.size() == 1);
+  for (const auto* event : {"restart", "move"}) {
+    x.take(fmt::format(R"({{"kind":"event","event":"{}","who":"node-1"}})", event));
+    CHECK(x.stragglers.empty());
+    x.take(R"({"kind":"event","event":"straggler","who":"stage:0.1","verdict":"input"})");
+    CHECK(x.stragglers.size() == 1);
+  }
+}
+
+TEST_CASE("the number of slow workers is bounded: the newest are kept") {
+  run_view x;
+  const int many = int(run_view::most_names) + 10;
+  for (int i = 0; i < many; ++i)
+    x.take(fmt::format(
+        R"({{"kind":"event","event":"straggler","who":"stage:{}.0","verdict":"link"}})", i));
+  CHECK(x.stragglers.size() == run_view::most_names);
+  CHECK(x.stragglers.back().who.front() == fmt::format("stage:{}.0", many - 1));
+  for (const auto* odd : {"", ", ", ", , ,"})
+    x.take(
+        fmt::format(R"({{"kind":"event","event":"straggler","who":"{}","verdict":"link"}})", odd));
+  CHECK(x.stragglers.size() == run_view::most_names);
 }
 
 TEST_CASE("a loss that is not finite adds no point to the curve") {

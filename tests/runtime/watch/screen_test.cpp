@@ -104,6 +104,39 @@ TEST_CASE("a slow stage is shown with the class of its cause") {
   CHECK(has(lines_of(run, {.now = 1100}), "straggler  stage:0.1 (link): it waited"));
 }
 
+TEST_CASE("slow workers stay on the overview until they are fast again") {
+  auto run = small_run();
+  run.take(
+      R"({"kind":"event","at":1090,"event":"straggler","who":"stage:0.1","verdict":"link","iteration":97,"why":"stage:0.1 (process 1 on host 'kiwi') waited for data of other ranks for 0.412 s of step 98, where 0.150 s are usual"})");
+  run.take(
+      R"({"kind":"event","event":"straggler","who":"stage:0.0, stage:1.0","verdict":"input","iteration":99,"why":"stage:0.0 waited"})");
+  for (int i = 0; i < 50; ++i)
+    run.take(R"({"kind":"warning","at":1095,"text":"the clock jumped"})");
+  const auto lines = lines_of(run, {.columns = 140, .now = 1100});
+  CHECK(has(lines, "stage:0.0, stage:1.0 are slow (input) since step 99: stage:0.0 waited"));
+  CHECK(has(lines,
+            "stage:0.1 is slow (link) since step 97, for 10 s: waited for data of other ranks for "
+            "0.412 s of step 98, where 0.150 s are usual"));
+  const auto small = lines_of(run, {.rows = 10, .now = 1100});
+  CHECK(has(small, "(1 more) stage:0.0, stage:1.0 are slow"));
+  CHECK(small.back().starts_with("1 overview"));
+  run.take(
+      R"({"kind":"event","at":1099,"event":"straggler","who":"stage:0.1, stage:0.0, stage:1.0","verdict":"over","iteration":100})");
+  CHECK_FALSE(has(lines_of(run, {.columns = 140, .now = 1100}), " slow ("));
+}
+
+TEST_CASE("the overview shows the newest of many slow workers, and counts the others") {
+  auto run = small_run();
+  for (int i = 0; i < 5; ++i)
+    run.take(fmt::format(
+        R"({{"kind":"event","event":"straggler","who":"stage:{}.0","verdict":"link"}})", i));
+  const auto lines = lines_of(run, {.now = 1100});
+  CHECK(lines.size() == 24);
+  CHECK(has(lines, "(2 more) stage:2.0 is slow (link)"));
+  CHECK(has(lines, "stage:4.0 is slow (link)"));
+  CHECK_FALSE(has(lines, "stage:1.0 is slow (link)"));
+}
+
 TEST_CASE("a run that died is shown as dead, with the reason") {
   auto run = small_run();
   run.take(R"({"kind":"end","exit_code":null,"reason":"no process is left"})");
