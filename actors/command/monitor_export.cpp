@@ -47,10 +47,6 @@ class exported_timelines final : public runtime::run_listener {
 
   /// Ends the records of the initial state: later steps are new.
   void go_live() { is_live_ = true; }
-  bool has_timelines() const {
-    const auto found = view_.layout.find("pipeline");
-    return found == view_.layout.end() || found->second > 1;
-  }
   bool is_complete() const { return !how_.trace.empty() && trace_.steps() >= how_.steps; }
   const runtime::chrome_trace& trace() const { return trace_; }
   std::uint64_t unsent() const { return unsent_; }
@@ -115,10 +111,6 @@ int export_timelines(const runtime::followed_run& run, const timeline_export& ho
   };
   runtime::follower follower(run, to, wait_for_more, limits_for(run));
   auto end = follower.read();
-  if (!end && !to.has_timelines())
-    throw runtime::input_error(
-        "the run has one pipeline stage, so its steps have no timelines; `troupe train --trace "
-        "FILE` records the lanes of each worker");
   to.go_live();
   if (!end) {
     if (!how.trace.empty())

@@ -114,7 +114,8 @@ void monitor_book::record(const runtime::watched& x) {
 // The simulation of a step takes time; no step waits for it here.
 runtime::step_report monitor_book::with_pipeline(const messages::committed& x) const {
   auto out = x.report;
-  if (int(x.executed.size()) != job_->pipeline.schedule->ranks())
+  const int ranks = job_->pipeline.schedule->ranks();
+  if (ranks < 2 || int(x.executed.size()) != ranks)
     return out;
   const auto found = compared(x, *job_);
   out.pipeline = {found.makespan,

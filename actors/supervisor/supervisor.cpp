@@ -241,14 +241,16 @@ bool supervisor_state::is_followed(std::uint64_t step) const {
          && (job.exit_interval <= 0 || step % job.exit_interval != 0);
 }
 
-// True if stages wait for each other and the times will be reported.
+// True if the times of actions will be reported. The log and files report them only where stages
+// wait for each other.
 bool supervisor_state::is_timed(std::uint64_t step) const {
+  if (step <= control_.timed_until || context_->is_watched())
+    return true;
   const auto& watch = job_->job.watch;
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;
   const bool written = !watch.log_file.empty() || !watch.csv_file.empty()
                        || !watch.board_dir.empty() || !watch.schedule_record.empty()
-                       || !viewers_.empty() || step <= control_.timed_until
-                       || context_->is_watched();
+                       || !viewers_.empty();
   return job_->pipeline_ranks() > 1 && (logged || written || step >= job_->job.train_iterations);
 }
 

@@ -212,10 +212,7 @@ void draw_row(const std::vector<view_action>& actions,
 
 void draw_timeline(const run_view& of, int row, int rows, canvas& on) {
   if (!of.timeline || of.timeline->rows.empty()) {
-    const auto stages = of.layout.find("pipeline");
-    on.rule(row,
-            stages != of.layout.end() && stages->second == 1 ? "pipeline: one stage, no timeline"
-                                                             : "pipeline: no timed step yet");
+    on.rule(row, "pipeline: no timed step yet");
     return;
   }
   const auto& x = *of.timeline;

@@ -486,7 +486,7 @@ def check_lost(folder):
             page.until_text("run_name", "next")
             page.until_text("steps_rows", "9.5000")
             page.until_text("footer_text", "troupe 0.1.0, run ffff.")
-            page.until("no section of the pipeline", "return document.getElementById('pipeline').hidden")
+            page.until_text("pipeline_figures", "No timed step yet.")
             hub.push(step(2, 9.25))
             page.until_text("steps_rows", "9.2500")
             if "3.2500" in page.text("steps_rows") or page.run("return document.getElementById('banner').textContent"):

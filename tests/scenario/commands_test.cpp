@@ -284,10 +284,11 @@ TEST_CASE("a command evaluates after the newest step, and another sets the inter
 }
 
 TEST_CASE("commands make steps report their timelines and gradient norms", "[scenario]") {
-  auto job = job_of();
+  const int stages = GENERATE(1, 2);
+  auto job = job_of(stages);
   job.recovery.on = true;
   job.faults.death = GENERATE("", "supervisor@6:decided");
-  CAPTURE(job.faults.death);
+  CAPTURE(stages, job.faults.death);
   commanded_job run(job);
   run.during(3, commands::trace{6}).during(3, commands::norms{"decoder.", 6});
   REQUIRE(run.run().reason == "");
@@ -305,11 +306,13 @@ TEST_CASE("commands make steps report their timelines and gradient norms", "[sce
   };
   for (const auto& x : run.records("timeline")) {
     timed.insert(x["iteration"].get<std::uint64_t>());
-    REQUIRE(x["rows"].size() == 2);
+    REQUIRE(x["rows"].size() == std::size_t(stages));
     CHECK(x["rows"][0]["executed"].size() == x["rows"][0]["planned"].size());
     CHECK(x["left_out"] == 0);
   }
   CHECK(timed == six_from(kept[0].step));
+  for (const auto& x : run.records("step"))
+    CHECK(x.contains("bubble") == (stages > 1));
   for (const auto& x : run.records("norms")) {
     normed.insert(x["iteration"].get<std::uint64_t>());
     double squares = 0;

@@ -1,6 +1,6 @@
 // The timeline of the pipeline as SVG: for each stage, the planned above the executed actions.
 
-import { by_id, make, make_svg, set_hidden, set_rows, set_text } from "./dom.js";
+import { by_id, make, make_svg, set_rows, set_text } from "./dom.js";
 import { count_text, counted, is_number, ms_text, number_text, percent_text, plain_text } from "./format.js";
 
 const row_px = 18;
@@ -169,7 +169,6 @@ export function make_timeline(store) {
   function draw() {
     if (held_run !== store.run.id)
       held = null;
-    set_hidden(by_id("pipeline"), store.run.layout?.pipeline === 1 && store.timeline === null);  // it never has one
     hold.setAttribute("aria-pressed", String(held !== null));
     show(held ?? store.timeline);
   }

@@ -264,12 +264,6 @@ TEST_CASE("a long event is whole on the page of events, and cut with a mark on t
   CHECK(has(lines_of(run, {.now = 1100, .ascii = true}), std::string(53, 'a') + ">"));
 }
 
-TEST_CASE("a run with one stage has no timeline") {
-  run_view run;
-  run.take_run(R"({"id":"ab","name":"small","steps":300,"layout":{"pipeline":1}})");
-  CHECK(has(lines_of(run, {.page = screen_page::timeline}), "pipeline: one stage, no timeline"));
-}
-
 TEST_CASE("the state that the run reports is shown") {
   auto run = small_run();
   run.take(R"({"kind":"state","at":1100,"state":"validating","iteration":100})");
