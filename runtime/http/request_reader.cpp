@@ -53,7 +53,7 @@ response refusal_of(const error_code& failed, const limits& most) {
 
 void request_reader::begin() {
   parser_.emplace();
-  parser_->eager(true);
+  parser_->eager(false);  // stops after the headers, before trailers can join them
   parser_->header_limit(std::uint32_t(most_.header_bytes));
   parser_->body_limit(most_.body_bytes);
   asked_to_continue_ = has_header_ = false;
@@ -91,6 +91,7 @@ std::optional<response> request_reader::count(std::size_t used, std::size_t left
     return header_bytes_ + unread > most_.header_bytes
                ? std::optional(refusal_of(wire::error::header_limit, most_))
                : std::nullopt;
+  parser_->eager(true);
   return take_header();
 }
 

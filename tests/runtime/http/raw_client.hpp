@@ -45,8 +45,9 @@ class raw_client {
     return true;
   }
 
-  /// Reads until `end` has arrived. Returns the text up to and including it; keeps the rest. An
-  /// empty `end`: reads until the server closes the connection.
+  /// Reads until `end` has arrived. Returns the text up to and including it; keeps the rest. Throws
+  /// if the server closes the connection before, or is silent. An empty `end`: reads until the
+  /// server closes the connection.
   std::string until(std::string_view end = {}) {
     for (;;) {
       if (const auto at = end.empty() ? std::string::npos : kept_.find(end);
@@ -57,6 +58,8 @@ class raw_client {
       }
       char bytes[4096];
       const auto size = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (size <= 0 && !end.empty())
+        throw std::runtime_error("'" + std::string(end) + "' did not come, but: " + kept_);
       if (size <= 0)
         return std::exchange(kept_, {});
       kept_.append(bytes, std::size_t(size));
