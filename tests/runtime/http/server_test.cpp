@@ -157,7 +157,7 @@ TEST_CASE("HTTP-2: a body has a length or chunks, and trailers do not change the
     return status_for(x, head("POST /", fmt::format("Transfer-Encoding: {}\r\n", codings)));
   };
   CHECK(status("gzip") == 501);
-  CHECK(status("chunked, gzip") != 200);
+  CHECK(status("chunked, gzip") == 501);
   CHECK(status_for(x, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") == 400);
   raw_client client(x.ports().front());
   const auto trailed = head("POST /", "Transfer-Encoding: chunked\r\n")
