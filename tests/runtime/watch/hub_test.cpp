@@ -154,8 +154,10 @@ TEST_CASE("VIEW-2: a port needs the read token; the Unix socket does not") {
   CHECK(hub.by_port("3333").get("/api/run").status == 403);
   CHECK(hub.by_port(read_token).get("/api/run").status == 200);
   CHECK(hub.by_port(control_token).get("/api/run").status == 200);
-  for (const auto* path : {"/api/state", "/api/records", "/api/lines", "/api/events", "/metrics"})
+  for (const auto* path : {"/api/state", "/api/records", "/api/lines", "/api/events", "/metrics"}) {
+    CHECK(hub.by_port().get(path).status == 401);
     CHECK(hub.by_port("3333").get(path).status == 403);
+  }
 }
 
 TEST_CASE("VIEW-2: commands need the control token, even at the Unix socket") {
