@@ -308,6 +308,7 @@ TEST_CASE("events are counted by kind, source, verdict and cause") {
     REQUIRE(found.contains(name));
     CHECK(found.at(name) == value);
   }
+  CHECK_FALSE(found.contains(R"(troupe_stragglers_total{cause="over"})"));
 }
 
 TEST_CASE("a stage's busy share is that of its actions in the timeline") {
