@@ -268,7 +268,7 @@ TEST_CASE("HTTP-3: a page of another site has no access") {
 TEST_CASE("HTTP-1: slow, silent and many clients") {
   settings how;
   how.limits.receive = 100ms;
-  how.limits.idle = 1h;  // between two requests only
+  how.limits.idle = 1h;               // between two requests only
   how.limits.header_bytes = 1 << 20;  // not reached before a test fails
   how.limits.connections = 3;
   const server x({{}}, echoing(), how);

@@ -189,8 +189,7 @@ TEST_CASE("a follower continues after the newest record when it reconnects to th
   };
   CHECK(follower(x.place(), x.heard, go_on()).follow().how == follow_outcome::ended);
   CHECK(x.hub.script->after == std::vector<std::string>{"1:5", "1:10"});
-  CHECK(x.heard.all
-        == std::vector<std::string>{"begin " + x.hub.script->run, gap, step, last});
+  CHECK(x.heard.all == std::vector<std::string>{"begin " + x.hub.script->run, gap, step, last});
   CHECK_FALSE(x.heard.lost.empty());
 }
 
