@@ -148,6 +148,7 @@ TEST_CASE("a command that sets the learning rate gives the bits of a job with th
   same.training.rate_changes = {change};
   commanded_job without(same);
   REQUIRE(without.run().reason == "");
+  REQUIRE(without.digests().size() == 12);
   CHECK(run.digests() == without.digests());
   commanded_job undisturbed(job_of());
   REQUIRE(undisturbed.run().reason == "");
@@ -172,6 +173,7 @@ TEST_CASE("CONTROL-1, CONTROL-2: a run that recovers keeps its commands and comp
   same.training.rate_changes = {change_in(run)};
   commanded_job without(same);
   REQUIRE(without.run().reason == "");
+  REQUIRE(without.digests().size() == 12);
   CHECK(run.digests() == without.digests());
 }
 
