@@ -161,12 +161,13 @@ TEST_CASE("CONTROL-1, CONTROL-2: a run that recovers keeps its commands and comp
           "[scenario]") {
   const auto* const death
       = GENERATE("supervisor@9:decided", "lane:0.1@9:forward", "replica:0@9:forward");
-  CAPTURE(death);
+  const auto during = GENERATE(3U, 9U);  // 9: the step that begins again has the change
+  CAPTURE(death, during);
   auto job = job_of();
   job.recovery.on = true;
   job.faults.death = death;
   commanded_job run(job);
-  run.during(3, commands::learning_rate{2e-4});
+  run.during(during, commands::learning_rate{2e-4});
   REQUIRE(run.run().reason == "");
   REQUIRE(run.ledger().restarts().size() + run.ledger().epoch() > 0);
   auto same = job_of();
