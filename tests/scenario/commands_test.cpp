@@ -353,7 +353,8 @@ TEST_CASE("viewers get the states of a run and its saves", "[scenario]") {
     saves.push_back(fmt::format("{} {}", x["state"].get<std::string>(), x["iteration"].dump()));
   CHECK(saves == std::vector<std::string>{"begun 12", "collected 12", "written 12"});
   const auto members = run.records("member");
-  CHECK(std::ranges::any_of(members, [](const auto& x) { return x["state"] == "dead"; }));
+  CHECK(std::ranges::any_of(
+      members, [](const auto& x) { return x["who"] == "replica:0" && x["state"] == "dead"; }));
   const auto events = run.records("event");
   REQUIRE(events.size() == 1);
   CHECK(events.front()["event"] == "restart");
