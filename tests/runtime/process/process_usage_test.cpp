@@ -58,8 +58,8 @@ TEST_CASE("a process reports its time and memory", "[usage]") {
   const auto first = usage_of_this_process();
   const auto after = double(std::clock()) / CLOCKS_PER_SEC;
   CHECK(first.up_s >= 0);
-  // Two clocks of the kernel count the CPU time, one of them in ticks.
-  CHECK(first.cpu_s >= before - 0.1);
+  CHECK(first.cpu_s > 0);
+  CHECK(first.cpu_s >= before - 0.1);  // the kernel counts it in two ways
   CHECK(first.cpu_s <= after + 0.1);
   CHECK(first.resident_bytes > 0);
   CHECK(first.peak_resident_bytes >= first.resident_bytes);
