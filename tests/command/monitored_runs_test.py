@@ -122,7 +122,7 @@ def check_successor(folder):
     following.kill()  # a process of the run's folder, which the job must not leave
     following.communicate()
     one.ends()
-    # The same run again, without a death: the ledger's record has the exact factor.
+    # The ledger has the command once, and each step from its number on has its learning rate.
     ledger = json.loads(works("ledger", "--run", one.run, "--json"))
     if [x["command"]["command"] for x in ledger["commands"]] != ["learning_rate"]:
         raise one.fails(f"the ledger has {ledger['commands']}")
