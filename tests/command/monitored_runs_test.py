@@ -59,7 +59,8 @@ def check_port(folder):
         refuses("read.token", "monitor", address[1], "--once", *ca)
         if more:
             refuses("certificate", "monitor", address[1], "--once", "--token-file", address[2])
-            refuses("127.0.0.1", "monitor", address[1].replace("https", "http"), "--once", "--token-file", address[2])
+            refuses("cannot ask the server at http://", "monitor", address[1].replace("https", "http"), "--once",
+                    "--token-file", address[2])
         if "training" not in works("monitor", address[1], "--once", "--token-file", address[2], *ca):
             raise wrong("the port does not show the run")
         refuses("control.token", "ctl", "pause", "--at", address[1], "--token-file", address[2], *ca)
@@ -121,7 +122,7 @@ def check_successor(folder):
     following.kill()  # a process of the run's folder, which the job must not leave
     following.communicate()
     one.ends()
-    # The same run again, without a death: the ledger's record has the exact factor.
+    # The ledger has the command once, and each step from its number on has its learning rate.
     ledger = json.loads(works("ledger", "--run", one.run, "--json"))
     if [x["command"]["command"] for x in ledger["commands"]] != ["learning_rate"]:
         raise one.fails(f"the ledger has {ledger['commands']}")

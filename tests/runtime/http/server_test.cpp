@@ -130,22 +130,25 @@ TEST_CASE("HTTP-2: each pipelined request is handled once") {
   const auto answer_next = [&](const char* expected) {
     const auto one = at.next();
     CHECK(one->asked().query.at("i") == expected);
-    one->answer({.body = expected + std::string(".")});
+    one->answer({.body = fmt::format("<{}>", expected)});
   };
   answer_next("1");
-  client.until("1.");
+  client.until("<1>");
   answer_next("2");
-  client.until("2.");
+  client.until("<2>");
   client.send(head("GET /?i=3"));
   answer_next("3");
-  CHECK_FALSE(client.until("3.").empty());
+  client.until("<3>");
   client.send(head("GET /?i=4"));
   const auto fourth = at.next();
   client.send(head("GET /?i=5"));  // while the fourth waits
-  fourth->answer({.body = "4."});
-  client.until("4.");
+  fourth->answer({.body = "<4>"});
+  client.until("<4>");
   answer_next("5");
-  CHECK_FALSE(client.until("5.").empty());
+  client.until("<5>");
+  client.send(head("GET /?i=6"));
+  answer_next("6");  // the fifth is not handled again
+  client.until("<6>");
 }
 
 TEST_CASE("HTTP-2: a body has a length or chunks, and trailers do not change the headers") {
@@ -157,7 +160,7 @@ TEST_CASE("HTTP-2: a body has a length or chunks, and trailers do not change the
     return status_for(x, head("POST /", fmt::format("Transfer-Encoding: {}\r\n", codings)));
   };
   CHECK(status("gzip") == 501);
-  CHECK(status("chunked, gzip") != 200);
+  CHECK(status("chunked, gzip") == 501);
   CHECK(status_for(x, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") == 400);
   raw_client client(x.ports().front());
   const auto trailed = head("POST /", "Transfer-Encoding: chunked\r\n")
@@ -268,7 +271,8 @@ TEST_CASE("HTTP-3: a page of another site has no access") {
 TEST_CASE("HTTP-1: slow, silent and many clients") {
   settings how;
   how.limits.receive = 100ms;
-  how.limits.idle = 60s;  // between two requests only
+  how.limits.idle = 1h;               // between two requests only
+  how.limits.header_bytes = 1 << 20;  // not reached before a test fails
   how.limits.connections = 3;
   const server x({{}}, echoing(), how);
   const auto port = x.ports().front();

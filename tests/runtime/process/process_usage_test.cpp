@@ -7,9 +7,12 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include <chrono>
 #include <cstddef>
+#include <ctime>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -51,12 +54,17 @@ TEST_CASE("a host without energy counters reports none", "[usage]") {
 }
 
 TEST_CASE("a process reports its time and memory", "[usage]") {
+  const auto before = double(std::clock()) / CLOCKS_PER_SEC;
   const auto first = usage_of_this_process();
+  const auto after = double(std::clock()) / CLOCKS_PER_SEC;
   CHECK(first.up_s >= 0);
   CHECK(first.cpu_s > 0);
+  CHECK(first.cpu_s >= before - 0.1);  // the kernel counts it in two ways
+  CHECK(first.cpu_s <= after + 0.1);
   CHECK(first.resident_bytes > 0);
   CHECK(first.peak_resident_bytes >= first.resident_bytes);
-  CHECK(usage_of_this_process().up_s >= first.up_s);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(usage_of_this_process().up_s >= first.up_s + 0.02);
 }
 
 TEST_CASE("the peak of resident memory is never below the current one", "[usage]") {
@@ -66,4 +74,5 @@ TEST_CASE("the peak of resident memory is never below the current one", "[usage]
     const auto now = usage_of_this_process();
     REQUIRE(now.peak_resident_bytes >= now.resident_bytes);
   }
+  CHECK(usage_of_this_process().peak_resident_bytes >= held.size() << 20);
 }

@@ -285,6 +285,8 @@ TEST_CASE(
   CHECK(queue->put("defg"));  // exceeds the limit: the next one waits
   std::atomic<bool> is_put = false;
   std::thread more([&] { is_put = queue->put("h"); });
+  std::this_thread::sleep_for(20ms);
+  CHECK_FALSE(is_put);
   CHECK(queue->take() == "abcdefg");
   more.join();
   CHECK(is_put);
@@ -297,6 +299,15 @@ TEST_CASE(
   body.reset();
   CHECK(queue->is_closed());
   CHECK_FALSE(queue->put("i"));
+
+  const auto full = std::make_shared<part_queue>(4);
+  CHECK(full->put("abcd"));
+  std::atomic<bool> is_refused = false;
+  std::thread waiting([&] { is_refused = !full->put("e"); });
+  std::this_thread::sleep_for(20ms);  // the part waits
+  body_of(full).reset();
+  waiting.join();
+  CHECK(is_refused);
 }
 
 }  // namespace troupe::tests

@@ -124,6 +124,8 @@ TEST_CASE("each file has its type and bytes") {
     const auto got = x.get(std::string(file.path));
     CHECK(got.status == 200);
     CHECK(got.type == file.type);
+    if (file.path.ends_with(".js"))
+      CHECK(got.type == "text/javascript; charset=utf-8");
     CHECK(got.body == file.bytes);
     CHECK(header_of(got, "cache-control") == "no-cache");
     CHECK(header_of(got, "x-content-type-options") == "nosniff");
