@@ -3,7 +3,7 @@
 #
 #   bash examples/install_packages.sh build        to build the program
 #   bash examples/install_packages.sh build test   also to build and run the tests
-#   bash examples/install_packages.sh check        CI's tools to check format, manual pages, completions and the run's page
+#   bash examples/install_packages.sh check        CI's tools to check format, manual pages, completions, the run's page and its metrics
 #   bash examples/install_packages.sh package      to make Debian packages and test them in a chroot
 #   bash examples/install_packages.sh fuzz         clang++ with libFuzzer, for the preset dev
 #   bash examples/install_packages.sh text         an English text to train on
@@ -18,7 +18,7 @@ build=(g++ cmake ninja-build pkg-config
        libboost-context-dev libjs-chart.js)
 text=(bible-kjv bible-kjv-text)
 test=(catch2/bookworm-backports ccache git iproute2 openssl python3 "${text[@]}")  # the tests run the pages' commands on this text
-check=(clang-format clang-tidy mandoc man-db zsh fish chromium chromium-driver)
+check=(clang-format clang-tidy mandoc man-db zsh fish chromium chromium-driver prometheus)
 package=(dpkg-dev file debootstrap)
 fuzz=(clang libclang-rt-14-dev libomp-dev)
 
@@ -84,6 +84,17 @@ Suites: bookworm-backports
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 SOURCES
+fi
+# The tests start prometheus by themselves, so its service stays off: masked for systemd, and not started now.
+if [[ " ${missing[*]} " == *" prometheus "* ]]; then
+  quietly mkdir -p /etc/systemd/system
+  [[ -e /etc/systemd/system/prometheus.service ]] || quietly ln -s /dev/null /etc/systemd/system/prometheus.service
+  policy=/usr/sbin/policy-rc.d
+  if [[ ! -e $policy ]]; then
+    trap 'rm -f "$log"; "${as_root[@]}" rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+    quietly chmod 755 "$policy"
+  fi
 fi
 quietly apt-get update
 quietly apt-get install -y --no-install-recommends "${missing[@]}"
