@@ -17,12 +17,8 @@ constexpr status success = 0;
 constexpr int clock_of_multiprocessors = 1;  // NVML_CLOCK_SM
 constexpr int sensor_of_gpu = 0;             // NVML_TEMPERATURE_GPU
 
-struct utilisation_rates {
-  unsigned gpu, memory;  ///< percent
-};
-struct memory_info {
-  unsigned long long total, free, used;
-};
+using utilisation_rates = std::array<unsigned, 2>;      ///< percent: GPU, memory
+using memory_info = std::array<unsigned long long, 3>;  ///< bytes: total, free, used
 
 template <class Function>
 void find(void* in, const char* name, Function*& to) {
@@ -55,9 +51,9 @@ struct gpu_meter::library {
   status (*name)(nvml_device, char*, unsigned) = nullptr;
   status (*power)(nvml_device, unsigned*) = nullptr;
   status (*clock)(nvml_device, int, unsigned*) = nullptr;
-  status (*utilisation)(nvml_device, utilisation_rates*) = nullptr;
+  status (*utilisation)(nvml_device, unsigned*) = nullptr;  ///< utilisation_rates
   status (*temperature)(nvml_device, int, unsigned*) = nullptr;
-  status (*memory)(nvml_device, memory_info*) = nullptr;
+  status (*memory)(nvml_device, unsigned long long*) = nullptr;  ///< memory_info
   std::vector<std::pair<int, nvml_device>> devices;  ///< (CUDA device number, NVML handle)
 
   gpu_reading read(int device, nvml_device of) const {
@@ -73,12 +69,12 @@ struct gpu_meter::library {
     if (temperature != nullptr && temperature(of, sensor_of_gpu, &value) == success)
       out.temperature_c = value;
     utilisation_rates rates{};
-    if (utilisation != nullptr && utilisation(of, &rates) == success)
-      out.utilisation = rates.gpu / 100.0;
+    if (utilisation != nullptr && utilisation(of, rates.data()) == success)
+      out.utilisation = rates[0] / 100.0;
     memory_info bytes{};
-    if (memory != nullptr && memory(of, &bytes) == success) {
-      out.memory_bytes = bytes.used;
-      out.memory_total_bytes = bytes.total;
+    if (memory != nullptr && memory(of, bytes.data()) == success) {
+      out.memory_bytes = bytes[2];
+      out.memory_total_bytes = bytes[0];
     }
     return out;
   }

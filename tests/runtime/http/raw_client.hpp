@@ -27,8 +27,10 @@ class raw_client {
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const timeval bound{60, 0};  // long: only a hang reaches it
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof bound);
-    if (socket_ < 0 || ::connect(socket_, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0)
+    if (socket_ < 0 || ::connect(socket_, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) {
+      ::close(socket_);
       throw std::runtime_error("no connection to the server");
+    }
   }
   ~raw_client() { ::close(socket_); }
   raw_client(const raw_client&) = delete;
