@@ -252,7 +252,8 @@ void run_view::take_run(std::string_view text) {
   if (!x.is_object())
     return;
   if (const auto now = field<std::string>(x, "id"); now != id) {
-    *this = {};
+    run_view empty;
+    *this = std::move(empty);
     id = now;
   }
   name = field<std::string>(x, "name");
