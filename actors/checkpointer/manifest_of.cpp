@@ -1,8 +1,8 @@
 #include "actors/checkpointer/manifest_of.hpp"
 
 #include "runtime/core/json_text.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "runtime/model/stages.hpp"
-#include "runtime/trainer/device_setup.hpp"
 
 #include <nlohmann/json.hpp>
 

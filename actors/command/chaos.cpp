@@ -9,10 +9,10 @@
 #include "actors/command/print.hpp"
 #include "actors/command/signals.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/run_folder.hpp"
-#include "runtime/trainer/build.hpp"
 
 #include <cstdio>
 #include <filesystem>

@@ -4,8 +4,8 @@
 #include "actors/command/standard_input.hpp"
 #include "runtime/core/base64.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/data/utf8.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <filesystem>

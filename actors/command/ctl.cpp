@@ -6,7 +6,7 @@
 #include "actors/command/signals.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/run_command.hpp"
+#include "runtime/state/run_command.hpp"
 #include "runtime/watch/send_command.hpp"
 
 #include <memory>

@@ -5,7 +5,7 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/libraries.hpp"
-#include "runtime/trainer/build.hpp"
+#include "runtime/job/build.hpp"
 
 #include <caf/config.hpp>
 

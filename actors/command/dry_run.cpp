@@ -7,12 +7,12 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/forecast/process_forecast.hpp"
+#include "runtime/forecast/time_forecast.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/choices.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
-#include "runtime/trainer/process_forecast.hpp"
-#include "runtime/trainer/time_forecast.hpp"
 
 #include <algorithm>
 #include <cmath>

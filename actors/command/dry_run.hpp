@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/trainer/job.hpp"
+#include "runtime/job/job.hpp"
 
 #include <string>
 #include <vector>

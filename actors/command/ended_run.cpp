@@ -2,7 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/trainer/ledger_record.hpp"
+#include "runtime/state/ledger_record.hpp"
 #include "runtime/watch/follower.hpp"
 
 #include <filesystem>

@@ -7,9 +7,9 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/core/same_file.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/data/trigram.hpp"
+#include "runtime/file/same_file.hpp"
 #include "runtime/inference/score.hpp"
 
 #include <cmath>

@@ -9,8 +9,8 @@
 #include "actors/command/command_line.hpp"
 #include "actors/command/hosts.hpp"
 #include "actors/command/tokenizer_flags.hpp"
+#include "runtime/job/job.hpp"
 #include "runtime/model/stages.hpp"
-#include "runtime/trainer/job.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,11 +1,11 @@
 #include "actors/command/generate.hpp"
 #include "actors/command/standard_input.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/inflating_file.hpp"
 #include "runtime/data/record_reader.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/inference/text_stream.hpp"
 
 #include <nlohmann/json.hpp>

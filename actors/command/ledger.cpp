@@ -7,7 +7,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/ledger_record.hpp"
+#include "runtime/state/ledger_record.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "actors/command/commands.hpp"
-#include "runtime/core/open_files.hpp"
 #include "runtime/core/openmp_environment.hpp"
+#include "runtime/file/open_files.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
 #include <algorithm>

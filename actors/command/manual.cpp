@@ -2,7 +2,7 @@
 
 #include "actors/command/commands.hpp"
 #include "actors/command/print.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -5,10 +5,10 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/device/backend_kind.hpp"
-#include "runtime/trainer/process_forecast.hpp"
-#include "runtime/trainer/program_memory.hpp"
-#include "runtime/trainer/pytorch_memory.hpp"
-#include "runtime/trainer/theoretical_memory.hpp"
+#include "runtime/forecast/process_forecast.hpp"
+#include "runtime/forecast/program_memory.hpp"
+#include "runtime/forecast/pytorch_memory.hpp"
+#include "runtime/forecast/theoretical_memory.hpp"
 
 #include <algorithm>
 #include <memory>

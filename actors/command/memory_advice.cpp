@@ -3,9 +3,9 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/device/device.hpp"
+#include "runtime/forecast/process_forecast.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "runtime/layout/mesh.hpp"
-#include "runtime/trainer/device_setup.hpp"
-#include "runtime/trainer/process_forecast.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -3,9 +3,9 @@
 
 #pragma once
 
+#include "runtime/forecast/memory_forecast.hpp"
+#include "runtime/job/job.hpp"
 #include "runtime/machine/machine.hpp"
-#include "runtime/trainer/job.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
 
 #include <cstdint>
 #include <optional>

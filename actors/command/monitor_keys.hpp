@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/trainer/run_command.hpp"
+#include "runtime/state/run_command.hpp"
 #include "runtime/watch/follower.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "actors/command/monitored_run.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/run_control.hpp"
 
 #include <algorithm>

@@ -6,10 +6,10 @@
 #include "actors/process/part_commands.hpp"
 #include "actors/process/standing_node.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/process_entry.hpp"
-#include "runtime/trainer/build.hpp"
 
 #include <exception>
 #include <filesystem>

@@ -3,9 +3,9 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/print.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/core/same_file.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/same_file.hpp"
 #include "runtime/telemetry/run_table.hpp"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/core/log_words.hpp"
 #include "runtime/core/terminal_text.hpp"
-#include "runtime/trainer/build.hpp"
+#include "runtime/job/build.hpp"
 
 #include <cerrno>
 #include <cstdio>

@@ -6,10 +6,10 @@
 #include "actors/job/hub_port.hpp"
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/data/blend.hpp"
 #include "runtime/data/split.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/description.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "actors/command/resolve_parts.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/job/device_setup.hpp"
+#include "runtime/job/pipeline.hpp"
 #include "runtime/machine/machine.hpp"
-#include "runtime/trainer/device_setup.hpp"
-#include "runtime/trainer/pipeline.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -8,14 +8,14 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/job/job_json.hpp"
 #include "runtime/process/agent_messages.hpp"
 #include "runtime/process/arbiter.hpp"
 #include "runtime/process/child_process.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_control.hpp"
 #include "runtime/process/run_succession.hpp"
-#include "runtime/trainer/job_json.hpp"
-#include "runtime/trainer/ledger_record.hpp"
+#include "runtime/state/ledger_record.hpp"
 
 #include <algorithm>
 #include <chrono>

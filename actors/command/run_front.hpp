@@ -21,7 +21,7 @@ int show_run(const runtime::training_job& job, const run_request& request);
 
 /// The order for that process, sent as text.
 struct supervisor_order {
-  std::string job;  ///< runtime/trainer/job_json.hpp
+  std::string job;  ///< runtime/job/job_json.hpp
   std::string configuration;
   std::vector<std::string> command;
   runtime::front_terminal terminal;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "actors/command/hosts.hpp"
+#include "runtime/job/job.hpp"
 #include "runtime/process/front_connection.hpp"
-#include "runtime/trainer/job.hpp"
 
 #include <chrono>
 #include <cstdint>

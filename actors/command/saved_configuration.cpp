@@ -1,8 +1,8 @@
 #include "actors/command/saved_configuration.hpp"
 
 #include "actors/command/configuration.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/file/file.hpp"
 
 #include <map>
 #include <system_error>

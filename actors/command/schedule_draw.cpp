@@ -1,9 +1,9 @@
 #include "actors/command/print.hpp"
 #include "actors/command/schedule_plans.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/same_file.hpp"
 #include "runtime/core/terminal_text.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/same_file.hpp"
 #include "runtime/schedule/draw.hpp"
 #include "runtime/schedule/lower.hpp"
 

@@ -1,7 +1,7 @@
 #include "actors/command/schedule_plans.hpp"
 
 #include "runtime/core/counted.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/automatic.hpp"
 #include "runtime/schedule/behaviour.hpp"

@@ -9,10 +9,10 @@
 #include "actors/process/part_commands.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/child_process.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/process/temporary_run.hpp"
-#include "runtime/trainer/build.hpp"
 
 #include <algorithm>
 #include <atomic>

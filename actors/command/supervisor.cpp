@@ -4,12 +4,12 @@
 #include "actors/job/run.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/job_json.hpp"
 #include "runtime/process/front_connection.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/process/supervisor_process.hpp"
 #include "runtime/process/temporary_run.hpp"
-#include "runtime/trainer/job_json.hpp"
 
 #include <array>
 #include <cerrno>

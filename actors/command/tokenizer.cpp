@@ -4,11 +4,11 @@
 #include "actors/command/standard_input.hpp"
 #include "actors/command/tokenizer_chat.hpp"
 #include "actors/command/tokenizer_flags.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/core/same_file.hpp"
 #include "runtime/data/text_reader.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/file_lock.hpp"
+#include "runtime/file/same_file.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 
 #include <memory>

@@ -4,8 +4,8 @@
 #include "actors/command/print.hpp"
 #include "actors/command/standard_input.hpp"
 #include "actors/command/tokenizer_flags.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/chat_template.hpp"
 
 #include <ctime>

@@ -11,7 +11,7 @@
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shell_words.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/build.hpp"
+#include "runtime/job/build.hpp"
 
 #include <cstdlib>
 #include <fmt/format.h>

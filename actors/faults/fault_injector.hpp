@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "runtime/trainer/job.hpp"
-#include "runtime/trainer/planted_death.hpp"
+#include "runtime/job/job.hpp"
+#include "runtime/job/planted_death.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -2,7 +2,7 @@
 
 #include "actors/keeper/rank_states.hpp"
 #include "runtime/core/random.hpp"
-#include "runtime/trainer/state_check.hpp"
+#include "runtime/state/state_check.hpp"
 
 #include <utility>
 

@@ -5,11 +5,11 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/decision.hpp"
-#include "runtime/trainer/ledger_beyond.hpp"
-#include "runtime/trainer/local_states.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/state/ledger_beyond.hpp"
+#include "runtime/state/local_states.hpp"
+#include "runtime/state/training_position.hpp"
 
 #include <fmt/format.h>
 #include <optional>

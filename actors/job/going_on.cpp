@@ -4,11 +4,11 @@
 #include "actors/job/described_job.hpp"
 #include "actors/job/start.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/telemetry/run_log.hpp"
-#include "runtime/trainer/device_setup.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,7 +1,7 @@
 #include "actors/job/hub_port.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/process_id.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/http/server.hpp"
-#include "runtime/trainer/job.hpp"
+#include "runtime/job/job.hpp"
 
 #include <optional>
 #include <string>

@@ -5,9 +5,9 @@
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run_hub.hpp"
+#include "runtime/job/job.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
-#include "runtime/trainer/job.hpp"
 
 #include <cstdint>
 #include <filesystem>

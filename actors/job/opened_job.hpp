@@ -3,10 +3,10 @@
 #pragma once
 
 #include "messages/control/spawn.hpp"
+#include "runtime/job/job_json.hpp"
+#include "runtime/job/pipeline.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/layout/process_map.hpp"
-#include "runtime/trainer/job_json.hpp"
-#include "runtime/trainer/pipeline.hpp"
 
 #include <map>
 #include <memory>

@@ -4,10 +4,10 @@
 #include "actors/process/part_commands.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/openmp_environment.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/orphaned_agents.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/temporary_run.hpp"
-#include "runtime/trainer/build.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
 #include <algorithm>

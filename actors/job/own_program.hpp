@@ -3,7 +3,7 @@
 #pragma once
 
 #include "actors/job/run.hpp"
-#include "runtime/trainer/job_json.hpp"
+#include "runtime/job/job_json.hpp"
 
 #include <filesystem>
 #include <functional>

@@ -12,9 +12,9 @@
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
-#include "runtime/trainer/device_setup.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>

@@ -2,10 +2,10 @@
 
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/job/scheduler_values.hpp"
 #include "runtime/telemetry/run_log.hpp"
-#include "runtime/trainer/scheduler_values.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/checkpoint.hpp"
-#include "runtime/trainer/job.hpp"
+#include "runtime/job/job.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -5,7 +5,7 @@
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/state_check.hpp"
+#include "runtime/state/state_check.hpp"
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "messages/checkpoint/keeping.hpp"
-#include "runtime/trainer/rank_estate.hpp"
+#include "runtime/state/rank_estate.hpp"
 #include "runtime/transport/transport.hpp"
 
 #include <vector>

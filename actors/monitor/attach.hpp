@@ -22,7 +22,7 @@
 #pragma once
 
 #include "messages/protocol/handles.hpp"
-#include "runtime/trainer/run_command.hpp"
+#include "runtime/state/run_command.hpp"
 #include "runtime/watch/follower.hpp"
 
 #include <caf/fwd.hpp>

@@ -6,10 +6,10 @@
 #include "messages/control/sampling.hpp"
 #include "messages/training/step.hpp"
 #include "runtime/schedule/execution.hpp"
+#include "runtime/state/ledger_record.hpp"
 #include "runtime/telemetry/record_ring.hpp"
 #include "runtime/telemetry/recorder.hpp"
 #include "runtime/telemetry/run_log.hpp"
-#include "runtime/trainer/ledger_record.hpp"
 
 #include <memory>
 #include <string>

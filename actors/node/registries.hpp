@@ -7,8 +7,8 @@
 #include "runtime/collective/nccl_group.hpp"
 #include "runtime/core/cancel.hpp"
 #include "runtime/device/memory_pool.hpp"
-#include "runtime/trainer/job.hpp"
-#include "runtime/trainer/rank_estate.hpp"
+#include "runtime/job/job.hpp"
+#include "runtime/state/rank_estate.hpp"
 
 #include <cstdint>
 #include <functional>

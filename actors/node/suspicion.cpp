@@ -5,7 +5,7 @@
 #include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/planted_death.hpp"
+#include "runtime/job/planted_death.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "messages/protocol/actors.hpp"
-#include "runtime/trainer/job.hpp"
+#include "runtime/job/job.hpp"
 
 #include <caf/fwd.hpp>
 

@@ -6,8 +6,8 @@
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/run_folder.hpp"
-#include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>

@@ -11,12 +11,12 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/build.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
 #include "runtime/process/temporary_run.hpp"
-#include "runtime/trainer/build.hpp"
-#include "runtime/trainer/device_setup.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>

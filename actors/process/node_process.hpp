@@ -6,7 +6,7 @@
 #pragma once
 
 #include "messages/control/rendezvous.hpp"
-#include "runtime/trainer/job_json.hpp"
+#include "runtime/job/job_json.hpp"
 
 #include <cstdint>
 #include <filesystem>

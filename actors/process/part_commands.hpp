@@ -5,7 +5,7 @@
 #pragma once
 
 #include "actors/process/launch_settings.hpp"
-#include "runtime/trainer/job_json.hpp"
+#include "runtime/job/job_json.hpp"
 
 #include <filesystem>
 #include <string>

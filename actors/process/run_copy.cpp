@@ -1,7 +1,7 @@
 #include "actors/process/run_copy.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/arbiter.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/descriptor.hpp"

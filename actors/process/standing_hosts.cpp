@@ -9,10 +9,10 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
-#include "runtime/trainer/build.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/actor_system.hpp>

@@ -4,10 +4,10 @@
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
-#include "runtime/trainer/build.hpp"
 
 #include <fmt/format.h>
 #include <utility>

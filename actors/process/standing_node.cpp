@@ -5,9 +5,9 @@
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
-#include "runtime/trainer/build.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>

@@ -1,6 +1,6 @@
 #include "actors/shard_writer/save_folder.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/process_id.hpp"
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "actors/simulation/disturbance.hpp"
 
-#include "runtime/trainer/planted_death.hpp"
+#include "runtime/job/planted_death.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

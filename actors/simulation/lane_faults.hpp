@@ -4,7 +4,7 @@
 
 #include "actors/node/registries.hpp"
 #include "actors/simulation/disturbance.hpp"
-#include "runtime/trainer/job.hpp"
+#include "runtime/job/job.hpp"
 
 #include <string>
 #include <vector>

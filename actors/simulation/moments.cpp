@@ -2,8 +2,8 @@
 
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/file/file.hpp"
 
 #include <fmt/format.h>
 #include <typeinfo>

@@ -7,7 +7,8 @@
 #include "actors/support/guard.hpp"
 #include "runtime/core/lane_clock.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/device_setup.hpp"
+#include "runtime/job/device_setup.hpp"
+#include "runtime/trainer/worker_of_job.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -4,8 +4,8 @@
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "runtime/schedule/lower.hpp"
-#include "runtime/trainer/device_setup.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

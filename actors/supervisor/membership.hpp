@@ -24,7 +24,7 @@
 
 #include "actors/supervisor/restart_limits.hpp"
 #include "runtime/core/ids.hpp"
-#include "runtime/core/state_source.hpp"
+#include "runtime/state/state_source.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/trainer/step_ledger.hpp"
+#include "runtime/state/step_ledger.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -4,7 +4,7 @@
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/ledger_beyond.hpp"
+#include "runtime/state/ledger_beyond.hpp"
 
 #include <caf/system_messages.hpp>
 

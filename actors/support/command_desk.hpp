@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/trainer/run_command.hpp"
+#include "runtime/state/run_command.hpp"
 
 #include <cstddef>
 #include <deque>

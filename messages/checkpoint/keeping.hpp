@@ -21,9 +21,9 @@
 
 #pragma once
 
-#include "runtime/core/digested_part.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
+#include "runtime/state/digested_part.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <caf/meta/type_name.hpp>

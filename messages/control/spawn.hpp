@@ -11,7 +11,7 @@
 
 #include "messages/protocol/handles.hpp"
 #include "runtime/core/ids.hpp"
-#include "runtime/core/state_source.hpp"
+#include "runtime/state/state_source.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -24,7 +24,7 @@ namespace troupe::messages {
 
 /// A resolved job and its starting point.
 struct job_description {
-  std::string settings = {};    ///< JSON; see runtime/trainer/job_json.hpp
+  std::string settings = {};    ///< JSON; see runtime/job/job_json.hpp
   std::string identity = {};    ///< JSON: what determines bits; its schedule may be a file
   std::uint64_t iteration = 0;  ///< iteration of the initial state
   std::uint64_t consumed = 0;   ///< samples consumed until then

@@ -1,9 +1,9 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/waiting.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/file_lock.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/file_lock.hpp"
 
 #include <cerrno>
 #include <fcntl.h>

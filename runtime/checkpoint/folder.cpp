@@ -2,7 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -3,7 +3,7 @@
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <set>

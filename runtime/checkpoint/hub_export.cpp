@@ -4,9 +4,9 @@
 #include "kernels/op/f16.hpp"
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/file_lock.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/file_lock.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 
 namespace troupe::runtime {
 namespace {

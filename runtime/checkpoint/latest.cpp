@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/checkpoint/stored_type.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tensor/shard.hpp"
 
 #include <cstdint>

@@ -2,17 +2,17 @@
 
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/file_lock.hpp"
-#include "runtime/core/part_file.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/core/same_file.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/data/conversation_fields.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/data/json_array_reader.hpp"
 #include "runtime/data/record_reader.hpp"
 #include "runtime/data/utf8.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/file_lock.hpp"
+#include "runtime/file/part_file.hpp"
+#include "runtime/file/same_file.hpp"
 
 #include <array>
 #include <atomic>

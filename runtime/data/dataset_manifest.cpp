@@ -1,9 +1,9 @@
 #include "runtime/data/dataset_manifest.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/core/part_file.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/part_file.hpp"
 
 #include <algorithm>
 #include <vector>

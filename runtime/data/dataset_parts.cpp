@@ -1,8 +1,8 @@
 #include "runtime/data/dataset_parts.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file_reader.hpp"
 #include "runtime/data/indexed_format.hpp"
+#include "runtime/file/file_reader.hpp"
 
 #include <vector>
 

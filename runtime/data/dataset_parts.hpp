@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "runtime/core/part_file.hpp"
 #include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/indexed_dataset.hpp"
+#include "runtime/file/part_file.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <cstddef>
 #include <cstdint>

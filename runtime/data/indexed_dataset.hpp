@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "runtime/core/file.hpp"
 #include "runtime/data/byte_source.hpp"
 #include "runtime/data/token_source.hpp"
+#include "runtime/file/file.hpp"
 
 #include <cstddef>
 #include <filesystem>

@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "runtime/core/file.hpp"
 #include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/indexed_dataset.hpp"
+#include "runtime/file/file.hpp"
 
 #include <filesystem>
 #include <optional>

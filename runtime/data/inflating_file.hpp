@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/core/file_reader.hpp"
+#include "runtime/file/file_reader.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,14 +1,14 @@
 #include "runtime/data/merge_datasets.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/file_lock.hpp"
-#include "runtime/core/file_reader.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/core/same_file.hpp"
 #include "runtime/data/conversation_files.hpp"
 #include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/dataset_parts.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/file_lock.hpp"
+#include "runtime/file/file_reader.hpp"
+#include "runtime/file/same_file.hpp"
 
 #include <algorithm>
 #include <set>

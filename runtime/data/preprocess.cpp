@@ -2,15 +2,15 @@
 
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/file_lock.hpp"
 #include "runtime/core/json_bytes.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/core/same_file.hpp"
 #include "runtime/data/preprocess_journal.hpp"
 #include "runtime/data/preprocess_workers.hpp"
 #include "runtime/data/sentence_splitter.hpp"
 #include "runtime/data/utf8.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/file_lock.hpp"
+#include "runtime/file/same_file.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,8 @@
 #include "runtime/device/product_choices.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <cmath>

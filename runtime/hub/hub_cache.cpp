@@ -1,7 +1,7 @@
 #include "runtime/hub/hub_cache.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <cerrno>
 #include <fcntl.h>

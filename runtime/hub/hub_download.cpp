@@ -2,8 +2,8 @@
 
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/hub/hub_cache.hpp"
 #include "runtime/hub/hub_listing.hpp"
 #include "runtime/hub/hub_transfer.hpp"

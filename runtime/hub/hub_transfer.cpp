@@ -1,11 +1,11 @@
 #include "runtime/hub/hub_transfer.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/git_hash.hpp"
 #include "runtime/core/hash.hpp"
-#include "runtime/core/part_file.hpp"
 #include "runtime/core/waiting.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/part_file.hpp"
 #include "runtime/hub/hub_failure.hpp"
 #include "runtime/object/object_url.hpp"
 

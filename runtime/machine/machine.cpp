@@ -1,7 +1,7 @@
 #include "runtime/machine/machine.hpp"
 
 #include "kernels/backend/backend.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/machine/control_group.hpp"
 
 #include <algorithm>

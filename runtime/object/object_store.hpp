@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/core/cancel.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/object/object_url.hpp"
 
 #include <chrono>

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "runtime/collective/communicator.hpp"
-#include "runtime/core/digested_part.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/optim/gradient_norms.hpp"
 #include "runtime/optim/optimizer_settings.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
+#include "runtime/state/digested_part.hpp"
 #include "runtime/tensor/reads.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "runtime/process/arbiter.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/descriptor.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"

@@ -1,10 +1,10 @@
 #include "runtime/process/process_entry.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/agent_messages.hpp"
 #include "runtime/process/fields.hpp"
 

@@ -1,9 +1,9 @@
 #include "runtime/process/run_folder.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/core/file_lock.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/file/file_lock.hpp"
 #include "runtime/process/fields.hpp"
 #include "runtime/process/temporary_run.hpp"
 

@@ -1,8 +1,8 @@
 #include "runtime/process/run_succession.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/fields.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"

@@ -1,6 +1,6 @@
 #include "runtime/process/run_tokens.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <system_error>
 

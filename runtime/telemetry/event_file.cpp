@@ -1,6 +1,6 @@
 #include "runtime/telemetry/event_file.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/telemetry/growing_file.hpp"
 
 #include <algorithm>

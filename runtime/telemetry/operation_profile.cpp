@@ -1,7 +1,7 @@
 #include "runtime/telemetry/operation_profile.hpp"
 
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "runtime/telemetry/trace.hpp"
 
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <chrono>

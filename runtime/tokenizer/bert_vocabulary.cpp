@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/bert_vocabulary.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/pre_tokenizer.hpp"
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"
 

@@ -1,8 +1,8 @@
 #include "runtime/tokenizer/bpe_vocabulary.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "runtime/tokenizer/chat_template.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/template/text.hpp"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #include "runtime/tokenizer/description.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
 

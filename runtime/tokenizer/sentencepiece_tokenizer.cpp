@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/sentencepiece_tokenizer.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/pre_tokenizer.hpp"
 
 #include <sentencepiece_processor.h>

@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/tiktoken.hpp"
 
 #include "runtime/core/base64.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
 #include "runtime/tokenizer/pre_tokenizer.hpp"
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"

@@ -1,8 +1,8 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/bert_vocabulary.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"

@@ -1,6 +1,6 @@
 #include "runtime/tokenizer/tokenizer_json.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"
 
 #include <algorithm>

@@ -1,7 +1,5 @@
 #include "runtime/trainer/decision.hpp"
 
-#include "runtime/model/gpt/gpt.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -46,17 +44,6 @@ double mean_of_rows(const recipe& recipe, const training_position& at, const los
 }
 
 }  // namespace
-
-model_spec spec_of(const recipe& recipe) {
-  return gpt_spec(recipe.model, recipe.own);
-}
-
-training_position beginning(const recipe& recipe) {
-  training_position out;
-  if (recipe.precision == dtype::f16)
-    out.scale = first_scale(recipe.scaling);
-  return out;
-}
 
 step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result) {
   step_verdict out;

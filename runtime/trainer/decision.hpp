@@ -3,59 +3,14 @@
 
 #pragma once
 
-#include "runtime/model/extension.hpp"
-#include "runtime/model/gpt/gpt_config.hpp"
-#include "runtime/model/model_spec.hpp"
-#include "runtime/optim/loss_scale.hpp"
-#include "runtime/optim/optimizer_state.hpp"
-#include "runtime/optim/schedules.hpp"
-#include "runtime/telemetry/step_report.hpp"
+#include "runtime/job/recipe.hpp"
+#include "runtime/state/training_position.hpp"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace troupe::runtime {
-
-/// The hyperparameters of a training.
-struct recipe {
-  gpt_config model;
-  extension own = {};  ///< the user's extension of the model
-  std::uint64_t seed = 1234;
-  optimizer_settings optimizer;
-  rate_schedule rate;
-  own_rate rate_of = {};                       ///< replaces `rate` if it has a function
-  std::vector<rate_change> rate_changes = {};  ///< made by commands to the run, in their order
-  batch_schedule batch;                        ///< data_parallel: logical replicas
-
-  /// Type of parameters and activations: f32, bf16 or f16. Master weights, moments and gradients
-  /// are always f32.
-  dtype precision = dtype::f32;
-  loss_scaling scaling;  ///< used only with f16
-
-  /// Maximum number of consecutive skipped steps with a non-finite loss or gradient; one more ends
-  /// the run. 0: the first one ends it. With a dynamic loss scale only steps at its minimum count;
-  /// other overflows lower the scale and are always skipped.
-  std::uint64_t skippable_in_a_row = 0;
-
-  /// True: the gradient of the mean over all counted tokens of the step. False: the gradient of the
-  /// mean over the tokens of each micro-batch, averaged with equal weights over micro-batches.
-  bool per_token_loss = false;
-};
-
-/// The model to train. The model family is chosen only here and in loaded_model.
-model_spec spec_of(const recipe& recipe);
-
-/// The progress of a training, beside its parameters and moments.
-struct training_position {
-  std::uint64_t iteration = 0;  ///< steps done, including skipped ones
-  std::uint64_t consumed = 0;   ///< samples read by these steps
-  skipped_steps skipped;
-  loss_scale scale = {};  ///< for the next step
-};
-
-/// The position before the first step.
-training_position beginning(const recipe& recipe);
 
 /// The combined votes of a step.
 struct step_result {

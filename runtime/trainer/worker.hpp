@@ -14,8 +14,8 @@
 #include "runtime/parameters/store.hpp"
 #include "runtime/parameters/watched_gradients.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "runtime/state/rank_estate.hpp"
 #include "runtime/tensor/shard.hpp"
-#include "runtime/trainer/rank_estate.hpp"
 
 #include <array>
 #include <functional>

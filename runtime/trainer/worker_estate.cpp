@@ -1,6 +1,6 @@
 // A worker's use of the estate of its rank.
 
-#include "runtime/trainer/state_check.hpp"
+#include "runtime/state/state_check.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <utility>

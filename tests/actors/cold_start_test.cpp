@@ -3,8 +3,8 @@
 #include "actors/job/cold_start.hpp"
 
 #include "runtime/checkpoint/checkpoint.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/trainer/ledger_record.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/state/ledger_record.hpp"
 #include "tests/support/deterministic.hpp"
 #include "tests/support/scratch_folder.hpp"
 

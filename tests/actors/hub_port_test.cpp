@@ -1,7 +1,7 @@
 #include "actors/job/hub_port.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/process_id.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -3,9 +3,9 @@
 #include "actors/keeper/keeper.hpp"
 
 #include "actors/keeper/rank_states.hpp"
-#include "runtime/core/file.hpp"
-#include "runtime/trainer/local_state_files.hpp"
-#include "runtime/trainer/state_check.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/state/local_state_files.hpp"
+#include "runtime/state/state_check.hpp"
 #include "tests/support/deterministic.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -4,7 +4,7 @@
 #include "actors/checkpointer/collected_shards.hpp"
 #include "actors/shard_writer/shard_writer.hpp"
 #include "runtime/checkpoint/save_lock.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/deterministic.hpp"
 #include "tests/support/scratch_folder.hpp"

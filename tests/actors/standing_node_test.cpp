@@ -4,12 +4,12 @@
 
 #include "actors/process/control_plane.hpp"
 #include "messages/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/job/build.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
-#include "runtime/trainer/build.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/soon.hpp"
 

@@ -22,7 +22,7 @@ MAY = {
     "runtime/collective/nccl": "NCCL is not simulated",
     "runtime/device/lane_reaper.": "the main thread, at the end of a run",
     "runtime/device/cuda/": "device queues are not simulated",
-    "runtime/trainer/local_states.": "local disks are not simulated",
+    "runtime/state/local_states.": "local disks are not simulated",
     "runtime/parameters/initial_values.": "helper threads that only large models use",
     "runtime/watch/": "threads of viewers; the end of a run waits for them for half a second",
     "runtime/object/": "objects are read before a run",

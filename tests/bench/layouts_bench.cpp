@@ -7,8 +7,8 @@
 // same two cores. The layouts run in turn, twice. Figures are medians over the steps after a
 // warm-up.
 
+#include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/model/choices.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 // ratios of pairs.
 
 #include "runtime/core/log.hpp"
-#include "runtime/trainer/rank_estate.hpp"
+#include "runtime/state/rank_estate.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <caf/actor_system.hpp>

@@ -6,8 +6,8 @@
 // The first steps are a warm-up. The next steps measure the times of all actions while all stages
 // are busy. The remaining steps are compared with a simulation that uses these times.
 
+#include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/schedule/execution.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <caf/actor_system.hpp>

@@ -4,7 +4,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/process/child_process.hpp"
 #include "runtime/process/segments.hpp"
-#include "runtime/trainer/step_ledger.hpp"
+#include "runtime/state/step_ledger.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/soon.hpp"
 

@@ -3,8 +3,8 @@
 #include "actors/command/flags.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shell_words.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/data/utf8.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
 

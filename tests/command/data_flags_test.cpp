@@ -1,5 +1,5 @@
 #include "runtime/core/error.hpp"
-#include "runtime/trainer/job_data.hpp"
+#include "runtime/job/job_data.hpp"
 #include "tests/command/setting_trials.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/launcher.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/model/choices.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"

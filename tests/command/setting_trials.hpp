@@ -5,7 +5,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/credentials.hpp"
 #include "tests/support/hub_tokenizer.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -1,5 +1,5 @@
 #include "actors/command/setting_names.hpp"
-#include "runtime/trainer/job_json.hpp"
+#include "runtime/job/job_json.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/command/setting_trials.hpp"
 #include "tests/support/setting_fields.hpp"

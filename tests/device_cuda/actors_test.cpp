@@ -1,7 +1,7 @@
 // Tests of jobs with actors on devices: workers share a device or have their own.
 
 #include "runtime/device/backend_kind.hpp"
-#include "runtime/trainer/device_setup.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "tests/emulator/control.hpp"
 #include "tests/support/emulated_plugins.hpp"
 #include "tests/support/saved_job.hpp"

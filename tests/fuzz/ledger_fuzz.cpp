@@ -1,6 +1,6 @@
 // Fuzzes ledger.jsonl in the folder of a run.
 
-#include "runtime/trainer/step_ledger.hpp"
+#include "runtime/state/step_ledger.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace troupe::runtime;

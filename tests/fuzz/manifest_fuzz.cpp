@@ -2,7 +2,7 @@
 
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/hash.hpp"
-#include "runtime/trainer/scheduler_values.hpp"
+#include "runtime/job/scheduler_values.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
 

@@ -1,6 +1,6 @@
 // Fuzzes the parsers of commands to a live run: JSON text, and words of a command line.
 
-#include "runtime/trainer/run_command.hpp"
+#include "runtime/state/run_command.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace troupe::runtime;

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/trainer/fault_rules.hpp"
+#include "runtime/job/fault_rules.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/recovery_judge.hpp"
 

@@ -11,7 +11,7 @@
 
 #pragma once
 
-#include "runtime/trainer/job.hpp"
+#include "runtime/job/job.hpp"
 
 #include <cmath>
 

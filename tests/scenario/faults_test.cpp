@@ -1,7 +1,7 @@
 // After a failure of any actor the job ends in order, with its name and the reason.
 
 #include "runtime/checkpoint/checkpoint.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"

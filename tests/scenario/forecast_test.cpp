@@ -1,6 +1,6 @@
 // Forecast and actual memory use, for any schedule.
 
-#include "runtime/trainer/memory_forecast.hpp"
+#include "runtime/forecast/memory_forecast.hpp"
 #include "tests/support/counting_transport.hpp"
 #include "tests/support/tiny_job.hpp"
 

@@ -1,9 +1,9 @@
 // Extensions of a user's program: a block, a loss, a learning rate, a viewer.
 
 #include "actors/job/start.hpp"
+#include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/inference/loaded_model.hpp"
 #include "runtime/tokenizer/description.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 

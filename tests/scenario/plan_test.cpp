@@ -1,7 +1,7 @@
 // The executed order equals the plan.
 
 #include "actors/stage/stage.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/schedule/lower.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"

@@ -1,6 +1,6 @@
 // Every schedule on a real model: the same bits, and an execution as planned.
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/lower.hpp"
@@ -139,7 +139,7 @@ TEST_CASE("DualPipe's two copies give the bits of two replicas with half of the 
           "[scenario][unsanitized]") {
   const bool tied = GENERATE(true, false), distributed = GENERATE(false, true);
   if (tied && distributed)
-    return;  // refused: tests/runtime/trainer/pipeline_schedule_test.cpp
+    return;  // refused: tests/runtime/job/pipeline_schedule_test.cpp
   CAPTURE(tied, distributed);
   auto job = job_of("dualpipe", 4);
   job.training.model.tied_embeddings = tied;

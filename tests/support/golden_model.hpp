@@ -6,7 +6,7 @@
 
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/golden_model.hpp"
 #include "tests/support/places.hpp"

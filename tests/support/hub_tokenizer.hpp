@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/trainer/planted_death.hpp"
+#include "runtime/job/planted_death.hpp"
 #include "tests/support/watched_job.hpp"
 
 #include <algorithm>

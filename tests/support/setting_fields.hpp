@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/trainer/job.hpp"
+#include "runtime/job/job.hpp"
 #include "tests/support/training_fields.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
 #include "actors/command/chaos/faults.hpp"
 
-#include "runtime/trainer/fault_rules.hpp"
-#include "runtime/trainer/planted_death.hpp"
+#include "runtime/job/fault_rules.hpp"
+#include "runtime/job/planted_death.hpp"
 
 #include <algorithm>
 #include <array>

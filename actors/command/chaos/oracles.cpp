@@ -4,9 +4,9 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/trainer/ledger_record.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/state/ledger_record.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -3,7 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/process/host_parts.hpp"
 #include "runtime/process/process_entry.hpp"
-#include "runtime/trainer/ledger_record.hpp"
+#include "runtime/state/ledger_record.hpp"
 
 #include <chrono>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "tests/bench/gpu/harness.hpp"
 
 #include "kernels/backend/cuda_library.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/device/device.hpp"
+#include "runtime/file/file.hpp"
 
 #include <algorithm>
 #include <chrono>

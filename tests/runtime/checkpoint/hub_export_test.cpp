@@ -4,7 +4,7 @@
 #include "kernels/op/f16.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"

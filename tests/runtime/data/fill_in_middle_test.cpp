@@ -1,8 +1,8 @@
 #include "runtime/data/fill_in_middle.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/data/gpt_dataset.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/places.hpp"
 

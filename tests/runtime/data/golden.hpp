@@ -3,9 +3,9 @@
 #pragma once
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/places.hpp"
 
 #include <filesystem>

@@ -1,8 +1,8 @@
 #include "runtime/data/inflating_file.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/data/text_reader.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/runtime/data/compressed.hpp"
 #include "tests/support/scratch_folder.hpp"
 

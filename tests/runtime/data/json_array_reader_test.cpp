@@ -3,7 +3,7 @@
 #include "runtime/data/json_array_reader.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/runtime/data/compressed.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -1,8 +1,8 @@
 #include "runtime/data/text_reader.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/data/utf8.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

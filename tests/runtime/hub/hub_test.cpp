@@ -1,6 +1,6 @@
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/git_hash.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/hub/hub_cache.hpp"
 #include "runtime/hub/hub_listing.hpp"
 #include "runtime/hub/hub_name.hpp"

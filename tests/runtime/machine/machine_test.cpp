@@ -1,6 +1,6 @@
 #include "runtime/machine/machine.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/machine/control_group.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -1,7 +1,7 @@
 #include "runtime/model/stages.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 

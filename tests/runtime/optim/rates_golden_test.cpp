@@ -1,6 +1,6 @@
 // Learning rates and weight decays, compared with Megatron-LM's scheduler.
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/optim/schedules.hpp"
 #include "tests/support/places.hpp"
 

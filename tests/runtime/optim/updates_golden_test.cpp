@@ -1,6 +1,6 @@
 // Updates of every optimizer, compared with PyTorch and the papers' formulas in double precision.
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/optim/muon.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/resident_store.hpp"

@@ -1,6 +1,6 @@
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/front_connection.hpp"
 #include "runtime/process/front_messages.hpp"
 #include "runtime/process/supervisor_process.hpp"

@@ -1,6 +1,6 @@
 #include "runtime/process/process_usage.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/package_energy.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -1,7 +1,7 @@
 #include "runtime/process/run_folder.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/run_control.hpp"

@@ -2,7 +2,7 @@
 
 #include "runtime/telemetry/event_file.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 #include "runtime/telemetry/operation_profile.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_approx.hpp>

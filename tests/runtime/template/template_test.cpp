@@ -1,6 +1,6 @@
 // Templates: results compared with Jinja's (tests/golden/template/make.py), and refused ones.
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/template/jinja_template.hpp"
 #include "tests/support/places.hpp"
 

@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/bpe_vocabulary.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "tests/support/scratch_folder.hpp"
 

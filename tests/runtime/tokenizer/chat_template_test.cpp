@@ -2,7 +2,7 @@
 
 #include "runtime/tokenizer/chat_template.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/description.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "runtime/tokenizer/chat_template.hpp"

@@ -1,6 +1,6 @@
 // Words, merges and encodings, compared with Hugging Face's (tests/golden/tokenizer/make.py).
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "tests/support/places.hpp"

@@ -3,7 +3,7 @@
 
 #include "runtime/core/base64.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/tiktoken.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"

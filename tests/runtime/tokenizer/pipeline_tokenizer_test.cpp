@@ -3,7 +3,7 @@
 #include "runtime/tokenizer/pipeline_tokenizer.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"

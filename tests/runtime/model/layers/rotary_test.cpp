@@ -1,6 +1,6 @@
 #include "runtime/model/layers/rotary.hpp"
 
-#include "runtime/core/file.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/support/places.hpp"
 
 #include <catch2/catch_approx.hpp>

@@ -1,0 +1,42 @@
+#include "runtime/forecast/process_forecast.hpp"
+
+#include "runtime/layout/process_map.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace troupe::runtime {
+
+std::vector<process_forecast> forecast_processes(const training_job& job,
+                                                 const std::vector<memory_forecast>& needs,
+                                                 std::vector<std::string> hosts) {
+  std::vector<process_forecast> out;
+  const int processes = job.layout.processes;
+  if (processes < 2)
+    return out;
+  const process_map placed(job.layout.world, processes);
+  for (int p = 0; p < processes; ++p) {
+    auto& at = out.emplace_back(
+        process_forecast{.first_rank = placed.first_of(p), .end_rank = placed.end_of(p)});
+    for (int rank = at.first_rank; rank < at.end_rank; ++rank)
+      at.workers += needs[std::size_t(rank)].peak();
+  }
+  if (!job.recovery.on)
+    return out;
+  hosts.resize(std::size_t(processes));
+  const auto keepers = keepers_of(hosts);
+  for (int p = 0; p < processes; ++p) {
+    auto& keeper = out[std::size_t(keepers[std::size_t(p)])];
+    keeper.keeps_for = p;
+    for (int rank = placed.first_of(p); rank < placed.end_of(p); ++rank) {
+      const auto state = needs[std::size_t(rank)].state;
+      keeper.kept += 2 * state;
+      if (job.checkpoints.local_interval > 0)
+        keeper.written += state;
+      keeper.taken_over = std::max(keeper.taken_over, state);
+    }
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime

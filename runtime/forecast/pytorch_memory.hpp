@@ -1,0 +1,88 @@
+// An estimate, by a formula, of PyTorch's memory on one device for the same model and micro-batch.
+// Measurements with PyTorch 2.15 on a CPU, without parameters and moments, agree within 1 %. The
+// exception is eager RMS norm, which a CPU composes of several operations: 8 % more
+// (tests/bench/peer_memory.py, docs/benchmarks/2026-11-21-gpu.md). Not measured on a device. Does
+// not include PyTorch's allocator, the CUDA context (about half a GB) and cuBLAS's workspace.
+//
+// Assumes common good practice: AdamW (fused), parameters in fp32, bf16 or fp16 by autocast,
+// gradients set to None after each step, flash attention, no recomputation of layers, and
+// DistributedDataParallel for several replicas. Symbols: P parameters with the padding of the
+// vocabulary, n tokens per micro-batch, C hidden, Q and K widths of all queries and of all keys, H
+// heads, F feed-forward, V padded vocabulary, s bytes per activation in products (2 by autocast,
+// else 4), t bytes of a norm's statistics (8 with a mean, else 4).
+//
+//   parameters     4 P
+//   gradients      4 P
+//   moments        8 P
+//   buckets        4 P, with several replicas: gradients are copied there for the all-reduce
+//
+// Eager mode, bytes that autograd saves:
+//
+//   cast           s for each weight and bias of a product: autocast's copies, for the backward
+//                  pass; none in fp32
+//   a layer        n (2 (4 C + t)         both norms: their input, the residual stream in fp32
+//                     + 2 s C             the inputs of products
+//                     + s (Q + 2 K)       queries, keys, values
+//                     + s (Q + K)         with rope: queries and keys before it, in one array with
+//                                         the values
+//                     + s Q + 4 H         the result of attention, and its log-sum-exp
+//                     + s m F             m = 2: input and output of the activation; gated 4: gate,
+//                                         up, the gate's activation, their product
+//                     + 2 C)              masks, with dropout
+//   around them    n (16                  token and label, 8 bytes each
+//                     + 4 C + t + s C     the last norm, and the input of the head
+//                     + C)                mask of the embedding, with dropout
+//   loss           12 n V                 in fp32: log-softmax, its gradient, and the gradient of
+//                                         the logits
+//
+// Compiled mode, bytes that the partitioner of forward and backward pass saves by default. It
+// recomputes element-wise operations. It saves the inputs of products in the backward pass, and the
+// residual stream, since that chain of additions would be too long.
+//
+//   cast           as eager
+//   a layer        n (2 (4 C + t)         both norms: their input, or the normalized input, in fp32
+//                     + 2 s C             the inputs of products
+//                     + s (Q + 2 K) + s (Q + K) with rope + s Q + 4 H      as eager
+//                     + s (f + 1) F)      f = 1, gated 2: input and output of the activation
+//   around them    n (16 + 4 C + t + s C) as eager
+//   loss           n (s V + 4)            logits, whose memory their gradient reuses, and the
+//                                         log-sum-exp of each row
+//                  + s V C                the gradient of the head's weights, before autocast's
+//                                         cast
+//
+// Compiled mode draws dropout masks again. The peak is at the loss, when the activations of all
+// layers are saved; the first micro-batch of a step has no gradients yet. The update, with
+// gradients and no activations, is a lower bound of the peak. A compiled backward pass returns all
+// gradients at its end, so in later micro-batches they exist beside the accumulated sum.
+
+#pragma once
+
+#include "runtime/job/job.hpp"
+
+#include <cstdint>
+
+namespace troupe::runtime {
+
+enum class pytorch_mode : std::uint8_t { eager, compiled };
+
+/// All sizes in bytes.
+struct pytorch_memory {
+  std::int64_t parameters = 0, gradients = 0, moments = 0, buckets = 0;
+  std::int64_t cast = 0;         ///< low-precision copies of weights
+  std::int64_t activations = 0;  ///< of one micro-batch, without the loss
+  std::int64_t loss = 0;         ///< peak of the loss, from logits to the gradient of the head
+  bool accumulates = false;      ///< several micro-batches per step: gradients exist at the loss
+  bool together = false;         ///< all gradients of a micro-batch are returned at once
+
+  friend bool operator==(const pytorch_memory&, const pytorch_memory&) = default;
+
+  std::int64_t peak() const;
+};
+
+/// True if the estimate covers the job: the whole model on each device, without a user's extension.
+bool has_pytorch_estimate(const training_job& job);
+
+/// Breaks MEMORY-1 if has_pytorch_estimate is false.
+pytorch_memory pytorch_estimate(const training_job& job, pytorch_mode mode);
+
+}  // namespace troupe::runtime

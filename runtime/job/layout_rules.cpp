@@ -1,0 +1,264 @@
+#include "runtime/job/layout_rules.hpp"
+
+#include "runtime/core/divisor.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/job/pipeline.hpp"
+#include "runtime/layout/mesh.hpp"
+#include "runtime/model/stages.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using sentences = std::vector<std::string>;
+
+bool validate_sizes(const training_job& job, sentences& wrong) {
+  const auto& l = job.layout;
+  const std::pair<const char*, std::int64_t> sizes[]
+      = {{"`layout.world`", l.world},
+         {"`layout.tensor`", l.tensor},
+         {"`layout.pipeline`", l.pipeline},
+         {"`layout.replicas_per_worker`", l.replicas_per_worker},
+         {"`threads_per_worker`", job.threads_per_worker},
+         {"`reduction.bucket_size`", job.reduction.bucket_size}};
+  const auto before = wrong.size();
+  for (const auto& [flag, size] : sizes)
+    if (size < 1)
+      wrong.push_back(fmt::format("{} is {}; give at least 1", flag, size));
+  if (l.processes < 1 || l.processes > l.world)
+    wrong.push_back(fmt::format(
+        "`layout.processes` is {} and `layout.world` {}: each process hosts at least one worker",
+        l.processes,
+        l.world));
+  if (l.processes > 1 && job.backend == kernels::backend::cuda)
+    wrong.emplace_back(
+        "`layout.processes` above 1 sums gradients in host memory, and `backend` cuda keeps them "
+        "on "
+        "the device; give `layout.processes` 1");
+  return wrong.size() == before;
+}
+
+void validate_mesh(const training_job& job, sentences& wrong) {
+  const auto& l = job.layout;
+  collect(wrong, [&] {
+    const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
+    ensure(std::int64_t{ranks.extent(axis::data)} * l.replicas_per_worker
+               == job.training.batch.data_parallel,
+           "JOB-1: the batch knows the replicas of the layout");
+  });
+}
+
+/// Null if the batch or the schedule is wrong; the caller reports either.
+std::unique_ptr<pipeline_schedule> schedule_of(const training_job& job, sentences& wrong) {
+  try {
+    check(job.training.batch);
+  } catch (const error&) {
+    return nullptr;  // reported with the steps
+  }
+  std::unique_ptr<pipeline_schedule> out;
+  collect(wrong, [&] {
+    out = std::make_unique<pipeline_schedule>(
+        job.layout.schedule, job.layout.pipeline, planned_microbatches(job));
+  });
+  return out;
+}
+
+void validate_stages(const training_job& job, int stages, sentences& wrong) {
+  const auto& chunks = job.layout.chunks;
+  const auto layers = job.training.model.layers;
+  if (layers < 1)
+    return;
+  if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
+    wrong.push_back(fmt::format(
+        "`model.layers` {} cannot be split evenly over {} stages, {} on each of "
+        "`layout.pipeline` {}: give `model.layers` {}, another schedule or other virtual stages, "
+        "or list the content of each stage in `layout.chunks`",
+        layers,
+        stages,
+        stages % job.layout.pipeline == 0 ? std::to_string(stages / job.layout.pipeline) : "some",
+        job.layout.pipeline,
+        (layers + stages - 1) / stages * stages));
+    return;
+  }
+  if (chunks.empty()) {
+    collect(wrong, [&] { split_layers(layers, stages, {}); });
+    return;
+  }
+  std::int64_t next = 0;
+  bool whole
+      = chunks.size() == std::size_t(stages) && chunks.front().embedding && chunks.back().head;
+  for (std::size_t s = 0; s < chunks.size(); ++s) {
+    const auto& x = chunks[s];
+    whole = whole && x.first == next && x.end >= x.first && (s == 0 || !x.embedding)
+            && (s + 1 == chunks.size() || !x.head);
+    next = x.end;
+  }
+  if (!whole || next != layers)
+    wrong.push_back(
+        fmt::format("the stages '{}' do not hold each of `model.layers` {} once, in order, over {} "
+                    "stages on `layout.pipeline` {}; list them again in `layout.chunks`",
+                    to_text(chunks),
+                    layers,
+                    stages,
+                    job.layout.pipeline));
+}
+
+void validate_schedule(const training_job& job,
+                       const pipeline_schedule& schedule,
+                       sentences& wrong) {
+  const auto& name = schedule.name();
+  if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
+    wrong.push_back(fmt::format(
+        "`layout.schedule.source` {} has two copies of the model, each with half of the "
+        "micro-batches, and `layout.replicas_per_worker` {} would divide them once more: "
+        "leave that out",
+        name,
+        job.layout.replicas_per_worker));
+  if (schedule.copies() > 1 && job.reduction.distributed_optimizer
+      && job.training.model.tied_embeddings)
+    wrong.push_back(fmt::format(
+        "`layout.schedule.source` {} has two copies of the model, and with "
+        "`reduction.distributed_optimizer` the ends of a tied embedding would have their "
+        "shares on different ranks: give `model.tied_embeddings=false`, or "
+        "leave `reduction.distributed_optimizer` out",
+        name));
+  const auto head = chunk_id(schedule.chunks() - 1);
+  const auto ends = [&](copy_id copy) {
+    return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});
+  };
+  if (schedule.copies() > 1 && job.training.model.tied_embeddings
+      && ends(copy_id(0)) != ends(copy_id(1)))
+    wrong.push_back(fmt::format(
+        "`layout.schedule.source` {} has the first and the last stage of its two copies on "
+        "different ranks, and a tied embedding is added up between two ranks: mirror one "
+        "copy, or give `model.tied_embeddings=false`",
+        name));
+  if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
+    wrong.push_back(
+        fmt::format("`reduction.overlap_gradients` needs the same order of gradients on all "
+                    "replicas, and `layout.schedule.source` {} {}: leave "
+                    "`reduction.overlap_gradients` out",
+                    name,
+                    schedule.copies() > 1 ? "fills the two copies of a stage at different times"
+                                          : "is decided while it runs"));
+}
+
+/// The multiple of `tensor` nearest to `size` that divides `whole`; 0 when there is none.
+std::int64_t nearest_multiple(std::int64_t size, std::int64_t tensor, std::int64_t whole) {
+  std::int64_t best = 0;
+  for (auto x = tensor; x <= whole; x += tensor)
+    if (whole % x == 0 && (best == 0 || std::abs(x - size) < std::abs(best - size)))
+      best = x;
+  return best;
+}
+
+void validate_tensor(const training_job& job, sentences& wrong) {
+  const auto& m = job.training.model;
+  const std::int64_t tensor = job.layout.tensor;
+  const std::pair<const char*, std::int64_t> shared[]
+      = {{"`model.heads`", m.heads},
+         {"`model.groups`", m.groups},
+         {"`model.ffn`", m.ffn},
+         {"the padded vocabulary", m.padded_vocabulary}};
+  std::int64_t common = 0;
+  for (const auto& [what, size] : shared)
+    common = std::gcd(common, size);
+  // Without grouped-query attention, heads and groups are equal: report them once.
+  const auto told_before
+      = [&](const char* what) { return what == shared[1].first && m.groups == m.heads; };
+  // Suggested heads must also divide the channels, and groups the heads.
+  const auto near = [&](const char* what, std::int64_t size) {
+    if (what == shared[0].first)
+      return nearest_multiple(size, tensor, m.hidden);
+    if (what == shared[1].first)
+      return nearest_multiple(size, tensor, m.heads);
+    return std::max<std::int64_t>(1, (size + tensor / 2) / tensor) * tensor;
+  };
+  for (const auto& [what, size] : shared) {
+    if (size <= 0 || size % tensor == 0 || told_before(what))
+      continue;
+    const auto here = near(what, size);
+    wrong.push_back(
+        fmt::format("{} {} is not a multiple of `layout.tensor` {}, and every "
+                    "worker needs an equal share; nearest valid: {}`layout.tensor` {}",
+                    what,
+                    size,
+                    tensor,
+                    here == 0 ? "" : fmt::format("{} here, or ", here),
+                    nearest_divisor(common, tensor)));
+  }
+  const auto rows = job.training.batch.micro * m.sequence;
+  if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
+    wrong.push_back(fmt::format(
+        "`layout.sequence_parallel` shards `batch.micro` {} x `model.sequence` {} tokens "
+        "over `layout.tensor` {}, which does not divide them; nearest valid: "
+        "`model.sequence` {}",
+        job.training.batch.micro,
+        m.sequence,
+        tensor,
+        std::max<std::int64_t>(1, (m.sequence + tensor / 2) / tensor) * tensor));
+}
+
+void validate_reduction(const training_job& job, sentences& wrong) {
+  const auto& r = job.reduction;
+  if (r.overlap_parameters && !r.distributed_optimizer)
+    wrong.emplace_back(
+        "`reduction.overlap_parameters` gathers the parameters that "
+        "`reduction.distributed_optimizer` shards: give both, or neither");
+  if (r.overlap_parameters && !r.overlap_gradients)
+    wrong.emplace_back(
+        "`reduction.overlap_parameters` needs `reduction.overlap_gradients`, as in Megatron-LM: "
+        "give both");
+}
+
+void validate_recomputation(const training_job& job,
+                            const unknown_parts& unknown,
+                            sentences& wrong) {
+  const auto& r = job.recompute;
+  if (r.granularity == recompute_granularity::selective && !r.core_attention && !r.feed_forward)
+    wrong.emplace_back(
+        "`recompute.granularity` selective has no `recompute.modules`: give core_attn, mlp or "
+        "both");
+  const auto& l = job.layout;
+  if (r.granularity != recompute_granularity::full || unknown.stages
+      || job.training.model.layers < 1)
+    return;
+  std::int64_t most = l.chunks.empty() ? job.training.model.layers / l.pipeline : 0;
+  for (const auto& x : l.chunks)
+    most = std::max(most, x.end - x.first);
+  if (r.layers < 1 || r.layers > most)
+    wrong.push_back(
+        fmt::format("`recompute.layers` {}: a pipeline stage has {} layers; give 1 to {}",
+                    r.layers,
+                    most,
+                    most));
+}
+
+}  // namespace
+
+std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown) {
+  sentences wrong;
+  if (!validate_sizes(job, wrong))
+    return wrong;
+  validate_mesh(job, wrong);
+  const auto before = wrong.size();
+  if (unknown.batch || unknown.stages) {
+    // The schedule cannot be checked.
+  } else if (const auto schedule = schedule_of(job, wrong)) {
+    validate_stages(job, schedule->chunks(), wrong);
+    if (!unknown.shape)
+      validate_schedule(job, *schedule, wrong);
+  } else if (wrong.size() == before && job.layout.chunks.empty()) {
+    validate_stages(job, job.layout.pipeline, wrong);
+  }
+  validate_tensor(job, wrong);
+  validate_reduction(job, wrong);
+  validate_recomputation(job, unknown, wrong);
+  return wrong;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,64 @@
+#include "runtime/job/pipeline.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/model/recompute_plan.hpp"
+#include "runtime/model/stages.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::runtime {
+
+int planned_microbatches(const training_job& job) {
+  const auto& batch = job.training.batch;
+  return int(microbatches({batch.micro, batch.global, batch.data_parallel}, 0)
+             * job.layout.replicas_per_worker);
+}
+
+int most_microbatches(const training_job& job) {
+  auto batch = job.training.batch;
+  for (const auto& x : batch.steps)
+    batch.global = std::max(batch.global, x.size);
+  return int(microbatches({batch.micro, batch.global, batch.data_parallel}, 0)
+             * job.layout.replicas_per_worker);
+}
+
+std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed) {
+  const auto& batch = job.training.batch;
+  std::set<int> out;
+  for (auto at = std::int64_t(consumed);; at += global_batch_size(batch, at)) {
+    out.insert(int(microbatches(batch, at) * job.layout.replicas_per_worker));
+    if (is_settled(batch, at))
+      return out;
+  }
+}
+
+job_pipeline pipeline_of(const training_job& job) {
+  const auto schedule = std::make_shared<pipeline_schedule>(
+      job.layout.schedule, job.layout.pipeline, planned_microbatches(job));
+  job_pipeline out;
+  out.chunks = job.layout.chunks;
+  if (out.chunks.empty())
+    out.chunks = split_layers(job.training.model.layers, schedule->chunks(), {});
+  if (int(out.chunks.size()) != schedule->chunks())
+    throw input_error(
+        "the layers are cut into {} stages ('{}'), but the schedule {} has {} for "
+        "`layout.pipeline` {}: list as many in `layout.chunks`",
+        out.chunks.size(),
+        to_text(out.chunks),
+        schedule->name(),
+        schedule->chunks(),
+        job.layout.pipeline);
+  const auto model = spec_of(job.training);
+  for (const auto& range : out.chunks) {
+    auto& blocks = out.blocks.emplace_back();
+    const chunk part(model, range);
+    for (const auto& block : recompute_plan(part, job.recompute).blocks)
+      blocks.push_back(block.recomputed ? 1 : 0);
+  }
+  schedule->recompute(out.blocks);
+  out.schedule = schedule;
+  return out;
+}
+
+}  // namespace troupe::runtime

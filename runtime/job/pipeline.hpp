@@ -1,0 +1,42 @@
+// The pipeline of a job: the layers of each chunk of the model, and the chunks of each pipeline
+// rank.
+
+#pragma once
+
+#include "runtime/job/job.hpp"
+#include "runtime/job/pipeline_schedule.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct job_pipeline {
+  std::shared_ptr<const pipeline_schedule> schedule;
+  std::vector<chunk_range> chunks;        ///< of the model
+  std::vector<std::vector<char>> blocks;  ///< of each chunk's backward pass: see plan
+
+  int ranks() const { return schedule->ranks(); }
+  bool is_first(chunk_id c) const { return value(c) == 0; }
+  bool is_last(chunk_id c) const { return value(c) + 1 == chunks.size(); }
+  /// The ranks of the first and the last chunk of the first copy; they share a tied embedding.
+  int first_rank() const { return schedule->rank_of(chunk_id(0)); }
+  int last_rank() const { return schedule->rank_of(chunk_id(std::uint32_t(chunks.size()) - 1)); }
+};
+
+/// Micro-batches per step and physical replica, for all logical replicas that it computes, after
+/// the batch ramp-up.
+int planned_microbatches(const training_job& job);
+
+/// The maximum over all steps of the run: batches may also shrink.
+int most_microbatches(const training_job& job);
+
+/// The numbers of all steps from `consumed` samples on; several during a batch ramp-up.
+std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed);
+
+/// Throws input_error as pipeline_schedule does, and if the layers do not divide evenly.
+job_pipeline pipeline_of(const training_job& job);
+
+}  // namespace troupe::runtime

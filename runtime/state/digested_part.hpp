@@ -1,0 +1,41 @@
+// Describes which arrays a state digest covers. A process that holds only the arrays can recompute
+// the digests with it (runtime/state/state_check.hpp).
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// A range of a parameter together with the optimizer state of that range.
+struct digested_part {
+  std::string parameter = {};
+  bool repeated = false;   ///< another rank counts it in its digests; see state_digests::copies
+  std::int64_t shard = 0;  ///< the parameter's shard that contains the range
+  std::int64_t begin = 0, end = 0;    ///< element range within the shard
+  std::vector<std::int64_t> at = {};  ///< first element of each optimizer array
+
+  friend bool operator==(const digested_part&, const digested_part&) = default;
+};
+
+/// The parts of one chunk, in the order of its weights.
+struct digested_chunk {
+  std::int64_t grain = 0;  ///< elements
+  bool answers = true;     ///< the rank's digests cover its part of the chunk
+  std::vector<digested_part> parts = {};
+
+  friend bool operator==(const digested_chunk&, const digested_chunk&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, digested_part& x) {
+  return f(x.parameter, x.repeated, x.shard, x.begin, x.end, x.at);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, digested_chunk& x) {
+  return f(x.grain, x.answers, x.parts);
+}
+
+}  // namespace troupe::runtime
