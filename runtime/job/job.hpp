@@ -10,6 +10,7 @@
 #include "runtime/data/sampler.hpp"
 #include "runtime/job/pipeline_schedule.hpp"
 #include "runtime/job/recipe.hpp"
+#include "runtime/model/chunk.hpp"
 #include "runtime/model/recompute.hpp"
 #include "runtime/object/object_store.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "runtime/core/random.hpp"
 #include "runtime/optim/fingerprints.hpp"
+#include "runtime/state/merged_digests.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -14,6 +14,7 @@
 #include "runtime/parameters/store.hpp"
 #include "runtime/parameters/watched_gradients.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "runtime/state/merged_digests.hpp"
 #include "runtime/state/rank_estate.hpp"
 #include "runtime/tensor/shard.hpp"
 
@@ -103,20 +104,6 @@ struct pass_key {
 /// "exp_avg.<name>" or "momentum_buffer.<name>" for optimizer state (optimizer_settings.hpp). The
 /// elements are in the memory of the worker's device.
 using state_shard = tensor_shard<std::span<float>>;
-
-/// STEP-6 fails within one rank: two of its copies of a parameter differ.
-class copies_differ : public broken_promise {
- public:
-  explicit copies_differ(std::string parameter);
-  const std::string& parameter() const { return parameter_; }
-
- private:
-  std::string parameter_;
-};
-
-/// Merges the digests of a chunk into those of its rank. `answers`: this rank accounts for the
-/// chunk. Throws copies_differ.
-void merge_digests(state_digests& to, state_digests of_chunk, bool answers);
 
 /// Used by one lane and bound to its stream, except where a member allows other lanes. Virtual
 /// members may be overridden to inject faults.
