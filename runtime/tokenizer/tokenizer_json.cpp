@@ -4,6 +4,8 @@
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -87,18 +89,48 @@ void override_field(json& part, const overriding& by, const json& value) {
         override_field(one, by, value);
 }
 
-/// Follows transformers 5.24. Its model-specific classes rebuild these parts with the settings of
-/// tokenizer_config.json. Its generic classes use tokenizer.json unchanged.
+/// Adds the tokens that only tokenizer_config.json has, in the order of their ids.
+void add_tokens_of(const std::filesystem::path& path, const json& config, json& content) {
+  const auto found = config.find("added_tokens_decoder");
+  if (found == config.end() || !found->is_object())
+    return;
+  auto& added = content["added_tokens"];
+  if (added.is_null())
+    added = json::array();
+  std::set<std::string> known;
+  for (const auto& one : added)
+    known.insert(one.is_object() ? one.value("content", json()).dump() : "");
+  std::map<std::uint64_t, json> more;
+  for (const auto& [id, token] : found->items()) {
+    const auto number = json::parse(id, nullptr, false);
+    if (!number.is_number_unsigned() || !token.is_object())
+      throw input_error("cannot use '{}': its \"added_tokens_decoder\" has no token under \"{}\"",
+                        path.string(),
+                        id.substr(0, 80));
+    if (known.contains(token.value("content", json()).dump()))
+      continue;
+    more[number.get<std::uint64_t>()] = token;
+    more[number.get<std::uint64_t>()]["id"] = number;
+  }
+  for (auto& [id, token] : more)
+    added.push_back(std::move(token));
+}
+
+/// Follows transformers 5.24. All its classes add tokens. Its model-specific classes rebuild these
+/// parts with the settings of tokenizer_config.json. Its generic classes use tokenizer.json
+/// unchanged.
 void apply_configuration(const std::filesystem::path& path, json& content) {
   const auto beside = path.parent_path() / "tokenizer_config.json";
   std::error_code failure;
   if (!content.is_object() || !std::filesystem::exists(beside, failure))
     return;
   const auto config = parsed(beside);
-  const auto type = config.is_object() ? config.find("tokenizer_class") : config.end();
-  if (!config.is_object() || type == config.end() || !type->is_string()
-      || *type == "PreTrainedTokenizerFast" || *type == "PreTrainedTokenizer"
-      || *type == "TokenizersBackend")
+  if (!config.is_object())
+    return;
+  add_tokens_of(beside, config, content);
+  const auto type = config.find("tokenizer_class");
+  if (type == config.end() || !type->is_string() || *type == "PreTrainedTokenizerFast"
+      || *type == "PreTrainedTokenizer" || *type == "TokenizersBackend")
     return;
   for (const auto& by : all_overriding) {
     const auto value = config.find(by.setting);
