@@ -4,6 +4,7 @@
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -97,20 +98,21 @@ void add_tokens_of(const std::filesystem::path& path, const json& config, json& 
   auto& added = content["added_tokens"];
   if (added.is_null())
     added = json::array();
-  std::set<std::string> known;
+  std::set<json> known;
   for (const auto& one : added)
-    known.insert(one.is_object() ? one.value("content", json()).dump() : "");
-  std::map<std::uint64_t, json> more;
-  for (const auto& [id, token] : found->items()) {
-    const auto number = json::parse(id, nullptr, false);
-    if (!number.is_number_unsigned() || !token.is_object())
+    known.insert(one.is_object() ? one.value("content", json()) : one);
+  std::map<std::uint32_t, json> more;
+  for (const auto& [key, token] : found->items()) {
+    std::uint32_t id = 0;
+    const auto end = key.data() + key.size();
+    if (std::from_chars(key.data(), end, id).ptr != end || key.empty() || !token.is_object())
       throw input_error("cannot use '{}': its \"added_tokens_decoder\" has no token under \"{}\"",
                         path.string(),
-                        id.substr(0, 80));
-    if (known.contains(token.value("content", json()).dump()))
+                        key.substr(0, 80));
+    if (known.contains(token.value("content", json())))
       continue;
-    more[number.get<std::uint64_t>()] = token;
-    more[number.get<std::uint64_t>()]["id"] = number;
+    more[id] = token;
+    more[id]["id"] = id;
   }
   for (auto& [id, token] : more)
     added.push_back(std::move(token));
