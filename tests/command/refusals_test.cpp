@@ -78,6 +78,9 @@ TEST_CASE("a flag of another program is answered with troupe's", "[command]") {
   CHECK_THAT(answer("--save_strategy epoch"), ContainsSubstring("use --save-interval"));
   CHECK_THAT(answer("--packing"), ContainsSubstring("always packed"));
   CHECK_THAT(answer("--optimizer.weight-decay 0.1"), ContainsSubstring("use --weight-decay"));
+  CHECK_THAT(answer("--data_parallel_shard_degree 8"),
+             ContainsSubstring("--use-distributed-optimizer"));
+  CHECK_THAT(answer("--profiling.enable_profiling"), ContainsSubstring("use --trace"));
   CHECK_THAT(answer("--metrics.enable-wandb"), ContainsSubstring("--tensorboard-dir"));
   CHECK_THAT(answer("--wandb_project x"),
              ContainsSubstring("--wandb-project is refused: metrics are not sent to services")
