@@ -98,6 +98,8 @@ void add_tokens_of(const std::filesystem::path& path, const json& config, json& 
   auto& added = content["added_tokens"];
   if (added.is_null())
     added = json::array();
+  if (!added.is_array())
+    return;  // read_added() refuses it
   std::set<json> known;
   for (const auto& one : added)
     known.insert(one.is_object() ? one.value("content", json()) : one);
