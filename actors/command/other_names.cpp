@@ -12,6 +12,7 @@ constexpr other_name of_training[] = {
      "use --lr-decay-style"},
     {"warmup warmup-steps warmup-iters num-warmup-steps lr-scheduler.warmup-steps",
      "use --lr-warmup-iters"},
+    {"min-lr-ratio lr-scheduler.min-lr-factor", "use --min-lr, which is a rate"},
     {"warmup-ratio warmup-fraction", "use --lr-warmup-fraction"},
     {"lr-decay-steps decay-steps", "use --lr-decay-iters"},
     {"epochs num-epochs num-train-epochs max-epochs",
@@ -26,8 +27,8 @@ constexpr other_name of_training[] = {
     {"gradient-accumulation-steps gradient-accumulation grad-accum grad-accum-steps "
      "accumulate-grad-batches",
      "use --global-batch-size; a step has global batch / (micro-batch x replicas) micro-batches"},
-    {"block-size seq-len sequence-length max-seq-length max-seq-len max-length context-length "
-     "n-ctx n-positions model-max-length training.seq-len",
+    {"block-size seq-len seqlen sequence-length max-seq-length max-seq-len max-length "
+     "context-length n-ctx n-positions model-max-length training.seq-len",
      "use --seq-length"},
     {"n-layer n-layers layers depth num-hidden-layers", "use --num-layers"},
     {"n-head n-heads heads num-heads", "use --num-attention-heads"},
@@ -78,9 +79,10 @@ constexpr other_name of_training[] = {
     {"pp pp-size pipeline-parallel pipeline-parallel-size pipeline-parallel-degree "
      "parallelism.pipeline-parallel-degree",
      "use --pipeline-model-parallel-size"},
-    {"dp dp-size data-parallel-size parallelism.data-parallel-replicate-degree",
+    {"dp dp-size data-parallel-size data-parallel-replicate-degree "
+     "parallelism.data-parallel-replicate-degree",
      "use --world-size, which is tensor x pipeline x data"},
-    {"fsdp zero zero-stage parallelism.data-parallel-shard-degree",
+    {"fsdp zero zero-stage data-parallel-shard-degree parallelism.data-parallel-shard-degree",
      "--use-distributed-optimizer shards the optimizer's state; parameters and gradients are not "
      "sharded"},
     {"gpus num-gpus ngpus n-gpus num-devices nproc-per-node", "use --world-size"},
@@ -97,6 +99,7 @@ constexpr other_name of_training[] = {
     {"wandb use-wandb wandb-log wandb-run-name report-to metrics.enable-wandb",
      "use --log-file or --tensorboard-dir, which Weights & Biases can read"},
     {"logging-dir metrics.enable-tensorboard metrics.save-tb-folder", "use --tensorboard-dir"},
+    {"profiling profiling.enable-profiling", "use --trace FILE"},
     {"run-name", "a run is named by its folder; use --save or --run"},
     {"eval-only", "use --skip-train"},
     {"eval-strategy evaluation-strategy", "use --eval-interval; 0 is never"},

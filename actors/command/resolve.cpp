@@ -28,6 +28,11 @@ std::string together(const sentences& wrong) {
   return out;
 }
 
+bool chooses_tokenizer(const tokenizer_flags& x) {
+  return !x.folder.empty() || !x.vocab_file.empty() || !x.merge_file.empty() || !x.model.empty()
+         || x.type != tokenizer_flags().type;
+}
+
 void resolve_model(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
@@ -40,6 +45,8 @@ void resolve_model(const training_flags& flags,
   unknown.tokenizer = true;  // until it is made
   model.init_std = flags.model.init_std;
   model.padded_vocabulary = 0;
+  if (unknown.shape && !flags.model.hub.empty() && !chooses_tokenizer(flags.tokenizer))
+    return;  // the folder that could not be read may have one
   collect(wrong, [&] {
     const auto tokens = make(flags.tokenizer);
     job.data.end_of_document = tokens->names_end_of_document() ? tokens->end_of_document() : -1;
@@ -251,11 +258,6 @@ void warn_of_idle_flags(const training_flags& flags) {
         "--sequence-parallel does nothing with --tensor-model-parallel-size 1: it is off");
 }
 
-bool chooses_tokenizer(const tokenizer_flags& x) {
-  return !x.folder.empty() || !x.vocab_file.empty() || !x.merge_file.empty() || !x.model.empty()
-         || x.type != tokenizer_flags().type;
-}
-
 /// Downloads the small files of models of the Hub; the flags then name their folders. Returns the
 /// model with weights left to download, if there is one.
 std::filesystem::path find_hub_models(training_flags& flags) {
@@ -305,8 +307,9 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
         wrong.push_back(fmt::format(
             "{} is missing; without --load-hf the model's shape is given by flags", flag));
   const bool unread = names_hub_model(flags.tokenizer)
-                      || (names_hub_model(m.hub) && !chooses_tokenizer(flags.tokenizer));
-  if (!unread)  // otherwise it is not downloaded yet
+                      || (!m.hub.empty() && !runtime::is_hub_folder(m.hub)
+                          && !chooses_tokenizer(flags.tokenizer));
+  if (!unread)  // otherwise it is not downloaded yet, or the folder is wrong
     collect(wrong, [&] { choice_of(flags.tokenizer); });
   const auto& s = flags.steps;
   require(s.micro.has_value(),

@@ -5,17 +5,15 @@
 namespace troupe::command {
 namespace {
 
-/// Steps of a run that is counted in samples. A partial last batch is dropped. If the batch size
-/// changes, Megatron-LM runs one more full step (docs/guides/from_megatron.md).
+/// Steps of a run that is counted in samples, as in Megatron-LM: a constant batch size and the end
+/// of a ramp-up drop a partial last batch; sizes that still change finish it.
 std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t samples) {
+  const bool stepped = !batch.steps.empty();
   std::int64_t steps = 0, consumed = 0;
-  for (; !runtime::is_settled(batch, consumed); ++steps) {
-    const auto size = runtime::global_batch_size(batch, consumed);
-    if (size > samples - consumed)
-      return steps;
-    consumed += size;
-  }
-  return steps + std::max<std::int64_t>(samples - consumed, 0) / batch.global;
+  for (; !runtime::is_settled(batch, consumed) && consumed < samples + !stepped; ++steps)
+    consumed += runtime::global_batch_size(batch, consumed);
+  const auto left = std::max<std::int64_t>(samples - consumed, 0);
+  return steps + (left + (stepped ? batch.global - 1 : 0)) / batch.global;
 }
 
 /// True if the batch breaks no rule. Broken rules are reported elsewhere.

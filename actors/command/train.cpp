@@ -63,7 +63,10 @@ void add_train(command_line& program) {
       runtime::log_warning("{}", *warning);
     const auto hosts = find_hosts(flags->hosts);
     write_back(job, *flags);
-    const auto again = for_shell((job.checkpoints.save / configuration_file).string());
+    const auto& kept = job.checkpoints;
+    auto again = for_shell((kept.save / configuration_file).string());
+    if (kept.load.empty())  // a run does not begin anew among the checkpoints of another
+      again += " --load " + for_shell(kept.save.string());
     std::vector<std::string> typed{"troupe", "train", "gpt"};
     typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
     const run_request request{

@@ -4,6 +4,9 @@
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -87,18 +90,51 @@ void override_field(json& part, const overriding& by, const json& value) {
         override_field(one, by, value);
 }
 
-/// Follows transformers 5.24. Its model-specific classes rebuild these parts with the settings of
-/// tokenizer_config.json. Its generic classes use tokenizer.json unchanged.
+/// Adds the tokens that only tokenizer_config.json has, in the order of their ids.
+void add_tokens_of(const std::filesystem::path& path, const json& config, json& content) {
+  const auto found = config.find("added_tokens_decoder");
+  if (found == config.end() || !found->is_object())
+    return;
+  auto& added = content["added_tokens"];
+  if (added.is_null())
+    added = json::array();
+  if (!added.is_array())
+    return;  // read_added() refuses it
+  std::set<json> known;
+  for (const auto& one : added)
+    known.insert(one.is_object() ? one.value("content", json()) : one);
+  std::map<std::uint32_t, json> more;
+  for (const auto& [key, token] : found->items()) {
+    std::uint32_t id = 0;
+    const auto end = key.data() + key.size();
+    if (std::from_chars(key.data(), end, id).ptr != end || key.empty() || !token.is_object())
+      throw input_error("cannot use '{}': its \"added_tokens_decoder\" has no token under \"{}\"",
+                        path.string(),
+                        key.substr(0, 80));
+    if (known.contains(token.value("content", json())))
+      continue;
+    more[id] = token;
+    more[id]["id"] = id;
+  }
+  for (auto& [id, token] : more)
+    added.push_back(std::move(token));
+}
+
+/// Follows transformers 5.24. All its classes add tokens. Its model-specific classes rebuild these
+/// parts with the settings of tokenizer_config.json. Its generic classes use tokenizer.json
+/// unchanged.
 void apply_configuration(const std::filesystem::path& path, json& content) {
   const auto beside = path.parent_path() / "tokenizer_config.json";
   std::error_code failure;
   if (!content.is_object() || !std::filesystem::exists(beside, failure))
     return;
   const auto config = parsed(beside);
-  const auto type = config.is_object() ? config.find("tokenizer_class") : config.end();
-  if (!config.is_object() || type == config.end() || !type->is_string()
-      || *type == "PreTrainedTokenizerFast" || *type == "PreTrainedTokenizer"
-      || *type == "TokenizersBackend")
+  if (!config.is_object())
+    return;
+  add_tokens_of(beside, config, content);
+  const auto type = config.find("tokenizer_class");
+  if (type == config.end() || !type->is_string() || *type == "PreTrainedTokenizerFast"
+      || *type == "PreTrainedTokenizer" || *type == "TokenizersBackend")
     return;
   for (const auto& by : all_overriding) {
     const auto value = config.find(by.setting);

@@ -103,16 +103,29 @@ TEST_CASE("weight decay grows over the whole run", "[command]") {
                     ContainsSubstring("it only grows"));
 }
 
-// Megatron-LM runs one step more, see --train-samples in docs/guides/from_megatron.md.
-TEST_CASE("a run in samples ends before a step that would read more of them", "[command]") {
-  const auto steps = [](const std::string& more) {
-    auto given = tests::words_of(tests::small_run + "--seq-length 8 --train-samples 200 " + more);
+// Counts of update_train_iters() of Megatron-LM: of d98e8a64 for the schedule, which stops at the
+// first step that reaches the samples; of core_v0.16.1 for the ramp-up, which takes one more.
+TEST_CASE("a run in samples has Megatron-LM's steps while the batch size changes", "[command]") {
+  const auto steps = [](int samples, const std::string& more) {
+    auto given = tests::words_of(tests::small_run + "--seq-length 8 --train-samples "
+                                 + std::to_string(samples) + " " + more);
     const auto at = std::find(given.begin(), given.end(), "--train-iters");
     given.erase(at, at + 2);
     return training_job_from(given).train_iterations;
   };
-  CHECK(steps("--global-batch-size 8 --step-batch-size-schedule 0:2,160:4,480:8") == 37);
-  CHECK(steps("--global-batch-size 16 --rampup-batch-size 4 4 260") == 35);
+  // Samples after each step: 2 to 20 by 2, 24 to 60 by 4, then 68, 76, ... by 8.
+  const std::string stepped = "--global-batch-size 8 --step-batch-size-schedule 0:2,160:4,480:8";
+  CHECK(steps(200, stepped) == 38);
+  CHECK(steps(204, stepped) == 38);
+  CHECK(steps(205, stepped) == 39);
+  CHECK(steps(60, stepped) == 20);
+  CHECK(steps(19, stepped) == 10);
+  // 22 steps of 4, 11 of 8 and 7 of 12 end at 260 samples; then 276, 292, ... by 16.
+  const std::string ramp = "--global-batch-size 16 --rampup-batch-size 4 4 260";
+  CHECK(steps(200, ramp) == 36);
+  CHECK(steps(199, ramp) == 35);
+  CHECK(steps(291, ramp) == 41);
+  CHECK(steps(292, ramp) == 42);
 }
 
 TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {

@@ -4,6 +4,7 @@
 #include "actors/command/other_names.hpp"
 #include "runtime/core/error.hpp"
 #include "tests/command/given_flags.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -77,6 +78,9 @@ TEST_CASE("a flag of another program is answered with troupe's", "[command]") {
   CHECK_THAT(answer("--save_strategy epoch"), ContainsSubstring("use --save-interval"));
   CHECK_THAT(answer("--packing"), ContainsSubstring("always packed"));
   CHECK_THAT(answer("--optimizer.weight-decay 0.1"), ContainsSubstring("use --weight-decay"));
+  CHECK_THAT(answer("--data_parallel_shard_degree 8"),
+             ContainsSubstring("--use-distributed-optimizer"));
+  CHECK_THAT(answer("--profiling.enable_profiling"), ContainsSubstring("use --trace"));
   CHECK_THAT(answer("--metrics.enable-wandb"), ContainsSubstring("--tensorboard-dir"));
   CHECK_THAT(answer("--wandb_project x"),
              ContainsSubstring("--wandb-project is refused: metrics are not sent to services")
@@ -209,6 +213,20 @@ TEST_CASE("a file that cannot be opened is reported once", "[command]") {
       "--load-hf nowhere --mock-data --lr 1e-3 --train-iters 9 --micro-batch-size 1 "
       "--tokenizer-type NullTokenizer --vocab-size 100");
   CHECK_THAT(said, ContainsSubstring("--load-hf 'nowhere'") && !ContainsSubstring("\n"));
+}
+
+TEST_CASE("a missing model folder is not answered by a demand for a tokenizer", "[command]") {
+  const std::string rest = " --mock-data --lr 1e-3 --train-iters 9 --micro-batch-size 1";
+  CHECK_THAT(tests::refusal_of_flags("--load-hf ./nowhere" + rest),
+             ContainsSubstring("--load-hf './nowhere': there is no such folder")
+                 && !ContainsSubstring("\n"));
+  const tests::scratch_folder empty;
+  CHECK_THAT(tests::refusal_of_flags("--load-hf " + empty.path().string() + rest),
+             ContainsSubstring("config.json") && !ContainsSubstring("\n"));
+  CHECK_THAT(tests::refusal_of_flags("--load-hf ./nowhere --lr 1e-3"),
+             ContainsSubstring("there is no such folder")
+                 && ContainsSubstring("--micro-batch-size is missing")
+                 && !ContainsSubstring("--vocab-file"));
 }
 
 TEST_CASE("sizes of the batch that begin late are refused", "[command]") {

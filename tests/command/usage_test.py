@@ -42,6 +42,9 @@ def check_configuration(folder):
     same_state(folder / "flags", folder / "kept")
     # The kept configuration names its folder: a checkpoint is there, and is not overwritten.
     refuses("--load", "train", "gpt", "--config", kept)
+    again = re.search(r"^# To run it again: troupe (.*)$", kept.read_text(), re.MULTILINE)[1]
+    if "already exists" not in (out := works(*shlex.split(again))):
+        raise wrong(f"the command in the configuration, {again}, does not resume the run:\n{out}")
     refuses("nothing", "train", "gpt", "--config", folder / "nothing.yaml")
     refuses("line 1, column 13", "train", "gpt", "--config", "-", text=b"num-layers: many\n")
     refuses("did you mean --num-layers?", "train", "gpt", "--config", "-", text=b"num_lyers: 2\n")

@@ -92,6 +92,7 @@ std::vector<std::string> fuzz::dictionary() {
           "\"invert\":true",
           "\"ignore_merges\":true",
           "\"normalized\":true",
+          "\"added_tokens_decoder\":{\"260\":{\"content\":\"x\"}}",
           "(a*)*b",
           "(?R)",
           "[^\\s",

@@ -56,20 +56,16 @@ void declare_steps(command_line& line, training_flags& to) {
               .megatron = "",
               .resume = at_resume::told},
              whole(s.iterations, 1, largest_count));
-  line.value({.name = "--train-samples",
-              .field = "train_samples",
-              .type = "N",
-              .unit = "samples",
-              .help = "Samples of the whole run. Learning rates are then counted in samples, too.",
-              .megatron
-              = "a partial last batch is dropped; if the batch size changes, "
-                "Megatron-LM runs one more full step, beyond the samples asked for: "
-                "38 steps, here 37, for --step-batch-size-schedule '0:2 160:4 480:8' "
-                "--train-samples 200 --seq-length 8; 36, here 35, for samples that end within the "
-                "ramp-up --rampup-batch-size 4 4 260 --global-batch-size 16 "
-                "--train-samples 200",
-              .resume = at_resume::told},
-             whole(s.samples, 1, largest_count));
+  line.value(
+      {.name = "--train-samples",
+       .field = "train_samples",
+       .type = "N",
+       .unit = "samples",
+       .help = "Samples of the whole run. Learning rates are then counted in samples, too. A "
+               "partial last batch is dropped, unless the batch size still changes.",
+       .megatron = "",
+       .resume = at_resume::told},
+      whole(s.samples, 1, largest_count));
   line.value({.name = "--exit-interval",
               .field = "exit_interval",
               .type = "N",

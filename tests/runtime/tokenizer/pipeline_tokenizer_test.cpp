@@ -257,6 +257,39 @@ TEST_CASE("settings of tokenizer_config.json override those of tokenizer.json as
   CHECK(encoded(bert, config, "The") == std::vector<std::int32_t>{0});
 }
 
+// The ids are those of transformers 5.24.
+TEST_CASE("tokens that only tokenizer_config.json has are added", "[tokenizer]") {
+  const auto made = [](const json& tokens) {
+    const scratch_folder folder;
+    write_text(folder / "tokenizer.json",
+               json{{"model",
+                     {{"type", "WordLevel"},
+                      {"vocab", {{"the", 0}, {"a", 1}, {"[UNK]", 2}, {"<|end|>", 3}}},
+                      {"unk_token", "[UNK]"}}},
+                    {"added_tokens", json::array()},
+                    {"pre_tokenizer", {{"type", "Whitespace"}}}}
+                   .dump());
+    write_text(
+        folder / "tokenizer_config.json",
+        json{{"tokenizer_class", "PreTrainedTokenizerFast"}, {"added_tokens_decoder", tokens}}
+            .dump());
+    return make_tokenizer(tokenizer_in(folder.path()));
+  };
+  const auto special = [](const char* content) {
+    return json{{"content", content}, {"special", true}};
+  };
+  const auto encoded = [&](const json& tokens, const char* text) {
+    return made(tokens)->encode(text, special_tokens::recognised);
+  };
+  CHECK(encoded({{"4", special("<|x|>")}, {"5", special("<|y|>")}}, "the<|x|>a<|y|>")
+        == std::vector<std::int32_t>{0, 4, 1, 5});
+  CHECK(encoded({{"3", special("<|end|>")}}, "the<|end|>a") == std::vector<std::int32_t>{0, 3, 1});
+  // transformers would give it the id 4.
+  CHECK_THROWS_WITH(made({{"9", special("<|x|>")}}), ContainsSubstring("would give it 4"));
+  for (const auto& wrong : {json{{"x", special("<|x|>")}}, json{{"4", "<|x|>"}}})
+    CHECK_THROWS_WITH(made(wrong), ContainsSubstring("added_tokens_decoder"));
+}
+
 // U+111C9 was punctuation until Unicode 10: there the library cuts this text into three words.
 TEST_CASE("BERT's words have the marks of Unicode 15", "[tokenizer]") {
   const std::string text = "S\U000111c9\u1abe";
