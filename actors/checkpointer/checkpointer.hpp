@@ -8,7 +8,7 @@
 #pragma once
 
 #include "actors/checkpointer/collected_shards.hpp"
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "actors/shard_writer/rank_files.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"

@@ -1,7 +1,7 @@
 #include "actors/monitor/monitor.hpp"
 
+#include "actors/host/sampling.hpp"
 #include "actors/monitor/shown_records.hpp"
-#include "actors/node/sampling.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/log.hpp"

@@ -4,8 +4,8 @@
 
 #pragma once
 
+#include "actors/host/context.hpp"
 #include "actors/monitor/log_line.hpp"
-#include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/core/waiting.hpp"

@@ -1,6 +1,6 @@
 #include "actors/node/hang_watch.hpp"
 
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 

@@ -14,7 +14,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/device/stillness.hpp"
 #include "runtime/device/wait_graph.hpp"

@@ -1,7 +1,7 @@
 #include "actors/node/node.hpp"
 
-#include "actors/node/sampling.hpp"
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
+#include "actors/host/sampling.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/log.hpp"

@@ -18,7 +18,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/actor.hpp>

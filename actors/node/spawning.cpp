@@ -1,11 +1,11 @@
 // Spawning actors for a generation.
 
 #include "actors/checkpointer/checkpointer.hpp"
+#include "actors/host/neighbours.hpp"
 #include "actors/keeper/keeper.hpp"
 #include "actors/loader/loader.hpp"
 #include "actors/monitor/monitor.hpp"
 #include "actors/node/node.hpp"
-#include "actors/process/neighbours.hpp"
 #include "actors/replica/replica.hpp"
 #include "actors/shard_writer/save_folder.hpp"
 #include "actors/shard_writer/shard_writer.hpp"

@@ -1,8 +1,8 @@
 // A node handles a hanging actor or lane.
 
+#include "actors/host/neighbours.hpp"
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
-#include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/job/planted_death.hpp"

@@ -1,7 +1,7 @@
 #include "actors/process/data_planes.hpp"
 
-#include "actors/node/context.hpp"
-#include "actors/process/neighbours.hpp"
+#include "actors/host/context.hpp"
+#include "actors/host/neighbours.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/transport/ucx_wire.hpp"

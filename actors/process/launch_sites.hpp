@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "actors/process/launch_machine.hpp"
 #include "actors/process/launch_settings.hpp"
 #include "messages/protocol/actors.hpp"

@@ -1,7 +1,7 @@
 // Start and end of a stage: its lanes, groups and worker.
 
-#include "actors/keeper/rank_states.hpp"
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
+#include "actors/host/rank_states.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"

@@ -14,7 +14,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/behaviour.hpp"

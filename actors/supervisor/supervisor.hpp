@@ -10,7 +10,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "actors/supervisor/cross_check.hpp"
 #include "actors/supervisor/membership.hpp"
 #include "actors/supervisor/save_schedule.hpp"

@@ -3,11 +3,11 @@
 
 #pragma once
 
-#include "actors/job/opened_job.hpp"
-#include "actors/job/viewer.hpp"
-#include "actors/node/environment.hpp"
-#include "actors/node/holdings.hpp"
-#include "actors/node/registries.hpp"
+#include "actors/host/environment.hpp"
+#include "actors/host/holdings.hpp"
+#include "actors/host/opened_job.hpp"
+#include "actors/host/registries.hpp"
+#include "actors/host/viewer.hpp"
 #include "actors/support/command_desk.hpp"
 #include "actors/support/message_path.hpp"
 #include "runtime/data/batch_source.hpp"

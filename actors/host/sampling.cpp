@@ -1,4 +1,4 @@
-#include "actors/node/sampling.hpp"
+#include "actors/host/sampling.hpp"
 
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/process_usage.hpp"

@@ -1,4 +1,4 @@
-#include "actors/process/node_process.hpp"
+#include "actors/job/node_process.hpp"
 
 #include "actors/faults/fault_injector.hpp"
 #include "actors/job/ending.hpp"

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "messages/control/sampling.hpp"
 
 namespace troupe::actors {

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "actors/node/registries.hpp"
+#include "actors/host/registries.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/device/lane.hpp"
 #include "runtime/telemetry/recorder.hpp"
