@@ -1,6 +1,6 @@
 // The environment of a process's behaviours: makes lanes, workers and groups, and writes to disk.
 // Simulations, tests and injected faults (actors/faults) replace its members. They also replace the
-// transport and the message path of node_context.
+// transport and the message path of shared_resources.
 
 #pragma once
 

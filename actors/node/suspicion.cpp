@@ -90,7 +90,7 @@ void node_state::suspect(const messages::suspected& x) {
   gone.ends.cancel();
   if (closing_)
     return stop_next();
-  if (gone.what == kind::rank && gone.generation == generation_)
+  if (gone.what == spawned_kind::rank && gone.generation == generation_)
     release_generation();
   if (kind == "stage") {
     const auto replica = "replica:" + where.substr(0, where.find('.'));

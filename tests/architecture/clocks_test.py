@@ -28,7 +28,7 @@ DATES = {
 
 STEADY = re.compile(r"steady_clock::now\b|\bnow_ns\(\)")
 ACTORS = re.compile(r"actors/(supervisor|replica|stage|loader|checkpointer|node|host|support)/")
-BEGINS = "actors/host/context.hpp"  # the start of a process; a simulation sets it itself
+BEGINS = "actors/host/supervisor_resources.hpp"  # the start of a process; a simulation sets it itself
 
 
 def complaints(root):
