@@ -18,7 +18,7 @@ namespace troupe::actors {
 
 void checkpointer_state::start(const messages::spawn_checkpointer& told,
                                std::shared_ptr<const opened_job> job,
-                               std::shared_ptr<const node_context> context,
+                               std::shared_ptr<const saver_resources> context,
                                runtime::cancel_token token) {
   token_ = std::move(token);
   supervisor_ = told.supervisor;
@@ -259,7 +259,7 @@ messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     const messages::spawn_checkpointer& told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const saver_resources> context,
     runtime::cancel_token token) {
   self->state.start(told, std::move(job), std::move(context), std::move(token));
   return {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "actors/checkpointer/collected_shards.hpp"
-#include "actors/node/context.hpp"
+#include "actors/host/saver_resources.hpp"
 #include "actors/shard_writer/rank_files.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
@@ -34,7 +34,7 @@ class checkpointer_state {
 
   void start(const messages::spawn_checkpointer& told,
              std::shared_ptr<const opened_job> job,
-             std::shared_ptr<const node_context> context,
+             std::shared_ptr<const saver_resources> context,
              runtime::cancel_token token);
   void expect(const messages::save& x);
   void receive(const messages::snapshot& x);
@@ -69,7 +69,7 @@ class checkpointer_state {
   messages::supervisor_actor supervisor_;
   std::string identity_;
   std::shared_ptr<const opened_job> job_;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const saver_resources> context_;
   runtime::generation_id generation_ = {};  ///< newest; messages of older ones are dropped
   runtime::cancel_token token_;
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
@@ -96,7 +96,7 @@ messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     const messages::spawn_checkpointer& told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const saver_resources> context,
     runtime::cancel_token token);
 
 }  // namespace troupe::actors

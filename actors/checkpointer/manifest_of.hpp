@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/job/opened_job.hpp"
+#include "actors/host/opened_job.hpp"
 #include "messages/checkpoint/snapshot.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 

@@ -1,6 +1,6 @@
 #include "actors/faults/faulty_network.hpp"
 
-#include "actors/keeper/rank_states.hpp"
+#include "actors/host/rank_states.hpp"
 #include "messages/core/error.hpp"
 #include "messages/protocol/actors.hpp"
 

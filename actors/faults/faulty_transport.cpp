@@ -1,6 +1,6 @@
 #include "actors/faults/faulty_transport.hpp"
 
-#include "actors/keeper/rank_states.hpp"
+#include "actors/host/rank_states.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/state/state_check.hpp"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "actors/faults/fault_injector.hpp"
-#include "actors/node/environment.hpp"
+#include "actors/host/environment.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <atomic>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "actors/faults/fault_injector.hpp"
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 
 #include <memory>
 

@@ -12,7 +12,7 @@ namespace {
 
 /// Whether the actors have ended within the patience, when some were left behind.
 bool have_actors_ended(caf::actor_system& system,
-                       const node_context& context,
+                       const stage_resources& context,
                        std::chrono::milliseconds patience) {
   const auto until = std::chrono::steady_clock::now() + patience;
   while (context.lanes->left_behind() > 0 && system.registry().running() > 0) {
@@ -27,7 +27,7 @@ bool have_actors_ended(caf::actor_system& system,
 }  // namespace
 
 bool have_all_ended(caf::actor_system& system,
-                    const node_context& context,
+                    const stage_resources& context,
                     const runtime::recovery_settings& recovery) {
   const auto patience = std::chrono::milliseconds(std::int64_t(recovery.suspicion * 1e3));
   if (!have_actors_ended(system, context, patience)) {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/stage_resources.hpp"
 
 #include <caf/fwd.hpp>
 
@@ -12,7 +12,7 @@ namespace troupe::actors {
 /// the failure detector's timeout. Returns false, with a warning, when some hang. The process must
 /// then end by std::_Exit, since they still use what a normal exit destroys.
 bool have_all_ended(caf::actor_system& system,
-                    const node_context& context,
+                    const stage_resources& context,
                     const runtime::recovery_settings& recovery);
 
 }  // namespace troupe::actors

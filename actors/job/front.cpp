@@ -1,5 +1,6 @@
 #include "actors/job/front.hpp"
 
+#include "actors/job/every_actor.hpp"
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 #include "actors/supervisor/restart_limits.hpp"
@@ -49,7 +50,7 @@ void front_state::start(messages::job_description told,
 
 void front_state::spawn_node() {
   auto& home = self_->home_system();
-  node_ = home.spawn(node, context_);
+  node_ = home.spawn(node, context_, every_actor());
   self_->monitor(node_);
   stop_watch();
   watch_ = watch_for_hangs(home,

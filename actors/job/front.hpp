@@ -11,8 +11,8 @@
 
 #pragma once
 
+#include "actors/host/context.hpp"
 #include "actors/job/run.hpp"
-#include "actors/node/context.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "messages/protocol/actors.hpp"
 

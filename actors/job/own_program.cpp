@@ -1,7 +1,7 @@
 #include "actors/job/own_program.hpp"
 
 #include "actors/job/job_folder.hpp"
-#include "actors/process/part_commands.hpp"
+#include "actors/job/part_commands.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/openmp_environment.hpp"
 #include "runtime/job/build.hpp"

@@ -1,9 +1,9 @@
 #include "actors/job/prepare.hpp"
 
 #include "actors/faults/inject.hpp"
+#include "actors/host/neighbours.hpp"
 #include "actors/job/cold_start.hpp"
 #include "actors/job/start.hpp"
-#include "actors/process/neighbours.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/counted.hpp"

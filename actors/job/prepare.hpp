@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "actors/process/data_planes.hpp"
 #include "messages/control/spawn.hpp"
 #include "runtime/process/run_folder.hpp"

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "actors/host/viewer.hpp"
 #include "actors/job/prepare.hpp"
-#include "actors/job/viewer.hpp"
 #include "actors/process/launch_settings.hpp"
 
 #include <caf/fwd.hpp>

@@ -1,6 +1,6 @@
 #include "actors/keeper/keeper.hpp"
 
-#include "actors/keeper/rank_states.hpp"
+#include "actors/host/rank_states.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
@@ -13,7 +13,7 @@ namespace troupe::actors {
 
 void keeper_state::start(const messages::spawn_keeper& told,
                          std::shared_ptr<const opened_job> job,
-                         std::shared_ptr<const node_context> context,
+                         std::shared_ptr<const keeper_resources> context,
                          runtime::cancel_token token) {
   supervisor_ = told.supervisor;
   process_ = told.process;
@@ -144,7 +144,7 @@ messages::keeper_actor::behavior_type keeper(
     messages::keeper_actor::stateful_pointer<keeper_state> self,
     const messages::spawn_keeper& told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const keeper_resources> context,
     runtime::cancel_token token) {
   self->state.start(told, std::move(job), std::move(context), std::move(token));
   return {receives<messages::keep>(self),

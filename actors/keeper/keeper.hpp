@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/keeper_resources.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -25,7 +25,7 @@ class keeper_state {
 
   void start(const messages::spawn_keeper& told,
              std::shared_ptr<const opened_job> job,
-             std::shared_ptr<const node_context> context,
+             std::shared_ptr<const keeper_resources> context,
              runtime::cancel_token token);
   void receive(const messages::keep& x);
   void receive(const messages::fetch_kept& x);
@@ -50,7 +50,7 @@ class keeper_state {
   runtime::step_id given_since_ = {};
   runtime::step_id told_to_store_ = {};  ///< newest request
   std::shared_ptr<const opened_job> job_;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const keeper_resources> context_;
   runtime::cancel_token token_;
   std::shared_ptr<runtime::lane_board::place> place_;
 };
@@ -59,7 +59,7 @@ messages::keeper_actor::behavior_type keeper(
     messages::keeper_actor::stateful_pointer<keeper_state> self,
     const messages::spawn_keeper& told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const keeper_resources> context,
     runtime::cancel_token token);
 
 }  // namespace troupe::actors

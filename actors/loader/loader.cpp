@@ -29,7 +29,7 @@ runtime::bundle asked_for(const messages::request_batch& x, const runtime::micro
 }
 
 const runtime::batch_source& source_of(const messages::request_batch& x,
-                                       const node_context& context) {
+                                       const loader_resources& context) {
   return x.test ? *context.test : x.validation ? *context.validation : *context.training;
 }
 
@@ -87,7 +87,7 @@ runtime::micro_batch read(recent_batches& recent,
 }  // namespace
 
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             const std::shared_ptr<const node_context>& context,
+                                             const std::shared_ptr<const loader_resources>& context,
                                              runtime::generation_id generation) {
   end_on_exception(self, "loader");
   std::shared_ptr<runtime::lane_board::place> place;

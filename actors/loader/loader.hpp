@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/loader_resources.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -16,7 +16,7 @@ namespace troupe::actors {
 /// them in the reason, unless that step has not begun (DATA-3). `generation`: the newest one at the
 /// spawn.
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             const std::shared_ptr<const node_context>& context,
+                                             const std::shared_ptr<const loader_resources>& context,
                                              runtime::generation_id generation);
 
 }  // namespace troupe::actors

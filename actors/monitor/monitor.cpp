@@ -1,7 +1,7 @@
 #include "actors/monitor/monitor.hpp"
 
+#include "actors/host/sampling.hpp"
 #include "actors/monitor/shown_records.hpp"
-#include "actors/node/sampling.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "runtime/core/log.hpp"
@@ -239,16 +239,9 @@ void monitor_book::conclude() {
   }
 }
 
-std::shared_ptr<monitor_book> node_context::book(const messages::job_description& told,
-                                                 std::shared_ptr<const opened_job> job) const {
-  if (!book_)
-    book_ = std::make_shared<monitor_book>(told, std::move(job), written, records);
-  return book_;
-}
-
 void monitor_state::start(const messages::spawn_monitor& told,
                           std::shared_ptr<const opened_job> job,
-                          std::shared_ptr<const node_context> context) {
+                          std::shared_ptr<const monitor_resources> context) {
   context_ = std::move(context);
   end_on_exception(self_, "monitor");
   if (context_->env.own_threads)
@@ -258,7 +251,10 @@ void monitor_state::start(const messages::spawn_monitor& told,
                                    .patience = patience_with_disks});
   presence_ = context_->living->enter({told.generation, "monitor", -1, true});
   job_ = job;
-  book_ = context_->book(told.job, std::move(job));
+  if (!context_->book)
+    context_->book = std::make_shared<monitor_book>(
+        told.job, std::move(job), context_->written, context_->records);
+  book_ = context_->book;
   if (context_->records)
     look_later();
 }
@@ -338,7 +334,7 @@ messages::monitor_actor::behavior_type monitor(
     messages::monitor_actor::stateful_pointer<monitor_state> self,
     const messages::spawn_monitor& told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> context) {
+    std::shared_ptr<const monitor_resources> context) {
   self->state.start(told, std::move(job), std::move(context));
   const auto& place = self->state.place();
   return {receives<messages::committed>(self),

@@ -4,8 +4,8 @@
 
 #pragma once
 
+#include "actors/host/monitor_resources.hpp"
 #include "actors/monitor/log_line.hpp"
-#include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/core/waiting.hpp"
@@ -101,7 +101,7 @@ class monitor_state {
 
   void start(const messages::spawn_monitor& told,
              std::shared_ptr<const opened_job> job,
-             std::shared_ptr<const node_context> context);
+             std::shared_ptr<const monitor_resources> context);
   template <class Fact>
   void receive(const Fact& x) {
     const auto mine = book_->opened();
@@ -135,7 +135,7 @@ class monitor_state {
   bool is_timeline_due(const messages::committed& x);
 
   messages::monitor_actor::pointer self_;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const monitor_resources> context_;
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<monitor_book> book_;
   std::uint32_t epoch_ = 0;
@@ -151,6 +151,6 @@ messages::monitor_actor::behavior_type monitor(
     messages::monitor_actor::stateful_pointer<monitor_state> self,
     const messages::spawn_monitor& told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> context);
+    std::shared_ptr<const monitor_resources> context);
 
 }  // namespace troupe::actors

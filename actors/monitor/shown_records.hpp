@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/job/opened_job.hpp"
+#include "actors/host/opened_job.hpp"
 #include "messages/control/sampling.hpp"
 #include "messages/training/step.hpp"
 #include "runtime/schedule/execution.hpp"

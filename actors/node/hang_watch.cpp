@@ -1,6 +1,6 @@
 #include "actors/node/hang_watch.hpp"
 
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 
@@ -38,7 +38,7 @@ std::string reason_of(const runtime::hang_judge::verdict& found, double suspicio
 
 }  // namespace
 
-void hang_watch_state::start(watch_settings told, std::shared_ptr<const node_context> context) {
+void hang_watch_state::start(watch_settings told, std::shared_ptr<const shared_resources> context) {
   told_ = std::move(told);
   context_ = std::move(context);
   judge_ = std::make_unique<runtime::hang_judge>(told_.suspicion);
@@ -116,13 +116,13 @@ void hang_watch_state::look_at_threads() {
 messages::hang_watch_actor::behavior_type hang_watch(
     messages::hang_watch_actor::stateful_pointer<hang_watch_state> self,
     watch_settings told,
-    std::shared_ptr<const node_context> context) {
+    std::shared_ptr<const shared_resources> context) {
   self->state.start(std::move(told), std::move(context));
   return {[self](const messages::look_at_lanes& x) { self->state.look(x); }};
 }
 
 messages::hang_watch_actor watch_for_hangs(caf::actor_system& home,
-                                           const std::shared_ptr<const node_context>& context,
+                                           const std::shared_ptr<const shared_resources>& context,
                                            const runtime::recovery_settings& recovery,
                                            watch_settings told) {
   if (!recovery.on || !context->env.watches_lanes)

@@ -14,7 +14,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/shared_resources.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/device/stillness.hpp"
 #include "runtime/device/wait_graph.hpp"
@@ -50,7 +50,7 @@ class hang_watch_state {
 
   explicit hang_watch_state(messages::hang_watch_actor::pointer self) : self_(self) {}
 
-  void start(watch_settings told, std::shared_ptr<const node_context> context);
+  void start(watch_settings told, std::shared_ptr<const shared_resources> context);
   void look(const messages::look_at_lanes& x);
 
  private:
@@ -60,7 +60,7 @@ class hang_watch_state {
 
   messages::hang_watch_actor::pointer self_;
   watch_settings told_;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const shared_resources> context_;
   std::unique_ptr<runtime::hang_judge> judge_;
   std::unique_ptr<runtime::stillness> still_;  ///< null in single-process runs
   int looks_at_last_ = 0;                      ///< consecutive checks with one thread left
@@ -70,12 +70,12 @@ class hang_watch_state {
 messages::hang_watch_actor::behavior_type hang_watch(
     messages::hang_watch_actor::stateful_pointer<hang_watch_state> self,
     watch_settings told,
-    std::shared_ptr<const node_context> context);
+    std::shared_ptr<const shared_resources> context);
 
 /// Spawns the watch if recovery is on and the context asks for it; else returns null. An exit
 /// message ends it.
 messages::hang_watch_actor watch_for_hangs(caf::actor_system& home,
-                                           const std::shared_ptr<const node_context>& context,
+                                           const std::shared_ptr<const shared_resources>& context,
                                            const runtime::recovery_settings& recovery,
                                            watch_settings told);
 

@@ -1,9 +1,8 @@
 #include "actors/node/node.hpp"
 
-#include "actors/node/sampling.hpp"
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
+#include "actors/host/sampling.hpp"
 #include "actors/support/guard.hpp"
-#include "actors/support/on_board.hpp"
 #include "runtime/core/log.hpp"
 
 #include <caf/actor_system.hpp>
@@ -18,15 +17,6 @@ namespace {
 
 /// Interval of checks while a connection is being re-established.
 constexpr auto between_looks_at_links = std::chrono::milliseconds(5);
-
-/// Wraps a handler: reports the current message on the lane board.
-template <class Message, class Self, class What>
-auto takes(Self* self, What what) {
-  return on_board<Message>(
-      self, self->state.path(), self->state.place(), [self, what](const Message& x) {
-        return what(self->state, x);
-      });
-}
 
 caf::actor_clock::duration_type seconds(double x) {
   return std::chrono::duration_cast<caf::actor_clock::duration_type>(
@@ -44,8 +34,10 @@ node_state::~node_state() {
   held_->end();
 }
 
-void node_state::start(std::shared_ptr<const node_context> context) {
+void node_state::start(std::shared_ptr<const node_context> context,
+                       std::shared_ptr<const spawn_table> recipes) {
   context_ = std::move(context);
+  recipes_ = std::move(recipes);
   end_on_exception(self_, "node");
   if (context_->env.watches_lanes)
     place_ = context_->lanes->add({.who = "node", .actor = self_->id(), .shares_thread = true});
@@ -103,7 +95,7 @@ void node_state::release_generation() {
 
 // The first order of a new supervisor (number 0) ends all older epochs, including their services.
 bool node_state::ends_with(const spawned_actor& x, runtime::generation_id last) const {
-  return x.generation <= last && (x.what == kind::rank || runtime::number_of(last) == 0);
+  return x.generation <= last && (x.what == spawned_kind::rank || runtime::number_of(last) == 0);
 }
 
 caf::result<messages::generation_ended> node_state::end(const messages::end_generation& x) {
@@ -233,7 +225,7 @@ void node_state::lose(const caf::down_msg& x) {
     return one.actor.address() == x.source;
   });
   const bool member
-      = who != spawned_.end() && who->what == kind::rank && who->generation == generation_;
+      = who != spawned_.end() && who->what == spawned_kind::rank && who->generation == generation_;
   // Logged here too: the supervisor may get the reason too late, and its log is on another host.
   if (context_->neighbours && member && !closing_ && x.reason
       && !is(x.reason, messages::ec::cancelled) && x.reason != caf::exit_reason::user_shutdown)
@@ -252,43 +244,6 @@ void node_state::lose(const caf::down_msg& x) {
   if (member)  // peers of the dead rank must not wait for it; its supervisor decides
     release_generation();
   answer_if_ended();
-}
-
-messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<node_state> self,
-                                         std::shared_ptr<const node_context> context) {
-  self->state.start(std::move(context));
-  return {
-      takes<messages::spawn_loader>(self,
-                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::spawn_keeper>(self,
-                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::spawn_checkpointer>(
-          self, [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::spawn_shard_writer>(
-          self, [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::spawn_monitor>(self,
-                                     [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::spawn_viewer>(self,
-                                    [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::spawn_replica>(self,
-                                     [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::spawn_stage>(self,
-                                   [](node_state& node, const auto& x) { return node.spawn(x); }),
-      takes<messages::end_generation>(self,
-                                      [](node_state& node, const auto& x) { return node.end(x); }),
-      takes<messages::find_stored>(self,
-                                   [](node_state& node, const auto& x) { return node.find(x); }),
-      takes<messages::measure>(self,
-                               [](node_state& node, const auto& x) { return node.measure(x); }),
-      takes<messages::look_again>(
-          self, [](node_state& node, const auto& x) { return node.look_again(x); }),
-      takes<messages::suspected>(self,
-                                 [](node_state& node, const auto& x) { return node.suspect(x); }),
-      takes<messages::all_restored>(
-          self, [](node_state& node, const auto& x) { return node.close_restored(x); }),
-      takes<messages::shut_down>(self,
-                                 [](node_state& node, const auto& x) { return node.shut_down(x); }),
-  };
 }
 
 }  // namespace troupe::actors

@@ -18,7 +18,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/node/spawn_table.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/actor.hpp>
@@ -43,15 +43,11 @@ class node_state {
   explicit node_state(messages::node_actor::pointer self) : self_(self) {}
   ~node_state();
 
-  void start(std::shared_ptr<const node_context> context);
-  caf::result<messages::loader_spawned> spawn(const messages::spawn_loader& x);
-  caf::result<messages::keeper_spawned> spawn(const messages::spawn_keeper& x);
-  caf::result<messages::checkpointer_spawned> spawn(const messages::spawn_checkpointer& x);
-  caf::result<messages::shard_writer_spawned> spawn(const messages::spawn_shard_writer& x);
-  caf::result<messages::monitor_spawned> spawn(const messages::spawn_monitor& x);
+  void start(std::shared_ptr<const node_context> context,
+             std::shared_ptr<const spawn_table> recipes);
+  template <class Request>
+  caf::result<answer_to<Request>> spawn(const Request& x);
   caf::result<messages::viewer_spawned> spawn(const messages::spawn_viewer& x);
-  caf::result<messages::replica_spawned> spawn(const messages::spawn_replica& x);
-  caf::result<messages::stage_spawned> spawn(const messages::spawn_stage& x);
   caf::result<messages::generation_ended> end(const messages::end_generation& x);
   caf::result<messages::stored_found> find(const messages::find_stored& x) const;
   caf::result<messages::measured> measure(const messages::measure& x) const;
@@ -63,11 +59,10 @@ class node_state {
   const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
-  enum class kind : std::uint8_t { rank, service };
   struct spawned_actor {
     caf::actor actor;
     runtime::generation_id generation = {};
-    kind what = {};
+    spawned_kind what = {};
     std::string name;
     /// Services only: once cancelled, the service publishes nothing more.
     runtime::cancel_token ends = {};
@@ -91,8 +86,6 @@ class node_state {
       runtime::process_map placed) const;
   /// Releases all waits of the current generation at once.
   void release_generation();
-  template <class Answer, class Handle>
-  Answer answer(Handle spawned, kind what, std::string name);
   void lose(const caf::down_msg& x);
   void close();
   void stop_next();
@@ -102,6 +95,7 @@ class node_state {
 
   messages::node_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const spawn_table> recipes_;
   std::shared_ptr<const opened_job> job_;  ///< of the newest end_generation
   runtime::recovery_settings recovery_;
   runtime::generation_id generation_ = {};
@@ -126,6 +120,7 @@ class node_state {
 };
 
 messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<node_state> self,
-                                         std::shared_ptr<const node_context> context);
+                                         std::shared_ptr<const node_context> context,
+                                         std::shared_ptr<const spawn_table> recipes);
 
 }  // namespace troupe::actors

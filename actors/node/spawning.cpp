@@ -1,16 +1,9 @@
-// Spawning actors for a generation.
+// Spawns actors for a generation, and the behaviour of the node.
 
-#include "actors/checkpointer/checkpointer.hpp"
-#include "actors/keeper/keeper.hpp"
-#include "actors/loader/loader.hpp"
-#include "actors/monitor/monitor.hpp"
+#include "actors/host/neighbours.hpp"
 #include "actors/node/node.hpp"
-#include "actors/process/neighbours.hpp"
-#include "actors/replica/replica.hpp"
-#include "actors/shard_writer/save_folder.hpp"
-#include "actors/shard_writer/shard_writer.hpp"
-#include "actors/stage/stage.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "messages/core/error.hpp"
 
 #include <caf/actor_system.hpp>
@@ -22,6 +15,18 @@
 #include <utility>
 
 namespace troupe::actors {
+namespace {
+
+/// Wraps a handler: reports the current message on the lane board.
+template <class Message, class Self, class What>
+auto takes(Self* self, What what) {
+  return on_board<Message>(
+      self, self->state.path(), self->state.place(), [self, what](const Message& x) {
+        return what(self->state, x);
+      });
+}
+
+}  // namespace
 
 group_registry::join_between_processes node_state::groups_between_processes(
     runtime::process_map placed) const {
@@ -73,91 +78,32 @@ caf::error node_state::admit(const Request& x) {
   return {};
 }
 
-template <class Answer, class Handle>
-Answer node_state::answer(Handle spawned, kind what, std::string name) {
-  const auto actor = caf::actor_cast<caf::actor>(spawned);
-  context_->messages->introduce(actor, name);
-  spawned_.push_back({actor, generation_, what, std::move(name)});
+template <class Request>
+caf::result<answer_to<Request>> node_state::spawn(const Request& x) {
+  if (auto refusal = admit(x))
+    return refusal;
+  const auto& by = recipes_->of<Request>();
+  if (by.obstacle)
+    if (const auto why = by.obstacle(x))
+      return messages::make_error(messages::ec::refused, *why);
+  auto name = by.name(x);
+  if (by.replaces)
+    for (const auto& one : spawned_)
+      if (one.what == by.kind && one.name == name)
+        self_->send_exit(one.actor, caf::exit_reason::user_shutdown);
+  spawned_actor out{.generation = generation_, .what = by.kind, .name = std::move(name)};
+  auto& home = self_->home_system();
+  auto [actor, answer]
+      = by.spawn(x, {home, context_, context_->jobs->open(x.job), groups_, services_, out.ends});
+  if (by.kind == spawned_kind::service)
+    out.with_epoch = services_.on_cancel([ends = out.ends] { ends.cancel(); });
+  context_->messages->introduce(actor, out.name);
+  out.actor = actor;
+  spawned_.push_back(std::move(out));
   if (!held_->add(actor))  // NODE-3
     self_->send_exit(actor, caf::exit_reason::user_shutdown);
   context_->messages->monitor(self_, actor);
-  return context_->messages->checked(self_->home_system(), Answer{std::move(spawned)});
-}
-
-caf::result<messages::loader_spawned> node_state::spawn(const messages::spawn_loader& x) {
-  if (auto refusal = admit(x))
-    return refusal;
-  auto& home = self_->home_system();
-  return answer<messages::loader_spawned>(
-      context_->env.own_threads ? home.spawn<caf::detached>(loader, context_, x.generation)
-                                : home.spawn(loader, context_, x.generation),
-      kind::service,
-      "loader");
-}
-
-caf::result<messages::keeper_spawned> node_state::spawn(const messages::spawn_keeper& x) {
-  if (auto refusal = admit(x))
-    return refusal;
-  auto& home = self_->home_system();
-  const auto job = context_->jobs->open(x.job);
-  for (const auto& one : spawned_)  // the old keeper served another process's ranks
-    if (one.what == kind::service && one.name == "keeper")
-      self_->send_exit(one.actor, caf::exit_reason::user_shutdown);
-  return answer<messages::keeper_spawned>(
-      context_->env.own_threads ? home.spawn<caf::detached>(keeper, x, job, context_, services_)
-                                : home.spawn(keeper, x, job, context_, services_),
-      kind::service,
-      "keeper");
-}
-
-caf::result<messages::checkpointer_spawned> node_state::spawn(
-    const messages::spawn_checkpointer& x) {
-  if (auto refusal = admit(x))
-    return refusal;
-  auto& home = self_->home_system();
-  const auto job = context_->jobs->open(x.job);
-  // Cancelled with the epoch, or alone when the actor hangs.
-  const runtime::cancel_token ends;
-  auto answered = answer<messages::checkpointer_spawned>(
-      context_->env.own_threads ? home.spawn<caf::detached>(checkpointer, x, job, context_, ends)
-                                : home.spawn(checkpointer, x, job, context_, ends),
-      kind::service,
-      "checkpointer");
-  spawned_.back().ends = ends;
-  spawned_.back().with_epoch = services_.on_cancel([ends] { ends.cancel(); });
-  return answered;
-}
-
-// Reports a folder that this host cannot see before the first step. Later failures are disk errors.
-caf::result<messages::shard_writer_spawned> node_state::spawn(
-    const messages::spawn_shard_writer& x) {
-  if (auto refusal = admit(x))
-    return refusal;
-  if (const auto why = obstacle_to_saving(x))
-    return messages::make_error(messages::ec::refused, *why);
-  auto& home = self_->home_system();
-  // Cancelled with the epoch, or alone when the actor hangs.
-  const runtime::cancel_token ends;
-  auto answered = answer<messages::shard_writer_spawned>(
-      context_->env.own_threads ? home.spawn<caf::detached>(shard_writer, x, context_, ends)
-                                : home.spawn(shard_writer, x, context_, ends),
-      kind::service,
-      shard_writer_state::name);
-  spawned_.back().ends = ends;
-  spawned_.back().with_epoch = services_.on_cancel([ends] { ends.cancel(); });
-  return answered;
-}
-
-caf::result<messages::monitor_spawned> node_state::spawn(const messages::spawn_monitor& x) {
-  if (auto refusal = admit(x))
-    return refusal;
-  auto& home = self_->home_system();
-  const auto job = context_->jobs->open(x.job);
-  return answer<messages::monitor_spawned>(
-      context_->env.own_threads ? home.spawn<caf::detached>(monitor, x, job, context_)
-                                : home.spawn(monitor, x, job, context_),
-      kind::service,
-      "monitor");
+  return context_->messages->checked(home, std::move(answer));
 }
 
 // A viewer's failure is ignored. It outlives the node and the supervisor: a new supervisor gets the
@@ -185,21 +131,37 @@ caf::result<messages::viewer_spawned> node_state::spawn(const messages::spawn_vi
   }
 }
 
-caf::result<messages::replica_spawned> node_state::spawn(const messages::spawn_replica& x) {
-  if (auto refusal = admit(x))
-    return refusal;
-  return answer<messages::replica_spawned>(self_->home_system().spawn(replica, x, context_),
-                                           kind::rank,
-                                           fmt::format("replica:{}", x.replica));
+namespace {
+
+template <class... Requests, class... Answers, class... Handlers>
+messages::node_actor::behavior_type behaviour_of(
+    messages::node_actor::stateful_pointer<node_state> self,
+    caf::detail::type_list<
+        caf::typed_mpi<caf::detail::type_list<Requests>, caf::output_tuple<Answers>>...> /*spawns*/,
+    Handlers... rest) {
+  return {takes<Requests>(self, [](node_state& node, const auto& x) { return node.spawn(x); })...,
+          std::move(rest)...};
 }
 
-caf::result<messages::stage_spawned> node_state::spawn(const messages::spawn_stage& x) {
-  if (auto refusal = admit(x))
-    return refusal;
-  return answer<messages::stage_spawned>(
-      self_->home_system().spawn(stage, x, context_->jobs->open(x.job), context_, groups_),
-      kind::rank,
-      fmt::format("stage:{}.{}.{}", x.replica, x.pipeline_rank, x.tensor_rank));
+}  // namespace
+
+messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<node_state> self,
+                                         std::shared_ptr<const node_context> context,
+                                         std::shared_ptr<const spawn_table> recipes) {
+  self->state.start(std::move(context), std::move(recipes));
+  return behaviour_of(
+      self,
+      messages::spawner_actor::signatures{},
+      takes<messages::end_generation>(self, [](auto& node, const auto& x) { return node.end(x); }),
+      takes<messages::find_stored>(self, [](auto& node, const auto& x) { return node.find(x); }),
+      takes<messages::measure>(self, [](auto& node, const auto& x) { return node.measure(x); }),
+      takes<messages::look_again>(self,
+                                  [](auto& node, const auto& x) { return node.look_again(x); }),
+      takes<messages::suspected>(self, [](auto& node, const auto& x) { return node.suspect(x); }),
+      takes<messages::all_restored>(
+          self, [](auto& node, const auto& x) { return node.close_restored(x); }),
+      takes<messages::shut_down>(self,
+                                 [](auto& node, const auto& x) { return node.shut_down(x); }));
 }
 
 }  // namespace troupe::actors

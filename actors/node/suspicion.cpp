@@ -1,8 +1,8 @@
 // A node handles a hanging actor or lane.
 
+#include "actors/host/neighbours.hpp"
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
-#include "actors/process/neighbours.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/job/planted_death.hpp"
@@ -90,7 +90,7 @@ void node_state::suspect(const messages::suspected& x) {
   gone.ends.cancel();
   if (closing_)
     return stop_next();
-  if (gone.what == kind::rank && gone.generation == generation_)
+  if (gone.what == spawned_kind::rank && gone.generation == generation_)
     release_generation();
   if (kind == "stage") {
     const auto replica = "replica:" + where.substr(0, where.find('.'));

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
 #include "actors/support/message_path.hpp"
 #include "messages/protocol/actors.hpp"
 

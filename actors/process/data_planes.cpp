@@ -1,7 +1,7 @@
 #include "actors/process/data_planes.hpp"
 
-#include "actors/node/context.hpp"
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
+#include "actors/host/shared_resources.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/transport/ucx_wire.hpp"
@@ -39,7 +39,7 @@ std::string secret_of(const std::filesystem::path& run) {
   return runtime::read_credentials(runtime::run_folder::open(run).credentials()).secret;
 }
 
-void add_data_planes(node_context& to,
+void add_data_planes(shared_resources& to,
                      const messages::process_name& who,
                      const data_plane_settings& how,
                      bool hosts_ranks) {

@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-struct node_context;
+struct shared_resources;
 
 struct data_plane_settings {
   std::string address = "127.0.0.1";  ///< numeric address at which others reach this machine
@@ -22,7 +22,7 @@ struct data_plane_settings {
 std::string secret_of(const std::filesystem::path& run);
 
 /// A process without ranks gets no windows for sums. Throws io_error when UCX is missing.
-void add_data_planes(node_context& to,
+void add_data_planes(shared_resources& to,
                      const messages::process_name& who,
                      const data_plane_settings& how,
                      bool hosts_ranks);

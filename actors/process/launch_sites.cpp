@@ -139,7 +139,7 @@ class this_host final : public launch_sites {
 std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
                                                  const launch_settings& settings,
                                                  std::uint16_t port,
-                                                 const node_context& context,
+                                                 const shared_resources& context,
                                                  int processes,
                                                  double suspicion) {
   return std::make_unique<this_host>(

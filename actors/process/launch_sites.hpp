@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/shared_resources.hpp"
 #include "actors/process/launch_machine.hpp"
 #include "actors/process/launch_settings.hpp"
 #include "messages/protocol/actors.hpp"
@@ -75,7 +75,7 @@ class launch_sites {
 std::unique_ptr<launch_sites> sites_of_this_host(messages::launcher_actor::pointer self,
                                                  const launch_settings& settings,
                                                  std::uint16_t port,
-                                                 const node_context& context,
+                                                 const shared_resources& context,
                                                  int processes,
                                                  double suspicion);
 
@@ -113,7 +113,7 @@ std::unique_ptr<launch_sites> sites_of_standing_nodes(
     std::uint16_t port,
     int processes,
     const std::vector<messages::standing_node_actor>& nodes,
-    const node_context& context,
+    const shared_resources& context,
     double suspicion,
     host_listener tell);
 

@@ -29,7 +29,7 @@ std::chrono::milliseconds patience_with_starts(std::chrono::milliseconds suspici
 
 void launcher_state::start(launch_settings settings,
                            messages::job_description told,
-                           std::shared_ptr<const node_context> context,
+                           std::shared_ptr<const supervisor_resources> context,
                            messages::present home,
                            std::vector<messages::standing_node_actor> standing) {
   settings_ = std::move(settings);
@@ -340,7 +340,7 @@ messages::launcher_actor::behavior_type launcher(
     messages::launcher_actor::stateful_pointer<launcher_state> self,
     launch_settings settings,
     messages::job_description told,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const supervisor_resources> context,
     messages::present home,
     std::vector<messages::standing_node_actor> standing) {
   end_on_exception(self, "launcher");

@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/supervisor_resources.hpp"
 #include "actors/process/launch_machine.hpp"
 #include "actors/process/launch_settings.hpp"
 #include "actors/process/launch_sites.hpp"
@@ -44,7 +44,7 @@ class launcher_state {
   /// io_error when the agent cannot be started.
   void start(launch_settings settings,
              messages::job_description told,
-             std::shared_ptr<const node_context> context,
+             std::shared_ptr<const supervisor_resources> context,
              messages::present home,
              std::vector<messages::standing_node_actor> standing);
 
@@ -138,7 +138,7 @@ class launcher_state {
   messages::launcher_actor::pointer self_;
   launch_settings settings_;
   messages::job_description told_;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const supervisor_resources> context_;
   messages::present home_;
   std::string run_;     ///< the run's id
   std::string secret_;  ///< secret of the data planes for processes without credentials; else empty
@@ -175,7 +175,7 @@ messages::launcher_actor::behavior_type launcher(
     messages::launcher_actor::stateful_pointer<launcher_state> self,
     launch_settings settings,
     messages::job_description told,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const supervisor_resources> context,
     messages::present home,
     std::vector<messages::standing_node_actor> standing);
 

@@ -48,7 +48,7 @@ class other_hosts final : public launch_sites {
               std::uint16_t port,
               int processes,
               const std::vector<messages::standing_node_actor>& nodes,
-              const node_context& context,
+              const shared_resources& context,
               double suspicion,
               host_listener tell)
       : self_(self),
@@ -428,7 +428,7 @@ std::unique_ptr<launch_sites> sites_of_standing_nodes(
     std::uint16_t port,
     int processes,
     const std::vector<messages::standing_node_actor>& nodes,
-    const node_context& context,
+    const shared_resources& context,
     double suspicion,
     host_listener tell) {
   return std::make_unique<other_hosts>(

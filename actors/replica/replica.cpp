@@ -51,7 +51,7 @@ runtime::digest whole(const messages::applied& x) {
 }  // namespace
 
 void replica_state::start(messages::spawn_replica told,
-                          std::shared_ptr<const node_context> context) {
+                          std::shared_ptr<const shared_resources> context) {
   told_ = std::move(told);
   context_ = std::move(context);
   who_ = "replica:" + std::to_string(told_.replica);
@@ -290,7 +290,7 @@ void replica_state::receive(const messages::applied& x) {
 messages::replica_actor::behavior_type replica(
     messages::replica_actor::stateful_pointer<replica_state> self,
     messages::spawn_replica told,
-    std::shared_ptr<const node_context> context) {
+    std::shared_ptr<const shared_resources> context) {
   self->state.start(std::move(told), std::move(context));
   return {
       receives<messages::run_step>(self),

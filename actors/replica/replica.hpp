@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/shared_resources.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -23,7 +23,7 @@ class replica_state {
 
   explicit replica_state(messages::replica_actor::pointer self) : self_(self) {}
 
-  void start(messages::spawn_replica told, std::shared_ptr<const node_context> context);
+  void start(messages::spawn_replica told, std::shared_ptr<const shared_resources> context);
   void receive(const messages::run_step& x);
   void receive(const messages::decision& x);
   void receive(const messages::take_snapshot& x);
@@ -62,7 +62,7 @@ class replica_state {
   messages::replica_actor::pointer self_;
   std::string who_;
   messages::spawn_replica told_;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const shared_resources> context_;
   std::vector<messages::stage_actor> stages_;
   int spawned_ = 0;
   std::vector<messages::ready> ready_;
@@ -77,6 +77,6 @@ class replica_state {
 messages::replica_actor::behavior_type replica(
     messages::replica_actor::stateful_pointer<replica_state> self,
     messages::spawn_replica told,
-    std::shared_ptr<const node_context> context);
+    std::shared_ptr<const shared_resources> context);
 
 }  // namespace troupe::actors

@@ -12,7 +12,7 @@
 namespace troupe::actors {
 
 void shard_writer_state::start(const messages::spawn_shard_writer& told,
-                               std::shared_ptr<const node_context> context,
+                               std::shared_ptr<const shared_resources> context,
                                runtime::cancel_token token) {
   process_ = told.process;
   context_ = std::move(context);
@@ -86,7 +86,7 @@ std::vector<messages::written_part> shard_writer_state::write(
 messages::shard_writer_actor::behavior_type shard_writer(
     messages::shard_writer_actor::stateful_pointer<shard_writer_state> self,
     const messages::spawn_shard_writer& told,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const shared_resources> context,
     runtime::cancel_token token) {
   self->state.start(told, std::move(context), std::move(token));
   return {receives<messages::write_shards>(self)};

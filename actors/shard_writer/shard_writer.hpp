@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/shared_resources.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -23,7 +23,7 @@ class shard_writer_state {
   explicit shard_writer_state(messages::shard_writer_actor::pointer self) : self_(self) {}
 
   void start(const messages::spawn_shard_writer& told,
-             std::shared_ptr<const node_context> context,
+             std::shared_ptr<const shared_resources> context,
              runtime::cancel_token token);
   void receive(const messages::write_shards& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
@@ -35,7 +35,7 @@ class shard_writer_state {
 
   messages::shard_writer_actor::pointer self_;
   int process_ = 0;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const shared_resources> context_;
   runtime::cancel_token token_;
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here
   std::shared_ptr<runtime::lane_board::place> place_;
@@ -46,7 +46,7 @@ class shard_writer_state {
 messages::shard_writer_actor::behavior_type shard_writer(
     messages::shard_writer_actor::stateful_pointer<shard_writer_state> self,
     const messages::spawn_shard_writer& told,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const shared_resources> context,
     runtime::cancel_token token);
 
 }  // namespace troupe::actors

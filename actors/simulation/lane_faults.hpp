@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/node/registries.hpp"
+#include "actors/host/registries.hpp"
 #include "actors/simulation/disturbance.hpp"
 #include "runtime/job/job.hpp"
 

@@ -1,5 +1,6 @@
 #include "actors/simulation/virtual_agent.hpp"
 
+#include "actors/job/every_actor.hpp"
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
 
@@ -99,7 +100,7 @@ void virtual_hosts::come(int process) {
   made.take_place({process, at.incarnation});
   at.process = &made;
   const std::shared_ptr<const node_context> context = made.context();
-  at.node = network_.in().system().spawn(node, context);
+  at.node = network_.in().system().spawn(node, context, every_actor());
   network_.belongs(at.node.id(), made);
   const auto watch = watch_for_hangs(network_.in().system(),
                                      context,

@@ -9,8 +9,8 @@
 
 #pragma once
 
-#include "actors/node/registries.hpp"
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
+#include "actors/host/registries.hpp"
 
 #include <array>
 #include <cstdint>

@@ -13,7 +13,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/context.hpp"
 #include "actors/simulation/virtual_links.hpp"
 #include "actors/simulation/world.hpp"
 #include "runtime/transport/local/local_transport.hpp"

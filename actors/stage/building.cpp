@@ -1,7 +1,7 @@
 // Start and end of a stage: its lanes, groups and worker.
 
-#include "actors/keeper/rank_states.hpp"
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
+#include "actors/host/rank_states.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
@@ -37,7 +37,7 @@ stage_state::~stage_state() {
 
 void stage_state::start(messages::spawn_stage told,
                         std::shared_ptr<const opened_job> job,
-                        std::shared_ptr<const node_context> node,
+                        std::shared_ptr<const stage_resources> node,
                         std::shared_ptr<group_registry> groups) {
   told_ = std::move(told);
   job_ = std::move(job);
@@ -198,7 +198,7 @@ void fill(stage_context& context,
           const std::string& where,
           runtime::worker_settings settings,
           const runtime::state_source& source,
-          const node_context& node,
+          const stage_resources& node,
           int mesh_rank,
           runtime::stream& by,
           const runtime::worker_groups& groups) {
@@ -225,7 +225,7 @@ void fill(stage_context& context,
 
 /// The estate that a rank begins with; blank if its state comes from elsewhere.
 std::shared_ptr<runtime::rank_estate> estate_for(
-    const node_context& node,
+    const stage_resources& node,
     int mesh_rank,
     const runtime::state_source& source,
     const std::optional<messages::state_of_rank>& fetched,

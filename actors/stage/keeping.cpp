@@ -1,6 +1,6 @@
 // Sends a stage's states to its keeper, and fetches its initial state.
 
-#include "actors/keeper/rank_states.hpp"
+#include "actors/host/rank_states.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
 #include "messages/core/error.hpp"

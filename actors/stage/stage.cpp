@@ -284,7 +284,7 @@ messages::stage_actor::behavior_type stage(
     messages::stage_actor::stateful_pointer<stage_state> self,
     messages::spawn_stage told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> node,
+    std::shared_ptr<const stage_resources> node,
     std::shared_ptr<group_registry> groups) {
   self->state.start(std::move(told), std::move(job), std::move(node), std::move(groups));
   return {

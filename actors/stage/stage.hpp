@@ -14,7 +14,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/stage_resources.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/behaviour.hpp"
@@ -59,7 +59,7 @@ class stage_state {
   /// Starts the lanes. The worker is built after `meet`; then the replica gets `ready`.
   void start(messages::spawn_stage told,
              std::shared_ptr<const opened_job> job,
-             std::shared_ptr<const node_context> node,
+             std::shared_ptr<const stage_resources> node,
              std::shared_ptr<group_registry> groups);
 
   void meet(const messages::meet& peers);
@@ -295,7 +295,7 @@ class stage_state {
   std::string who_;
   messages::spawn_stage told_;
   std::shared_ptr<const opened_job> job_;
-  std::shared_ptr<const node_context> node_;
+  std::shared_ptr<const stage_resources> node_;
   std::shared_ptr<group_registry> groups_;
   messages::meet peers_;
   std::map<inbox_key, runtime::ticket_bundle> inbox_;
@@ -342,7 +342,7 @@ messages::stage_actor::behavior_type stage(
     messages::stage_actor::stateful_pointer<stage_state> self,
     messages::spawn_stage told,
     std::shared_ptr<const opened_job> job,
-    std::shared_ptr<const node_context> node,
+    std::shared_ptr<const stage_resources> node,
     std::shared_ptr<group_registry> groups);
 
 }  // namespace troupe::actors

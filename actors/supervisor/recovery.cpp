@@ -215,44 +215,6 @@ void supervisor_state::tell_restart() {
   tell(event);
 }
 
-void supervisor_state::carry_out(const order_replace& x) {
-  const auto now = members_->now();
-  const bool at_once = now == membership::phase::running || now == membership::phase::forming;
-  switch (x.role) {
-    case member_role::monitor:
-      monitor_ = nullptr;
-      if (at_once)
-        spawn_monitor();
-      break;
-    case member_role::loader:
-      processes_[std::size_t(x.process)].loader = nullptr;
-      if (at_once && !gives_up_)
-        spawn_loader(x.process);
-      break;
-    case member_role::keeper:
-      processes_[std::size_t(x.process)].keeper = nullptr;
-      processes_[std::size_t(x.process)].is_keeper_new = true;
-      if (at_once && members_->stands(processes_[std::size_t(x.process)].kept_in))
-        spawn_keeper(x.process);
-      break;
-    case member_role::checkpointer:
-      checkpointer_ = nullptr;
-      saves_.abandon();
-      abandoning_.reset();
-      if (at_once)
-        spawn_checkpointer();
-      break;
-    case member_role::shard_writer:
-      processes_[std::size_t(x.process)].writer = nullptr;
-      tell_of_shard_writer(x.process);
-      if (at_once)
-        spawn_shard_writer(x.process);
-      break;
-    case member_role::rank:
-      break;
-  }
-}
-
 void supervisor_state::carry_out(const order_forgo&) {
   monitor_ = nullptr;
   without_monitor_ = true;

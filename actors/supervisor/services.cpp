@@ -243,6 +243,44 @@ bool supervisor_state::can_save() const {
                  processes_.begin(), processes_.end(), [](const auto& x) { return x.writer; }));
 }
 
+void supervisor_state::carry_out(const order_replace& x) {
+  const auto now = members_->now();
+  const bool at_once = now == membership::phase::running || now == membership::phase::forming;
+  switch (x.role) {
+    case member_role::monitor:
+      monitor_ = nullptr;
+      if (at_once)
+        spawn_monitor();
+      break;
+    case member_role::loader:
+      processes_[std::size_t(x.process)].loader = nullptr;
+      if (at_once && !gives_up_)
+        spawn_loader(x.process);
+      break;
+    case member_role::keeper:
+      processes_[std::size_t(x.process)].keeper = nullptr;
+      processes_[std::size_t(x.process)].is_keeper_new = true;
+      if (at_once && members_->stands(processes_[std::size_t(x.process)].kept_in))
+        spawn_keeper(x.process);
+      break;
+    case member_role::checkpointer:
+      checkpointer_ = nullptr;
+      saves_.abandon();
+      abandoning_.reset();
+      if (at_once)
+        spawn_checkpointer();
+      break;
+    case member_role::shard_writer:
+      processes_[std::size_t(x.process)].writer = nullptr;
+      tell_of_shard_writer(x.process);
+      if (at_once)
+        spawn_shard_writer(x.process);
+      break;
+    case member_role::rank:
+      break;
+  }
+}
+
 // Viewers only watch, so their deaths are ignored; but the supervisor waits until they are spawned.
 void supervisor_state::spawn_viewers() {
   if (!viewers_.empty())

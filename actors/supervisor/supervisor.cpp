@@ -43,7 +43,7 @@ supervisor_state::~supervisor_state() {
 
 void supervisor_state::start(messages::node_actor node,
                              messages::job_description told,
-                             std::shared_ptr<const node_context> context,
+                             std::shared_ptr<const supervisor_resources> context,
                              messages::front_actor front,
                              const succession& after) {
   node_ = std::move(node);
@@ -375,7 +375,7 @@ messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
     messages::job_description told,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const supervisor_resources> context,
     messages::front_actor front,
     const succession& after) {
   self->state.start(std::move(node), std::move(told), std::move(context), std::move(front), after);

@@ -10,7 +10,7 @@
 
 #pragma once
 
-#include "actors/node/context.hpp"
+#include "actors/host/supervisor_resources.hpp"
 #include "actors/supervisor/cross_check.hpp"
 #include "actors/supervisor/membership.hpp"
 #include "actors/supervisor/save_schedule.hpp"
@@ -52,7 +52,7 @@ class supervisor_state {
 
   void start(messages::node_actor node,
              messages::job_description told,
-             std::shared_ptr<const node_context> context,
+             std::shared_ptr<const supervisor_resources> context,
              messages::front_actor front,
              const succession& after);
   void receive(const messages::ready& x);
@@ -330,7 +330,7 @@ class supervisor_state {
   messages::front_actor front_;
   messages::job_description told_;
   std::shared_ptr<const opened_job> job_;
-  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const supervisor_resources> context_;
   std::optional<membership> members_;
 
   struct watched_actor {
@@ -467,7 +467,7 @@ messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
     messages::job_description told,
-    std::shared_ptr<const node_context> context,
+    std::shared_ptr<const supervisor_resources> context,
     messages::front_actor front,
     const succession& after);
 

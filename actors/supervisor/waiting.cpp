@@ -1,7 +1,7 @@
 // Reports to the failure detector what the supervisor waits for, and handles hung members.
 
+#include "actors/host/neighbours.hpp"
 #include "actors/node/hang_watch.hpp"
-#include "actors/process/neighbours.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/log.hpp"

@@ -266,17 +266,19 @@ using courier_actor = caf::typed_actor<
     // Records for the observer wait.
     caf::reacts_to<records_wait>>;
 
+/// Part of the node: spawns an actor of the job. An actor has one line here.
+using spawner_actor
+    = caf::typed_actor<caf::replies_to<spawn_loader>::with<loader_spawned>,
+                       caf::replies_to<spawn_keeper>::with<keeper_spawned>,
+                       caf::replies_to<spawn_checkpointer>::with<checkpointer_spawned>,
+                       caf::replies_to<spawn_shard_writer>::with<shard_writer_spawned>,
+                       caf::replies_to<spawn_monitor>::with<monitor_spawned>,
+                       caf::replies_to<spawn_viewer>::with<viewer_spawned>,
+                       caf::replies_to<spawn_replica>::with<replica_spawned>,
+                       caf::replies_to<spawn_stage>::with<stage_spawned>>;
+
 /// One per process: spawns workers and ends their generation.
-using node_actor = caf::typed_actor<
-    // Spawn an actor of the job.
-    caf::replies_to<spawn_loader>::with<loader_spawned>,
-    caf::replies_to<spawn_keeper>::with<keeper_spawned>,
-    caf::replies_to<spawn_checkpointer>::with<checkpointer_spawned>,
-    caf::replies_to<spawn_shard_writer>::with<shard_writer_spawned>,
-    caf::replies_to<spawn_monitor>::with<monitor_spawned>,
-    caf::replies_to<spawn_viewer>::with<viewer_spawned>,
-    caf::replies_to<spawn_replica>::with<replica_spawned>,
-    caf::replies_to<spawn_stage>::with<stage_spawned>,
+using node_actor = spawner_actor::extend<
     // End a generation; answered when all its actors are gone.
     caf::replies_to<end_generation>::with<generation_ended>,
     // Lists the states of other processes' ranks on this host's disk.

@@ -2,7 +2,7 @@
 
 #include "actors/keeper/keeper.hpp"
 
-#include "actors/keeper/rank_states.hpp"
+#include "actors/host/rank_states.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/state/local_state_files.hpp"
 #include "runtime/state/state_check.hpp"

@@ -1,6 +1,6 @@
 // Reports of broken connections between processes.
 
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -2,6 +2,7 @@
 
 #include "actors/node/node.hpp"
 
+#include "actors/job/every_actor.hpp"
 #include "tests/support/deterministic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -19,8 +20,10 @@ namespace {
 struct hosting {
   explicit hosting(const runtime::training_job& job = tests::tiny_job(1, 1)) {
     prepared = tests::without_threads(job);
-    node = system.keep(system.home().spawn(
-        actors::node, std::shared_ptr<const actors::node_context>(prepared->node)));
+    node = system.keep(
+        system.home().spawn(actors::node,
+                            std::shared_ptr<const actors::node_context>(prepared->node),
+                            actors::every_actor()));
     supervisor = system.listener(heard);
     root = system.keep(system.home().spawn([this](caf::event_based_actor* self) -> caf::behavior {
       return {[this, self](int) { next(self); }};

@@ -27,8 +27,8 @@ DATES = {
 }
 
 STEADY = re.compile(r"steady_clock::now\b|\bnow_ns\(\)")
-ACTORS = re.compile(r"actors/(supervisor|replica|stage|loader|checkpointer|node|support)/")
-BEGINS = "actors/node/context.hpp"  # the start of a process; a simulation sets it itself
+ACTORS = re.compile(r"actors/(supervisor|replica|stage|loader|checkpointer|node|host|support)/")
+BEGINS = "actors/host/supervisor_resources.hpp"  # the start of a process; a simulation sets it itself
 
 
 def complaints(root):

@@ -31,7 +31,7 @@ ONLY = {
     "ucp/": ["runtime/transport/ucx/"],
     "uct/": ["runtime/transport/ucx/"],
     "ucs/": ["runtime/transport/ucx/"],
-    "actors/faults/": ["actors/faults/", "actors/job/", "actors/process/", "actors/simulation/", "tests/"],
+    "actors/faults/": ["actors/faults/", "actors/job/", "actors/simulation/", "tests/"],
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
     "utf8proc.h": ["runtime/template/", "runtime/tokenizer/"],

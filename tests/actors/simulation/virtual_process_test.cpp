@@ -2,8 +2,8 @@
 
 #include "actors/simulation/virtual_process.hpp"
 
+#include "actors/host/registries.hpp"
 #include "actors/job/prepare.hpp"
-#include "actors/node/registries.hpp"
 #include "messages/core/error.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"

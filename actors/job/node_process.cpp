@@ -1,7 +1,8 @@
-#include "actors/process/node_process.hpp"
+#include "actors/job/node_process.hpp"
 
 #include "actors/faults/fault_injector.hpp"
 #include "actors/job/ending.hpp"
+#include "actors/job/every_actor.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
@@ -149,7 +150,7 @@ class node_process {
             return folder.claim(run, death.text);
           });
     const std::shared_ptr<const node_context> shared = context_;
-    node_ = system_.spawn(node, shared);
+    node_ = system_.spawn(node, shared, every_actor());
     (*self_)->monitor(node_);
     watch_ = watch_for_hangs(system_,
                              shared,

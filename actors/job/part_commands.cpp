@@ -1,7 +1,7 @@
-#include "actors/process/part_commands.hpp"
+#include "actors/job/part_commands.hpp"
 
+#include "actors/job/node_process.hpp"
 #include "actors/job/run.hpp"
-#include "actors/process/node_process.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/host_address.hpp"

@@ -1,4 +1,4 @@
-#include "actors/node/sampling.hpp"
+#include "actors/host/sampling.hpp"
 
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/process_usage.hpp"
@@ -35,7 +35,7 @@ messages::measured_device device_of(const runtime::gpu_reading& x) {
           .memory_total_bytes = x.memory_total_bytes.value_or(0)};
 }
 
-std::map<std::string, std::uint64_t> memory_of(const node_context& context) {
+std::map<std::string, std::uint64_t> memory_of(const monitor_resources& context) {
   const auto held = context.pools->held();
   const auto states = context.estates->bytes();
   // Pools count the states of ranks on the host, and not those on devices.
@@ -50,7 +50,7 @@ std::map<std::string, std::uint64_t> memory_of(const node_context& context) {
 
 }  // namespace
 
-messages::measured sample_of(const node_context& context, std::uint64_t now_ns) {
+messages::measured sample_of(const monitor_resources& context, std::uint64_t now_ns) {
   const auto usage = runtime::usage_of_this_process();
   messages::measured out{
       .host = runtime::host_name(),

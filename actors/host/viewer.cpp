@@ -1,4 +1,4 @@
-#include "actors/job/viewer.hpp"
+#include "actors/host/viewer.hpp"
 
 #include "actors/support/message_path.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/node/holdings.hpp"
+#include "actors/host/holdings.hpp"
 
 #include "messages/core/error.hpp"
 

@@ -1,10 +1,10 @@
 // The environment of a process's behaviours: makes lanes, workers and groups, and writes to disk.
 // Simulations, tests and injected faults (actors/faults) replace its members. They also replace the
-// transport and the message path of node_context.
+// transport and the message path of shared_resources.
 
 #pragma once
 
-#include "actors/node/registries.hpp"
+#include "actors/host/registries.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/device/lane.hpp"
 #include "runtime/telemetry/recorder.hpp"

@@ -1,4 +1,4 @@
-#include "actors/process/neighbours.hpp"
+#include "actors/host/neighbours.hpp"
 
 #include "runtime/core/error.hpp"
 

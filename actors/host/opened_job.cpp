@@ -1,4 +1,4 @@
-#include "actors/job/opened_job.hpp"
+#include "actors/host/opened_job.hpp"
 
 #include <fmt/format.h>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "actors/keeper/rank_states.hpp"
+#include "actors/host/rank_states.hpp"
 
 #include <utility>
 

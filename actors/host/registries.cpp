@@ -1,4 +1,4 @@
-#include "actors/node/registries.hpp"
+#include "actors/host/registries.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
