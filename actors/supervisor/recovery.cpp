@@ -205,11 +205,11 @@ void supervisor_state::tell_restart() {
       .resumed = value(forming_->step()),
       .generation = value(generation()),
       .seconds = seconds(now),
-      .parts = {.news_ns = loss_.began_ns,
-                .release = seconds(loss_.released_ns),
-                .respawn = seconds(loss_.stands_ns),
-                .transfer = loss_.transfer,
-                .rebuild = std::max(0.0, seconds(now) - formed - loss_.transfer)},
+      .news_ns = loss_.began_ns,
+      .release = seconds(loss_.released_ns),
+      .respawn = seconds(loss_.stands_ns),
+      .transfer = loss_.transfer,
+      .rebuild = std::max(0.0, seconds(now) - formed - loss_.transfer),
       .verdict = loss_.cause.wrong_bits ? "wrong bits" : ""};
   loss_ = {};
   tell(event);

@@ -21,12 +21,11 @@
 
 #pragma once
 
+#include "messages/core/inspect.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/state/digested_part.hpp"
 #include "runtime/tensor/ticket.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <map>
@@ -44,16 +43,12 @@ struct state_part {
   std::vector<runtime::ticket> weights = {};
   runtime::ticket kept = {};
   runtime::digested_chunk digested = {};  ///< what the digests cover; without parts: not known
-
-  friend bool operator==(const state_part&, const state_part&) = default;
 };
 
 /// State of a rank, with the digests that sealed it.
 struct state_of_rank {
   std::vector<state_part> parts = {};
   std::map<std::string, runtime::digest> own = {}, copies = {};
-
-  friend bool operator==(const state_of_rank&, const state_of_rank&) = default;
 };
 
 struct keep {
@@ -63,8 +58,6 @@ struct keep {
   int rank = 0;
   bool unchanged = false;  ///< the step was skipped; the state equals the previous one
   state_of_rank state = {};
-
-  friend bool operator==(const keep&, const keep&) = default;
 };
 
 /// The received arrays do not match their sealed digests: they were damaged on the way, or at the
@@ -74,8 +67,6 @@ struct keep_refused {
   runtime::step_id step = {};
   int rank = 0;
   std::string parameter = {};  ///< damaged parameter
-
-  friend bool operator==(const keep_refused&, const keep_refused&) = default;
 };
 
 struct kept {
@@ -86,8 +77,6 @@ struct kept {
   /// Step that is being written to the local disk, or waits for it; 0: none.
   runtime::step_id storing = {};
   std::vector<std::uint64_t> stored = {};  ///< steps that this process has written there, ascending
-
-  friend bool operator==(const kept&, const kept&) = default;
 };
 
 /// All processes have kept the states of this step, and none is writing: write it.
@@ -95,16 +84,12 @@ struct store_kept {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   runtime::step_id common = {};  ///< newest step that all keepers store, which stays; 0: none
-
-  friend bool operator==(const store_kept&, const store_kept&) = default;
 };
 
 struct fetch_kept {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int rank = 0;
-
-  friend bool operator==(const fetch_kept&, const fetch_kept&) = default;
 };
 
 struct kept_state {
@@ -112,22 +97,16 @@ struct kept_state {
   runtime::step_id step = {};
   bool found = false;  ///< false: this keeper was restarted and does not have it
   state_of_rank state = {};
-
-  friend bool operator==(const kept_state&, const kept_state&) = default;
 };
 
 /// Asks for the states of any process of the job on the local disk.
 struct find_stored {
   runtime::generation_id generation = {};
-
-  friend bool operator==(const find_stored&, const find_stored&) = default;
 };
 
 struct stored_rank {
   int rank = 0;
   std::map<std::string, runtime::digest> own = {};  ///< digests of the parameters that it counts
-
-  friend bool operator==(const stored_rank&, const stored_rank&) = default;
 };
 
 /// Complete states of all ranks of a process.
@@ -135,77 +114,11 @@ struct stored_states {
   int process = 0;
   runtime::step_id step = {};
   std::vector<stored_rank> ranks = {};
-
-  friend bool operator==(const stored_states&, const stored_states&) = default;
 };
 
 struct stored_found {
   runtime::generation_id generation = {};
   std::vector<stored_states> all = {};
-
-  friend bool operator==(const stored_found&, const stored_found&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, state_part& x) {
-  return f(caf::meta::type_name("state_part"),
-           x.chunk,
-           x.elements,
-           x.own_weights,
-           x.weights,
-           x.kept,
-           x.digested);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, keep_refused& x) {
-  return f(caf::meta::type_name("keep_refused"), x.generation, x.step, x.rank, x.parameter);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, find_stored& x) {
-  return f(caf::meta::type_name("find_stored"), x.generation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, stored_rank& x) {
-  return f(caf::meta::type_name("stored_rank"), x.rank, x.own);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, stored_states& x) {
-  return f(caf::meta::type_name("stored_states"), x.process, x.step, x.ranks);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, stored_found& x) {
-  return f(caf::meta::type_name("stored_found"), x.generation, x.all);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, state_of_rank& x) {
-  return f(caf::meta::type_name("state_of_rank"), x.parts, x.own, x.copies);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, keep& x) {
-  return f(
-      caf::meta::type_name("keep"), x.generation, x.step, x.since, x.rank, x.unchanged, x.state);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, kept& x) {
-  return f(caf::meta::type_name("kept"),
-           x.generation,
-           x.step,
-           x.process,
-           x.told_to_store,
-           x.storing,
-           x.stored);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, store_kept& x) {
-  return f(caf::meta::type_name("store_kept"), x.generation, x.step, x.common);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, fetch_kept& x) {
-  return f(caf::meta::type_name("fetch_kept"), x.generation, x.step, x.rank);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, kept_state& x) {
-  return f(caf::meta::type_name("kept_state"), x.generation, x.step, x.found, x.state);
-}
 
 }  // namespace troupe::messages

@@ -16,10 +16,9 @@
 #pragma once
 
 #include "messages/control/spawn.hpp"
+#include "messages/core/inspect.hpp"
 #include "messages/protocol/handles.hpp"
 #include "runtime/core/process_key.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <string>
@@ -47,16 +46,12 @@ struct join {
   std::string host = {};     ///< host name
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;  ///< of that pid; see runtime/process/process_id.hpp
-
-  friend bool operator==(const join&, const join&) = default;
 };
 
 struct admitted {
   job_description job = {};
   std::string run = {};     ///< id of the run, for handshakes on data planes
   std::string secret = {};  ///< of the data planes; empty: use the run's credentials
-
-  friend bool operator==(const admitted&, const admitted&) = default;
 };
 
 /// The addresses of a process.
@@ -66,50 +61,36 @@ struct process_address {
   std::uint16_t port = 0;      ///< port of its connector
   std::string transport = {};  ///< see runtime/transport/wire_transport.hpp; empty: none
   std::string windows = {};    ///< see runtime/collective/window/windows.hpp; empty: none
-
-  friend bool operator==(const process_address&, const process_address&) = default;
 };
 
 struct present {
   process_address where = {};
   node_actor node = {};
   connector_actor connector = {};
-
-  friend bool operator==(const present&, const present&) = default;
 };
 
 struct withdraw {
   process_name who = {};
   std::string why = {};
-
-  friend bool operator==(const withdraw&, const withdraw&) = default;
 };
 
 struct withdrawn {
   process_name who = {};
-
-  friend bool operator==(const withdrawn&, const withdrawn&) = default;
 };
 
 struct is_late {
   process_name who = {};
-
-  friend bool operator==(const is_late&, const is_late&) = default;
 };
 
 struct look_for_node {
   int host = 0;          ///< index in the launcher's list
   bool listens = false;  ///< a process listens at its port; false: find out now
-
-  friend bool operator==(const look_for_node&, const look_for_node&) = default;
 };
 
 /// A launcher's message to itself: these lines are in the ledger's file.
 struct ledger_written {
   std::uint64_t size = 0;  ///< of the file, including the lines
   std::string lines = {};
-
-  friend bool operator==(const ledger_written&, const ledger_written&) = default;
 };
 
 /// A launcher's message to itself: hosts were lost, and the run's arbiter
@@ -128,28 +109,20 @@ struct round_decided {
   std::uint32_t round = 0;    ///< round that was open
   outcome how = {};
   std::string why = {};
-
-  friend bool operator==(const round_decided&, const round_decided&) = default;
 };
 
 struct connect_to {
   process_address other = {};
-
-  friend bool operator==(const connect_to&, const connect_to&) = default;
 };
 
 struct connected {
   process_name other = {};
   std::string failure = {};  ///< cause; empty on success
-
-  friend bool operator==(const connected&, const connected&) = default;
 };
 
 struct forget {
   process_name who = {};
   std::string why = {};
-
-  friend bool operator==(const forget&, const forget&) = default;
 };
 
 struct agent_told {
@@ -157,69 +130,6 @@ struct agent_told {
   std::uint64_t agent = 0;  ///< number of the agent on that host
   std::string answer = {};  ///< runtime::text_of(agent_answer)
   bool gone = false;        ///< the agent is gone; `answer` says why
-
-  friend bool operator==(const agent_told&, const agent_told&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, process_name& x) {
-  return f(caf::meta::type_name("process_name"), x.process, x.incarnation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, join& x) {
-  return f(caf::meta::type_name("join"), x.who, x.protocol, x.program, x.host, x.pid, x.start_time);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, admitted& x) {
-  return f(caf::meta::type_name("admitted"), x.job, x.run, x.secret);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, process_address& x) {
-  return f(caf::meta::type_name("process_address"), x.who, x.host, x.port, x.transport, x.windows);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, present& x) {
-  return f(caf::meta::type_name("present"), x.where, x.node, x.connector);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, withdraw& x) {
-  return f(caf::meta::type_name("withdraw"), x.who, x.why);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ledger_written& x) {
-  return f(caf::meta::type_name("ledger_written"), x.size, x.lines);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, round_decided& x) {
-  return f(caf::meta::type_name("round_decided"), x.attempt, x.round, x.how, x.why);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, connect_to& x) {
-  return f(caf::meta::type_name("connect_to"), x.other);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, connected& x) {
-  return f(caf::meta::type_name("connected"), x.other, x.failure);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, forget& x) {
-  return f(caf::meta::type_name("forget"), x.who, x.why);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, agent_told& x) {
-  return f(caf::meta::type_name("agent_told"), x.host, x.agent, x.answer, x.gone);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, withdrawn& x) {
-  return f(caf::meta::type_name("withdrawn"), x.who);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, is_late& x) {
-  return f(caf::meta::type_name("is_late"), x.who);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, look_for_node& x) {
-  return f(caf::meta::type_name("look_for_node"), x.host, x.listens);
-}
 
 }  // namespace troupe::messages

@@ -6,10 +6,9 @@
 
 #pragma once
 
+#include "messages/core/inspect.hpp"
 #include "messages/protocol/handles.hpp"
 #include "runtime/core/ids.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <map>
@@ -21,20 +20,14 @@ namespace troupe::messages {
 struct use_processes {
   runtime::generation_id generation = {};
   std::vector<node_actor> nodes = {};  ///< by process number
-
-  friend bool operator==(const use_processes&, const use_processes&) = default;
 };
 
 struct sample_due {
   runtime::generation_id generation = {};
-
-  friend bool operator==(const sample_due&, const sample_due&) = default;
 };
 
 struct measure {
   runtime::generation_id generation = {};
-
-  friend bool operator==(const measure&, const measure&) = default;
 };
 
 /// An actor or a lane of a process.
@@ -45,15 +38,11 @@ struct measured_member {
   std::vector<std::string> on = {};  ///< names of the actors or lanes that it waits for
   double for_s = 0;                  ///< since its last progress
   std::uint64_t step = 0;
-
-  friend bool operator==(const measured_member&, const measured_member&) = default;
 };
 
 /// Tensor messages to or from one peer, since the start of the process.
 struct measured_traffic {
   std::uint64_t messages = 0, bytes = 0;
-
-  friend bool operator==(const measured_traffic&, const measured_traffic&) = default;
 };
 
 /// A GPU. Negative: the device does not report this value.
@@ -63,16 +52,12 @@ struct measured_device {
   double power_w = -1, clock_mhz = -1, temperature_c = -1;
   double utilisation = -1;                                 ///< 0 to 1
   std::uint64_t memory_bytes = 0, memory_total_bytes = 0;  ///< in use, total; 0: not reported
-
-  friend bool operator==(const measured_device&, const measured_device&) = default;
 };
 
 /// A line of a process's log.
 struct measured_warning {
   bool is_error = false;
   std::string text = {};
-
-  friend bool operator==(const measured_warning&, const measured_warning&) = default;
 };
 
 struct measured {
@@ -90,66 +75,6 @@ struct measured {
   std::vector<measured_device> devices = {};
   std::vector<measured_member> members = {};
   std::vector<measured_warning> warnings = {};  ///< since the last answer
-
-  friend bool operator==(const measured&, const measured&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, use_processes& x) {
-  return f(caf::meta::type_name("use_processes"), x.generation, x.nodes);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, sample_due& x) {
-  return f(caf::meta::type_name("sample_due"), x.generation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, measure& x) {
-  return f(caf::meta::type_name("measure"), x.generation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, measured_member& x) {
-  return f(caf::meta::type_name("measured_member"), x.who, x.state, x.work, x.on, x.for_s, x.step);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, measured_traffic& x) {
-  return f(caf::meta::type_name("measured_traffic"), x.messages, x.bytes);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, measured_device& x) {
-  return f(caf::meta::type_name("measured_device"),
-           x.device,
-           x.name,
-           x.power_w,
-           x.clock_mhz,
-           x.temperature_c,
-           x.utilisation,
-           x.memory_bytes,
-           x.memory_total_bytes);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, measured_warning& x) {
-  return f(caf::meta::type_name("measured_warning"), x.is_error, x.text);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, measured& x) {
-  return f(caf::meta::type_name("measured"),
-           x.generation,
-           x.host,
-           x.pid,
-           x.up_s,
-           x.cpu_s,
-           x.resident_bytes,
-           x.peak_resident_bytes,
-           x.memory,
-           x.transfers,
-           x.leases,
-           x.sent,
-           x.received,
-           x.queues,
-           x.energy_j,
-           x.devices,
-           x.members,
-           x.warnings);
-}
 
 }  // namespace troupe::messages

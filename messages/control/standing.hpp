@@ -22,9 +22,8 @@
 #pragma once
 
 #include "messages/control/rendezvous.hpp"
+#include "messages/core/inspect.hpp"
 #include "messages/protocol/handles.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <string>
@@ -46,8 +45,6 @@ struct serve {
   /// Sent by the run's front instead of a launcher: the run does not continue.
   bool over = false;
   launcher_actor launcher = {};
-
-  friend bool operator==(const serve&, const serve&) = default;
 };
 
 /// A process that a standing node has started for the job.
@@ -56,44 +53,32 @@ struct standing_process {
   std::uint64_t which = 0;  ///< incarnation at the agent
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;
-
-  friend bool operator==(const standing_process&, const standing_process&) = default;
 };
 
 struct serving {
   std::string host = {};                       ///< host name
   std::string run = {};                        ///< the standing node's folder with the logs
   std::vector<standing_process> running = {};  ///< processes that an earlier launcher started
-
-  friend bool operator==(const serving&, const serving&) = default;
 };
 
 struct start_node {
   std::uint64_t request = 0;  ///< repeated in the agent's answer
   process_name who = {};
-
-  friend bool operator==(const start_node&, const start_node&) = default;
 };
 
 struct kill_node {
   std::uint64_t request = 0;
   int process = 0;
   std::uint64_t which = 0;  ///< incarnation at the agent
-
-  friend bool operator==(const kill_node&, const kill_node&) = default;
 };
 
 struct kill_agent {
   int host = 0;
-
-  friend bool operator==(const kill_agent&, const kill_agent&) = default;
 };
 
 struct hold_is_over {
   std::uint64_t job = 0;          ///< number of the job at this node
   std::uint32_t incarnation = 0;  ///< of the lost launcher
-
-  friend bool operator==(const hold_is_over&, const hold_is_over&) = default;
 };
 
 /// Content of the standing node's copy of the run's folder (run_copy.hpp).
@@ -108,29 +93,21 @@ struct keep_run {
   std::uint32_t round = 0;     ///< next round of the arbiter
   std::vector<std::uint32_t> places = {};  ///< newest incarnation of each place
   std::uint64_t ledger = 0;                ///< bytes of the ledger at the first keep_run
-
-  friend bool operator==(const keep_run&, const keep_run&) = default;
 };
 
 struct keep_ledger {
   std::uint64_t at = 0;  ///< offset of the lines; truncates the copy there
   std::string lines = {};
-
-  friend bool operator==(const keep_ledger&, const keep_ledger&) = default;
 };
 
 /// Answer to keep_ledger: size of the copy.
 struct ledger_kept {
   std::uint64_t bytes = 0;
-
-  friend bool operator==(const ledger_kept&, const ledger_kept&) = default;
 };
 
 struct succeed_here {
   std::uint64_t job = 0;          ///< number of the job at this node
   std::uint32_t incarnation = 0;  ///< of the lost launcher
-
-  friend bool operator==(const succeed_here&, const succeed_here&) = default;
 };
 
 struct successor_ended {
@@ -138,91 +115,10 @@ struct successor_ended {
   std::uint32_t incarnation = 0;  ///< of the launcher that it replaced
   std::string how = {};
   bool failed = false;  ///< false: another host continues the run, or the run has ended
-
-  friend bool operator==(const successor_ended&, const successor_ended&) = default;
 };
 
 struct dismiss {
   std::uint64_t job = 0;  ///< job number; set in a node's message to itself
-
-  friend bool operator==(const dismiss&, const dismiss&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, serve& x) {
-  return f(caf::meta::type_name("serve"),
-           x.protocol,
-           x.program,
-           x.run,
-           x.host,
-           x.process,
-           x.suspicion,
-           x.incarnation,
-           x.succeeded,
-           x.address,
-           x.port,
-           x.over,
-           x.launcher);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, standing_process& x) {
-  return f(caf::meta::type_name("standing_process"), x.who, x.which, x.pid, x.start_time);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, serving& x) {
-  return f(caf::meta::type_name("serving"), x.host, x.run, x.running);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, start_node& x) {
-  return f(caf::meta::type_name("start_node"), x.request, x.who);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, kill_node& x) {
-  return f(caf::meta::type_name("kill_node"), x.request, x.process, x.which);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, kill_agent& x) {
-  return f(caf::meta::type_name("kill_agent"), x.host);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, hold_is_over& x) {
-  return f(caf::meta::type_name("hold_is_over"), x.job, x.incarnation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, keep_run& x) {
-  return f(caf::meta::type_name("keep_run"),
-           x.incarnation,
-           x.address,
-           x.port,
-           x.record,
-           x.order,
-           x.description,
-           x.secret,
-           x.save,
-           x.directory,
-           x.round,
-           x.places,
-           x.ledger);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, keep_ledger& x) {
-  return f(caf::meta::type_name("keep_ledger"), x.at, x.lines);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ledger_kept& x) {
-  return f(caf::meta::type_name("ledger_kept"), x.bytes);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, succeed_here& x) {
-  return f(caf::meta::type_name("succeed_here"), x.job, x.incarnation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, successor_ended& x) {
-  return f(caf::meta::type_name("successor_ended"), x.job, x.incarnation, x.how, x.failed);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, dismiss& x) {
-  return f(caf::meta::type_name("dismiss"), x.job);
-}
 
 }  // namespace troupe::messages

@@ -12,9 +12,8 @@
 
 #pragma once
 
+#include "messages/core/inspect.hpp"
 #include "runtime/core/ids.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <string>
@@ -23,8 +22,6 @@ namespace troupe::messages {
 
 struct look_at_lanes {
   std::uint64_t number = 0;  ///< number of the check
-
-  friend bool operator==(const look_at_lanes&, const look_at_lanes&) = default;
 };
 
 struct suspected {
@@ -33,29 +30,12 @@ struct suspected {
   std::string why = {};
   /// For a node or a supervisor: its actor number in the process.
   std::uint64_t actor = 0;
-
-  friend bool operator==(const suspected&, const suspected&) = default;
 };
 
 struct taken_for_dead {
   runtime::generation_id generation = {};  ///< spawned in this generation
   std::string who = {};  ///< "replica:0", "loader", "keeper", "checkpointer", "connection:1.2"
   std::string why = {};  ///< includes its name
-
-  friend bool operator==(const taken_for_dead&, const taken_for_dead&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, look_at_lanes& x) {
-  return f(caf::meta::type_name("look_at_lanes"), x.number);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, suspected& x) {
-  return f(caf::meta::type_name("suspected"), x.generation, x.who, x.why, x.actor);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, taken_for_dead& x) {
-  return f(caf::meta::type_name("taken_for_dead"), x.generation, x.who, x.why);
-}
 
 }  // namespace troupe::messages

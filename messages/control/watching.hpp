@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include <caf/meta/type_name.hpp>
+#include "messages/core/inspect.hpp"
 
 #include <cstdint>
 #include <string>
@@ -20,14 +20,10 @@ namespace troupe::messages {
 struct told_record {
   std::string kind = {};
   std::string text = {};  ///< JSON, on one line
-
-  friend bool operator==(const told_record&, const told_record&) = default;
 };
 
 struct connection_changed {
   std::string state = {};  ///< a sentence; empty: connected
-
-  friend bool operator==(const connection_changed&, const connection_changed&) = default;
 };
 
 struct run_ended {
@@ -40,31 +36,10 @@ struct run_ended {
   outcome how = {};
   int exit_code = 0;      ///< if ended
   std::string text = {};  ///< a sentence
-
-  friend bool operator==(const run_ended&, const run_ended&) = default;
 };
 
 struct records_wait {
   std::uint64_t number = 0;  ///< of this message, from 1
-
-  friend bool operator==(const records_wait&, const records_wait&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, told_record& x) {
-  return f(caf::meta::type_name("told_record"), x.kind, x.text);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, connection_changed& x) {
-  return f(caf::meta::type_name("connection_changed"), x.state);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, run_ended& x) {
-  return f(caf::meta::type_name("run_ended"), x.how, x.exit_code, x.text);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, records_wait& x) {
-  return f(caf::meta::type_name("records_wait"), x.number);
-}
 
 }  // namespace troupe::messages

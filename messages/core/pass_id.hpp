@@ -3,9 +3,8 @@
 
 #pragma once
 
+#include "messages/core/inspect.hpp"
 #include "runtime/core/ids.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 namespace troupe::messages {
 
@@ -21,17 +20,5 @@ struct pass_id {
 
   friend auto operator<=>(const pass_id&, const pass_id&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, pass_id& x) {
-  return f(caf::meta::type_name("pass_id"),
-           x.generation,
-           x.step,
-           x.validation,
-           x.model,
-           x.chunk,
-           x.copy,
-           x.microbatch);
-}
 
 }  // namespace troupe::messages

@@ -16,15 +16,12 @@
 
 namespace troupe::messages {
 
-/// Finds handles that do not decode to themselves in this process.
+/// Looks in messages for handles that do not decode to themselves in this process.
 class handle_finder {
  public:
-  using result_type = void;
-  static constexpr bool reads_state = true, writes_state = false;
-
-  template <class... Field>
-  void operator()(Field&&... fields) {
-    (look(fields), ...);
+  template <runtime::aggregate Message>
+  void look(const Message& x) {
+    runtime::with_members(x, [this](const auto&... members) { (look(members), ...); });
   }
   bool has_found_dead() const { return dead_; }
   bool has_found_foreign() const { return foreign_; }  ///< actors of other processes
@@ -42,10 +39,7 @@ class handle_finder {
       look(x);
   }
   template <class Other>
-  void look(const Other& x) {
-    if constexpr (requires(handle_finder & f, Other & y) { inspect(f, y); })
-      inspect(*this, const_cast<Other&>(x));
-  }
+  void look(const Other&) {}
 
   bool dead_ = false, foreign_ = false;
 };
@@ -67,9 +61,7 @@ const message_kind& kind_of() {
       [](const void* a, const void* b) {
         return *static_cast<const Message*>(a) == *static_cast<const Message*>(b);
       },
-      [](handle_finder& finder, const void* x) {
-        inspect(finder, const_cast<Message&>(*static_cast<const Message*>(x)));
-      }};
+      [](handle_finder& finder, const void* x) { finder.look(*static_cast<const Message*>(x)); }};
   return kind;
 }
 #ifndef TROUPE_INSTANCES

@@ -1,12 +1,10 @@
-// The list of all messages.
+// All messages, as CAF knows them.
 //
 // All processes of a job run the same build. CAF 0.17 puts the name of the type on the wire, CAF
-// 0.18 its position in this list. Both write fields in the order in which inspect() visits them.
+// 0.18 its position in the list TROUPE_MESSAGES.
 //
-// A type that is missing here arrives at another node as an empty message; so do all types if a
-// system config lacks this block. The sender then prints one line on stderr.
-// tests/messages/wire_test.cpp has an example of each type and does not compile without it. With
-// `check_messages` every message of a run goes through bytes.
+// A system config without this block drops all messages of other nodes, and the sender prints one
+// line on stderr. With `check_messages` every message of a run goes through bytes.
 
 #pragma once
 
@@ -23,6 +21,7 @@
 #include "messages/control/watching.hpp"
 #include "messages/core/stored_message.hpp"
 #include "messages/data/batch.hpp"
+#include "messages/protocol/handles.hpp"
 #include "messages/training/handoff.hpp"
 #include "messages/training/step.hpp"
 
@@ -30,36 +29,6 @@
 #include <caf/mailbox_element.hpp>
 #include <caf/make_message.hpp>
 #include <caf/type_id.hpp>
-
-// clang-format off
-#define TROUPE_MESSAGES(MESSAGE) \
-  MESSAGE(activation) MESSAGE(gradient) MESSAGE(run_step) MESSAGE(vote) MESSAGE(decision) \
-  MESSAGE(applied) MESSAGE(committed) MESSAGE(validated) MESSAGE(request_batch) \
-  MESSAGE(batch_ready) MESSAGE(take_snapshot) MESSAGE(save) MESSAGE(snapshot) MESSAGE(saved) \
-  MESSAGE(ready) MESSAGE(all_restored) MESSAGE(drain) MESSAGE(lane_done) MESSAGE(spawn_loader) \
-  MESSAGE(spawn_checkpointer) MESSAGE(spawn_monitor) MESSAGE(spawn_viewer) MESSAGE(spawn_replica) \
-  MESSAGE(spawn_stage) MESSAGE(loader_spawned) MESSAGE(checkpointer_spawned) \
-  MESSAGE(monitor_spawned) MESSAGE(viewer_spawned) MESSAGE(replica_spawned) \
-  MESSAGE(stage_spawned) MESSAGE(meet) MESSAGE(shut_down) MESSAGE(conclude) MESSAGE(concluded) \
-  MESSAGE(save_failed) MESSAGE(save_again) MESSAGE(chosen) MESSAGE(ask_again) \
-  MESSAGE(end_generation) MESSAGE(generation_ended) MESSAGE(look_again) MESSAGE(look_at_lanes) \
-  MESSAGE(use_loader) MESSAGE(use_checkpointer) MESSAGE(abandon) MESSAGE(abandoned) \
-  MESSAGE(job_over) MESSAGE(happened) MESSAGE(start_process) MESSAGE(process_started) \
-  MESSAGE(process_died) MESSAGE(process_may_move) MESSAGE(keep) MESSAGE(kept) MESSAGE(fetch_kept) \
-  MESSAGE(store_kept) MESSAGE(kept_state) MESSAGE(keep_refused) MESSAGE(find_stored) \
-  MESSAGE(stored_found) MESSAGE(spawn_keeper) MESSAGE(keeper_spawned) MESSAGE(use_keeper) \
-  MESSAGE(suspected) MESSAGE(taken_for_dead) MESSAGE(join) MESSAGE(admitted) MESSAGE(present) \
-  MESSAGE(withdraw) MESSAGE(connect_to) MESSAGE(connected) MESSAGE(forget) MESSAGE(agent_told) \
-  MESSAGE(withdrawn) MESSAGE(is_late) MESSAGE(look_for_node) MESSAGE(ledger_written) \
-  MESSAGE(round_decided) MESSAGE(spawn_shard_writer) MESSAGE(shard_writer_spawned) \
-  MESSAGE(use_shard_writer) MESSAGE(write_shards) MESSAGE(shards_written) MESSAGE(shards_refused) \
-  MESSAGE(serve) MESSAGE(serving) MESSAGE(start_node) MESSAGE(kill_node) MESSAGE(kill_agent) \
-  MESSAGE(dismiss) MESSAGE(drop_snapshot) MESSAGE(check_pass) MESSAGE(hold_is_over) \
-  MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
-  MESSAGE(successor_ended) MESSAGE(batch_failed) MESSAGE(use_processes) MESSAGE(sample_due) \
-  MESSAGE(measure) MESSAGE(measured) MESSAGE(commands_wait) MESSAGE(told_record) \
-  MESSAGE(connection_changed) MESSAGE(run_ended) MESSAGE(records_wait)
-// clang-format on
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
 #define TROUPE_ADD_TYPE_ID(name) CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::name))

@@ -18,10 +18,9 @@
 
 #pragma once
 
+#include "messages/core/inspect.hpp"
 #include "messages/core/pass_id.hpp"
 #include "runtime/tensor/ticket.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 
@@ -37,43 +36,15 @@ struct request_batch {
   bool inputs = false;           ///< needs "tokens", "positions", "samples", documents
   bool labels = false;           ///< needs "labels" and "mask"
   bool ahead = false;            ///< requested before its step begins
-
-  friend bool operator==(const request_batch&, const request_batch&) = default;
 };
 
 struct batch_ready {
   pass_id at;
   runtime::ticket_bundle data;
-
-  friend bool operator==(const batch_ready&, const batch_ready&) = default;
 };
 
 struct batch_failed {
   pass_id at;
-
-  friend bool operator==(const batch_failed&, const batch_failed&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, request_batch& x) {
-  return f(caf::meta::type_name("request_batch"),
-           x.at,
-           x.replica,
-           x.microbatch,
-           x.consumed,
-           x.validation,
-           x.test,
-           x.inputs,
-           x.labels,
-           x.ahead);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, batch_ready& x) {
-  return f(caf::meta::type_name("batch_ready"), x.at, x.data);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, batch_failed& x) {
-  return f(caf::meta::type_name("batch_failed"), x.at);
-}
 
 }  // namespace troupe::messages

@@ -9,125 +9,43 @@
 #include <caf/replies_to.hpp>
 #include <caf/typed_actor.hpp>
 
+/// The list of all messages. A message that is not here does not compile where it is sent or
+/// handled.
+// clang-format off
+#define TROUPE_MESSAGES(MESSAGE) \
+  MESSAGE(activation) MESSAGE(gradient) MESSAGE(run_step) MESSAGE(vote) MESSAGE(decision) \
+  MESSAGE(applied) MESSAGE(committed) MESSAGE(validated) MESSAGE(request_batch) \
+  MESSAGE(batch_ready) MESSAGE(take_snapshot) MESSAGE(save) MESSAGE(snapshot) MESSAGE(saved) \
+  MESSAGE(ready) MESSAGE(all_restored) MESSAGE(drain) MESSAGE(lane_done) MESSAGE(spawn_loader) \
+  MESSAGE(spawn_checkpointer) MESSAGE(spawn_monitor) MESSAGE(spawn_viewer) MESSAGE(spawn_replica) \
+  MESSAGE(spawn_stage) MESSAGE(loader_spawned) MESSAGE(checkpointer_spawned) \
+  MESSAGE(monitor_spawned) MESSAGE(viewer_spawned) MESSAGE(replica_spawned) \
+  MESSAGE(stage_spawned) MESSAGE(meet) MESSAGE(shut_down) MESSAGE(conclude) MESSAGE(concluded) \
+  MESSAGE(save_failed) MESSAGE(save_again) MESSAGE(chosen) MESSAGE(ask_again) \
+  MESSAGE(end_generation) MESSAGE(generation_ended) MESSAGE(look_again) MESSAGE(look_at_lanes) \
+  MESSAGE(use_loader) MESSAGE(use_checkpointer) MESSAGE(abandon) MESSAGE(abandoned) \
+  MESSAGE(job_over) MESSAGE(happened) MESSAGE(start_process) MESSAGE(process_started) \
+  MESSAGE(process_died) MESSAGE(process_may_move) MESSAGE(keep) MESSAGE(kept) MESSAGE(fetch_kept) \
+  MESSAGE(store_kept) MESSAGE(kept_state) MESSAGE(keep_refused) MESSAGE(find_stored) \
+  MESSAGE(stored_found) MESSAGE(spawn_keeper) MESSAGE(keeper_spawned) MESSAGE(use_keeper) \
+  MESSAGE(suspected) MESSAGE(taken_for_dead) MESSAGE(join) MESSAGE(admitted) MESSAGE(present) \
+  MESSAGE(withdraw) MESSAGE(connect_to) MESSAGE(connected) MESSAGE(forget) MESSAGE(agent_told) \
+  MESSAGE(withdrawn) MESSAGE(is_late) MESSAGE(look_for_node) MESSAGE(ledger_written) \
+  MESSAGE(round_decided) MESSAGE(spawn_shard_writer) MESSAGE(shard_writer_spawned) \
+  MESSAGE(use_shard_writer) MESSAGE(write_shards) MESSAGE(shards_written) MESSAGE(shards_refused) \
+  MESSAGE(serve) MESSAGE(serving) MESSAGE(start_node) MESSAGE(kill_node) MESSAGE(kill_agent) \
+  MESSAGE(dismiss) MESSAGE(drop_snapshot) MESSAGE(check_pass) MESSAGE(hold_is_over) \
+  MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
+  MESSAGE(successor_ended) MESSAGE(batch_failed) MESSAGE(use_processes) MESSAGE(sample_due) \
+  MESSAGE(measure) MESSAGE(measured) MESSAGE(commands_wait) MESSAGE(told_record) \
+  MESSAGE(connection_changed) MESSAGE(run_ended) MESSAGE(records_wait)
+// clang-format on
+
 namespace troupe::messages {
 
-// job.hpp, spawn.hpp
-struct spawn_loader;
-struct spawn_keeper;
-struct spawn_checkpointer;
-struct spawn_shard_writer;
-struct spawn_monitor;
-struct spawn_viewer;
-struct spawn_replica;
-struct spawn_stage;
-struct loader_spawned;
-struct keeper_spawned;
-struct checkpointer_spawned;
-struct shard_writer_spawned;
-struct monitor_spawned;
-struct viewer_spawned;
-struct replica_spawned;
-struct stage_spawned;
-struct meet;
-struct ready;
-struct all_restored;
-struct drain;
-struct lane_done;
-struct save_again;
-struct commands_wait;
-struct conclude;
-struct concluded;
-struct shut_down;
-// recovery.hpp
-struct end_generation;
-struct generation_ended;
-struct look_again;
-struct use_loader;
-struct use_keeper;
-struct use_checkpointer;
-struct use_shard_writer;
-struct abandon;
-struct abandoned;
-struct job_over;
-// process.hpp
-struct start_process;
-struct process_started;
-struct process_died;
-struct process_may_move;
-// rendezvous.hpp
-struct join;
-struct admitted;
-struct present;
-struct withdraw;
-struct connect_to;
-struct connected;
-struct forget;
-struct agent_told;
-struct withdrawn;
-struct is_late;
-struct look_for_node;
-struct ledger_written;
-struct round_decided;
-// standing.hpp
-struct serve;
-struct serving;
-struct start_node;
-struct kill_node;
-struct kill_agent;
-struct dismiss;
-struct hold_is_over;
-struct keep_run;
-struct keep_ledger;
-struct ledger_kept;
-struct succeed_here;
-struct successor_ended;
-// sampling.hpp
-struct use_processes;
-struct sample_due;
-struct measure;
-struct measured;
-// suspicion.hpp
-struct look_at_lanes;
-struct suspected;
-struct taken_for_dead;
-// watching.hpp
-struct told_record;
-struct connection_changed;
-struct run_ended;
-struct records_wait;
-// step.hpp, handoff.hpp, batch.hpp, snapshot.hpp, keeping.hpp
-struct run_step;
-struct chosen;
-struct ask_again;
-struct vote;
-struct decision;
-struct applied;
-struct committed;
-struct validated;
-struct happened;
-struct activation;
-struct gradient;
-struct check_pass;
-struct request_batch;
-struct batch_failed;
-struct batch_ready;
-struct take_snapshot;
-struct drop_snapshot;
-struct save;
-struct snapshot;
-struct saved;
-struct save_failed;
-struct write_shards;
-struct shards_written;
-struct shards_refused;
-struct keep;
-struct kept;
-struct fetch_kept;
-struct store_kept;
-struct kept_state;
-struct keep_refused;
-struct find_stored;
-struct stored_found;
+#define TROUPE_DECLARE_MESSAGE(name) struct name;
+TROUPE_MESSAGES(TROUPE_DECLARE_MESSAGE)
+#undef TROUPE_DECLARE_MESSAGE
 
 /// The root actor: drives, decides and commits steps.
 using supervisor_actor = caf::typed_actor<

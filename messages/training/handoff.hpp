@@ -15,12 +15,11 @@
 
 #pragma once
 
+#include "messages/core/inspect.hpp"
 #include "messages/core/pass_id.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/telemetry/step_report.hpp"
 #include "runtime/tensor/ticket.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -34,16 +33,12 @@ struct activation {
   /// "samples" (B); "documents" (D + 1) and "document_samples" (D) if attention ends at document
   /// boundaries
   runtime::ticket_bundle data;
-
-  friend bool operator==(const activation&, const activation&) = default;
 };
 
 /// dLoss/dInput of one chunk for one micro-batch.
 struct gradient {
   pass_id at;
   runtime::ticket_bundle data;  ///< "hidden", with the same extents
-
-  friend bool operator==(const gradient&, const gradient&) = default;
 };
 
 /// A finished pass that another replica recomputes and compares.
@@ -60,30 +55,6 @@ struct check_pass {
   runtime::digest weight_gradient = {};  ///< of its weight gradients after the pass
   /// gradient_before of each weight gradient.
   std::vector<std::uint8_t> before = {};
-
-  friend bool operator==(const check_pass&, const check_pass&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, check_pass& x) {
-  return f(caf::meta::type_name("check_pass"),
-           x.at,
-           x.replica,
-           x.by,
-           x.stage_index,
-           x.data,
-           x.output,
-           x.input_gradient,
-           x.weight_gradient,
-           x.before);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, activation& x) {
-  return f(caf::meta::type_name("activation"), x.at, x.data);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, gradient& x) {
-  return f(caf::meta::type_name("gradient"), x.at, x.data);
-}
 
 }  // namespace troupe::messages

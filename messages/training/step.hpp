@@ -23,14 +23,12 @@
 
 #pragma once
 
-#include "runtime/core/double_bits.hpp"
+#include "messages/core/inspect.hpp"
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/schedule/simulate.hpp"
 #include "runtime/telemetry/step_report.hpp"
-
-#include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <map>
@@ -54,8 +52,6 @@ struct run_step {
   /// ahead. 0 micro-batches: no next step, or not known.
   std::uint64_t next_consumed = 0;
   int next_microbatches = 0;
-
-  friend bool operator==(const run_step&, const run_step&) = default;
 };
 
 /// Sent by the first tensor rank of a stage to the others, so that all execute the same action.
@@ -64,8 +60,6 @@ struct chosen {
   runtime::step_id step = {};
   runtime::action action = {};
   std::uint64_t number = 0;  ///< position in the step, from 0; all ranks keep this order
-
-  friend bool operator==(const chosen&, const chosen&) = default;
 };
 
 /// A stage's message to itself: its behaviour wanted to wait, and may have been asked again since.
@@ -73,8 +67,6 @@ struct ask_again {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   std::uint64_t question = 0;  ///< number of earlier questions
-
-  friend bool operator==(const ask_again&, const ask_again&) = default;
 };
 
 /// Loss of one logical replica.
@@ -82,8 +74,6 @@ struct loss_part {
   double total = 0;  ///< over unmasked tokens
   double tokens = 0;
   int number = 0;  ///< index among the logical replicas of the worker
-
-  friend bool operator==(const loss_part&, const loss_part&) = default;
 };
 
 /// The first parameter, in the order of the backward pass, with a reduced gradient that is not
@@ -98,8 +88,6 @@ struct nonfinite_gradient {
   bool yields_to(const nonfinite_gradient& x) const {
     return x.chunk != chunk ? x.chunk > chunk : x.entry > entry;
   }
-
-  friend bool operator==(const nonfinite_gradient&, const nonfinite_gradient&) = default;
 };
 
 /// Actions of a stage with their times in ms, by the steady clock of its machine.
@@ -107,8 +95,6 @@ struct executed_row {
   int rank = 0;             ///< pipeline rank
   std::uint64_t clock = 0;  ///< machine; rows with different clocks cannot be compared directly
   std::vector<runtime::timed_action> actions = {};
-
-  friend bool operator==(const executed_row&, const executed_row&) = default;
 };
 
 /// Breakdown of a stage's time in a step, up to its vote.
@@ -121,8 +107,6 @@ struct stage_times {
   double awaiting_ranks = 0;    ///< seconds idle, waiting for activations and gradients
   /// Seconds in which its lane was runnable without a core; not included in the others.
   double no_core = 0;
-
-  friend bool operator==(const stage_times&, const stage_times&) = default;
 };
 
 /// A pass computed by two replicas.
@@ -139,8 +123,6 @@ struct checked_pass {
   /// The pass continued from gradients that already differed, so its weight gradients cannot be
   /// compared.
   bool follows_other = false;
-
-  friend bool operator==(const checked_pass&, const checked_pass&) = default;
 };
 
 /// Vote of a stage, or merged over the stages of a replica.
@@ -161,8 +143,6 @@ struct vote {
   std::vector<executed_row> executed = {};  ///< of the first tensor rank, if requested
   std::vector<stage_times> times = {};      ///< if stragglers are detected
   std::vector<checked_pass> checked = {};   ///< passes recomputed for other replicas
-
-  friend bool operator==(const vote&, const vote&) = default;
 };
 
 struct decision {
@@ -174,8 +154,6 @@ struct decision {
   double decoupled_learning_rate = 0;  ///< of the word embedding and the output layer
   double weight_decay = 0;
   double gradient_scale = 1;
-
-  friend bool operator==(const decision&, const decision&) = default;
 };
 
 /// Report of a stage, or merged over the stages of a replica.
@@ -189,8 +167,6 @@ struct applied {
   runtime::exact_sum square_norm = {};                 ///< of the parameters, if requested
   std::vector<runtime::digest> by_stage = {};  ///< replica only: own and copies of each stage
   std::string unlike = {};  ///< replica only: a copy that differs from its owner; empty: none
-
-  friend bool operator==(const applied&, const applied&) = default;
 };
 
 /// Sent to the monitor and to viewers.
@@ -202,16 +178,12 @@ struct committed {
   std::uint64_t fact = 0;  ///< number of the report to the monitor, from 1
   runtime::generation_id generation = {};
   bool traced = false;  ///< a command requested the timeline of this step
-
-  friend bool operator==(const committed&, const committed&) = default;
 };
 
 struct validated {
   runtime::validation_report report;
   std::uint64_t fact = 0;
   runtime::generation_id generation = {};
-
-  friend bool operator==(const validated&, const validated&) = default;
 };
 
 /// A failure and its outcome.
@@ -219,133 +191,6 @@ struct happened {
   runtime::run_event event;
   std::uint64_t fact = 0;
   runtime::generation_id generation = {};
-
-  friend bool operator==(const happened&, const happened&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, run_step& x) {
-  return f(caf::meta::type_name("run_step"),
-           x.generation,
-           x.step,
-           x.consumed,
-           x.validation,
-           x.test,
-           x.microbatches,
-           x.timed,
-           x.loss_scale,
-           x.next_consumed,
-           x.next_microbatches);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, chosen& x) {
-  return f(caf::meta::type_name("chosen"), x.generation, x.step, x.action, x.number);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ask_again& x) {
-  return f(caf::meta::type_name("ask_again"), x.generation, x.step, x.question);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, executed_row& x) {
-  return f(caf::meta::type_name("executed_row"), x.rank, x.clock, x.actions);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, loss_part& x) {
-  runtime::double_bits total(x.total);
-  return f(caf::meta::type_name("loss_part"), *total, x.tokens, x.number);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, nonfinite_gradient& x) {
-  return f(caf::meta::type_name("nonfinite_gradient"), x.parameter, x.where, x.chunk, x.entry);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, stage_times& x) {
-  return f(caf::meta::type_name("stage_times"),
-           x.stage_index,
-           x.computing,
-           x.redeeming,
-           x.redeemed,
-           x.awaiting_batches,
-           x.awaiting_ranks,
-           x.no_core);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, checked_pass& x) {
-  return f(caf::meta::type_name("checked_pass"),
-           x.stage_index,
-           x.replica,
-           x.by,
-           x.chunk,
-           x.copy,
-           x.microbatch,
-           x.output,
-           x.output_again,
-           x.input_gradient,
-           x.input_gradient_again,
-           x.weight_gradient,
-           x.weight_gradient_again,
-           x.follows_other);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, vote& x) {
-  return f(caf::meta::type_name("vote"),
-           x.generation,
-           x.step,
-           x.replica,
-           x.stage_index,
-           x.losses,
-           x.square_norms,
-           x.gradients,
-           x.by_stage,
-           x.nonfinite,
-           x.zeros,
-           x.executed,
-           x.times,
-           x.checked);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, decision& x) {
-  runtime::double_bits scale(x.gradient_scale);
-  return f(caf::meta::type_name("decision"),
-           x.generation,
-           x.step,
-           x.skip,
-           x.update,
-           x.learning_rate,
-           x.decoupled_learning_rate,
-           x.weight_decay,
-           *scale);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, applied& x) {
-  return f(caf::meta::type_name("applied"),
-           x.generation,
-           x.step,
-           x.replica,
-           x.stage_index,
-           x.own,
-           x.copies,
-           x.square_norm,
-           x.by_stage,
-           x.unlike);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, committed& x) {
-  return f(caf::meta::type_name("committed"),
-           x.report,
-           x.executed,
-           x.microbatches,
-           x.fact,
-           x.generation,
-           x.traced);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, validated& x) {
-  return f(caf::meta::type_name("validated"), x.report, x.fact, x.generation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, happened& x) {
-  return f(caf::meta::type_name("happened"), x.event, x.fact, x.generation);
-}
 
 }  // namespace troupe::messages

@@ -1,9 +1,13 @@
-// Encodes a value as a JSON list of its fields, in the order of its inspect().
+// Encodes an aggregate as the JSON list of its members.
 
 #pragma once
 
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/members.hpp"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -29,89 +33,61 @@ inline std::optional<double> double_of_json(const nlohmann::json& x) {
   return std::nullopt;
 }
 
-class json_list_writer {
- public:
-  using result_type = bool;
-
-  template <class... Fields>
-  bool operator()(Fields&... fields) {
-    (add(fields), ...);
-    return true;
-  }
-  nlohmann::json take() { return std::move(out_); }
-
- private:
-  template <class Field>
-  void add(Field& x) {
-    if constexpr (std::is_floating_point_v<Field>) {
-      out_.push_back(json_of_double(x));
-    } else if constexpr (std::is_arithmetic_v<Field> || std::is_same_v<Field, std::string>) {
-      out_.push_back(x);
-    } else {
-      json_list_writer inner;
-      inspect(inner, x);
-      out_.push_back(inner.take());
-    }
-  }
-
-  nlohmann::json out_ = nlohmann::json::array();
-};
-
-class json_list_reader {
- public:
-  using result_type = bool;
-
-  explicit json_list_reader(const nlohmann::json& from) : from_(from) {}
-
-  template <class... Fields>
-  bool operator()(Fields&... fields) {
-    good_ = good_ && from_.is_array() && from_.size() == sizeof...(fields);
-    std::size_t i = 0;
-    ((good_ = good_ && take(from_[i++], fields)), ...);
-    return good_;
-  }
-  bool good() const { return good_; }
-
- private:
-  template <class Field>
-  static bool take(const nlohmann::json& from, Field& to) {
-    if constexpr (std::is_same_v<Field, bool>) {
-      return from.is_boolean() && (to = from.get<bool>(), true);
-    } else if constexpr (std::is_floating_point_v<Field>) {
-      const auto x = double_of_json(from);
-      return x && (to = Field(*x), true);
-    } else if constexpr (std::is_same_v<Field, std::uint64_t>) {
-      return from.is_number_unsigned() && (to = from.get<std::uint64_t>(), true);
-    } else if constexpr (std::is_integral_v<Field>) {
-      const auto x = whole_number_in(from);
-      return x && std::in_range<Field>(*x) && (to = Field(*x), true);
-    } else if constexpr (std::is_same_v<Field, std::string>) {
-      return from.is_string() && (to = from.get<std::string>(), true);
-    } else {
-      json_list_reader inner(from);
-      inspect(inner, to);
-      return inner.good();
-    }
-  }
-
-  const nlohmann::json& from_;
-  bool good_ = true;
-};
+/// Doubles of `Value` that the list contains as the integer of their 64 bits.
+template <class Value>
+inline constexpr std::array<double Value::*, 0> listed_by_bits = {};
 
 template <class Value>
-nlohmann::json json_list(Value x) {
-  json_list_writer to;
-  inspect(to, x);
-  return to.take();
+bool is_by_bits(const Value& x, const double& member) {
+  return std::ranges::any_of(listed_by_bits<Value>,
+                             [&](auto which) { return &(x.*which) == &member; });
 }
 
-/// Empty if `from` is not a list of such fields.
+template <class Value>
+nlohmann::json json_list(const Value& x) {
+  auto out = nlohmann::json::array();
+  const auto add = [&]<class Member>(const Member& member) {
+    if constexpr (aggregate<Member>)
+      out.push_back(json_list(member));
+    else if constexpr (!std::is_same_v<Member, double>)
+      out.push_back(member);
+    else if (is_by_bits(x, member))
+      out.push_back(std::bit_cast<std::uint64_t>(member));
+    else
+      out.push_back(json_of_double(member));
+  };
+  with_members(x, [&](const auto&... members) { (add(members), ...); });
+  return out;
+}
+
+/// Empty if `from` is not a list of such members.
 template <class Value>
 std::optional<Value> value_of_json_list(const nlohmann::json& from) {
   Value out;
-  json_list_reader reader(from);
-  inspect(reader, out);
-  return reader.good() ? std::optional(std::move(out)) : std::nullopt;
+  const auto take = [&]<class Member>(const nlohmann::json& of, Member& member) {
+    const auto set = [&](const auto& read) { return read && (member = Member(*read), true); };
+    if constexpr (aggregate<Member>)
+      return set(value_of_json_list<Member>(of));
+    else if constexpr (std::is_same_v<Member, bool>)
+      return of.is_boolean() && (member = of.get<bool>(), true);
+    else if constexpr (std::is_same_v<Member, std::uint64_t>)
+      return of.is_number_unsigned() && (member = of.get<std::uint64_t>(), true);
+    else if constexpr (std::is_integral_v<Member>)
+      return whole_number_in(of) && std::in_range<Member>(*whole_number_in(of))
+             && (member = Member(*whole_number_in(of)), true);
+    else if constexpr (std::is_same_v<Member, std::string>)
+      return of.is_string() && (member = of.get<std::string>(), true);
+    else if (is_by_bits(out, member))
+      return of.is_number_unsigned()
+             && (member = std::bit_cast<double>(of.get<std::uint64_t>()), true);
+    else
+      return set(double_of_json(of));
+  };
+  const bool good = from.is_array() && with_members(out, [&](auto&... members) {
+                      std::size_t i = 0;
+                      return from.size() == sizeof...(members) && (take(from[i++], members) && ...);
+                    });
+  return good ? std::optional(std::move(out)) : std::nullopt;
 }
 
 }  // namespace troupe::runtime

@@ -64,15 +64,6 @@ struct plan {
   friend bool operator==(const plan&, const plan&) = default;
 };
 
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, action& x) {
-  return f(x.kind, x.chunk, x.microbatch, x.block, x.copy, x.with_next);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, plan& x) {
-  return f(x.name, x.chunks, x.microbatches, x.training, x.placement, x.ranks, x.blocks, x.copies);
-}
-
 /// Chunk c is on rank c mod `ranks`.
 std::vector<int> placed_in_turn(int ranks, int chunks_per_rank);
 /// Down the ranks and up again: chunk c is on rank c, or 2 ranks - 1 - c.

@@ -57,11 +57,6 @@ struct timed_action {
   friend bool operator==(const timed_action&, const timed_action&) = default;
 };
 
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, timed_action& x) {
-  return f(x.what, x.begin, x.end);
-}
-
 struct rank_timeline {
   std::vector<timed_action> actions;  ///< in the order of the row
   double busy = 0;

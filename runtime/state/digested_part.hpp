@@ -29,13 +29,4 @@ struct digested_chunk {
   friend bool operator==(const digested_chunk&, const digested_chunk&) = default;
 };
 
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, digested_part& x) {
-  return f(x.parameter, x.repeated, x.shard, x.begin, x.end, x.at);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, digested_chunk& x) {
-  return f(x.grain, x.answers, x.parts);
-}
-
 }  // namespace troupe::runtime

@@ -6,6 +6,7 @@
 #include "runtime/file/file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fmt/format.h>
 #include <limits>
@@ -14,6 +15,13 @@
 #include <utility>
 
 namespace troupe::runtime {
+
+template <>
+inline constexpr std::array listed_by_bits<step_report> = {
+    &step_report::lm_loss, &step_report::grad_norm, &step_report::params_norm};
+template <>
+inline constexpr std::array listed_by_bits<validation_report> = {&validation_report::loss};
+
 namespace {
 
 using json = nlohmann::json;

@@ -25,9 +25,4 @@ struct state_source {
   friend bool operator==(const state_source&, const state_source&) = default;
 };
 
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, state_source& x) {
-  return f(x.tier, x.step, x.keeper);
-}
-
 }  // namespace troupe::runtime

@@ -167,11 +167,11 @@ std::string json_record(const run_event& x) {
   if (!x.verdict.empty())
     out["verdict"] = x.verdict;
   if (!x.from.empty()) {
-    out["news_ns"] = x.parts.news_ns;
-    out["release_seconds"] = x.parts.release;
-    out["respawn_seconds"] = x.parts.respawn;
-    out["transfer_seconds"] = x.parts.transfer;
-    out["rebuild_seconds"] = x.parts.rebuild;
+    out["news_ns"] = x.news_ns;
+    out["release_seconds"] = x.release;
+    out["respawn_seconds"] = x.respawn;
+    out["transfer_seconds"] = x.transfer;
+    out["rebuild_seconds"] = x.rebuild;
   }
   return json_text_replacing(out);  // a cause may contain a path, with arbitrary bytes
 }

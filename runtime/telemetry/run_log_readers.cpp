@@ -150,11 +150,11 @@ std::optional<run_event> read_event_record(std::string_view text) {
   from.read("generation", out.generation);
   from.read("seconds", out.seconds);
   from.read("verdict", out.verdict);
-  from.read("news_ns", out.parts.news_ns);
-  from.read("release_seconds", out.parts.release);
-  from.read("respawn_seconds", out.parts.respawn);
-  from.read("transfer_seconds", out.parts.transfer);
-  from.read("rebuild_seconds", out.parts.rebuild);
+  from.read("news_ns", out.news_ns);
+  from.read("release_seconds", out.release);
+  from.read("respawn_seconds", out.respawn);
+  from.read("transfer_seconds", out.transfer);
+  from.read("rebuild_seconds", out.rebuild);
   return out.kind.empty() ? std::nullopt : std::optional(std::move(out));
 }
 

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include "runtime/core/double_bits.hpp"
 #include "runtime/core/hash.hpp"
 
 #include <cmath>
@@ -82,18 +81,6 @@ struct validation_report {
   friend bool operator==(const validation_report&, const validation_report&) = default;
 };
 
-/// Duration of a restart, in seconds. `release` and `respawn` start with the failure report and run
-/// in parallel. `transfer` and `rebuild` follow one after the other.
-struct restart_parts {
-  std::uint64_t news_ns = 0;  ///< time of the failure report, steady clock of that machine
-  double release = 0;         ///< until the generation had ended in all surviving processes
-  double respawn = 0;         ///< until the started processes were ready; 0: none were started
-  double transfer = 0;        ///< until each rank had its state from a keeper; 0: it was local
-  double rebuild = 0;         ///< until the next step began, including the search of local disks
-
-  friend bool operator==(const restart_parts&, const restart_parts&) = default;
-};
-
 /// A failed process was replaced, a service was given up, wrong bits were detected, or a worker is
 /// slow.
 struct run_event {
@@ -107,7 +94,13 @@ struct run_event {
   std::uint64_t resumed = 0;     ///< restart only: iteration of that state
   std::uint64_t generation = 0;  ///< the generation that follows
   double seconds = 0;            ///< from the failure report until work continued
-  restart_parts parts = {};      ///< restart only: breakdown of `seconds`
+  // Restart only: its duration in seconds. `release` and `respawn` start with the failure report
+  // and run in parallel. `transfer` and `rebuild` follow one after the other.
+  std::uint64_t news_ns = 0;  ///< time of the failure report, steady clock of that machine
+  double release = 0;         ///< until the generation had ended in all surviving processes
+  double respawn = 0;         ///< until the started processes were ready; 0: none were started
+  double transfer = 0;        ///< until each rank had its state from a keeper; 0: it was local
+  double rebuild = 0;         ///< until the next step began, including the search of local disks
   /// Wrong bits: "outvoted", "transient", "persistent" or "irreproducible"; not finite: also
   /// "reproducible". Straggler: "compute", "link", "input" or "over". Restart: "wrong bits" if a
   /// process was replaced because of them. Otherwise empty.
@@ -115,71 +108,5 @@ struct run_event {
 
   friend bool operator==(const run_event&, const run_event&) = default;
 };
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, run_event& x) {
-  return f(x.iteration,
-           x.kind,
-           x.who,
-           x.why,
-           x.from,
-           x.resumed,
-           x.generation,
-           x.seconds,
-           x.parts.news_ns,
-           x.parts.release,
-           x.parts.respawn,
-           x.parts.transfer,
-           x.parts.rebuild,
-           x.verdict);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, digest& x) {
-  return f(x.high, x.low);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, skipped_steps& x) {
-  return f(x.iterations, x.samples, x.nan, x.in_a_row);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, loss_scale& x) {
-  return f(x.value, x.finite, x.hysteresis, x.at_minimum);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, pipeline_times& x) {
-  return f(x.ms,
-           x.planned_ms,
-           x.bubble,
-           x.planned_bubble,
-           x.gap_ms,
-           x.hand_off_ms,
-           x.late_ms,
-           x.worst_late_ms);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, step_report& x) {
-  double_bits loss(x.lm_loss), norm(x.grad_norm), parameters(x.params_norm);
-  return f(x.iteration,
-           x.consumed_samples,
-           x.consumed_tokens,
-           x.global_batch_size,
-           *loss,
-           *norm,
-           x.learning_rate,
-           x.elapsed_ms,
-           x.tokens_per_second,
-           x.flops_per_second,
-           x.state,
-           x.skipped,
-           x.scale,
-           *parameters,
-           x.zero_gradients,
-           x.pipeline);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, validation_report& x) {
-  double_bits loss(x.loss);
-  return f(x.iteration, *loss, x.test);
-}
 
 }  // namespace troupe::runtime

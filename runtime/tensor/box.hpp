@@ -20,10 +20,6 @@ struct box {
   std::int64_t size() const { return extents.size(); }
   friend bool operator==(const box&, const box&) = default;
 
-  template <class Inspector>
-  friend typename Inspector::result_type inspect(Inspector& f, box& x) {
-    return f(x.first, x.extents);
-  }
 };
 
 /// The box that covers a tensor of these extents.

@@ -33,10 +33,6 @@ struct tensor_shard {
 
   friend bool operator==(const tensor_shard&, const tensor_shard&) = default;
 
-  template <class Inspector>
-  friend typename Inspector::result_type inspect(Inspector& f, tensor_shard& x) {
-    return f(x.name, x.whole, x.part, x.elements);
-  }
 };
 
 /// Fills a shard from the elements of its full tensor, row-major.

@@ -40,13 +40,4 @@ inline std::uint64_t bytes_of(const ticket_bundle& x) {
   return out;
 }
 
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ticket& x) {
-  return f(x.holder, x.slot, x.generation, x.type, x.extents);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ticket_bundle& x) {
-  return f(x.names, x.tickets);
-}
-
 }  // namespace troupe::runtime

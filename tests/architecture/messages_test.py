@@ -1,7 +1,7 @@
 """Checks that messages are values and that actors send them in one place. Run by ctest.
 
-messages/ contains no pointers into a process and no untyped handles. In actors/ only
-actors/support/message_path.* sends. A source that sends or answers includes messages/core/type_ids.hpp: without it, CAF
+messages/ contains no untyped handles and no serializer or equality by hand (MESSAGE-2). The product's files that name
+the example of docs/guides/new_message.md are those of its list. In actors/ only actors/support/message_path.* sends. A source that sends or answers includes messages/core/type_ids.hpp: without it, CAF
 stores a message in a class of the same name with another layout (messages/core/stored_message.hpp).
 """
 
@@ -10,7 +10,10 @@ import re
 import sys
 import tempfile
 
-SHARED = re.compile(r"\b(std::(shared_ptr|unique_ptr|function|weak_ptr)|caf::(strong_actor_ptr|actor))\b")
+UNTYPED = re.compile(r"\bcaf::(strong_actor_ptr|actor)\b")
+BY_HAND = re.compile(r"\binspect\(|\boperator==")
+SERIALIZER = "messages/core/inspect.hpp"
+GUIDE, EXAMPLE = "docs/guides/new_message.md", re.compile(r"\brecords_wait\b")
 SENDS = re.compile(r"((?:\bself_?\)?|\))->(?:send|delayed_send|request)|\bcaf::(?:delayed_)?anon_send|->enqueue"
                    r"|\bschedule_message)\s*\(")
 PATH = ("actors/support/message_path.hpp", "actors/support/message_path.cpp")
@@ -27,8 +30,11 @@ def complaints(root):
     for path in sources(root, "messages"):
         seen += 1
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            if found := SHARED.search(line.split("//")[0]):
-                yield f"{path.relative_to(root)}:{number}: {found[0]} is not a value and cannot be sent"
+            here, code = path.relative_to(root).as_posix(), line.split("//")[0]
+            if found := UNTYPED.search(code):
+                yield f"{here}:{number}: {found[0]} has no type; use a handle of messages/protocol/handles.hpp"
+            if here != SERIALIZER and (found := BY_HAND.search(code)):
+                yield f"{here}:{number}: {found[0]} repeats what {SERIALIZER} makes from the members"
     for path in sources(root, "actors"):
         here, text = path.relative_to(root).as_posix(), path.read_text()
         for found in SENDS.finditer(text):
@@ -42,6 +48,12 @@ def complaints(root):
         if (any(x.startswith("messages/") and not x.startswith("messages/core/") for x in texts) and TYPES not in texts
                 and any(ACTORS.search(x) for x in texts.values())):
             yield f"{path.relative_to(root)}: uses messages and CAF's actors without {TYPES}"
+    listed = set(re.findall(r"^\d\. `([^`]+)`", (root / GUIDE).read_text(), re.M))
+    taken = {x.relative_to(root).as_posix() for room in ("messages", "actors") for x in sources(root, room)
+             if EXAMPLE.search(x.read_text())}
+    for name in sorted(listed ^ taken):
+        yield f"{GUIDE}: {name} is {'in its list but does not name' if name in listed else 'not in its list but names'} " \
+              "its example"
     if seen == 0:
         yield f"{root}: no messages found, so nothing was checked"
 
@@ -60,16 +72,17 @@ def included(root, path):
 def finds_what_it_plants():
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        planted = {"messages/a.hpp": "struct x { std::shared_ptr<int> y; };  // caf::actor\n",
+        planted = {"messages/a.hpp": "struct x { bool operator==(const x&) const; };  // caf::actor\n",
                    "messages/b.hpp": "caf::actor who; caf::typed_actor<int> other;\n",
                    "actors/a.cpp": "self_->send(to, x);\ncaf::anon_send(\n    to, caf::exit_msg{});\n(*self_)->send(to, x);\n"
                                    "to->enqueue(x);\n",
                    "actors/b.cpp": '#include "messages/a.hpp"\n#include <caf/send.hpp>\n',
-                   PATH[0]: "self->send(to, x);\n"}
+                   PATH[0]: "self->send(to, x);\n",
+                   GUIDE: "1. `messages/c.hpp`: the struct\n"}
         for name, text in planted.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        return len(list(complaints(root))) == 6
+        return len(list(complaints(root))) == 7
 
 
 def main(root):

@@ -1,12 +1,12 @@
-// Every message is serialized and read again, as between processes. The types are those of
-// messages/core/type_ids.hpp: a type without an example below does not compile.
+// Every message is serialized and read again, as between processes.
 
 #include "messages/core/error.hpp"
 #include "messages/core/through_bytes.hpp"
 #include "messages/protocol/actors.hpp"
-#include "tests/messages/message_examples.hpp"
+#include "tests/messages/example.hpp"
 
 #include <caf/actor_system_config.hpp>
+#include <caf/binary_serializer.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
@@ -16,8 +16,8 @@
 
 #include <cmath>
 #include <limits>
-#include <type_traits>
 #include <utility>
+#include <vector>
 
 using namespace troupe::tests;
 using namespace troupe;
@@ -27,11 +27,20 @@ namespace {
 
 template <class Message>
 void check_one(wire& w) {
-  const auto sent = example<Message>(w);
-  INFO(caf::type_name<Message>::value);
-  if constexpr (!std::is_empty_v<Message>)
+  for (const bool extreme : {false, true}) {
+    const auto sent = example<Message>(w, extreme);
+    INFO(caf::type_name<Message>::value);
     CHECK_FALSE(sent == Message{});
-  CHECK(through_bytes(w.system, sent) == sent);
+    CHECK(through_bytes(w.system, sent) == sent);
+  }
+}
+
+template <class... Values>
+std::vector<char> bytes_of(wire& w, Values... values) {
+  std::vector<char> out;
+  caf::binary_serializer sink{w.system, out};
+  CHECK_FALSE(sink(values...));
+  return out;
 }
 
 using all_types = caf::id_block::troupe_messages;
@@ -47,6 +56,30 @@ TEST_CASE_METHOD(wire,
                  "every registered message survives a round trip through bytes",
                  "[messages]") {
   check_all(*this, std::make_index_sequence<all_types::end - all_types::begin>());
+}
+
+TEST_CASE_METHOD(wire,
+                 "MESSAGE-2: members are on the wire in the order of their declaration",
+                 "[messages]") {
+  CHECK(bytes_of(*this, chosen{.generation = {}, .step = runtime::step_id(2), .number = 3})
+        == bytes_of(*this,
+                    std::uint64_t(0),
+                    std::uint64_t(2),
+                    std::uint8_t(0),
+                    std::uint32_t(0),
+                    std::uint32_t(0),
+                    std::uint16_t(0),
+                    std::uint32_t(0),
+                    false,
+                    std::uint64_t(3)));
+}
+
+TEST_CASE_METHOD(wire,
+                 "MESSAGE-2: the bytes of a double are those of CAF, for zero and normal numbers",
+                 "[messages]") {
+  using limits = std::numeric_limits<double>;
+  for (const double x : {0.0, 1.0, -2.5, 1e-3, 1e300, limits::min(), limits::max()})
+    CHECK(bytes_of(*this, loss_part{x, 1, 2}) == bytes_of(*this, x, 1.0, std::int32_t(2)));
 }
 
 TEST_CASE_METHOD(wire,

@@ -131,7 +131,7 @@ class disturbed_run {
       if (!one.first_new && !(at_end && &one == &all.back()))
         return false;
       // A fault during the recovery from another death is not reported separately.
-      return one.event.parts.news_ns >= began
+      return one.event.news_ns >= began
              || (one.seen_ns >= began && one.first_new.value_or(what.step) >= what.step);
     });
     return found == all.end() ? nullptr : &*found;
@@ -239,12 +239,12 @@ class disturbed_run {
     if (restart_after(x.what.kind, x.what.who) == restart_is::wrong)
       x.wrong.push_back("all ranks restarted without a death: " + x.why);
     // The restart may belong to an earlier death, with this fault planted in its recovery.
-    if (event.parts.news_ns >= began)
-      x.detect = between(began, event.parts.news_ns);
-    x.release = event.parts.release;
-    x.respawn = event.parts.respawn;
-    x.transfer = event.parts.transfer;
-    x.rebuild = event.parts.rebuild;
+    if (event.news_ns >= began)
+      x.detect = between(began, event.news_ns);
+    x.release = event.release;
+    x.respawn = event.respawn;
+    x.transfer = event.transfer;
+    x.rebuild = event.rebuild;
     x.resumed_from = event.resumed;
     x.replayed = seen.replayed;
     x.again = seen.replayed + 1;
@@ -253,7 +253,7 @@ class disturbed_run {
     if (!seen.first_new_ns)
       return;
     x.first_new = between(began, *seen.first_new_ns);
-    x.replay = between(event.parts.news_ns, *seen.first_new_ns) - event.seconds;
+    x.replay = between(event.news_ns, *seen.first_new_ns) - event.seconds;
   }
 
   void look_at_survivors(struck_fault& x, standing_processes before) {

@@ -48,11 +48,11 @@ run_event restart() {
           .resumed = 8,
           .generation = (std::uint64_t(1) << 32) + 2,
           .seconds = 0.5,
-          .parts = {.news_ns = 123456789012345,
-                    .release = 0.1,
-                    .respawn = 0.2,
-                    .transfer = 0.05,
-                    .rebuild = 0.15},
+          .news_ns = 123456789012345,
+          .release = 0.1,
+          .respawn = 0.2,
+          .transfer = 0.05,
+          .rebuild = 0.15,
           .verdict = "wrong bits"};
 }
 
