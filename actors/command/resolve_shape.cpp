@@ -158,17 +158,18 @@ std::string text_of_hub(const std::filesystem::path& folder, const std::filesyst
 /// model's positions, --seq-length.
 gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   const auto& m = flags.model;
-  const auto folder = hub_or_local_folder("--load-hf", m.hub, runtime::hub_files::shape);
-  auto out = runtime::hub_config(text_of_hub(folder, m.hub),
+  const auto& hub = flags.job.checkpoints.load_hub;
+  const auto folder = hub_or_local_folder("--load-hf", hub, runtime::hub_files::shape);
+  auto out = runtime::hub_config(text_of_hub(folder, hub),
                                  fmt::format("'{}'", (folder / "config.json").string()));
-  require_weights_of(out, m.hub);
+  require_weights_of(out, hub);
   const auto agree = [&](const char* flag, const auto& given, const auto& there) {
     if (given && *given != there)
       wrong.push_back(fmt::format(
           "{} {} contradicts --load-hf '{}': its config.json has {}; leave the flag out",
           flag,
           *given,
-          m.hub.string(),
+          hub.string(),
           there));
   };
   const auto must_be = [&](const char* flag, bool given, bool there) {
@@ -176,7 +177,7 @@ gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
       wrong.push_back(fmt::format(
           "{} contradicts --load-hf '{}': its config.json has another value; leave the flag out",
           flag,
-          m.hub.string()));
+          hub.string()));
   };
   agree("--num-layers", m.layers, out.layers);
   agree("--hidden-size", m.hidden, out.hidden);

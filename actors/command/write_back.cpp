@@ -13,7 +13,7 @@ void write_shape_back(const runtime::gpt_config& model, training_flags& flags) {
   auto& m = flags.model;
   decide(m.hidden_dropout, model.hidden_dropout);
   decide(m.attention_dropout, model.attention_dropout);
-  if (!m.hub.empty())
+  if (!flags.job.checkpoints.load_hub.empty())
     return;  // the rest of the shape is in the Hugging Face folder
   decide(m.ffn, model.ffn);
   decide(m.head_size, model.head_size);
@@ -35,7 +35,7 @@ void write_shape_back(const runtime::gpt_config& model, training_flags& flags) {
 void write_back(const runtime::training_job& job, training_flags& flags) {
   write_shape_back(job.training.model, flags);
   decide(flags.layout.world, job.layout.world);
-  decide(flags.recovery_choice, job.recovery.on ? "on" : "off");
+  decide(flags.recovery, job.recovery.on ? "on" : "off");
   decide(flags.layout.threads, job.threads_per_worker);
   decide(flags.steps.global, job.training.batch.global);
   if (flags.steps.samples)

@@ -151,7 +151,7 @@ void declare_function(command_line& line, training_flags& to) {
               .megatron = "same distribution, other numbers: they depend on (seed, name, element), "
                           "not on the layout",
               .resume = at_resume::told},
-             real(m.init_std, 0));
+             real(to.job.training.model.init_std, 0));
 }
 
 }  // namespace troupe::command::settings

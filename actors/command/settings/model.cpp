@@ -97,7 +97,7 @@ void declare_shape(command_line& line, training_flags& to) {
                       "ORG/NAME or ORG/NAME@REVISION. Shape and tokenizer come "
                       "from there. Flags of this section or the next may repeat the shape, not "
                       "change it; dropout and tokenizer may be changed."},
-             text(m.hub));
+             text(to.job.checkpoints.load_hub));
 }
 
 }  // namespace troupe::command::settings
