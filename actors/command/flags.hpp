@@ -38,29 +38,11 @@ struct training_flags {
   std::set<std::string, std::less<>> given;
 
   struct {
-    std::optional<std::int64_t> layers, hidden, ffn, heads, query_groups, head_size;
-    std::optional<std::int64_t> sequence, positions;
     bool grouped_queries = false;
     std::optional<std::string> position;
     bool no_position = false;
-    std::optional<double> rotary_base, rotary_percent;
-    bool rotary_interleaved = false;
-    std::optional<std::int64_t> rotary_interpolation;
-    bool rope_scaling = false;
-    std::optional<double> rope_scaling_factor;
-    struct {
-      std::optional<double> factor, fast, slow, mscale, mscale_all;
-      std::optional<std::int64_t> positions;
-      std::optional<bool> round;
-    } yarn;
+    std::optional<double> llama3_factor, yarn_factor;
     std::optional<std::string> normalization;
-    std::optional<double> norm_epsilon;
-    bool gains_less_one = false, qk_norm = false;
-    std::optional<std::int64_t> window;
-    bool squared_relu = false, swiglu = false, exact_gelu = false, no_linear_bias = false,
-         qkv_bias = false;
-    bool untied = false;
-    std::optional<double> hidden_dropout, attention_dropout;
     std::int64_t vocabulary_divisor = 128;
   } model;
 

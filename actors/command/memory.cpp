@@ -35,7 +35,8 @@ training_flags shape_and_layout(training_flags flags) {
   flags.steps.ramp.clear();
   if (!flags.steps.sizes.empty() && !flags.steps.global)
     flags.steps.global
-        = runtime::batch_steps_from(flags.steps.sizes, flags.model.sequence.value_or(1))
+        = runtime::batch_steps_from(flags.steps.sizes,
+                                    std::max<std::int64_t>(flags.job.training.model.sequence, 1))
               .back()
               .size;
   flags.steps.sizes.clear();

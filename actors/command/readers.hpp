@@ -98,9 +98,10 @@ reader whole(T& to,
           {},
           [&to, least, most]() -> std::optional<std::string> {
             const auto* x = decided(to);
-            if (x == nullptr || std::cmp_less(*x, least) || std::cmp_greater(*x, most))
+            const auto value = x == nullptr ? least - 1 : std::int64_t(*x);
+            if (value < least || value > most)
               return std::nullopt;  // a default that stands for "none"
-            return std::to_string(*x);
+            return std::to_string(value);
           },
           range};
 }

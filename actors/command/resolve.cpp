@@ -33,6 +33,7 @@ void resolve_model(const training_flags& flags,
                    unknown_parts& unknown,
                    sentences& wrong) {
   auto& model = job.training.model;
+  model = {};
   collect(wrong, [&] {
     model = flags.job.checkpoints.load_hub.empty() ? shape_from_flags(flags, wrong)
                                                    : shape_from_hub(flags, wrong);
@@ -276,16 +277,12 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
     if (!given)
       wrong.emplace_back(otherwise);
   };
-  const auto& m = flags.model;
   const auto& hub = flags.job.checkpoints.load_hub;
   if (hub.empty())
-    for (const auto& [flag, given] : {std::pair("--num-layers", m.layers.has_value()),
-                                      std::pair("--hidden-size", m.hidden.has_value()),
-                                      std::pair("--num-attention-heads", m.heads.has_value()),
-                                      std::pair("--seq-length", m.sequence.has_value())})
-      if (!given)
+    for (const auto* setting : {"model.layers", "model.hidden", "model.heads", "model.sequence"})
+      if (!flags.given.contains(setting))
         wrong.push_back(fmt::format(
-            "{} is missing; without --load-hf the model's shape is given by flags", flag));
+            "`{}` is missing; without --load-hf the model's shape is given by flags", setting));
   const bool unread = names_hub_model(flags.tokenizer)
                       || (names_hub_model(hub) && !chooses_tokenizer(flags.tokenizer));
   if (!unread)  // otherwise it is not downloaded yet

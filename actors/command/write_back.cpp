@@ -10,23 +10,29 @@ void decide(std::optional<T>& flag, const U& value) {
 }
 
 void write_shape_back(const runtime::gpt_config& model, training_flags& flags) {
-  auto& m = flags.model;
-  decide(m.hidden_dropout, model.hidden_dropout);
-  decide(m.attention_dropout, model.attention_dropout);
+  auto& asked = flags.model;
+  auto& said = flags.job.training.model;
+  const auto decide_row = [&](const char* setting, auto member) {
+    if (flags.given.insert(setting).second)
+      said.*member = model.*member;
+  };
+  using runtime::gpt_config;
+  decide_row("model.hidden_dropout", &gpt_config::hidden_dropout);
+  decide_row("model.attention_dropout", &gpt_config::attention_dropout);
   if (!flags.job.checkpoints.load_hub.empty())
     return;  // the rest of the shape is in the Hugging Face folder
-  decide(m.ffn, model.ffn);
-  decide(m.head_size, model.head_size);
-  decide(m.positions, model.positions);
-  decide(m.norm_epsilon, model.norm_epsilon);
-  decide(m.normalization, "LayerNorm");
-  if (m.grouped_queries)
-    decide(m.query_groups, model.groups);
-  if (!m.no_position)
-    decide(m.position, "learned_absolute");
+  decide_row("model.ffn", &gpt_config::ffn);
+  decide_row("model.head_size", &gpt_config::head_size);
+  decide_row("model.positions", &gpt_config::positions);
+  decide_row("model.norm_epsilon", &gpt_config::norm_epsilon);
+  decide(asked.normalization, "LayerNorm");
+  if (asked.grouped_queries)
+    decide_row("model.groups", &gpt_config::groups);
+  if (!asked.no_position)
+    decide(asked.position, "learned_absolute");
   if (model.position == runtime::position_embedding::rope) {
-    decide(m.rotary_base, model.rotary_base);
-    decide(m.rotary_percent, model.rotary_percent);
+    decide_row("model.rotary_base", &gpt_config::rotary_base);
+    decide_row("model.rotary_percent", &gpt_config::rotary_percent);
   }
 }
 
