@@ -57,7 +57,6 @@ struct training_flags {
   tokenizer_flags tokenizer;
 
   struct {
-    std::optional<std::int64_t> micro, global;
     std::vector<std::int64_t> ramp;  ///< empty, or START INCREMENT SAMPLES
     std::string sizes;               ///< "TOKENS:SIZE ..."; may be empty
     std::optional<std::int64_t> iterations, samples;
@@ -76,10 +75,6 @@ struct training_flags {
     std::optional<double> warmup_fraction;
     std::optional<std::int64_t> wsd_iterations, wsd_samples;
   } rate;
-
-  struct {
-    std::optional<std::int64_t> world, processes, threads;
-  } layout;
 
   std::string backend = "auto";
   std::string device_numbers;

@@ -33,8 +33,8 @@ training_flags shape_and_layout(training_flags flags) {
   if (flags.tokenizer.vocabulary_size)
     flags.tokenizer = {.type = "NullTokenizer", .vocabulary_size = flags.tokenizer.vocabulary_size};
   flags.steps.ramp.clear();
-  if (!flags.steps.sizes.empty() && !flags.steps.global)
-    flags.steps.global
+  if (!flags.steps.sizes.empty() && flags.given.insert("batch.global").second)
+    flags.job.training.batch.global
         = runtime::batch_steps_from(flags.steps.sizes,
                                     std::max<std::int64_t>(flags.job.training.model.sequence, 1))
               .back()

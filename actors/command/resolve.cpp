@@ -288,7 +288,7 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
   if (!unread)  // otherwise it is not downloaded yet
     collect(wrong, [&] { choice_of(flags.tokenizer); });
   const auto& s = flags.steps;
-  require(s.micro.has_value(),
+  require(flags.given.contains("batch.micro"),
           "--micro-batch-size is missing: the samples that pass a stage at once");
   require(s.iterations || s.samples,
           "the length of the run is missing: give --train-iters or --train-samples");

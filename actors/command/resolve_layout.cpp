@@ -153,19 +153,21 @@ void resolve_layout(const training_flags& flags,
                     runtime::training_job& job,
                     unknown_parts& unknown,
                     sentences& wrong) {
-  const auto& l = flags.layout;
   auto& out = job.layout;
   const auto model = std::int64_t{out.tensor} * out.pipeline;
-  out.world = int(l.world.value_or(std::min<std::int64_t>(model, most_workers)));
+  if (!flags.given.contains("layout.world"))
+    out.world = int(std::min<std::int64_t>(model, most_workers));
   const auto nodes = std::int64_t(node_names(flags.hosts).size());
-  out.processes = int(l.processes.value_or(std::max<std::int64_t>(1, nodes)));
+  if (!flags.given.contains("layout.processes"))
+    out.processes = int(std::max<std::int64_t>(1, nodes));
   for (auto& complaint : complaints_about(flags.hosts, out.processes))
     wrong.push_back(std::move(complaint));
   out.sequence_parallel = out.sequence_parallel && out.tensor > 1;
   if (flags.given.contains("precision=bf16") && flags.given.contains("precision=f16"))
     wrong.emplace_back("--bf16 and --fp16 exclude each other: give one");
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
-  job.threads_per_worker = int(l.threads.value_or(std::max<std::int64_t>(1, cores / out.world)));
+  if (!flags.given.contains("threads_per_worker"))
+    job.threads_per_worker = int(std::max<std::int64_t>(1, cores / out.world));
   resolve_device(flags, job, wrong);
   auto& batch = job.training.batch;
   batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * out.replicas_per_worker;

@@ -103,9 +103,10 @@ void resolve_batch(const training_flags& flags,
                    sentences& wrong) {
   const auto& s = flags.steps;
   auto& batch = job.training.batch;
-  unknown.batch = !s.micro;
-  batch.micro = s.micro.value_or(1);
-  batch.global = s.global.value_or(batch.micro * batch.data_parallel);
+  const bool global = flags.given.contains("batch.global");
+  unknown.batch = !flags.given.contains("batch.micro");
+  if (!global)
+    batch.global = batch.micro * batch.data_parallel;
   if (s.ramp.size() == 3) {
     batch.ramp_start = s.ramp[0];
     batch.ramp_increment = s.ramp[1];
@@ -125,13 +126,13 @@ void resolve_batch(const training_flags& flags,
     return;
   collect(wrong, [&] {
     batch.steps = runtime::batch_steps_from(s.sizes, sequence);
-    unknown.batch = !s.micro;
+    unknown.batch = !flags.given.contains("batch.micro");
     const auto last = batch.steps.back().size;
-    if (s.global && *s.global != last)
+    if (global && batch.global != last)
       wrong.push_back(fmt::format(
           "--global-batch-size {} and --step-batch-size-schedule, which ends with {}, contradict "
           "each other: leave --global-batch-size out",
-          *s.global,
+          batch.global,
           last));
     batch.global = last;
   });

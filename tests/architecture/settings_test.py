@@ -14,7 +14,7 @@ TOKEN = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|.', re.
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
 SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)(?:=\w+)?`")
 FIELD = re.compile(r'\.field = "([^"]+)')
-GIVEN = re.compile(r'\b(?:given(?:\.contains|\.insert)?|decide_row)\("([^"]+)"\)')
+GIVEN = re.compile(r'\b(?:given(?:\.contains|\.insert)?\(|decide\(flags, )"([^"]+)"')
 
 
 def complaints(root):

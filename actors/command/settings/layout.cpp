@@ -27,7 +27,7 @@ void declare_layout(command_line& line, training_flags& to) {
        .help
        = "Workers of the run. The data-parallel size is this number divided by the other sizes.",
        .resume = at_resume::told},
-      whole(to.layout.world, 1, most_workers));
+      if_given(whole(l.world, 1, most_workers)));
   line.value({.name = "--processes",
               .field = "layout.processes",
               .type = "N",
@@ -36,7 +36,7 @@ void declare_layout(command_line& line, training_flags& to) {
               .help = "Distributes the workers over N processes, on this machine unless --nodes is "
                       "given. One more process supervises and computes nothing. If a process dies, "
                       "only its workers are lost. The same bits as in one process."},
-             whole(to.layout.processes, 1, most_workers));
+             if_given(whole(l.processes, 1, most_workers)));
   declare_hosts(line, to.hosts);
   line.value({.name = "--tensor-model-parallel-size",
               .field = "layout.tensor",
@@ -105,7 +105,7 @@ void declare_layout(command_line& line, training_flags& to) {
               .help = "Threads that each worker computes with. Part of the run's identity: another "
                       "number may change bits.",
               .resume = at_resume::told},
-             whole(to.layout.threads, 1, 4096));
+             if_given(whole(to.job.threads_per_worker, 1, 4096)));
   line.toggle(
       {.name = "--bf16",
        .field = "precision=bf16",

@@ -13,7 +13,7 @@ void declare_steps(command_line& line, training_flags& to) {
                       "with it (required).",
               .megatron = "",
               .resume = at_resume::told},
-             whole(s.micro, 1));
+             if_given(whole(to.job.training.batch.micro, 1)));
   line.value({.name = "--global-batch-size",
               .field = "batch.global",
               .type = "N",
@@ -22,7 +22,7 @@ void declare_steps(command_line& line, training_flags& to) {
               .help = "Samples per step, over all replicas.",
               .megatron = "",
               .resume = at_resume::told},
-             whole(s.global, 1));
+             if_given(whole(to.job.training.batch.global, 1)));
   line.values({.name = "--rampup-batch-size",
                .field = "batch.ramp",
                .type = "START INCREMENT SAMPLES",
