@@ -181,11 +181,8 @@ gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
     const bool is_value = given != flags.given.end() && given->starts_with(setting + "=");
     if (!flags.given.contains(setting) || here == there || is_free(row.key))
       return;
-    if constexpr (
-        std::is_same_v<
-            decltype(row.member),
-            std::int64_t
-                gpt_config::*> || std::is_same_v<decltype(row.member), double gpt_config::*>)
+    using member = std::remove_cvref_t<decltype(here)>;
+    if constexpr (std::is_arithmetic_v<member> && !std::is_same_v<member, bool>)
       contradicts("`" + setting + "`", here, there);
     else
       must_be("`" + (is_value ? *given : setting) + "`", true, false);
