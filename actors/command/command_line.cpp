@@ -124,6 +124,10 @@ void command_line::runs(work does) {
   parts_->does = std::move(does);
 }
 
+void command_line::notes(std::set<std::string, std::less<>>& given) {
+  parts_->noted = &given;
+}
+
 void command_line::tells_besides(std::function<std::vector<std::string>()> more) {
   parts_->besides = std::move(more);
 }
@@ -147,13 +151,16 @@ void command_line::value(flag_description what, reader take) {
   what.choices = std::move(take.choices);
   if (std::holds_alternative<std::monostate>(what.range))
     what.range = take.range;
-  if (const auto now = take.now ? take.now() : std::nullopt; now && what.default_value.empty())
+  const auto now = take.now && !take.only_given ? take.now() : std::nullopt;
+  if (now && what.default_value.empty())
     what.default_value = *now;
   const auto first = [take = std::move(take.take)](const std::string& name,
                                                    const std::vector<std::string>& words) {
     take(name, words[0]);
   };
-  parts_->declare(std::move(what), first, take_last).now = std::move(take.now);
+  auto& flag = parts_->declare(std::move(what), first, take_last);
+  flag.now = std::move(take.now);
+  flag.only_given = take.only_given;
 }
 
 void command_line::values(flag_description what, list_reader take) {

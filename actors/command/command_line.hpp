@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,10 @@ class command_line {
 
   /// Declares --config FILE, which reads flags from YAML (docs/formats/configuration.md).
   void configurable();
+
+  /// `parse` adds the settings of the given flags to `given`: "precision=bf16" and "precision".
+  /// Readers with only_given have a value for `settings` only if theirs is there.
+  void notes(std::set<std::string, std::less<>>& given);
 
   /// Called when words are refused: returns further errors, so that one message has all of them.
   /// Sentences that name a flag with a refused value are left out.

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@ struct declared_flag {
   /// Configures the library's option; empty: the library's defaults.
   std::function<void(CLI::Option&)> shape = {};
   std::function<std::optional<std::string>()> now = {};
+  bool only_given = false;                             ///< as in reader
   std::optional<std::vector<std::string>> given = {};  ///< "true" or "false" for a toggle
 
   bool is_toggle() const { return what.most == 0; }
@@ -49,6 +51,7 @@ struct command_line::parts {
   std::map<std::string, std::string> answers;  ///< by key_of
   std::vector<std::string> configurations;     ///< files named by --config
   bool configurable = false;
+  std::set<std::string, std::less<>>* noted = nullptr;  ///< receives given settings; may be null
   std::vector<std::string>* rest = nullptr;   ///< receives the words after --; null: not allowed
   std::vector<std::string>* words = nullptr;  ///< receives positional words; null: not allowed
   /// After `cut`: undeclared flags and surplus words.

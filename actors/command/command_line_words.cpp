@@ -36,13 +36,16 @@ void command_line::parts::require_value(const flag_description& what,
 
 void command_line::parts::apply(const declared_flag& flag) const {
   if (flag.is_toggle()) {
-    if (flag.given->front() == "true")
-      flag.take(flag.what.name, {});
-    return;
+    if (flag.given->front() != "true")
+      return;
+    flag.take(flag.what.name, {});
+  } else {
+    for (const auto& word : *flag.given)
+      require_value(flag.what, word);
+    flag.take(flag.what.name, *flag.given);
   }
-  for (const auto& word : *flag.given)
-    require_value(flag.what, word);
-  flag.take(flag.what.name, *flag.given);
+  if (noted != nullptr)
+    noted->insert({flag.what.field, flag.what.field.substr(0, flag.what.field.find('='))});
 }
 
 command_line::flags_by_key command_line::parts::keys() const {
@@ -224,7 +227,9 @@ void command_line::configure(const configured_flag& entry, const flags_by_key& k
 std::vector<setting> command_line::settings() const {
   std::vector<setting> out;
   for (const auto& flag : parts_->flags) {
-    const auto now = flag->now ? flag->now() : std::nullopt;
+    const bool counts = !flag->only_given || parts_->noted == nullptr
+                        || parts_->noted->contains(flag->what.field);
+    const auto now = flag->now && counts ? flag->now() : std::nullopt;
     if (flag->what.name == config_flag || flag->given == std::vector<std::string>{"false"})
       continue;
     const auto same = [&](const setting& before) {

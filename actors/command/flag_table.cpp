@@ -12,7 +12,7 @@ namespace {
 
 /// Declares second spellings of Megatron-LM's flags.
 void declare_spellings(command_line& line, training_flags& to) {
-  auto& c = to.checkpoints;
+  auto& c = to.job.checkpoints;
   line.group("Other spellings");
   line.toggle(
       {.name = "--override-opt-param-scheduler",

@@ -9,6 +9,7 @@ namespace troupe::command {
 
 void declare(command_line& line, training_flags& to) {
   line.configurable();
+  line.notes(to.given);
   settings::declare_shape(line, to);
   settings::declare_function(line, to);
   settings::declare_rotary(line, to);
@@ -39,7 +40,7 @@ void declare(command_line& line, training_flags& to) {
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags) {
   auto out = line.settings();
   std::erase_if(out, [&flags](const setting& x) {
-    const bool became_hub = x.flag.name == "--load" && flags.checkpoints.load.empty();
+    const bool became_hub = x.flag.name == "--load" && flags.job.checkpoints.load.empty();
     return became_hub || x.flag.once || x.flag.field.starts_with("hosts.") || x.flag.injects_faults;
   });
   for (auto& x : out)

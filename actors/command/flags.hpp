@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,36 +30,20 @@ inline runtime::watch_settings megatron_watch() {
   return out;
 }
 
-/// The flags as written on the command line, without derived values. The defaults are
-/// Megatron-LM's.
+/// The flags as written on the command line, without derived values. Most are members of the job;
+/// the others are questions of the command line, from which `resolve` derives members of the job.
 struct training_flags {
+  runtime::training_job job = {.watch = megatron_watch()};
+  /// The settings whose flags were given (command_line::notes).
+  std::set<std::string, std::less<>> given;
+
   struct {
-    std::optional<std::int64_t> layers, hidden, ffn, heads, query_groups, head_size;
-    std::optional<std::int64_t> sequence, positions;
     bool grouped_queries = false;
     std::optional<std::string> position;
     bool no_position = false;
-    std::optional<double> rotary_base, rotary_percent;
-    bool rotary_interleaved = false;
-    std::optional<std::int64_t> rotary_interpolation;
-    bool rope_scaling = false;
-    std::optional<double> rope_scaling_factor;
-    struct {
-      std::optional<double> factor, fast, slow, mscale, mscale_all;
-      std::optional<std::int64_t> positions;
-      std::optional<bool> round;
-    } yarn;
+    std::optional<double> llama3_factor, yarn_factor;
     std::optional<std::string> normalization;
-    std::optional<double> norm_epsilon;
-    bool gains_less_one = false, qk_norm = false;
-    std::optional<std::int64_t> window;
-    bool squared_relu = false, swiglu = false, exact_gelu = false, no_linear_bias = false,
-         qkv_bias = false;
-    bool untied = false;
-    std::optional<double> hidden_dropout, attention_dropout;
-    double init_std = 0.02;
     std::int64_t vocabulary_divisor = 128;
-    std::filesystem::path hub;
   } model;
 
   struct {
@@ -66,24 +51,15 @@ struct training_flags {
     std::string order = "single";
     bool unsharded = false;
     std::filesystem::path arguments_file, part_arguments_file;
-    bool mock = false;
-    std::optional<std::string> split;
     std::filesystem::path cache, object_cache;
-    bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false,
-         per_token_loss = false, sft = false;
-    runtime::fim_settings fim;
   } data;
 
   tokenizer_flags tokenizer;
 
   struct {
-    std::optional<std::int64_t> micro, global;
     std::vector<std::int64_t> ramp;  ///< empty, or START INCREMENT SAMPLES
     std::string sizes;               ///< "TOKENS:SIZE ..."; may be empty
     std::optional<std::int64_t> iterations, samples;
-    std::int64_t exit_interval = 0;
-    std::optional<double> exit_minutes;
-    bool skip_train = false;
   } steps;
 
   struct {
@@ -91,61 +67,25 @@ struct training_flags {
     std::optional<std::int64_t> most_in_a_row;
   } nonfinite;
 
-  struct {
-    runtime::optimizer_settings adam;
-    std::int64_t seed = 1234;
-    std::optional<double> start_weight_decay, end_weight_decay;
-    std::string weight_decay_style = "constant";
-    std::string kind = "adam", muon_scale = "spectral", muon_coefficients = "quintic";
-    std::string muon_mode = "blockwise", muon_others = "adam";
-    bool muon_together = false;
-  } optimizer;
+  std::optional<double> start_weight_decay, end_weight_decay;
 
   struct {
-    std::optional<double> constant, initial, minimum;
-    std::optional<std::int64_t> window, hysteresis;
-  } scaling;
-
-  struct {
-    std::optional<double> maximum;
-    double minimum = 0, warmup_start = 0;
-    std::string style = "linear";
     std::optional<std::int64_t> decay_iterations, decay_samples;
     std::optional<std::int64_t> warmup_iterations, warmup_samples;
     std::optional<double> warmup_fraction;
-    std::string wsd_style = "exponential";
     std::optional<std::int64_t> wsd_iterations, wsd_samples;
-    std::optional<double> decoupled_maximum, decoupled_minimum;
   } rate;
 
-  struct {
-    std::optional<std::int64_t> world;
-    std::optional<std::int64_t> processes;
-    std::int64_t tensor = 1, pipeline = 1, replicas_per_worker = 1;
-    bool sequence_parallel = false, pipeline_before_data = false;
-    bool bf16 = false, fp16 = false;
-    std::optional<std::int64_t> threads;
-  } layout;
-
-  struct {
-    std::string backend = "auto", transport = "tickets";
-    std::string numbers, product_choices, collectives = "local";
-    bool tf32 = false, nondeterministic = false;
-  } device;
+  std::string backend = "auto";
+  std::string device_numbers;
 
   struct {
     std::optional<std::string> text;
     runtime::uneven_ends ends;
   } stages;
 
-  struct {
-    std::string source;
-    std::optional<std::int64_t> virtual_stages, layers_per_virtual_stage, group, credits;
-    std::optional<double> memory_limit;
-    std::string times;
-  } schedule;
-
-  runtime::reduction_settings reduction;
+  std::optional<std::int64_t> layers_per_virtual_stage;
+  std::string schedule_times;
 
   struct {
     std::optional<std::string> granularity, method;
@@ -155,13 +95,8 @@ struct training_flags {
   } recompute;
 
   host_flags hosts;
-  runtime::checkpoint_settings checkpoints;
-  runtime::watch_settings watch = megatron_watch();
-  std::optional<double> matrix_rate;  ///< TFLOP/s
-  runtime::recovery_settings recovery;
-  std::optional<std::string> recovery_choice = {};  ///< "on" or "off"
-  runtime::fault_settings faults;
-  bool check_messages = false;
+  std::optional<double> matrix_rate;         ///< TFLOP/s
+  std::optional<std::string> recovery = {};  ///< "on" or "off"
   bool dry_run = false;
   std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
 };

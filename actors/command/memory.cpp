@@ -24,23 +24,31 @@ using runtime::forecast_group;
 /// and tokenizer files may be missing.
 training_flags shape_and_layout(training_flags flags) {
   recognise_folders(flags);  // before --load is reset
-  flags.data = {.mock = true};
+  std::erase_if(flags.given, [](const std::string& setting) {
+    return setting.starts_with("data.") || setting.starts_with("rate.");
+  });
+  flags.data = {};
+  flags.job.data = {.mock = true};
+  flags.job.training.per_token_loss = false;
   if (flags.tokenizer.vocabulary_size)
     flags.tokenizer = {.type = "NullTokenizer", .vocabulary_size = flags.tokenizer.vocabulary_size};
   flags.steps.ramp.clear();
-  if (!flags.steps.sizes.empty() && !flags.steps.global)
-    flags.steps.global
-        = runtime::batch_steps_from(flags.steps.sizes, flags.model.sequence.value_or(1))
+  if (!flags.steps.sizes.empty() && flags.given.insert("batch.global").second)
+    flags.job.training.batch.global
+        = runtime::batch_steps_from(flags.steps.sizes,
+                                    std::max<std::int64_t>(flags.job.training.model.sequence, 1))
               .back()
               .size;
   flags.steps.sizes.clear();
   flags.steps.samples.reset();
   flags.steps.iterations = 1;
-  flags.steps.exit_interval = 0;
-  flags.rate = {.maximum = 1};
-  flags.checkpoints = {};
-  flags.watch = megatron_watch();
-  flags.faults = {};
+  flags.job.exit_interval = 0;
+  flags.rate = {};
+  flags.job.training.rate = {.maximum = 1};
+  flags.given.insert("rate.maximum");
+  flags.job.checkpoints = {.load_hub = flags.job.checkpoints.load_hub};
+  flags.job.watch = megatron_watch();
+  flags.job.faults = {};
   flags.dry_run = true;  // needs no weights
   return flags;
 }

@@ -5,6 +5,7 @@
 #include "actors/command/number_range.hpp"
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <fmt/format.h>
@@ -39,6 +40,8 @@ struct reader {
   std::function<void(const std::string& flag, const std::string& word)> take;
   std::vector<std::string> choices = {};  ///< the only words it takes; empty: any word
   number_range range = {};
+  /// The target has a value that counts only if the flag is given, or decided later.
+  bool only_given = false;
 
   /// The target's current value as a word that `take` accepts; no value: not decided. Null for a
   /// reader without a target.
@@ -95,9 +98,10 @@ reader whole(T& to,
           {},
           [&to, least, most]() -> std::optional<std::string> {
             const auto* x = decided(to);
-            if (x == nullptr || std::cmp_less(*x, least) || std::cmp_greater(*x, most))
+            const auto value = x == nullptr ? least - 1 : std::int64_t(*x);
+            if (value < least || value > most)
               return std::nullopt;  // a default that stands for "none"
-            return std::to_string(*x);
+            return std::to_string(value);
           },
           range};
 }
@@ -133,6 +137,12 @@ reader text(T& to) {
           }};
 }
 
+/// A reader whose target counts only if the flag is given (command_line::notes).
+inline reader if_given(reader of) {
+  of.only_given = true;
+  return of;
+}
+
 /// A reader for a second flag of the same target. Only the first flag shows the target's value.
 inline reader alias(reader of) {
   of.now = {};
@@ -160,18 +170,23 @@ struct refused_word {
   std::string word, why;
 };
 
-/// Like `one_of`, with reasons for refused words.
-template <class T>
-reader one_of(T& to, std::vector<std::string> allowed, std::vector<refused_word> refused) {
-  auto out = one_of(to, std::move(allowed));
-  out.take = [take = out.take, refused = std::move(refused)](const std::string& flag,
-                                                             const std::string& word) {
-    for (const auto& x : refused)
-      if (x.word == word)
-        throw usage_error("{} {} is refused: {}", flag, word, x.why);
-    take(flag, word);
-  };
-  return out;
+/// One of these values of an enumeration, by their names in settings.
+template <class Enum>
+requires std::is_enum_v<Enum> reader one_of(Enum& to,
+                                            std::vector<Enum> allowed,
+                                            std::vector<refused_word> refused = {}) {
+  std::vector<std::string> names;
+  for (const auto x : allowed)
+    names.emplace_back(to_string(x));
+  const auto take
+      = [&to, allowed, names, refused](const std::string& flag, const std::string& word) {
+          for (const auto& x : refused)
+            if (x.word == word)
+              throw usage_error("{} {} is refused: {}", flag, word, x.why);
+          const auto& name = chosen(flag, word, names);
+          to = allowed[std::size_t(std::find(names.begin(), names.end(), name) - names.begin())];
+        };
+  return {take, names, [&to] { return std::optional(std::string(to_string(to))); }};
 }
 
 /// Reads paths or texts.

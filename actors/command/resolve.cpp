@@ -38,20 +38,22 @@ void resolve_model(const training_flags& flags,
                    unknown_parts& unknown,
                    sentences& wrong) {
   auto& model = job.training.model;
+  model = {};
   collect(wrong, [&] {
-    model = flags.model.hub.empty() ? shape_from_flags(flags, wrong) : shape_from_hub(flags, wrong);
+    model = flags.job.checkpoints.load_hub.empty() ? shape_from_flags(flags, wrong)
+                                                   : shape_from_hub(flags, wrong);
   });
   unknown.shape = model.layers == 0;
   unknown.tokenizer = true;  // until it is made
-  model.init_std = flags.model.init_std;
+  model.init_std = flags.job.training.model.init_std;
   model.padded_vocabulary = 0;
-  if (unknown.shape && !flags.model.hub.empty() && !chooses_tokenizer(flags.tokenizer))
+  if (unknown.shape && !flags.job.checkpoints.load_hub.empty() && !chooses_tokenizer(flags.tokenizer))
     return;  // the folder that could not be read may have one
   collect(wrong, [&] {
     const auto tokens = make(flags.tokenizer);
     job.data.end_of_document = tokens->names_end_of_document() ? tokens->end_of_document() : -1;
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
-    if (flags.model.hub.empty())
+    if (flags.job.checkpoints.load_hub.empty())
       model.vocabulary = tokens->vocabulary_size();
     else if (!unknown.shape && tokens->vocabulary_size() > model.vocabulary)
       throw usage_error(
@@ -60,7 +62,7 @@ void resolve_model(const training_flags& flags,
           tokens->vocabulary_size(),
           model.vocabulary);
     model.padded_vocabulary = runtime::padded_vocabulary_size(
-        model.vocabulary, flags.model.vocabulary_divisor, flags.layout.tensor);
+        model.vocabulary, flags.model.vocabulary_divisor, job.layout.tensor);
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
     if (model.padded_vocabulary > most)
       throw usage_error(
@@ -68,7 +70,7 @@ void resolve_model(const training_flags& flags,
           "{} are possible: give a smaller --vocab-size or --make-vocab-size-divisible-by",
           model.vocabulary,
           model.padded_vocabulary,
-          flags.model.vocabulary_divisor * flags.layout.tensor,
+          flags.model.vocabulary_divisor * job.layout.tensor,
           most);
     unknown.tokenizer = false;
   });
@@ -124,26 +126,18 @@ void resolve_data(const training_flags& flags,
                   unknown_parts& unknown,
                   sentences& wrong) {
   const auto& d = flags.data;
-  job.data.mock = d.mock;
-  job.data.split = d.split.value_or(job.data.split);
   if (!d.cache.empty())
     job.data.cache = d.cache;
   if (!d.object_cache.empty())
     job.data.object_cache = d.object_cache;
-  job.data.eod_mask_loss = d.eod_mask_loss;
-  job.training.per_token_loss = d.per_token_loss;
-  job.data.reset_position_ids = d.reset_position_ids;
-  job.data.reset_attention_mask = d.reset_attention_mask;
-  job.data.sft = d.sft;
-  job.data.fim = d.fim;
-  if (!d.fim.enabled && d.fim != runtime::fim_settings())
+  if (!job.data.fim.enabled && job.data.fim != runtime::fim_settings())
     wrong.emplace_back("--fim-* flags need --fim-data: add it, or leave them out");
   const auto before = wrong.size();
   resolve_blends(flags, job, wrong);
   unknown.data = wrong.size() > before;
   const bool deals_itself = !d.train_path.empty() || !d.valid_path.empty() || !d.test_path.empty()
                             || !d.part_arguments_file.empty();
-  if (d.split && deals_itself)
+  if (flags.given.contains("data.split") && deals_itself)
     wrong.emplace_back(
         "--split divides the documents of --data-path, but here each part has its own data: leave "
         "it out");
@@ -161,12 +155,11 @@ void resolve_watching(const training_flags& flags,
                       runtime::training_job& job,
                       const unknown_parts& unknown,
                       sentences& wrong) {
-  job.watch = flags.watch;
   job.watch.matrix_rate = flags.matrix_rate.value_or(0) * 1e12;
-  if (flags.matrix_rate && !flags.watch.log_throughput)
+  if (flags.matrix_rate && !job.watch.log_throughput)
     wrong.emplace_back("--matrix-rate needs --log-throughput, which logs the MFU");
-  if (job.watch.log_file.empty() && !flags.checkpoints.save.empty() && !flags.steps.skip_train)
-    job.watch.log_file = flags.checkpoints.save / "log.jsonl";
+  if (job.watch.log_file.empty() && !job.checkpoints.save.empty() && !job.skip_train)
+    job.watch.log_file = job.checkpoints.save / "log.jsonl";
   collect(wrong, [&] { actors::hub_port_of(job.watch); });
   collect(wrong, [&] {
     const runtime::split_matrix split(job.data.split);
@@ -189,23 +182,22 @@ void resolve_nonfinite(const training_flags& flags, runtime::training_job& job, 
 }
 
 void resolve_scaling(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
-  const auto& x = flags.scaling;
   auto& out = job.training.scaling;
-  const bool dynamic = x.initial || x.minimum || x.window || x.hysteresis;
-  if ((x.constant || dynamic) && !flags.layout.fp16)
+  const auto given = [&flags](const char* setting) { return flags.given.contains(setting); };
+  const bool constant = given("scaling.constant");
+  const bool dynamic = given("scaling.initial") || given("scaling.minimum")
+                       || given("scaling.window") || given("scaling.hysteresis");
+  if ((constant || dynamic) && job.training.precision != runtime::dtype::f16)
     wrong.emplace_back(
         "--loss-scale, --initial-loss-scale, --min-loss-scale, --loss-scale-window and "
         "--hysteresis need --fp16: gradients need no scaling in fp32 and bf16, which have the same "
         "range; leave them out");
-  if (x.constant && dynamic)
+  if (constant && dynamic)
     wrong.emplace_back(
         "--loss-scale sets a constant scale, but --initial-loss-scale, --min-loss-scale, "
         "--loss-scale-window and --hysteresis set a dynamic one: leave it or them out");
-  out.constant = x.constant.value_or(0);
-  out.initial = x.initial.value_or(out.initial);
-  out.minimum = x.minimum.value_or(std::min(out.minimum, out.initial));
-  out.window = x.window.value_or(out.window);
-  out.hysteresis = x.hysteresis.value_or(out.hysteresis);
+  if (!given("scaling.minimum"))
+    out.minimum = std::min(out.minimum, out.initial);
   if (out.minimum > out.initial)
     wrong.push_back(fmt::format("--min-loss-scale {} is above --initial-loss-scale {}: lower it",
                                 out.minimum,
@@ -221,27 +213,17 @@ void resolve_parts(const training_flags& flags,
   resolve_data(flags, job, unknown, wrong);
   resolve_layout(flags, job, unknown, wrong);
   resolve_recompute(flags, job, wrong);
-  resolve_optimizer(flags, job);
   resolve_steps(flags, job, unknown, wrong);
   resolve_watching(flags, job, unknown, wrong);
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
-  job.checkpoints = flags.checkpoints;
-  if (flags.steps.skip_train) {  // nothing is saved, so rules about saving do not apply
+  if (job.skip_train) {  // nothing is saved, so rules about saving do not apply
     auto& to = job.checkpoints;
     to.save.clear();
     to.local_folder.clear();
     to.save_interval = to.keep_last = to.keep_every = to.local_interval = 0;
   }
-  job.checkpoints.load_hub = flags.model.hub;
-  job.recovery = flags.recovery;
-  job.recovery.on
-      = flags.recovery_choice ? *flags.recovery_choice == "on" : job.layout.processes > 1;
-  job.faults = flags.faults;
-  job.check_messages = flags.check_messages;
-  job.exit_interval = std::uint64_t(flags.steps.exit_interval);
-  job.exit_minutes = flags.steps.exit_minutes.value_or(0);
-  job.skip_train = flags.steps.skip_train;
+  job.recovery.on = flags.recovery ? *flags.recovery == "on" : job.layout.processes > 1;
 }
 
 /// Appends sentences in the words of flags, without duplicates.
@@ -253,7 +235,7 @@ void add(sentences& told, const sentences& more) {
 
 /// Warns of flags that have no effect.
 void warn_of_idle_flags(const training_flags& flags) {
-  if (flags.layout.sequence_parallel && flags.layout.tensor == 1)
+  if (flags.job.layout.sequence_parallel && flags.job.layout.tensor == 1)
     runtime::log_warning(
         "--sequence-parallel does nothing with --tensor-model-parallel-size 1: it is off");
 }
@@ -263,7 +245,7 @@ void warn_of_idle_flags(const training_flags& flags) {
 std::filesystem::path find_hub_models(training_flags& flags) {
   std::filesystem::path left;
   auto& t = flags.tokenizer;
-  if (auto& hub = flags.model.hub; names_hub_model(hub)) {
+  if (auto& hub = flags.job.checkpoints.load_hub; names_hub_model(hub)) {
     const auto folder = hub_or_local_folder("--load-hf", hub, runtime::hub_files::shape);
     if (!flags.dry_run)
       left = pinned_hub_model(hub);
@@ -281,8 +263,8 @@ std::filesystem::path find_hub_models(training_flags& flags) {
 }  // namespace
 
 void recognise_folders(training_flags& flags) {
-  auto& load = flags.checkpoints.load;
-  auto& hub = flags.model.hub;
+  auto& load = flags.job.checkpoints.load;
+  auto& hub = flags.job.checkpoints.load_hub;
   if (hub.empty() && !load.empty() && runtime::is_hub_folder(load))
     hub = std::exchange(load, {});
   if (!hub.empty() && !chooses_tokenizer(flags.tokenizer) && runtime::has_tokenizer(hub))
@@ -297,28 +279,25 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
     if (!given)
       wrong.emplace_back(otherwise);
   };
-  const auto& m = flags.model;
-  if (m.hub.empty())
-    for (const auto& [flag, given] : {std::pair("--num-layers", m.layers.has_value()),
-                                      std::pair("--hidden-size", m.hidden.has_value()),
-                                      std::pair("--num-attention-heads", m.heads.has_value()),
-                                      std::pair("--seq-length", m.sequence.has_value())})
-      if (!given)
+  const auto& hub = flags.job.checkpoints.load_hub;
+  if (hub.empty())
+    for (const auto* setting : {"model.layers", "model.hidden", "model.heads", "model.sequence"})
+      if (!flags.given.contains(setting))
         wrong.push_back(fmt::format(
-            "{} is missing; without --load-hf the model's shape is given by flags", flag));
+            "`{}` is missing; without --load-hf the model's shape is given by flags", setting));
   const bool unread = names_hub_model(flags.tokenizer)
-                      || (!m.hub.empty() && !runtime::is_hub_folder(m.hub)
+                      || (!hub.empty() && !runtime::is_hub_folder(hub)
                           && !chooses_tokenizer(flags.tokenizer));
   if (!unread)  // otherwise it is not downloaded yet, or the folder is wrong
     collect(wrong, [&] { choice_of(flags.tokenizer); });
   const auto& s = flags.steps;
-  require(s.micro.has_value(),
+  require(flags.given.contains("batch.micro"),
           "--micro-batch-size is missing: the samples that pass a stage at once");
   require(s.iterations || s.samples,
           "the length of the run is missing: give --train-iters or --train-samples");
-  require(flags.rate.maximum.has_value(), "--lr is missing: the peak learning rate");
+  require(flags.given.contains("rate.maximum"), "--lr is missing: the peak learning rate");
   const auto& d = flags.data;
-  require(d.mock || !d.path.empty() || !d.train_path.empty() || !d.valid_path.empty()
+  require(flags.job.data.mock || !d.path.empty() || !d.train_path.empty() || !d.valid_path.empty()
               || !d.test_path.empty() || !d.arguments_file.empty()
               || !d.part_arguments_file.empty(),
           "the training data is missing: give --data-path PREFIX, or --mock-data");
@@ -331,10 +310,11 @@ runtime::training_job resolve(const training_flags& said) {
   auto flags = said;
   recognise_folders(flags);
   auto told = what_is_missing(flags);
-  if (!told.empty() && (names_hub_model(flags.model.hub) || names_hub_model(flags.tokenizer)))
+  if (!told.empty()
+      && (names_hub_model(flags.job.checkpoints.load_hub) || names_hub_model(flags.tokenizer)))
     throw usage_error("{}", together(told));  // before something is downloaded
   const auto left = find_hub_models(flags);
-  runtime::training_job job;
+  auto job = flags.job;
   unknown_parts unknown;
   sentences wrong;
   resolve_parts(flags, job, unknown, wrong);

@@ -32,19 +32,19 @@ void read_times(const std::string& text, runtime::schedule_settings& to) {
 
 /// Virtual stages per rank, as given by flags; 0: not given.
 int told_virtual_stages(const training_flags& flags, std::int64_t layers, int ranks) {
-  const auto& s = flags.schedule;
-  if (!s.layers_per_virtual_stage)
-    return int(s.virtual_stages.value_or(0));
-  if (s.virtual_stages)
+  const auto& asked = flags.layers_per_virtual_stage;
+  if (!asked)
+    return flags.job.layout.schedule.chunks_per_rank;
+  if (flags.job.layout.schedule.chunks_per_rank > 0)
     throw usage_error(
         "--num-virtual-stages-per-pipeline-rank and --num-layers-per-virtual-pipeline-stage set "
         "the same number: give one");
-  const auto each = *s.layers_per_virtual_stage * ranks;
+  const auto each = *asked * ranks;
   if (layers % each != 0)
     throw usage_error(
         "--num-layers-per-virtual-pipeline-stage {} with --pipeline-model-parallel-size {} needs a "
         "multiple of {} layers, but --num-layers is {}",
-        *s.layers_per_virtual_stage,
+        *asked,
         ranks,
         each,
         layers);
@@ -63,14 +63,9 @@ void resolve_stages(const training_flags& flags,
   const auto layers = job.training.model.layers;
   const int ranks = job.layout.pipeline;
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
-  schedule.source = flags.schedule.source;
-  schedule.group = int(flags.schedule.group.value_or(0));
-  schedule.credits = int(flags.schedule.credits.value_or(0));
-  schedule.memory_limit = flags.schedule.memory_limit.value_or(0);
-  if (!flags.schedule.times.empty())
-    collect(wrong, [&] { read_times(flags.schedule.times, schedule); });
-  schedule.chunks_per_rank = int(flags.schedule.virtual_stages.value_or(0));
-  unknown.stages = s.text || told || flags.schedule.layers_per_virtual_stage;
+  if (!flags.schedule_times.empty())
+    collect(wrong, [&] { read_times(flags.schedule_times, schedule); });
+  unknown.stages = s.text || told || flags.layers_per_virtual_stage;
   if (layers < 1 || unknown.batch)
     return;
   unknown.stages = true;  // until they are made
@@ -129,24 +124,21 @@ std::vector<int> device_numbers(const std::string& text, sentences& wrong) {
 }
 
 void resolve_device(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
-  const auto& d = flags.device;
-  job.backend
-      = d.backend == "auto" ? runtime::chosen_backend() : runtime::backend_from(d.backend).value();
-  job.transport = runtime::transports_from(d.transport).value();
-  job.devices.numbers = device_numbers(d.numbers, wrong);
-  job.devices.tf32 = d.tf32;
-  job.devices.nondeterministic = d.nondeterministic;
-  job.devices.exchange = runtime::collectives_from(d.collectives).value();
+  const auto& d = flags.job.devices;
+  job.backend = flags.backend == "auto" ? runtime::chosen_backend()
+                                        : runtime::backend_from(flags.backend).value();
+  job.devices.numbers = device_numbers(flags.device_numbers, wrong);
   job.devices.measure_products = d.product_choices != "none";
-  if (job.devices.measure_products)
-    job.devices.product_choices = d.product_choices;
+  if (!job.devices.measure_products)
+    job.devices.product_choices.clear();
   if (job.backend == runtime::backend_kind::cuda)
     return;
-  for (const auto& [given, flag] : {std::pair(!d.numbers.empty(), "--devices"),
-                                    std::pair(d.tf32, "--allow-tf32"),
-                                    std::pair(d.nondeterministic, "--allow-nondeterministic"),
-                                    std::pair(d.collectives != "local", "--collectives"),
-                                    std::pair(!d.product_choices.empty(), "--product-choices")})
+  for (const auto& [given, flag] :
+       {std::pair(!flags.device_numbers.empty(), "--devices"),
+        std::pair(d.tf32, "--allow-tf32"),
+        std::pair(d.nondeterministic, "--allow-nondeterministic"),
+        std::pair(d.exchange != runtime::collectives::local, "--collectives"),
+        std::pair(!d.product_choices.empty(), "--product-choices")})
     if (given)
       wrong.push_back(
           fmt::format("{} needs GPUs, but this run computes on the backend {}: leave it out, or "
@@ -161,31 +153,24 @@ void resolve_layout(const training_flags& flags,
                     runtime::training_job& job,
                     unknown_parts& unknown,
                     sentences& wrong) {
-  const auto& l = flags.layout;
   auto& out = job.layout;
-  out.tensor = int(l.tensor);
-  out.pipeline = int(l.pipeline);
-  const auto model = l.tensor * l.pipeline;
-  out.world = int(l.world.value_or(std::min<std::int64_t>(model, most_workers)));
+  const auto model = std::int64_t{out.tensor} * out.pipeline;
+  if (!flags.given.contains("layout.world"))
+    out.world = int(std::min<std::int64_t>(model, most_workers));
   const auto nodes = std::int64_t(node_names(flags.hosts).size());
-  out.processes = int(l.processes.value_or(std::max<std::int64_t>(1, nodes)));
+  if (!flags.given.contains("layout.processes"))
+    out.processes = int(std::max<std::int64_t>(1, nodes));
   for (auto& complaint : complaints_about(flags.hosts, out.processes))
     wrong.push_back(std::move(complaint));
-  out.replicas_per_worker = int(l.replicas_per_worker);
-  out.sequence_parallel = l.sequence_parallel && l.tensor > 1;
-  if (l.pipeline_before_data)
-    out.order = "tp-cp-ep-pp-dp";
-  job.reduction = flags.reduction;
-  if (l.bf16 && l.fp16)
+  out.sequence_parallel = out.sequence_parallel && out.tensor > 1;
+  if (flags.given.contains("precision=bf16") && flags.given.contains("precision=f16"))
     wrong.emplace_back("--bf16 and --fp16 exclude each other: give one");
-  job.training.precision = l.fp16   ? runtime::dtype::f16
-                           : l.bf16 ? runtime::dtype::bf16
-                                    : runtime::dtype::f32;
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
-  job.threads_per_worker = int(l.threads.value_or(std::max<std::int64_t>(1, cores / out.world)));
+  if (!flags.given.contains("threads_per_worker"))
+    job.threads_per_worker = int(std::max<std::int64_t>(1, cores / out.world));
   resolve_device(flags, job, wrong);
   auto& batch = job.training.batch;
-  batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * l.replicas_per_worker;
+  batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * out.replicas_per_worker;
   resolve_batch(flags, job, unknown, wrong);
   resolve_stages(flags, job, unknown, wrong);
 }

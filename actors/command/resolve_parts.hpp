@@ -31,8 +31,7 @@ void resolve_batch(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,
                    sentences& wrong);
-/// Optimizer and seed; then the length of the run, learning rates and weight decay.
-void resolve_optimizer(const training_flags& flags, runtime::training_job& job);
+/// The length of the run, learning rates and weight decay.
 void resolve_steps(const training_flags& flags,
                    runtime::training_job& job,
                    unknown_parts& unknown,

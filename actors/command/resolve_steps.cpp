@@ -49,21 +49,24 @@ void refuse_units(const training_flags& flags, sentences& wrong) {
 /// Refuses flags that have no effect without others.
 void refuse_idle(const training_flags& flags, sentences& wrong) {
   const auto& r = flags.rate;
-  const bool wsd = r.style == "WSD", ends = r.wsd_iterations || r.wsd_samples;
+  const auto& rate = flags.job.training.rate;
+  const bool wsd = rate.style == runtime::decay_style::wsd;
+  const bool ends = r.wsd_iterations || r.wsd_samples;
   if (wsd && !ends)
     wrong.emplace_back(
         "--lr-decay-style WSD needs --lr-wsd-decay-iters or --lr-wsd-decay-samples: the length of "
         "the decay at the end");
-  if (!wsd && (ends || r.wsd_style != "exponential"))
+  if (!wsd && (ends || rate.end_style != runtime::wsd_style::exponential))
     wrong.emplace_back(
         "--lr-wsd-decay-style, --lr-wsd-decay-iters and --lr-wsd-decay-samples need "
         "--lr-decay-style WSD");
-  if (r.decoupled_minimum && !r.decoupled_maximum)
+  if (flags.given.contains("rate.decoupled_minimum")
+      && !flags.given.contains("rate.decoupled_maximum"))
     wrong.emplace_back("--decoupled-min-lr needs --decoupled-lr");
-  const auto& o = flags.optimizer;
-  const bool grows = o.weight_decay_style != "constant";
-  if (grows != (o.start_weight_decay && o.end_weight_decay)
-      || (!grows && (o.start_weight_decay || o.end_weight_decay)))
+  const auto &start = flags.start_weight_decay, &end = flags.end_weight_decay;
+  const bool grows
+      = flags.job.training.optimizer.weight_decay_style != runtime::increase_style::constant;
+  if (grows != (start && end) || (!grows && (start || end)))
     wrong.emplace_back(
         "--start-weight-decay, --end-weight-decay and --weight-decay-incr-style linear or cosine "
         "go together: give all three, or --weight-decay alone");
@@ -82,39 +85,15 @@ void resolve_rate(const training_flags& flags,
   rate.decay = samples(r.decay_iterations, r.decay_samples, whole_run);
   rate.warmup = r.warmup_fraction ? *r.warmup_fraction * double(rate.decay)
                                   : double(samples(r.warmup_iterations, r.warmup_samples, 0));
-  rate.maximum = r.maximum.value_or(0);
-  rate.minimum = r.minimum;
-  rate.warmup_start = r.warmup_start;
-  rate.style = runtime::decay_style_from(r.style).value();
-  if (rate.style == runtime::decay_style::wsd) {
-    rate.end_style = runtime::wsd_style_from(r.wsd_style).value();
+  if (rate.style == runtime::decay_style::wsd)
     rate.end_decay = samples(r.wsd_iterations, r.wsd_samples, 0);
-  }
-  if (r.decoupled_maximum) {
-    rate.decoupled_maximum = *r.decoupled_maximum;
-    rate.decoupled_minimum = r.decoupled_minimum.value_or(r.minimum);
-  }
+  if (!flags.given.contains("rate.decoupled_maximum"))
+    rate.decoupled_minimum = 0;
+  else if (!flags.given.contains("rate.decoupled_minimum"))
+    rate.decoupled_minimum = rate.minimum;
 }
 
 }  // namespace
-
-void resolve_optimizer(const training_flags& flags, runtime::training_job& job) {
-  const auto& o = flags.optimizer;
-  auto& out = job.training.optimizer;
-  out = o.adam;
-  job.training.seed = std::uint64_t(o.seed);
-  out.kind = runtime::optimizer_kind_from(o.kind).value();
-  out.muon.scale = runtime::muon_scale_from(o.muon_scale).value();
-  out.muon.coefficients = runtime::muon_coefficients_from(o.muon_coefficients).value();
-  out.muon.tensor_mode = runtime::muon_tensor_mode_from(o.muon_mode).value();
-  out.muon.others = runtime::optimizer_kind_from(o.muon_others).value();
-  out.muon.split_qkv = !o.muon_together;
-  out.weight_decay_style = runtime::increase_style_from(o.weight_decay_style).value();
-  if (o.start_weight_decay && o.end_weight_decay) {
-    out.start_weight_decay = *o.start_weight_decay;
-    out.weight_decay = *o.end_weight_decay;
-  }
-}
 
 void resolve_batch(const training_flags& flags,
                    runtime::training_job& job,
@@ -122,9 +101,10 @@ void resolve_batch(const training_flags& flags,
                    sentences& wrong) {
   const auto& s = flags.steps;
   auto& batch = job.training.batch;
-  unknown.batch = !s.micro;
-  batch.micro = s.micro.value_or(1);
-  batch.global = s.global.value_or(batch.micro * batch.data_parallel);
+  const bool global = flags.given.contains("batch.global");
+  unknown.batch = !flags.given.contains("batch.micro");
+  if (!global)
+    batch.global = batch.micro * batch.data_parallel;
   if (s.ramp.size() == 3) {
     batch.ramp_start = s.ramp[0];
     batch.ramp_increment = s.ramp[1];
@@ -144,13 +124,13 @@ void resolve_batch(const training_flags& flags,
     return;
   collect(wrong, [&] {
     batch.steps = runtime::batch_steps_from(s.sizes, sequence);
-    unknown.batch = !s.micro;
+    unknown.batch = !flags.given.contains("batch.micro");
     const auto last = batch.steps.back().size;
-    if (s.global && *s.global != last)
+    if (global && batch.global != last)
       wrong.push_back(fmt::format(
           "--global-batch-size {} and --step-batch-size-schedule, which ends with {}, contradict "
           "each other: leave --global-batch-size out",
-          *s.global,
+          batch.global,
           last));
     batch.global = last;
   });
@@ -178,6 +158,10 @@ void resolve_steps(const training_flags& flags,
       = in_samples ? *s.samples : std::int64_t(job.train_iterations) * batch.global;
   resolve_rate(flags, batch.global, whole_run, job.training.rate);
   auto& optimizer = job.training.optimizer;
+  if (flags.start_weight_decay && flags.end_weight_decay) {
+    optimizer.start_weight_decay = *flags.start_weight_decay;
+    optimizer.weight_decay = *flags.end_weight_decay;
+  }
   if (optimizer.weight_decay_style != runtime::increase_style::constant)
     optimizer.weight_decay_samples = whole_run;
 }

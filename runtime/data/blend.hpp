@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +23,11 @@ struct data_blend {
 
   bool empty() const { return prefixes.empty(); }
   friend bool operator==(const data_blend&, const data_blend&) = default;
+
+  static constexpr auto fields() {
+    using x = data_blend;
+    return std::tuple(row("prefixes", &x::prefixes), row("weights", &x::weights));
+  }
 };
 
 inline data_blend blend_of(std::filesystem::path prefix) {

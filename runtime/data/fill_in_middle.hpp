@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
 #include "runtime/data/numpy_random.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -28,6 +29,21 @@ struct fim_settings {
   std::string eod_token = "<|endoftext|>";  ///< ends a document
 
   friend bool operator==(const fim_settings&, const fim_settings&) = default;
+
+  static constexpr auto fields() {
+    using x = fim_settings;
+    return std::tuple(row("enabled", &x::enabled),
+                      row("rate", &x::rate),
+                      row("spm_rate", &x::spm_rate),
+                      row("split_sample", &x::split_sample),
+                      row("fragment_rate", &x::fragment_rate),
+                      row("no_prefix", &x::no_prefix),
+                      row("prefix_token", &x::prefix_token),
+                      row("middle_token", &x::middle_token),
+                      row("suffix_token", &x::suffix_token),
+                      row("pad_token", &x::pad_token),
+                      row("eod_token", &x::eod_token));
+  }
 };
 
 /// Appends one sentence to `wrong` for each invalid setting.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/backend/backend.hpp"
+#include "runtime/core/setting.hpp"
 #include "runtime/data/blend.hpp"
 #include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/sampler.hpp"
@@ -40,6 +41,26 @@ struct data_settings {
   fim_settings fim;
   sampling order = sampling::single;  ///< order of samples
   std::int32_t end_of_document = 0;   ///< token id of the tokenizer; -1: it names none
+
+  static constexpr auto fields() {
+    using x = data_settings;
+    return std::tuple(row("path", &x::path),
+                      row("train_path", &x::train_path),
+                      row("valid_path", &x::valid_path),
+                      row("test_path", &x::test_path),
+                      row("mock", &x::mock),
+                      row("split", &x::split),
+                      row("cache", &x::cache),
+                      row("object_cache", &x::object_cache),
+                      row("objects", &x::objects).stays(),
+                      row("eod_mask_loss", &x::eod_mask_loss),
+                      row("reset_position_ids", &x::reset_position_ids),
+                      row("reset_attention_mask", &x::reset_attention_mask),
+                      row("sft", &x::sft),
+                      row("fim", &x::fim),
+                      row("order", &x::order),
+                      row("end_of_document", &x::end_of_document));
+  }
 };
 
 struct layout_settings {
@@ -63,6 +84,19 @@ struct layout_settings {
   /// all stages, the layers of the first and the last stage, the cost of embedding and loss, or an
   /// even split.
   std::vector<chunk_range> chunks;
+
+  static constexpr auto fields() {
+    using x = layout_settings;
+    return std::tuple(row("world", &x::world),
+                      row("tensor", &x::tensor).decides(),
+                      row("pipeline", &x::pipeline).decides(),
+                      row("order", &x::order).decides(),
+                      row("sequence_parallel", &x::sequence_parallel).decides(),
+                      row("replicas_per_worker", &x::replicas_per_worker),
+                      row("processes", &x::processes),
+                      row("schedule", &x::schedule),
+                      row("chunks", &x::chunks));
+  }
 };
 
 /// Sharding of gradients and optimizer state over the data axis. Only `grain` changes bits:
@@ -73,6 +107,15 @@ struct reduction_settings {
   bool overlap_gradients = false;
   bool overlap_parameters = false;
   std::int64_t grain = default_grain;  ///< elements that stay on one rank: see buckets.hpp
+
+  static constexpr auto fields() {
+    using x = reduction_settings;
+    return std::tuple(row("distributed_optimizer", &x::distributed_optimizer),
+                      row("bucket_size", &x::bucket_size),
+                      row("overlap_gradients", &x::overlap_gradients),
+                      row("overlap_parameters", &x::overlap_parameters),
+                      row("grain", &x::grain));
+  }
 };
 
 struct checkpoint_settings {
@@ -95,6 +138,25 @@ struct checkpoint_settings {
   bool strict_identity = false;  ///< refuse a checkpoint of another identity instead of a warning
   /// A restarted run fails without a checkpoint instead of starting anew.
   bool exit_on_missing = false;
+
+  static constexpr auto fields() {
+    using x = checkpoint_settings;
+    return std::tuple(row("save", &x::save),
+                      row("load", &x::load),
+                      row("save_interval", &x::save_interval),
+                      row("load_hub", &x::load_hub),
+                      row("keep_last", &x::keep_last),
+                      row("keep_every", &x::keep_every),
+                      row("local_interval", &x::local_interval),
+                      row("local_folder", &x::local_folder),
+                      row("finetune", &x::finetune),
+                      row("no_load_optim", &x::no_load_optim),
+                      row("override_scheduler", &x::override_scheduler),
+                      row("use_checkpoint_scheduler", &x::use_checkpoint_scheduler),
+                      row("last_pause", &x::last_pause),
+                      row("strict_identity", &x::strict_identity),
+                      row("exit_on_missing", &x::exit_on_missing));
+  }
 };
 
 struct watch_settings {
@@ -124,6 +186,31 @@ struct watch_settings {
   std::string hub;
   /// PEM file with the certificate chain and the private key of that port; empty: no TLS.
   std::filesystem::path hub_certificate;
+
+  static constexpr auto fields() {
+    using x = watch_settings;
+    return std::tuple(row("log_interval", &x::log_interval),
+                      row("log_file", &x::log_file),
+                      row("csv_file", &x::csv_file),
+                      row("board_dir", &x::board_dir),
+                      row("board_interval", &x::board_interval),
+                      row("trace_file", &x::trace_file),
+                      row("profile_file", &x::profile_file),
+                      row("schedule_record", &x::schedule_record),
+                      row("eval_interval", &x::eval_interval),
+                      row("eval_batches", &x::eval_batches),
+                      row("log_throughput", &x::log_throughput),
+                      row("matrix_rate", &x::matrix_rate),
+                      row("log_params_norm", &x::log_params_norm),
+                      row("log_zero_gradients", &x::log_zero_gradients),
+                      row("progress", &x::progress),
+                      row("log_format", &x::log_format),
+                      row("log_level", &x::log_level),
+                      row("quiet", &x::quiet),
+                      row("straggler_ratio", &x::straggler_ratio),
+                      row("hub", &x::hub),
+                      row("hub_certificate", &x::hub_certificate));
+  }
 };
 
 /// Recovery from the death of an actor or a lane. No field changes bits.
@@ -136,6 +223,15 @@ struct recovery_settings {
   /// Share of a step's passes that are computed again and compared bit by bit, in another replica
   /// where possible (verification.hpp).
   double verify_fraction = 0;
+
+  static constexpr auto fields() {
+    using x = recovery_settings;
+    return std::tuple(row("on", &x::on),
+                      row("max_restarts", &x::max_restarts),
+                      row("window", &x::window),
+                      row("suspicion", &x::suspicion),
+                      row("verify_fraction", &x::verify_fraction));
+  }
 };
 
 /// Fault injection: delays and faults that show that results do not depend on timing. Default: off.
@@ -150,6 +246,15 @@ struct fault_settings {
   /// Deaths, separated by commas; empty: none. "lane:0.1@3:reduce": that lane dies in its reduction
   /// of step 3, once, even if the step runs again. See planted_death.hpp.
   std::string death;
+
+  static constexpr auto fields() {
+    using x = fault_settings;
+    return std::tuple(row("seed", &x::seed),
+                      row("lane_delay_us", &x::lane_delay_us),
+                      row("message_delay_us", &x::message_delay_us),
+                      row("fault", &x::fault),
+                      row("death", &x::death));
+  }
 };
 
 /// Splits fault_settings::fault or fault_settings::death at the commas. Views into `all`.
@@ -183,6 +288,16 @@ struct device_settings {
   /// File of measured algorithms; empty: in the user's cache.
   std::filesystem::path product_choices;
   collectives exchange = collectives::local;
+
+  static constexpr auto fields() {
+    using x = device_settings;
+    return std::tuple(row("numbers", &x::numbers),
+                      row("tf32", &x::tf32),
+                      row("nondeterministic", &x::nondeterministic),
+                      row("measure_products", &x::measure_products),
+                      row("product_choices", &x::product_choices),
+                      row("exchange", &x::exchange));
+  }
 };
 
 struct training_job {
@@ -205,6 +320,29 @@ struct training_job {
   transports transport = transports::tickets;
   bool check_messages = false;        ///< serializes and deserializes each message before delivery
   std::string tokenizer_description;  ///< JSON: kind, files, fingerprint; stored in checkpoints
+
+  static constexpr auto fields() {
+    using x = training_job;
+    return std::tuple(row("training", &x::training),
+                      row("data", &x::data),
+                      row("layout", &x::layout),
+                      row("reduction", &x::reduction),
+                      row("recompute", &x::recompute),
+                      row("checkpoints", &x::checkpoints),
+                      row("watch", &x::watch),
+                      row("recovery", &x::recovery),
+                      row("faults", &x::faults),
+                      row("train_iterations", &x::train_iterations),
+                      row("exit_interval", &x::exit_interval),
+                      row("exit_minutes", &x::exit_minutes),
+                      row("skip_train", &x::skip_train),
+                      row("threads_per_worker", &x::threads_per_worker),
+                      row("backend", &x::backend),
+                      row("devices", &x::devices),
+                      row("transport", &x::transport),
+                      row("check_messages", &x::check_messages),
+                      row("tokenizer_description", &x::tokenizer_description));
+  }
 };
 
 /// Everything in a job that decides the bits of its states, as JSON: seed, recipe, precision, data,

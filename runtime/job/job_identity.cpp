@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/setting.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/job/build.hpp"
 #include "runtime/job/device_setup.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::runtime {
@@ -21,79 +23,34 @@ namespace {
 
 using nlohmann::json;
 
+/// The settings that decide bits, as their rows say. Lists are left to `describe` of their struct.
+template <class Value>
+json described(const Value& x) {
+  auto out = json::object();
+  if constexpr (std::is_enum_v<Value>)
+    return to_string(x);
+  else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>)
+    return x;
+  else if constexpr (has_fields<Value>)
+    for_each_field<Value>([&](const auto& row) {
+      if (row.decides_bits != nullptr && row.decides_bits(x))
+        out[row.name] = described(x.*row.member);
+    });
+  return out;
+}
+
 json describe(const batch_schedule& x) {
-  json out = {{"micro", x.micro},
-              {"global", x.global},
-              {"data_parallel", x.data_parallel},
-              {"ramp", {x.ramp_start, x.ramp_increment, x.ramp_samples}}};
+  auto out = described(x);
+  out["ramp"] = {x.ramp_start, x.ramp_increment, x.ramp_samples};
   for (const auto& step : x.steps)
     out["steps"].push_back({step.from, step.size});
   return out;
 }
 
-/// Whole numbers without a decimal point.
-json count_or_fraction(double x) {
-  return x == std::floor(x) && x < 1e15 ? json(std::uint64_t(x)) : json(x);
-}
-
 json describe(const rate_schedule& x) {
-  json out = {{"maximum", x.maximum},
-              {"minimum", x.minimum},
-              {"warmup_start", x.warmup_start},
-              {"warmup", count_or_fraction(x.warmup)},
-              {"decay", x.decay},
-              {"style", to_string(x.style)}};
-  if (x.style == decay_style::wsd) {
-    out["wsd_style"] = to_string(x.end_style);
-    out["wsd_decay"] = x.end_decay;
-  }
-  if (x.decoupled_maximum > 0) {
-    out["decoupled_maximum"] = x.decoupled_maximum;
-    out["decoupled_minimum"] = x.decoupled_minimum;
-  }
-  return out;
-}
-
-json describe(const muon_settings& x) {
-  return {{"momentum", x.momentum},
-          {"nesterov", x.nesterov},
-          {"split_qkv", x.split_qkv},
-          {"scale", to_string(x.scale)},
-          {"extra_scale", x.extra_scale},
-          {"coefficients", to_string(x.coefficients)},
-          {"steps", x.steps},
-          {"tensor_mode", to_string(x.tensor_mode)},
-          {"others", to_string(x.others)}};
-}
-
-/// Only the settings that its rules read. adam has no "kind": it is older than the others.
-json describe(const optimizer_settings& x) {
-  json out = {{"weight_decay", x.weight_decay}, {"clip", x.clip}};
-  const auto uses = [&x](optimizer_kind kind) {
-    return x.kind == kind || (x.kind == optimizer_kind::muon && x.muon.others == kind);
-  };
-  if (uses(optimizer_kind::adam)) {
-    out["beta1"] = x.beta1;
-    out["beta2"] = x.beta2;
-    out["epsilon"] = x.epsilon;
-  }
-  if (x.kind != optimizer_kind::adam)
-    out["kind"] = to_string(x.kind);
-  if (x.kind == optimizer_kind::sgd)
-    out["sgd_momentum"] = x.sgd_momentum;
-  if (uses(optimizer_kind::lion)) {
-    out["lion_beta1"] = x.lion_beta1;
-    out["lion_beta2"] = x.lion_beta2;
-  }
-  if (x.kind == optimizer_kind::muon)
-    out["muon"] = describe(x.muon);
-  if (x.moments_from > 0)
-    out["moments_from"] = x.moments_from;
-  if (x.weight_decay_style != increase_style::constant) {
-    out["weight_decay_style"] = to_string(x.weight_decay_style);
-    out["start_weight_decay"] = x.start_weight_decay;
-    out["weight_decay_samples"] = x.weight_decay_samples;
-  }
+  auto out = described(x);
+  if (x.warmup == std::floor(x.warmup) && x.warmup < 1e15)
+    out["warmup"] = std::uint64_t(x.warmup);  // without a decimal point
   return out;
 }
 
@@ -105,22 +62,10 @@ json describe(const std::vector<rate_change>& all) {
   return out;
 }
 
-json describe(const loss_scaling& x) {
-  if (x.constant > 0)
-    return {{"constant", x.constant}};
-  return {{"initial", x.initial},
-          {"minimum", x.minimum},
-          {"window", x.window},
-          {"hysteresis", x.hysteresis}};
-}
-
 /// Described as if each replica had its own workers: computing several in turn gives the same bits.
 json describe(const layout_settings& x) {
-  json out = {{"world", std::int64_t{x.world} * x.replicas_per_worker},
-              {"tensor", x.tensor},
-              {"pipeline", x.pipeline},
-              {"order", x.order},
-              {"sequence_parallel", x.sequence_parallel}};
+  auto out = described(x);
+  out["world"] = std::int64_t{x.world} * x.replicas_per_worker;
   if (!x.chunks.empty())
     out["stages"] = to_text(x.chunks);
   return out;
@@ -168,7 +113,7 @@ std::string identity(const training_job& job) {
   if (!job.training.own.name.empty())
     out["extension"] = job.training.own.name;
   out["seed"] = job.training.seed;
-  out["optimizer"] = describe(job.training.optimizer);
+  out["optimizer"] = described(job.training.optimizer);
   out["rate"] = job.training.rate_of.at ? json{{"own", job.training.rate_of.name}}
                                         : describe(job.training.rate);
   out["batch"] = describe(job.training.batch);
@@ -186,7 +131,7 @@ std::string identity(const training_job& job) {
     out["per_token_loss"] = true;
   out["precision"] = to_string(job.training.precision);
   if (job.training.precision == dtype::f16)
-    out["loss_scale"] = describe(job.training.scaling);
+    out["loss_scale"] = described(job.training.scaling);
   out["threads_per_worker"] = job.threads_per_worker;
   out["backend"] = to_string(job.backend);
   if (job.backend == backend_kind::cpu)

@@ -3,7 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/job/job_fields.hpp"
+#include "runtime/core/setting.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -98,25 +98,16 @@ double number(const json& from) {
   return std::stod(text);
 }
 
-template <class Field>
-constexpr bool has_fields = std::is_class_v<Field>;
-
-class writer {
- public:
-  json take() { return std::move(out_); }
-
+struct writer {
   template <class Field>
-  void operator()(const char* name, Field& x) {
-    out_[name] = written(x);
-  }
-
- private:
-  template <class Field>
-  static json written(Field& x) {
+  static json written(const Field& x) {
     if constexpr (has_fields<Field>) {
-      writer inner;
-      visit_fields(inner, x);
-      return inner.take();
+      auto out = json::object();
+      for_each_field<Field>([&](const auto& row) {
+        if (row.travels)
+          out[row.key] = written(x.*row.member);
+      });
+      return out;
     } else if constexpr (std::is_enum_v<Field>) {
       return std::int64_t(x);
     } else {
@@ -126,28 +117,25 @@ class writer {
   static json written(double x) {  // JSON has no infinity
     return std::isfinite(x) ? json(x) : json(fmt::format("{}", x));
   }
-  static json written(std::string& x) { return text_or_bytes(x); }
-  static json written(std::filesystem::path& x) { return text_or_bytes(x.string()); }
-  static json written(std::chrono::milliseconds& x) { return x.count(); }
-  static json written(gpt_config& x) { return json_value(to_json(x)); }
-  static json written(extension& x) { return text_or_bytes(x.name); }
-  static json written(own_rate& x) { return x.at ? text_or_bytes(x.name) : json(); }
-  static json written(std::optional<behaviour_factory>& x) {
-    return x ? text_or_bytes(x->name) : json();
-  }
+  static json written(const std::string& x) { return text_or_bytes(x); }
+  static json written(const std::filesystem::path& x) { return text_or_bytes(x.string()); }
+  static json written(std::chrono::milliseconds x) { return x.count(); }
+  static json written(const object_store&) { return {}; }  // stays
+  static json written(const gpt_config& x) { return json_value(to_json(x)); }
+  static json written(const extension& x) { return text_or_bytes(x.name); }
+  static json written(const own_rate& x) { return x.at ? text_or_bytes(x.name) : json(); }
+  static json written(const behaviour_factory& x) { return text_or_bytes(x.name); }
   template <class Element>
-  static json written(std::optional<Element>& x) {
+  static json written(const std::optional<Element>& x) {
     return x ? written(*x) : json();
   }
   template <class Element>
-  static json written(std::vector<Element>& x) {
+  static json written(const std::vector<Element>& x) {
     auto out = json::array();
-    for (auto& element : x)
+    for (const auto& element : x)
       out.push_back(written(element));
     return out;
   }
-
-  json out_ = json::object();
 };
 
 template <class Function>
@@ -167,19 +155,15 @@ Function known_as(const std::string& name,
 
 class reader {
  public:
-  reader(const json& from, const registered_functions& known) : from_(from), known_(known) {}
+  explicit reader(const registered_functions& known) : known_(known) {}
 
-  template <class Field>
-  void operator()(const char* name, Field& to) {
-    read(from_.at(name), to);
-  }
-
- private:
   template <class Field>
   void read(const json& from, Field& to) {
     if constexpr (has_fields<Field>) {
-      reader inner(from, known_);
-      visit_fields(inner, to);
+      for_each_field<Field>([&](const auto& row) {
+        if (row.travels)
+          read(from.at(row.key), to.*row.member);
+      });
     } else if constexpr (std::is_enum_v<Field>) {
       to = Field(whole_number(from, 0, int(last(Field()))));
     } else if constexpr (std::is_integral_v<Field> && !std::is_same_v<Field, bool>) {
@@ -188,6 +172,8 @@ class reader {
       to = from.get<Field>();
     }
   }
+
+ private:
   void read(const json& from, double& to) { to = number(from); }
   void read(const json& from, std::string& to) { to = text_from(from); }
   void read(const json& from, std::filesystem::path& to) { to = text_from(from); }
@@ -195,6 +181,7 @@ class reader {
     to = std::chrono::milliseconds(whole_number(
         from, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
   }
+  void read(const json&, object_store&) {}  // stays
   void read(const json& from, gpt_config& to) { to = gpt_config_from_json(json_text(from)); }
   void read(const json& from, extension& to) {
     if (const auto name = text_from(from); !name.empty())
@@ -204,9 +191,8 @@ class reader {
     if (!from.is_null())
       to = known_as(text_from(from), known_.rates, "the learning rate");
   }
-  void read(const json& from, std::optional<behaviour_factory>& to) {
-    if (!from.is_null())
-      to = known_as(text_from(from), known_.behaviours, "the schedule");
+  void read(const json& from, behaviour_factory& to) {
+    to = known_as(text_from(from), known_.behaviours, "the schedule");
   }
   template <class Element>
   void read(const json& from, std::optional<Element>& to) {
@@ -220,7 +206,6 @@ class reader {
       read(element, to.emplace_back());
   }
 
-  const json& from_;
   const registered_functions& known_;
 };
 
@@ -238,18 +223,14 @@ registered_functions functions_of(const training_job& job) {
 }
 
 std::string to_json(const training_job& job) {
-  auto copy = job;  // visit_fields takes fields by reference, for the reader
-  writer out;
-  visit_fields(out, copy);
-  return json_text(out.take());
+  return json_text(writer::written(job));
 }
 
 training_job job_from_json(const std::string& text, const registered_functions& known) {
   try {
     const auto from = json_value(text);
     training_job out;
-    reader in(from, known);
-    visit_fields(in, out);
+    reader(known).read(from, out);
     return out;
   } catch (const input_error&) {
     throw;

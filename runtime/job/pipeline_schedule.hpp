@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
 #include "runtime/schedule/behaviour.hpp"
 #include "runtime/schedule/credits.hpp"
 #include "runtime/schedule/generators.hpp"
@@ -31,6 +32,19 @@ struct schedule_settings {
   action_costs costs = {};  ///< for a whole share, for schedules that use costs
   double transfer = 0;
   std::optional<behaviour_factory> own = {};  ///< a user's schedule in C++; `source` is then empty
+
+  static constexpr auto fields() {
+    using x = schedule_settings;
+    return std::tuple(row("source", &x::source),
+                      row("text", &x::text),
+                      row("chunks_per_rank", &x::chunks_per_rank),
+                      row("group", &x::group),
+                      row("memory_limit", &x::memory_limit),
+                      row("credits", &x::credits),
+                      row("costs", &x::costs),
+                      row("transfer", &x::transfer),
+                      row("own", &x::own));
+  }
 };
 
 /// Reads the file of the source, if it is one, for processes that cannot read it. Throws

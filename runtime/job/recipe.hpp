@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
 #include "runtime/model/extension.hpp"
 #include "runtime/model/gpt/gpt_config.hpp"
 #include "runtime/model/model_spec.hpp"
@@ -38,6 +39,22 @@ struct recipe {
   /// True: the gradient of the mean over all counted tokens of the step. False: the gradient of the
   /// mean over the tokens of each micro-batch, averaged with equal weights over micro-batches.
   bool per_token_loss = false;
+
+  static constexpr auto fields() {
+    using x = recipe;
+    return std::tuple(row("model", &x::model),
+                      row("own", &x::own),
+                      row("seed", &x::seed),
+                      row("optimizer", &x::optimizer),
+                      row("rate", &x::rate),
+                      row("rate_of", &x::rate_of),
+                      row("rate_changes", &x::rate_changes),
+                      row("batch", &x::batch),
+                      row("precision", &x::precision),
+                      row("scaling", &x::scaling),
+                      row("skippable_in_a_row", &x::skippable_in_a_row),
+                      row("per_token_loss", &x::per_token_loss));
+  }
 };
 
 /// The model to train. The model family is chosen only here and in loaded_model.

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
 #include "runtime/model/model_spec.hpp"
 #include "runtime/model/segment.hpp"
 
@@ -20,6 +21,14 @@ struct chunk_range {
   bool head = false;
 
   friend bool operator==(const chunk_range&, const chunk_range&) = default;
+
+  static constexpr auto fields() {
+    using x = chunk_range;
+    return std::tuple(row("first", &x::first),
+                      row("end", &x::end),
+                      row("embedding", &x::embedding),
+                      row("head", &x::head));
+  }
 };
 
 /// The whole model.

@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
+
 #include <cstdint>
 
 namespace troupe::runtime {
@@ -24,6 +26,15 @@ struct recompute_settings {
   bool feed_forward = false;                            ///< only for selective: module mlp
 
   friend bool operator==(const recompute_settings&, const recompute_settings&) = default;
+
+  static constexpr auto fields() {
+    using x = recompute_settings;
+    return std::tuple(row("granularity", &x::granularity),
+                      row("method", &x::method),
+                      row("layers", &x::layers),
+                      row("core_attention", &x::core_attention),
+                      row("feed_forward", &x::feed_forward));
+  }
 };
 
 }  // namespace troupe::runtime

@@ -13,6 +13,7 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
 #include <cstdint>
@@ -28,6 +29,17 @@ struct loss_scaling {
   std::int64_t hysteresis = 2;
 
   friend bool operator==(const loss_scaling&, const loss_scaling&) = default;
+
+  static constexpr auto fields() {
+    using x = loss_scaling;
+    constexpr auto dynamic = [](const x& s) { return s.constant <= 0; };
+    return std::tuple(
+        row("constant", &x::constant).decides([](const x& s) { return s.constant > 0; }),
+        row("initial", &x::initial).decides(dynamic),
+        row("minimum", &x::minimum).decides(dynamic),
+        row("window", &x::window).decides(dynamic),
+        row("hysteresis", &x::hysteresis).decides(dynamic));
+  }
 };
 
 /// Returns the scale of the first step.

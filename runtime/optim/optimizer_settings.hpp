@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
 #include "runtime/optim/schedules.hpp"
 #include "runtime/parameters/spec.hpp"
 
@@ -55,6 +56,19 @@ struct muon_settings {
   optimizer_kind others = optimizer_kind::adam;  ///< or lion
 
   friend bool operator==(const muon_settings&, const muon_settings&) = default;
+
+  static constexpr auto fields() {
+    using x = muon_settings;
+    return std::tuple(row("momentum", &x::momentum).decides(),
+                      row("nesterov", &x::nesterov).decides(),
+                      row("split_qkv", &x::split_qkv).decides(),
+                      row("scale", &x::scale).decides(),
+                      row("extra_scale", &x::extra_scale).decides(),
+                      row("coefficients", &x::coefficients).decides(),
+                      row("steps", &x::steps).decides(),
+                      row("tensor_mode", &x::tensor_mode).decides(),
+                      row("others", &x::others).decides());
+  }
 };
 
 struct optimizer_settings {
@@ -83,6 +97,39 @@ struct optimizer_settings {
             weight_decay_samples};
   }
   friend bool operator==(const optimizer_settings&, const optimizer_settings&) = default;
+
+  bool uses(optimizer_kind rule) const {
+    return kind == rule || (kind == optimizer_kind::muon && muon.others == rule);
+  }
+
+  /// The identity has only the settings that the rules read. adam has no "kind": it is older than
+  /// the others.
+  static constexpr auto fields() {
+    using x = optimizer_settings;
+    constexpr auto adam = [](const x& s) { return s.uses(optimizer_kind::adam); };
+    constexpr auto lion = [](const x& s) { return s.uses(optimizer_kind::lion); };
+    constexpr auto grows
+        = [](const x& s) { return s.weight_decay_style != increase_style::constant; };
+    return std::tuple(
+        row("beta1", &x::beta1).decides(adam),
+        row("beta2", &x::beta2).decides(adam),
+        row("epsilon", &x::epsilon).decides(adam),
+        row("weight_decay", &x::weight_decay).decides(),
+        row("clip", &x::clip).decides(),
+        row("moments_from", &x::moments_from).decides([](const x& s) {
+          return s.moments_from > 0;
+        }),
+        row("weight_decay_style", &x::weight_decay_style).decides(grows),
+        row("start_weight_decay", &x::start_weight_decay).decides(grows),
+        row("weight_decay_samples", &x::weight_decay_samples).decides(grows),
+        row("kind", &x::kind).decides([](const x& s) { return s.kind != optimizer_kind::adam; }),
+        row("sgd_momentum", &x::sgd_momentum).decides([](const x& s) {
+          return s.kind == optimizer_kind::sgd;
+        }),
+        row("lion_beta1", &x::lion_beta1).decides(lion),
+        row("lion_beta2", &x::lion_beta2).decides(lion),
+        row("muon", &x::muon).decides([](const x& s) { return s.kind == optimizer_kind::muon; }));
+  }
 };
 
 /// Returns the update rule of a parameter. With muon, all matrices except word embedding and output

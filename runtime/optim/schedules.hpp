@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -46,6 +48,22 @@ struct rate_schedule {
   double decoupled_minimum = 0;
 
   friend bool operator==(const rate_schedule&, const rate_schedule&) = default;
+
+  static constexpr auto fields() {
+    using x = rate_schedule;
+    constexpr auto ends = [](const x& s) { return s.style == decay_style::wsd; };
+    constexpr auto is_decoupled = [](const x& s) { return s.decoupled_maximum > 0; };
+    return std::tuple(row("maximum", &x::maximum).decides(),
+                      row("minimum", &x::minimum).decides(),
+                      row("warmup_start", &x::warmup_start).decides(),
+                      row("warmup", &x::warmup).decides(),
+                      row("decay", &x::decay).decides(),
+                      row("style", &x::style).decides(),
+                      row("end_style", &x::end_style).named("wsd_style").decides(ends),
+                      row("end_decay", &x::end_decay).named("wsd_decay").decides(ends),
+                      row("decoupled_maximum", &x::decoupled_maximum).decides(is_decoupled),
+                      row("decoupled_minimum", &x::decoupled_minimum).decides(is_decoupled));
+  }
 };
 
 /// Returns the rate of the step that begins after n = `consumed` samples.
@@ -67,6 +85,11 @@ struct rate_change {
   double factor = 1;       ///< multiplies the schedule's rate until the next change
 
   friend bool operator==(const rate_change&, const rate_change&) = default;
+
+  static constexpr auto fields() {
+    using x = rate_change;
+    return std::tuple(row("step", &x::step), row("factor", &x::factor));
+  }
 };
 /// The factor of a step; 1 before the first change. `all`: in the order of the commands. The last
 /// change that applies to the step wins.
@@ -104,6 +127,11 @@ struct batch_step {
   std::int64_t size = 1;  ///< samples of a step
 
   friend bool operator==(const batch_step&, const batch_step&) = default;
+
+  static constexpr auto fields() {
+    using x = batch_step;
+    return std::tuple(row("from", &x::from), row("size", &x::size));
+  }
 };
 
 struct batch_schedule {
@@ -116,6 +144,17 @@ struct batch_schedule {
   std::vector<batch_step> steps = {};  ///< ascending, from 0; the last is `global`; empty: none
 
   friend bool operator==(const batch_schedule&, const batch_schedule&) = default;
+
+  static constexpr auto fields() {
+    using x = batch_schedule;
+    return std::tuple(row("micro", &x::micro).decides(),
+                      row("global", &x::global).decides(),
+                      row("data_parallel", &x::data_parallel).decides(),
+                      row("ramp_start", &x::ramp_start),
+                      row("ramp_increment", &x::ramp_increment),
+                      row("ramp_samples", &x::ramp_samples),
+                      row("steps", &x::steps));
+  }
 };
 
 /// Returns the number of samples in the step that begins after `consumed` samples.

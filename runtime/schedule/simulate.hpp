@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "runtime/core/setting.hpp"
 #include "runtime/schedule/plan.hpp"
 
 #include <utility>
@@ -23,6 +24,15 @@ struct action_costs {
   double overlapped = 0;
 
   friend bool operator==(const action_costs&, const action_costs&) = default;
+
+  static constexpr auto fields() {
+    using x = action_costs;
+    return std::tuple(row("forward", &x::forward),
+                      row("input_gradients", &x::input_gradients),
+                      row("weight_gradients", &x::weight_gradients),
+                      row("recompute", &x::recompute),
+                      row("overlapped", &x::overlapped));
+  }
 };
 
 /// Memory of one micro-batch on one chunk, in any unit.

@@ -1,6 +1,7 @@
 """Checks that only the program (actors/command) names flags. Run by ctest.
 
-Strings and comments of the library name settings instead. Each setting in backticks in a string has a flag.
+Strings and comments of the library name settings instead. Each setting in backticks in a string has a flag, and so has
+each setting that the program asks for with given("model.layers").
 """
 
 import pathlib
@@ -12,11 +13,17 @@ PROGRAM = "actors/command/"
 TOKEN = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|.', re.S)
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
 SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)(?:=\w+)?`")
-FIELD = re.compile(r'\.field = "([^"=]+)')
+FIELD = re.compile(r'\.field = "([^"]+)')
+GIVEN = re.compile(r'\b(?:given(?:\.contains|\.insert)?\(|decide\(flags, )"([^"]+)"')
 
 
 def complaints(root):
-    known = {field for path in (root / PROGRAM).rglob("*.cpp") for field in FIELD.findall(path.read_text())}
+    fields = {field for path in (root / PROGRAM).rglob("*.cpp") for field in FIELD.findall(path.read_text())}
+    known = fields | {field.split("=")[0] for field in fields}
+    for path in sorted((root / PROGRAM).rglob("*.cpp")):
+        for setting in GIVEN.findall(path.read_text()):
+            if setting not in known:
+                yield f"{path.relative_to(root).as_posix()}: no command has the setting `{setting}`"
     seen = 0
     for room in ROOMS:
         for path in sorted(x for kind in ("*.cpp", "*.hpp", "*.cu", "*.cuh") for x in (root / room).rglob(kind)):
@@ -44,10 +51,11 @@ def finds_what_it_plants():
         tmp = pathlib.Path(tmp)
         for name, text in [("runtime/a.hpp", "int x;  ///< --num-layers\nint y = x--;\n"),
                            ("runtime/b.cpp", 'f("give `model.layers`, `model.nobody` or --lr");\n'),
-                           (PROGRAM + "c.cpp", 'g({.name = "--num-layers", .field = "model.layers"});\n')]:
+                           (PROGRAM + "c.cpp", 'g({.name = "--num-layers", .field = "model.layers"});\n'
+                            'given("model.layers") || given("model.nobody");\n')]:
             (tmp / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp / name).write_text(text)
-        return len(list(complaints(tmp))) == 3
+        return len(list(complaints(tmp))) == 4
 
 
 def main(root):

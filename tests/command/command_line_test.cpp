@@ -76,6 +76,29 @@ TEST_CASE("a command line can be parsed repeatedly", "[command]") {
   CHECK_THROWS_AS(line.parse({"--of=1"}), usage_error);
 }
 
+TEST_CASE("a line notes the given settings; a target that counts only if given is a setting then",
+          "[command]") {
+  command_line line("x", "");
+  std::set<std::string, std::less<>> given;
+  std::int64_t n = 4, m = 5;
+  std::string kind;
+  line.notes(given);
+  line.value({.name = "--n", .field = "some.n", .type = "N"}, if_given(whole(n)));
+  line.value({.name = "--m", .field = "some.m", .type = "N"}, whole(m));
+  line.toggle({.name = "--kind-a", .field = "kind=a"}, [&] { kind = "a"; });
+  line.runs([] { return 0; });
+  line.parse({"--kind-a"});
+  CHECK(given.contains("kind=a"));
+  CHECK(given.contains("kind"));
+  CHECK_FALSE(given.contains("some.n"));
+  CHECK(line.settings().size() == 2);  // --m has a value
+  given.insert("some.n");              // decided later
+  CHECK(line.settings().front().words == std::vector<std::string>{"4"});
+  const auto flags = line.describe().groups.front().flags;
+  CHECK(flags[0].default_value.empty());
+  CHECK(flags[1].default_value == "5");
+}
+
 TEST_CASE("only --help-faults shows flags that inject faults", "[command]") {
   command_line line("x", "");
   std::string word;

@@ -75,7 +75,7 @@ void declare_resuming(command_line& line, runtime::checkpoint_settings& to) {
 }  // namespace
 
 void declare_checkpoints(command_line& line, training_flags& flags) {
-  auto& to = flags.checkpoints;
+  auto& to = flags.job.checkpoints;
   line.group("Checkpoints");
   line.value(
       {.name = "--save",

@@ -168,7 +168,8 @@ void declare_fim(command_line& line, runtime::fim_settings& f) {
 }  // namespace
 
 void declare_data(command_line& line, training_flags& to) {
-  auto& d = to.data;
+  auto& d = to.job.data;
+  auto& asked = to.data;
   line.group("Data");
   declare_paths(line, to);
   line.toggle({.name = "--mock-data",
@@ -190,14 +191,14 @@ void declare_data(command_line& line, training_flags& to) {
               .type = "DIR",
               .help = "Folder that keeps the sample order, so that it is computed once.",
               .megatron = "without it the sample order is computed at every start"},
-             text(d.cache));
+             text(asked.cache));
   line.value({.name = "--object-storage-cache-path",
               .field = "data.object_cache",
               .type = "DIR",
               .help = "Folder that keeps the indices of data sets in object storage "
                       "(s3://BUCKET/KEY); required for such data.",
               .megatron = "for s3://; the .bin is read in ranges of 2 MiB, ahead of the samples"},
-             text(d.object_cache));
+             text(asked.object_cache));
   line.value({.name = "--dataloader-type",
               .field = "data.order",
               .type = "TYPE",
@@ -206,14 +207,14 @@ void declare_data(command_line& line, training_flags& to) {
                       "epoch after epoch, each with its own shuffle.",
               .megatron = "single or cyclic",
               .resume = at_resume::told},
-             one_of(d.order, {"single", "cyclic"}));
+             one_of(asked.order, {"single", "cyclic"}));
   line.toggle({.name = "--no-data-sharding",
                .field = "data.unsharded",
                .help = "With --dataloader-type cyclic: all replicas draw from one order of "
                        "samples; without it, each draws from its own share.",
                .megatron = "",
                .resume = at_resume::told},
-              [&d] { d.unsharded = true; });
+              [&asked] { asked.unsharded = true; });
   line.toggle({.name = "--eod-mask-loss",
                .field = "data.eod_mask_loss",
                .help = "Excludes the token after the end of a document from the loss.",
@@ -229,7 +230,7 @@ void declare_data(command_line& line, training_flags& to) {
          "with many. Matters if samples are masked (--sft, --fim-data, --eod-mask-loss).",
        .megatron = "",
        .resume = at_resume::told},
-      [&d] { d.per_token_loss = true; });
+      [&to] { to.job.training.per_token_loss = true; });
   line.toggle({.name = "--reset-position-ids",
                .field = "data.reset_position_ids",
                .help = "Restarts learned positions after the end of a document; rotary positions "

@@ -3,7 +3,8 @@
 namespace troupe::command::settings {
 
 void declare_device(command_line& line, training_flags& to) {
-  auto& d = to.device;
+  using enum runtime::collectives;
+  auto& d = to.job.devices;
   line.group("Device");
   line.value({.name = "--backend",
               .field = "backend",
@@ -12,14 +13,14 @@ void declare_device(command_line& line, training_flags& to) {
                       "cpu. reference: slow plain loops with sums in double precision; tests "
                       "compare the others with it.",
               .resume = at_resume::told},
-             one_of(d.backend, {"auto", "cuda", "cpu", "reference"}));
+             one_of(to.backend, {"auto", "cuda", "cpu", "reference"}));
   line.value({.name = "--devices",
               .field = "devices.numbers",
               .type = "N,N,...",
               .default_value = "all",
               .help = "GPUs of this machine, counted from 0, assigned to the workers in turn; "
                       "several workers may share one."},
-             text(d.numbers));
+             text(to.device_numbers));
   line.toggle({.name = "--allow-tf32",
                .field = "devices.tf32",
                .help = "Lets fp32 matrix products on a GPU round their inputs to 10 bits of "
@@ -54,14 +55,14 @@ void declare_device(command_line& line, training_flags& to) {
                       "bits as local. nccl-fast: NCCL sums in its own order; other bits, which "
                       "repeat in every run on such machines.",
               .resume = at_resume::told},
-             one_of(d.collectives, {"local", "nccl", "nccl-fast"}));
+             one_of(d.exchange, {local, nccl, nccl_fast}));
   line.value({.name = "--transport",
               .field = "transport",
               .type = "NAME",
               .help = "How batches, activations and gradients move between workers. tickets: by "
                       "reference, without copies. ucx: over UCX on this machine, as between "
                       "processes; the same bits, slower, to test how such a run behaves."},
-             one_of(d.transport, {"tickets", "ucx"}));
+             one_of(to.job.transport, {runtime::transports::tickets, runtime::transports::ucx}));
 }
 
 void declare_testing(command_line& line, training_flags& to) {
@@ -70,7 +71,7 @@ void declare_testing(command_line& line, training_flags& to) {
                .field = "check_messages",
                .help = "Serializes and deserializes every message before delivery, as between "
                        "processes; a message that changes ends the run."},
-              [&to] { to.check_messages = true; });
+              [&to] { to.job.check_messages = true; });
 }
 
 }  // namespace troupe::command::settings

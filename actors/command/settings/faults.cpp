@@ -3,7 +3,7 @@
 namespace troupe::command::settings {
 
 void declare_faults(command_line& line, training_flags& to) {
-  auto& d = to.faults;
+  auto& d = to.job.faults;
   constexpr int most_faults = 16;
   line.values({.name = "--plant-fault",
                .field = "faults.fault",

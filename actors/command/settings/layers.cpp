@@ -1,4 +1,5 @@
 #include "actors/command/settings/settings.hpp"
+#include "runtime/model/choices.hpp"
 
 #include <algorithm>
 
@@ -23,8 +24,10 @@ std::int64_t window_from(const std::string& flag, const std::string& word) {
 }  // namespace
 
 void declare_function(command_line& line, training_flags& to) {
-  auto& m = to.model;
-  const auto set = [](auto& flag) { return [&flag] { flag = true; }; };
+  using runtime::activation_kind;
+  auto& m = to.job.training.model;
+  auto& asked = to.model;
+  const auto set = [](auto& member, auto value) { return [&member, value] { member = value; }; };
   line.group("Model: its layers");
   line.value(
       {.name = "--position-embedding-type",
@@ -35,19 +38,19 @@ void declare_function(command_line& line, training_flags& to) {
        = "Position embedding: learned_absolute, rope (rotary), yarn (rotary, stretched) or none.",
        .megatron = "learned_absolute, rope, yarn and none; mrope and relative are refused",
        .resume = at_resume::refused},
-      one_of(m.position, {"learned_absolute", "rope", "yarn", "none"}));
+      one_of(asked.position, {"learned_absolute", "rope", "yarn", "none"}));
   line.toggle({.name = "--use-rotary-position-embeddings",
                .field = "model.position=rope",
                .help = "Older name of --position-embedding-type rope.",
                .megatron = "",
                .resume = at_resume::refused},
-              [&m] { m.position = "rope"; });
+              [&asked] { asked.position = "rope"; });
   line.toggle({.name = "--no-position-embedding",
                .field = "model.position=none",
                .help = "No learned positions. The model has positions only if they are rotary.",
                .megatron = "",
                .resume = at_resume::refused},
-              set(m.no_position));
+              set(asked.no_position, true));
   line.value({.name = "--normalization",
               .field = "model.normalization",
               .type = "TYPE",
@@ -55,7 +58,7 @@ void declare_function(command_line& line, training_flags& to) {
               .help = "Kind of norm: LayerNorm or RMSNorm.",
               .megatron = "",
               .resume = at_resume::refused},
-             one_of(m.normalization, {"LayerNorm", "RMSNorm"}));
+             one_of(asked.normalization, {"LayerNorm", "RMSNorm"}));
   line.value({.name = "--norm-epsilon",
               .field = "model.norm_epsilon",
               .type = "X",
@@ -63,19 +66,19 @@ void declare_function(command_line& line, training_flags& to) {
               .help = "Added to the variance in norms.",
               .megatron = "",
               .resume = at_resume::refused},
-             real(m.norm_epsilon, {.least = 0, .above = true}));
+             if_given(real(m.norm_epsilon, {.least = 0, .above = true})));
   line.toggle({.name = "--apply-layernorm-1p",
                .field = "model.gain_offset",
                .help = "Stores gains of norms minus 1, so that they start at 0.",
                .megatron = "",
                .resume = at_resume::refused},
-              set(m.gains_less_one));
+              set(m.gain_offset, 1));
   line.toggle({.name = "--qk-layernorm",
                .field = "model.qk_norm",
                .help = "Normalizes the queries and keys of each head before the rotary embedding.",
                .megatron = "",
                .resume = at_resume::refused},
-              set(m.qk_norm));
+              set(m.qk_norm, true));
   line.value({.name = "--window-size",
               .field = "model.window",
               .type = "LEFT,0",
@@ -92,33 +95,36 @@ void declare_function(command_line& line, training_flags& to) {
                .help = "Gated feed-forward layer (SwiGLU) instead of GELU.",
                .megatron = "",
                .resume = at_resume::refused},
-              set(m.swiglu));
+              set(m.activation, activation_kind::swiglu));
   line.toggle({.name = "--squared-relu",
                .field = "model.activation=squared_relu",
                .help = "Squared ReLU instead of GELU.",
                .megatron = "",
                .resume = at_resume::refused},
-              set(m.squared_relu));
+              set(m.activation, activation_kind::squared_relu));
   line.toggle(
       {.name = "--no-bias-gelu-fusion",
        .field = "model.activation=gelu_erf",
        .help = "Exact GELU (erf). Without it, the tanh formula of Megatron-LM's fused kernel.",
        .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
        .resume = at_resume::refused},
-      set(m.exact_gelu));
+      [&m] {
+        if (m.activation == activation_kind::gelu_tanh)  // others override it
+          m.activation = activation_kind::gelu_erf;
+      });
   line.toggle(
       {.name = "--disable-bias-linear",
        .field = "model.linear_bias=false",
        .help = "No biases in linear layers; GELU is then exact, as with --no-bias-gelu-fusion.",
        .megatron = "GELU is then exact, as in Megatron-LM",
        .resume = at_resume::refused},
-      set(m.no_linear_bias));
+      set(m.linear_bias, false));
   line.toggle({.name = "--add-qkv-bias",
                .field = "model.qkv_bias",
                .help = "Biases of queries, keys and values, even with --disable-bias-linear.",
                .megatron = "",
                .resume = at_resume::refused},
-              set(m.qkv_bias));
+              set(m.qkv_bias, true));
   line.toggle(
       {.name = "--untie-embeddings-and-output-weights",
        .field = "model.tied_embeddings=false",
@@ -126,7 +132,7 @@ void declare_function(command_line& line, training_flags& to) {
        = "Gives the output layer its own weights; without it, it shares those of the embedding.",
        .megatron = "",
        .resume = at_resume::refused},
-      set(m.untied));
+      set(m.tied_embeddings, false));
   line.value({.name = "--hidden-dropout",
               .field = "model.hidden_dropout",
               .type = "P",
@@ -134,7 +140,7 @@ void declare_function(command_line& line, training_flags& to) {
               .help = "Dropout of the residual stream.",
               .megatron = "other numbers for the same seed: see --seed",
               .resume = at_resume::told},
-             real(m.hidden_dropout, {.least = 0, .most = 1, .below = true}));
+             if_given(real(m.hidden_dropout, {.least = 0, .most = 1, .below = true})));
   line.value({.name = "--attention-dropout",
               .field = "model.attention_dropout",
               .type = "P",
@@ -142,7 +148,7 @@ void declare_function(command_line& line, training_flags& to) {
               .help = "Dropout of attention probabilities.",
               .megatron = "other numbers for the same seed: see --seed",
               .resume = at_resume::told},
-             real(m.attention_dropout, {.least = 0, .most = 1, .below = true}));
+             if_given(real(m.attention_dropout, {.least = 0, .most = 1, .below = true})));
   line.value({.name = "--init-method-std",
               .field = "model.init_std",
               .type = "X",

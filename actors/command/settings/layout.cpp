@@ -16,7 +16,7 @@ reader only_one(std::string why) {
 }  // namespace
 
 void declare_layout(command_line& line, training_flags& to) {
-  auto& l = to.layout;
+  auto& l = to.job.layout;
   line.group("Layout: workers and their shares");
   line.value(
       {.name = "--world-size",
@@ -27,7 +27,7 @@ void declare_layout(command_line& line, training_flags& to) {
        .help
        = "Workers of the run. The data-parallel size is this number divided by the other sizes.",
        .resume = at_resume::told},
-      whole(l.world, 1, most_workers));
+      if_given(whole(l.world, 1, most_workers)));
   line.value({.name = "--processes",
               .field = "layout.processes",
               .type = "N",
@@ -36,7 +36,7 @@ void declare_layout(command_line& line, training_flags& to) {
               .help = "Distributes the workers over N processes, on this machine unless --nodes is "
                       "given. One more process supervises and computes nothing. If a process dies, "
                       "only its workers are lost. The same bits as in one process."},
-             whole(l.processes, 1, most_workers));
+             if_given(whole(l.processes, 1, most_workers)));
   declare_hosts(line, to.hosts);
   line.value({.name = "--tensor-model-parallel-size",
               .field = "layout.tensor",
@@ -88,7 +88,7 @@ void declare_layout(command_line& line, training_flags& to) {
                .help = "Rank order tp-cp-ep-pp-dp: numbers pipeline stages before replicas.",
                .megatron = "",
                .resume = at_resume::told},
-              [&l] { l.pipeline_before_data = true; });
+              [&l] { l.order = "tp-cp-ep-pp-dp"; });
   line.value({.name = "--replicas-per-worker",
               .field = "layout.replicas_per_worker",
               .type = "N",
@@ -105,7 +105,7 @@ void declare_layout(command_line& line, training_flags& to) {
               .help = "Threads that each worker computes with. Part of the run's identity: another "
                       "number may change bits.",
               .resume = at_resume::told},
-             whole(l.threads, 1, 4096));
+             if_given(whole(to.job.threads_per_worker, 1, 4096)));
   line.toggle(
       {.name = "--bf16",
        .field = "precision=bf16",
@@ -113,14 +113,14 @@ void declare_layout(command_line& line, training_flags& to) {
        = "Parameters and activations in bf16; master weights, moments and gradients stay fp32.",
        .megatron = "gradients are accumulated, reduced and kept in fp32",
        .resume = at_resume::told},
-      [&l] { l.bf16 = true; });
+      [&to] { to.job.training.precision = runtime::dtype::bf16; });
   line.toggle({.name = "--fp16",
                .field = "precision=f16",
                .help = "As --bf16, in fp16 and with loss scaling. On a CPU it saves memory and is "
                        "slower than --bf16.",
                .megatron = "gradients are accumulated, reduced and kept in fp32",
                .resume = at_resume::told},
-              [&l] { l.fp16 = true; });
+              [&to] { to.job.training.precision = runtime::dtype::f16; });
   line.toggle({.name = "--dry-run",
                .field = "dry_run",
                .help = "Resolves and checks flags, files and layout, prints model, layout, plan "

@@ -3,7 +3,10 @@
 namespace troupe::command::settings {
 
 void declare_rate(command_line& line, training_flags& to) {
-  auto& r = to.rate;
+  using runtime::decay_style;
+  using runtime::wsd_style;
+  auto& r = to.job.training.rate;
+  auto& asked = to.rate;
   line.group("Learning rate: counted in steps (-iters) with --train-iters, else in samples");
   line.value({.name = "--lr",
               .field = "rate.maximum",
@@ -11,7 +14,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "Peak learning rate (required).",
               .megatron = "",
               .resume = at_resume::scheduler},
-             real(r.maximum, 0));
+             if_given(real(r.maximum, 0)));
   line.value({.name = "--min-lr",
               .field = "rate.minimum",
               .type = "X",
@@ -26,14 +29,22 @@ void declare_rate(command_line& line, training_flags& to) {
                       "see --lr-wsd-decay-iters.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             one_of(r.style, {"constant", "linear", "cosine", "inverse-square-root", "WSD"}));
-  line.value({.name = "--lr-wsd-decay-style",
-              .field = "rate.wsd_style",
-              .type = "STYLE",
-              .help = "With --lr-decay-style WSD: shape of the decay at the end.",
-              .megatron = "",
-              .resume = at_resume::scheduler},
-             one_of(r.wsd_style, {"exponential", "linear", "cosine", "minus_sqrt"}));
+             one_of(r.style,
+                    {decay_style::constant,
+                     decay_style::linear,
+                     decay_style::cosine,
+                     decay_style::inverse_square_root,
+                     decay_style::wsd}));
+  line.value(
+      {.name = "--lr-wsd-decay-style",
+       .field = "rate.wsd_style",
+       .type = "STYLE",
+       .help = "With --lr-decay-style WSD: shape of the decay at the end.",
+       .megatron = "",
+       .resume = at_resume::scheduler},
+      one_of(
+          r.end_style,
+          {wsd_style::exponential, wsd_style::linear, wsd_style::cosine, wsd_style::minus_sqrt}));
   line.value({.name = "--lr-wsd-decay-iters",
               .field = "rate.wsd_decay_iterations",
               .type = "N",
@@ -41,7 +52,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "With --lr-decay-style WSD: number of last steps in which the rate falls.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             whole(r.wsd_iterations, 1, largest_count));
+             whole(asked.wsd_iterations, 1, largest_count));
   line.value({.name = "--lr-wsd-decay-samples",
               .field = "rate.wsd_decay",
               .type = "N",
@@ -49,7 +60,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "As --lr-wsd-decay-iters, in samples.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             whole(r.wsd_samples, 1, largest_count));
+             whole(asked.wsd_samples, 1, largest_count));
   line.value({.name = "--lr-decay-iters",
               .field = "rate.decay_iterations",
               .type = "N",
@@ -58,7 +69,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "Steps until the rate has decayed to --min-lr.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             whole(r.decay_iterations, 1, largest_count));
+             whole(asked.decay_iterations, 1, largest_count));
   line.value({.name = "--lr-decay-samples",
               .field = "rate.decay",
               .type = "N",
@@ -66,7 +77,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "As --lr-decay-iters, in samples.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             whole(r.decay_samples, 1, largest_count));
+             whole(asked.decay_samples, 1, largest_count));
   line.value({.name = "--lr-warmup-iters",
               .field = "rate.warmup_iterations",
               .type = "N",
@@ -75,7 +86,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "Steps of linear warm-up.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             whole(r.warmup_iterations, 0, largest_count));
+             whole(asked.warmup_iterations, 0, largest_count));
   line.value({.name = "--lr-warmup-samples",
               .field = "rate.warmup",
               .type = "N",
@@ -83,14 +94,14 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "As --lr-warmup-iters, in samples.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             whole(r.warmup_samples, 0, largest_count));
+             whole(asked.warmup_samples, 0, largest_count));
   line.value({.name = "--lr-warmup-fraction",
               .field = "rate.warmup_fraction",
               .type = "X",
               .help = "Length of the warm-up as a fraction of the decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             real(r.warmup_fraction, 0, 1));
+             real(asked.warmup_fraction, 0, 1));
   line.value({.name = "--lr-warmup-init",
               .field = "rate.warmup_start",
               .type = "X",
@@ -105,7 +116,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "Peak learning rate of the word embedding and the output layer.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             real(r.decoupled_maximum, real_range{.least = 0, .above = true}));
+             if_given(real(r.decoupled_maximum, real_range{.least = 0, .above = true})));
   line.value({.name = "--decoupled-min-lr",
               .field = "rate.decoupled_minimum",
               .type = "X",
@@ -113,7 +124,7 @@ void declare_rate(command_line& line, training_flags& to) {
               .help = "With --decoupled-lr: final learning rate of these two.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             real(r.decoupled_minimum, 0));
+             if_given(real(r.decoupled_minimum, 0)));
 }
 
 }  // namespace troupe::command::settings

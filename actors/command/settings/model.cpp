@@ -3,7 +3,7 @@
 namespace troupe::command::settings {
 
 void declare_shape(command_line& line, training_flags& to) {
-  auto& m = to.model;
+  auto& m = to.job.training.model;
   line.group("Model: its shape");
   line.value({.name = "--num-layers",
               .field = "model.layers",
@@ -13,7 +13,7 @@ void declare_shape(command_line& line, training_flags& to) {
                       "--load-hf gives them.",
               .megatron = "",
               .resume = at_resume::refused},
-             whole(m.layers, 1, 10000));
+             if_given(whole(m.layers, 1, 10000)));
   line.value({.name = "--hidden-size",
               .field = "model.hidden",
               .type = "N",
@@ -21,7 +21,7 @@ void declare_shape(command_line& line, training_flags& to) {
               .help = "Channels of the residual stream (C).",
               .megatron = "",
               .resume = at_resume::refused},
-             whole(m.hidden, 1));
+             if_given(whole(m.hidden, 1)));
   line.value({.name = "--num-attention-heads",
               .field = "model.heads",
               .type = "N",
@@ -29,7 +29,7 @@ void declare_shape(command_line& line, training_flags& to) {
               .help = "Query heads (H).",
               .megatron = "",
               .resume = at_resume::refused},
-             whole(m.heads, 1));
+             if_given(whole(m.heads, 1)));
   line.value({.name = "--ffn-hidden-size",
               .field = "model.ffn",
               .type = "N",
@@ -38,7 +38,7 @@ void declare_shape(command_line& line, training_flags& to) {
               .help = "Width of the feed-forward layer.",
               .megatron = "",
               .resume = at_resume::refused},
-             whole(m.ffn, 1));
+             if_given(whole(m.ffn, 1)));
   line.value({.name = "--kv-channels",
               .field = "model.head_size",
               .type = "N",
@@ -47,14 +47,14 @@ void declare_shape(command_line& line, training_flags& to) {
               .help = "Size of a head (D).",
               .megatron = "",
               .resume = at_resume::refused},
-             whole(m.head_size, 1));
+             if_given(whole(m.head_size, 1)));
   line.toggle(
       {.name = "--group-query-attention",
        .field = "model.grouped_queries",
        .help = "Lets several query heads share one key and value head; see --num-query-groups.",
        .megatron = "",
        .resume = at_resume::refused},
-      [&m] { m.grouped_queries = true; });
+      [&to] { to.model.grouped_queries = true; });
   line.value({.name = "--num-query-groups",
               .field = "model.groups",
               .type = "N",
@@ -63,7 +63,7 @@ void declare_shape(command_line& line, training_flags& to) {
               .help = "Key and value heads (G), with --group-query-attention.",
               .megatron = "refused without --group-query-attention, not ignored",
               .resume = at_resume::refused},
-             whole(m.query_groups, 1));
+             if_given(whole(m.groups, 1)));
   line.value({.name = "--seq-length",
               .field = "model.sequence",
               .type = "N",
@@ -71,7 +71,7 @@ void declare_shape(command_line& line, training_flags& to) {
               .help = "Tokens per sample (T).",
               .megatron = "",
               .resume = at_resume::refused},
-             whole(m.sequence, 1));
+             if_given(whole(m.sequence, 1)));
   line.value({.name = "--max-position-embeddings",
               .field = "model.positions",
               .type = "N",
@@ -80,7 +80,7 @@ void declare_shape(command_line& line, training_flags& to) {
               .help = "Rows of the learned position table.",
               .megatron = "optional: the default is --seq-length",
               .resume = at_resume::refused},
-             whole(m.positions, 1));
+             if_given(whole(m.positions, 1)));
   line.value({.name = "--make-vocab-size-divisible-by",
               .field = "model.vocabulary_divisor",
               .type = "N",
@@ -88,7 +88,7 @@ void declare_shape(command_line& line, training_flags& to) {
                       "products. The rows do not change results.",
               .megatron = "",
               .resume = at_resume::told},
-             whole(m.vocabulary_divisor, 1));
+             whole(to.model.vocabulary_divisor, 1));
   line.value({.name = "--load-hf",
               .field = "checkpoints.load_hub",
               .type = "DIR",
@@ -97,7 +97,7 @@ void declare_shape(command_line& line, training_flags& to) {
                       "ORG/NAME or ORG/NAME@REVISION. Shape and tokenizer come "
                       "from there. Flags of this section or the next may repeat the shape, not "
                       "change it; dropout and tokenizer may be changed."},
-             text(m.hub));
+             text(to.job.checkpoints.load_hub));
 }
 
 }  // namespace troupe::command::settings

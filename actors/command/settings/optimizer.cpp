@@ -5,8 +5,11 @@ namespace troupe::command::settings {
 namespace {
 
 void declare_muon(command_line& line, training_flags& to) {
-  auto& o = to.optimizer;
-  auto& m = o.adam.muon;
+  using runtime::muon_coefficients;
+  using runtime::muon_scale;
+  using runtime::muon_tensor_mode;
+  using runtime::optimizer_kind;
+  auto& m = to.job.training.optimizer.muon;
   line.value({.name = "--muon-momentum",
               .field = "optimizer.muon.momentum",
               .type = "X",
@@ -25,7 +28,7 @@ void declare_muon(command_line& line, training_flags& to) {
                .help = "Orthogonalizes queries, keys and values as one matrix instead of three.",
                .megatron = "",
                .resume = at_resume::told},
-              [&o] { o.muon_together = true; });
+              [&m] { m.split_qkv = false; });
   line.value({.name = "--muon-scale-mode",
               .field = "optimizer.muon.scale",
               .type = "MODE",
@@ -33,7 +36,8 @@ void declare_muon(command_line& line, training_flags& to) {
                       "C)^0.5. unit_rms_norm: (R/C)^0.5. shape_scaling: max(1, R/C)^0.5.",
               .megatron = "",
               .resume = at_resume::told},
-             one_of(o.muon_scale, {"spectral", "unit_rms_norm", "shape_scaling"}));
+             one_of(m.scale,
+                    {muon_scale::spectral, muon_scale::unit_rms_norm, muon_scale::shape_scaling}));
   line.value({.name = "--muon-extra-scale-factor",
               .field = "optimizer.muon.extra_scale",
               .type = "X",
@@ -47,7 +51,10 @@ void declare_muon(command_line& line, training_flags& to) {
               .help = "Coefficients of the Newton-Schulz steps.",
               .megatron = "simple, quintic and polar_express",
               .resume = at_resume::told},
-             one_of(o.muon_coefficients, {"simple", "quintic", "polar_express"}));
+             one_of(m.coefficients,
+                    {muon_coefficients::simple,
+                     muon_coefficients::quintic,
+                     muon_coefficients::polar_express}));
   line.value({.name = "--muon-num-ns-steps",
               .field = "optimizer.muon.steps",
               .type = "N",
@@ -64,21 +71,25 @@ void declare_muon(command_line& line, training_flags& to) {
                       "the whole matrix on every rank. distributed: the whole matrix, in parts.",
               .megatron = "",
               .resume = at_resume::told},
-             one_of(o.muon_mode, {"blockwise", "duplicated", "distributed"}));
+             one_of(m.tensor_mode,
+                    {muon_tensor_mode::blockwise,
+                     muon_tensor_mode::duplicated,
+                     muon_tensor_mode::distributed}));
   line.value({.name = "--muon-scalar-optimizer",
               .field = "optimizer.muon.others",
               .type = "NAME",
               .help = "Optimizer of word embedding, output layer, norms and biases.",
               .megatron = "",
               .resume = at_resume::told},
-             one_of(o.muon_others, {"adam", "lion"}));
+             one_of(m.others, {optimizer_kind::adam, optimizer_kind::lion}));
 }
 
 }  // namespace
 
 void declare_optimizer(command_line& line, training_flags& to) {
-  auto& o = to.optimizer;
-  auto& a = o.adam;
+  using runtime::increase_style;
+  using enum runtime::optimizer_kind;
+  auto& a = to.job.training.optimizer;
   line.group("Optimizer");
   line.value(
       {.name = "--optimizer",
@@ -90,8 +101,8 @@ void declare_optimizer(command_line& line, training_flags& to) {
        .megatron = "adam, sgd, lion and muon; dist_muon is muon with "
                    "--use-distributed-optimizer; adaptive_muon and soap are refused",
        .resume = at_resume::told},
-      one_of(o.kind,
-             {"adam", "sgd", "lion", "muon"},
+      one_of(a.kind,
+             {adam, sgd, lion, muon},
              {{"dist_muon",
                "--use-distributed-optimizer decides how the state is sharded; use it with "
                "--optimizer muon"},
@@ -158,7 +169,8 @@ void declare_optimizer(command_line& line, training_flags& to) {
                       "--end-weight-decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             one_of(o.weight_decay_style, {"constant", "linear", "cosine"}));
+             one_of(a.weight_decay_style,
+                    {increase_style::constant, increase_style::linear, increase_style::cosine}));
   line.value({.name = "--start-weight-decay",
               .field = "optimizer.start_weight_decay",
               .type = "X",
@@ -166,7 +178,7 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .help = "With --weight-decay-incr-style linear or cosine: initial weight decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             real(o.start_weight_decay, 0));
+             real(to.start_weight_decay, 0));
   line.value({.name = "--end-weight-decay",
               .field = "optimizer.end_weight_decay",
               .type = "X",
@@ -174,7 +186,7 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .help = "With --weight-decay-incr-style linear or cosine: final weight decay.",
               .megatron = "",
               .resume = at_resume::scheduler},
-             real(o.end_weight_decay, 0));
+             real(to.end_weight_decay, 0));
   line.value({.name = "--clip-grad",
               .field = "optimizer.clip",
               .type = "X",
@@ -188,12 +200,12 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .help = "Random seed of initial weights, dropout and the sample order.",
               .megatron = "same sample order as Megatron-LM; other initial weights and dropout",
               .resume = at_resume::told},
-             whole(to.optimizer.seed, 0, std::int64_t{4294967295}));
+             whole(to.job.training.seed, 0, std::int64_t{4294967295}));
 }
 
 void declare_scaling(command_line& line, training_flags& to) {
   constexpr double largest = 0x1p100;
-  auto& s = to.scaling;
+  auto& s = to.job.training.scaling;
   line.group("Loss scale: with --fp16, keeps small gradients from underflow");
   line.value({.name = "--loss-scale",
               .field = "scaling.constant",
@@ -202,7 +214,7 @@ void declare_scaling(command_line& line, training_flags& to) {
               .help = "Constant scale; --on-nonfinite then handles a step that is not finite.",
               .megatron = "with --fp16; refused without it, because gradients then need no scaling",
               .resume = at_resume::told},
-             real(s.constant, 1, largest));
+             if_given(real(s.constant, 1, largest)));
   line.value({.name = "--initial-loss-scale",
               .field = "scaling.initial",
               .type = "X",
@@ -210,7 +222,7 @@ void declare_scaling(command_line& line, training_flags& to) {
               .help = "Initial scale. It falls within a few steps.",
               .megatron = "with --fp16; refused without it, because gradients then need no scaling",
               .resume = at_resume::told},
-             real(s.initial, 1, largest));
+             if_given(real(s.initial, 1, largest)));
   line.value(
       {.name = "--min-loss-scale",
        .field = "scaling.minimum",
@@ -219,7 +231,7 @@ void declare_scaling(command_line& line, training_flags& to) {
        .help = "Minimum scale; --on-nonfinite handles a step that is not finite at this scale.",
        .megatron = "with --fp16; refused without it, because gradients then need no scaling",
        .resume = at_resume::told},
-      real(s.minimum, 0x1p-100, largest));
+      if_given(real(s.minimum, 0x1p-100, largest)));
   line.value({.name = "--loss-scale-window",
               .field = "scaling.window",
               .type = "N",
@@ -228,7 +240,7 @@ void declare_scaling(command_line& line, training_flags& to) {
               .help = "Consecutive finite steps before the scale is doubled.",
               .megatron = "with --fp16; refused without it, because gradients then need no scaling",
               .resume = at_resume::told},
-             whole(s.window, 1, largest_count));
+             if_given(whole(s.window, 1, largest_count)));
   line.value({.name = "--hysteresis",
               .field = "scaling.hysteresis",
               .type = "N",
@@ -238,7 +250,7 @@ void declare_scaling(command_line& line, training_flags& to) {
                       "when it is doubled.",
               .megatron = "with --fp16; refused without it, because gradients then need no scaling",
               .resume = at_resume::told},
-             whole(s.hysteresis, 1, largest_count));
+             if_given(whole(s.hysteresis, 1, largest_count)));
 }
 
 }  // namespace troupe::command::settings

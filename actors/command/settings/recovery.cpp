@@ -3,7 +3,7 @@
 namespace troupe::command::settings {
 
 void declare_recovery(command_line& line, training_flags& to) {
-  auto& r = to.recovery;
+  auto& r = to.job.recovery;
   line.group("Recovery");
   line.value(
       {.name = "--recovery",
@@ -15,7 +15,7 @@ void declare_recovery(command_line& line, training_flags& to) {
                "previous state too: 12 bytes more for each parameter that a worker updates. With "
                "several processes, each also keeps the newest states of another one. off: a death "
                "ends the run, and the next run resumes from the last checkpoint."},
-      one_of(to.recovery_choice, {"on", "off"}));
+      one_of(to.recovery, {"on", "off"}));
   line.value({.name = "--max-restarts",
               .field = "recovery.max_restarts",
               .type = "N",

@@ -31,7 +31,7 @@ void read_modules(training_flags& to,
 }  // namespace
 
 void declare_reduction(command_line& line, training_flags& to) {
-  auto& r = to.reduction;
+  auto& r = to.job.reduction;
   line.group("Gradients and optimizer state over replicas: no choice here changes a bit");
   line.toggle(
       {.name = "--use-distributed-optimizer",

@@ -3,8 +3,7 @@
 namespace troupe::command::settings {
 
 void declare_rotary(command_line& line, training_flags& to) {
-  auto& m = to.model;
-  auto& y = m.yarn;
+  auto& m = to.job.training.model;
   line.group("Model: rotary positions");
   line.value({.name = "--rotary-base",
               .field = "model.rotary_base",
@@ -13,7 +12,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "Base of the rotary wavelengths.",
               .megatron = "",
               .resume = at_resume::refused},
-             real(m.rotary_base, {.least = 0, .above = true}));
+             if_given(real(m.rotary_base, {.least = 0, .above = true})));
   line.value({.name = "--rotary-percent",
               .field = "model.rotary_percent",
               .type = "X",
@@ -21,7 +20,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "Fraction of a head's channels that are rotated.",
               .megatron = "",
               .resume = at_resume::refused},
-             real(m.rotary_percent, {.least = 0, .most = 1, .above = true}));
+             if_given(real(m.rotary_percent, {.least = 0, .most = 1, .above = true})));
   line.toggle({.name = "--rotary-interleaved",
                .field = "model.rotary_interleaved",
                .help = "Rotates adjacent channels as pairs, instead of the two halves of a head.",
@@ -35,14 +34,14 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "Divisor of positions.",
               .megatron = "",
               .resume = at_resume::refused},
-             whole(m.rotary_interpolation, 1));
+             if_given(whole(m.rotary_interpolation, 1)));
   line.toggle(
       {.name = "--use-rope-scaling",
        .field = "model.scaling=llama3",
        .help = "Stretches long wavelengths as Llama 3 does, beyond its original 8192 tokens.",
        .megatron = "",
        .resume = at_resume::refused},
-      [&m] { m.rope_scaling = true; });
+      [&m] { m.scaling = runtime::rope_scaling::llama3; });
   line.value({.name = "--rope-scaling-factor",
               .field = "model.scaling_factor",
               .type = "X",
@@ -50,7 +49,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "Stretch factor, with --use-rope-scaling.",
               .megatron = "refused without --use-rope-scaling, not ignored",
               .resume = at_resume::refused},
-             real(m.rope_scaling_factor, 1));
+             real(to.model.llama3_factor, 1));
   line.value({.name = "--rotary-scaling-factor",
               .field = "model.yarn_factor",
               .type = "X",
@@ -58,7 +57,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "Stretch factor of YaRN, with --position-embedding-type yarn.",
               .megatron = "with --position-embedding-type yarn, for any GPT",
               .resume = at_resume::refused},
-             real(y.factor, 1));
+             real(to.model.yarn_factor, 1));
   line.value({.name = "--yarn-original-max-position-embeddings",
               .field = "model.scaling_positions",
               .type = "N",
@@ -67,7 +66,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "YaRN: sequence length before the extension.",
               .megatron = "with --position-embedding-type yarn, for any GPT",
               .resume = at_resume::refused},
-             whole(y.positions, 1));
+             if_given(whole(m.scaling_positions, 1)));
   line.value({.name = "--yarn-beta-fast",
               .field = "model.yarn_fast",
               .type = "X",
@@ -76,7 +75,7 @@ void declare_rotary(command_line& line, training_flags& to) {
                       "stay as they are.",
               .megatron = "with --position-embedding-type yarn, for any GPT",
               .resume = at_resume::refused},
-             real(y.fast, 0));
+             if_given(real(m.yarn_fast, 0)));
   line.value({.name = "--yarn-beta-slow",
               .field = "model.yarn_slow",
               .type = "X",
@@ -84,20 +83,20 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "YaRN: wavelengths with fewer rotations than this are fully interpolated.",
               .megatron = "with --position-embedding-type yarn, for any GPT",
               .resume = at_resume::refused},
-             real(y.slow, real_range{.least = 0, .above = true}));
+             if_given(real(m.yarn_slow, real_range{.least = 0, .above = true})));
   line.toggle({.name = "--yarn-correction-range-round-to-int",
                .field = "model.yarn_round",
                .default_value = "on",
                .help = "YaRN: rounds the two bounds to whole channels.",
                .megatron = "with --position-embedding-type yarn, for any GPT",
                .resume = at_resume::refused},
-              [&y] { y.round = true; });
+              [&m] { m.yarn_round = true; });
   line.toggle({.name = "--no-yarn-correction-range-round-to-int",
                .field = "model.yarn_round=false",
                .help = "YaRN: does not round the two bounds.",
                .megatron = "with --position-embedding-type yarn, for any GPT",
                .resume = at_resume::refused},
-              [&y] { y.round = false; });
+              [&m] { m.yarn_round = false; });
   line.value({.name = "--mscale",
               .field = "model.yarn_mscale",
               .type = "X",
@@ -105,7 +104,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "YaRN: multiplies cosine and sine by 0.1 X ln(factor) + 1.",
               .megatron = "with --position-embedding-type yarn, for any GPT",
               .resume = at_resume::refused},
-             real(y.mscale, 0));
+             if_given(real(m.yarn_mscale, 0)));
   line.value({.name = "--mscale-all-dim",
               .field = "model.yarn_mscale_all",
               .type = "X",
@@ -113,7 +112,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "YaRN: divides cosine and sine by 0.1 X ln(factor) + 1.",
               .megatron = "with --position-embedding-type yarn, for any GPT",
               .resume = at_resume::refused},
-             real(y.mscale_all, 0));
+             if_given(real(m.yarn_mscale_all, 0)));
 }
 
 }  // namespace troupe::command::settings

@@ -44,7 +44,7 @@ void declare_stages(command_line& line, training_flags& to) {
 }
 
 void declare_schedule(command_line& line, training_flags& to) {
-  auto& s = to.schedule;
+  auto& s = to.job.layout.schedule;
   line.group("Pipeline schedule");
   line.value({.name = "--pipeline-schedule",
               .field = "layout.schedule.source",
@@ -62,7 +62,7 @@ void declare_schedule(command_line& line, training_flags& to) {
               .help = "Virtual stages per pipeline rank.",
               .megatron = "",
               .resume = at_resume::told},
-             whole(s.virtual_stages, 1, 1 << 10));
+             if_given(whole(s.chunks_per_rank, 1, 1 << 10)));
   line.value(
       {.name = "--num-layers-per-virtual-pipeline-stage",
        .field = "layout.schedule.layers_per_chunk",
@@ -71,7 +71,7 @@ void declare_schedule(command_line& line, training_flags& to) {
        .help = "As --num-virtual-stages-per-pipeline-rank, given by the layers per virtual stage.",
        .megatron = "",
        .resume = at_resume::told},
-      whole(s.layers_per_virtual_stage, 1));
+      whole(to.layers_per_virtual_stage, 1));
   line.value({.name = "--microbatch-group-size-per-virtual-pipeline-stage",
               .field = "layout.schedule.group",
               .type = "N",
@@ -80,14 +80,14 @@ void declare_schedule(command_line& line, training_flags& to) {
               .help = "With interleaved schedules: number of micro-batches of a virtual stage that "
                       "run in sequence.",
               .megatron = ""},
-             whole(s.group, 1, 1 << 20));
+             if_given(whole(s.group, 1, 1 << 20)));
   line.value({.name = "--pipeline-memory-limit",
               .field = "layout.schedule.memory_limit",
               .type = "X",
               .unit = "micro-batches",
               .help = "With zb-h2 and auto: limit of the activations that a rank holds at once. A "
                       "micro-batch counts with the rank's whole share of the model."},
-             real(s.memory_limit, 0.01, 1e6));
+             if_given(real(s.memory_limit, 0.01, 1e6)));
   line.value({.name = "--pipeline-credits",
               .field = "layout.schedule.credits",
               .type = "N",
@@ -96,14 +96,14 @@ void declare_schedule(command_line& line, training_flags& to) {
               .help = "Activations, and as many gradients, that a stage may send before the next "
                       "one takes them. Limits what a slow stage accumulates at its predecessor. "
                       "Checked before the run starts; a validation gets as many as it needs."},
-             whole(s.credits, 1, 1 << 20));
+             if_given(whole(s.credits, 1, 1 << 20)));
   line.value({.name = "--pipeline-times",
               .field = "layout.schedule.costs",
               .type = "F,I,W[,C]",
               .default_value = "1,1,1,0",
               .help = "With auto and behaviours: cost of forward, input gradients, weight "
                       "gradients and a transfer, in any common unit."},
-             text(s.times));
+             text(to.schedule_times));
 }
 
 }  // namespace troupe::command::settings

@@ -13,7 +13,7 @@ void declare_steps(command_line& line, training_flags& to) {
                       "with it (required).",
               .megatron = "",
               .resume = at_resume::told},
-             whole(s.micro, 1));
+             if_given(whole(to.job.training.batch.micro, 1)));
   line.value({.name = "--global-batch-size",
               .field = "batch.global",
               .type = "N",
@@ -22,7 +22,7 @@ void declare_steps(command_line& line, training_flags& to) {
               .help = "Samples per step, over all replicas.",
               .megatron = "",
               .resume = at_resume::told},
-             whole(s.global, 1));
+             if_given(whole(to.job.training.batch.global, 1)));
   line.values({.name = "--rampup-batch-size",
                .field = "batch.ramp",
                .type = "START INCREMENT SAMPLES",
@@ -74,7 +74,7 @@ void declare_steps(command_line& line, training_flags& to) {
               .help = "Saves (with --save) and exits after a step that is a multiple of N.",
               .megatron = "with --save, saves before it exits",
               .once = true},
-             whole(s.exit_interval, 1, largest_count));
+             whole(to.job.exit_interval, 1, largest_count));
   line.value({.name = "--exit-duration-in-mins",
               .field = "exit_minutes",
               .type = "N",
@@ -84,14 +84,14 @@ void declare_steps(command_line& line, training_flags& to) {
                       "minutes after the program's start.",
               .megatron = "fractions, too; with --save, saves before it exits",
               .once = true},
-             real(s.exit_minutes, real_range{.least = 0, .above = true}));
+             if_given(real(to.job.exit_minutes, real_range{.least = 0, .above = true})));
   line.toggle({.name = "--skip-train",
                .field = "skip_train",
                .help = "Runs no step: validates and tests the loaded state (--load, --load-hf) and "
                        "saves nothing. Ignores --save.",
                .megatron = "",
                .once = true},
-              [&s] { s.skip_train = true; });
+              [&to] { to.job.skip_train = true; });
   line.value({.name = "--on-nonfinite",
               .field = "nonfinite",
               .type = "WHAT",

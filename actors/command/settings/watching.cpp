@@ -3,7 +3,7 @@
 namespace troupe::command::settings {
 
 void declare_watching(command_line& line, training_flags& to) {
-  auto& w = to.watch;
+  auto& w = to.job.watch;
   line.group("Logging and monitoring");
   line.value({.name = "--log-interval",
               .field = "watch.log_interval",

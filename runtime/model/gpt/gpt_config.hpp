@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/op/kinds.hpp"
+#include "runtime/core/setting.hpp"
 #include "runtime/model/layers/rotary.hpp"
 
 #include <cstdint>
@@ -60,6 +61,49 @@ struct gpt_config {
 
   std::int64_t qkv_width() const { return (heads + 2 * groups) * head_size; }
   std::int64_t fc1_width() const { return ffn * kernels::fan_in(activation); }
+
+  /// In the order of the JSON.
+  static constexpr auto fields() {
+    using x = gpt_config;
+    return std::tuple(row("layers", &x::layers),
+                      row("hidden", &x::hidden),
+                      row("heads", &x::heads),
+                      row("groups", &x::groups),
+                      row("head_size", &x::head_size),
+                      row("ffn", &x::ffn),
+                      row("sequence", &x::sequence),
+                      row("positions", &x::positions),
+                      row("vocabulary", &x::vocabulary),
+                      row("padded_vocabulary", &x::padded_vocabulary),
+                      row("position", &x::position),
+                      row("rotary_base", &x::rotary_base),
+                      row("rotary_percent", &x::rotary_percent),
+                      row("rotary_interleaved", &x::rotary_interleaved),
+                      row("normalization", &x::normalization),
+                      row("norm_epsilon", &x::norm_epsilon),
+                      row("activation", &x::activation),
+                      row("linear_bias", &x::linear_bias),
+                      row("qkv_bias", &x::qkv_bias),
+                      row("tied_embeddings", &x::tied_embeddings),
+                      row("hidden_dropout", &x::hidden_dropout),
+                      row("attention_dropout", &x::attention_dropout),
+                      row("init_std", &x::init_std),
+                      // The first checkpoint format lacks these; the defaults describe its models.
+                      row("qk_norm", &x::qk_norm).later(),
+                      row("gain_offset", &x::gain_offset).later(),
+                      row("window", &x::window).later(),
+                      row("rotary_interpolation", &x::rotary_interpolation).later(),
+                      row("scaling", &x::scaling).later(),
+                      row("scaling_factor", &x::scaling_factor).later(),
+                      row("scaling_positions", &x::scaling_positions).later(),
+                      row("llama3_low", &x::llama3_low).later(),
+                      row("llama3_high", &x::llama3_high).later(),
+                      row("yarn_fast", &x::yarn_fast).later(),
+                      row("yarn_slow", &x::yarn_slow).later(),
+                      row("yarn_mscale", &x::yarn_mscale).later(),
+                      row("yarn_mscale_all", &x::yarn_mscale_all).later(),
+                      row("yarn_round", &x::yarn_round).later());
+  }
 };
 
 /// ceil(vocabulary / (divisor * tensor parallel size)) * divisor * tensor parallel size.

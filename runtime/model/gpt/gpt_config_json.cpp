@@ -1,5 +1,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/setting.hpp"
 #include "runtime/model/gpt/gpt_config.hpp"
 
 #include <array>
@@ -49,53 +50,6 @@ constexpr std::span<const enum_name> names_of(rope_scaling) {
   return scaling_names;
 }
 
-/// Calls `visit(name, field)` for every field; shared by writing and reading.
-template <class Config, class Visitor>
-void visit_fields(Config& x, Visitor&& visit) {
-  visit("layers", x.layers);
-  visit("hidden", x.hidden);
-  visit("heads", x.heads);
-  visit("groups", x.groups);
-  visit("head_size", x.head_size);
-  visit("ffn", x.ffn);
-  visit("sequence", x.sequence);
-  visit("positions", x.positions);
-  visit("vocabulary", x.vocabulary);
-  visit("padded_vocabulary", x.padded_vocabulary);
-  visit("position", x.position);
-  visit("rotary_base", x.rotary_base);
-  visit("rotary_percent", x.rotary_percent);
-  visit("rotary_interleaved", x.rotary_interleaved);
-  visit("normalization", x.normalization);
-  visit("norm_epsilon", x.norm_epsilon);
-  visit("activation", x.activation);
-  visit("linear_bias", x.linear_bias);
-  visit("qkv_bias", x.qkv_bias);
-  visit("tied_embeddings", x.tied_embeddings);
-  visit("hidden_dropout", x.hidden_dropout);
-  visit("attention_dropout", x.attention_dropout);
-  visit("init_std", x.init_std);
-}
-
-/// Fields that the first checkpoint format lacks; their defaults describe those models.
-template <class Config, class Visitor>
-void visit_later_fields(Config& x, Visitor&& visit) {
-  visit("qk_norm", x.qk_norm);
-  visit("gain_offset", x.gain_offset);
-  visit("window", x.window);
-  visit("rotary_interpolation", x.rotary_interpolation);
-  visit("scaling", x.scaling);
-  visit("scaling_factor", x.scaling_factor);
-  visit("scaling_positions", x.scaling_positions);
-  visit("llama3_low", x.llama3_low);
-  visit("llama3_high", x.llama3_high);
-  visit("yarn_fast", x.yarn_fast);
-  visit("yarn_slow", x.yarn_slow);
-  visit("yarn_mscale", x.yarn_mscale);
-  visit("yarn_mscale_all", x.yarn_mscale_all);
-  visit("yarn_round", x.yarn_round);
-}
-
 [[noreturn]] void refuse(const char* field,
                          std::string_view expected,
                          const nlohmann::json& found) {
@@ -142,17 +96,16 @@ void assign(const char* field, Enum& to, const nlohmann::json& from) {
 
 std::string to_json(const gpt_config& config) {
   nlohmann::ordered_json out;
-  const auto write = [&]<class Field>(const char* name, const Field& field) {
-    if constexpr (std::is_enum_v<Field>) {
+  for_each_field<gpt_config>([&](const auto& row) {
+    const auto& field = config.*row.member;
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(field)>>) {
       for (const auto& known : names_of(field))
         if (known.value == int(field))
-          out[name] = known.name;
+          out[row.key] = known.name;
     } else {
-      out[name] = field;
+      out[row.key] = field;
     }
-  };
-  visit_fields(config, write);
-  visit_later_fields(config, write);
+  });
   return json_text(out);
 }
 
@@ -162,19 +115,14 @@ gpt_config gpt_config_from_json(const std::string& text) {
     throw input_error("model configuration: should be a JSON object, but is '{}'",
                       text.substr(0, 60));
   gpt_config config;
-  const auto take = [&](const char* name, auto& field) {
-    const auto found = in.find(name);
-    if (found == in.end())
-      return false;
-    assign(name, field, *found);
-    in.erase(found);
-    return true;
-  };
-  visit_fields(config, [&](const char* name, auto& field) {
-    if (!take(name, field))
-      throw input_error("model configuration: '{}' is missing", name);
+  for_each_field<gpt_config>([&](const auto& row) {
+    if (const auto found = in.find(row.key); found != in.end()) {
+      assign(row.key, config.*row.member, *found);
+      in.erase(found);
+    } else if (!row.optional) {
+      throw input_error("model configuration: '{}' is missing", row.key);
+    }
   });
-  visit_later_fields(config, take);
   if (!in.empty())
     throw input_error(
         "model configuration: '{}' is not a field of a GPT; it was written by another version or "

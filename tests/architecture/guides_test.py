@@ -1,0 +1,73 @@
+"""Checks the guides that walk an example: each lists all files that name its example, and few of them are needed for
+another one. Run by ctest."""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+GUIDES = [  # page, name of its example, how files spell it, most files that another one takes
+    ("docs/guides/new_activation.md", "squared ReLU", re.compile(r"squared[ _-]relu", re.I), 12),
+    ("docs/guides/new_setting.md", "--exit-on-missing-checkpoint", re.compile(r"exit[_-]on[_-]missing"), 7),
+]
+SUFFIXES = {".inc", ".cpp", ".hpp", ".cu", ".cuh", ".py", ".md", ".txt", ".cmake", ".yaml", ".json"}
+# Built, measured or generated files that may name an example.
+NOT_WRITTEN = ("build", ".git", "docs/benchmarks/", "docs/decisions/", "tests/architecture/")
+
+
+def naming(root, guide, example):
+    """Files that name the example, except the page itself."""
+    for path in sorted(root.rglob("*")):
+        here = path.relative_to(root).as_posix()
+        if here == guide or here.startswith(NOT_WRITTEN) or path.suffix not in SUFFIXES or not path.is_file():
+            continue
+        if example.search(path.read_text(errors="replace")):
+            yield here
+
+
+def listed(page, heading):
+    """Files in the list of the section with this heading."""
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    items = re.findall(r"^(?:\d+\.|\*) .*?(?=^\S|^$|\Z)", section[1], re.M | re.S) if section else []
+    return {name for item in items for name in re.findall(r"`([\w./-]+\.[a-z]+)`", item) if "/" in name or name == "README.md"}
+
+
+def complaints(root, guide, name, example, most):
+    page = (root / guide).read_text()
+    takes, others = listed(page, "What it takes"), listed(page, "Other files that name [a-z ]+")
+    found = set(naming(root, guide, example))
+    if not takes:
+        yield f"{guide} lists no file that it takes"
+    if len(takes) > most:
+        yield f"{guide}: it takes {len(takes)} files, at most {most} allowed: {', '.join(sorted(takes))}"
+    for file in sorted(found - takes - others):
+        yield f"{file} names {name} and is not in {guide}"
+    for file in sorted((takes | others) - found):
+        yield f"{guide} lists {file}, which does not name {name}"
+
+
+def self_test():
+    """True if the check finds its planted faults: an unlisted file, and a listed file without the name."""
+    guide, *rest = GUIDES[0]
+    with tempfile.TemporaryDirectory() as tmp:
+        root = pathlib.Path(tmp)
+        for name, text in {guide: "## What it takes\n\n1. `a/a.cpp`: its code\n   and `a/b.cpp`\n\nSee `a/e.cpp`.\n\n"
+                                  "## Other files that name this activation\n\n* `a/c.cpp`\n",
+                           "a/a.cpp": "squared_relu", "a/b.cpp": "", "a/c.cpp": "Squared ReLU",
+                           "a/d.cpp": "--squared-relu"}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        return [line.split(" ")[0] for line in complaints(root, guide, *rest)] == ["a/d.cpp", guide]
+
+
+def main(root):
+    if not self_test():
+        print("guides_test.py does not find its own planted faults")
+        return 1
+    wrong = [line for guide in GUIDES for line in complaints(root, *guide)]
+    print("\n".join(wrong) or f"{len(GUIDES)} guides list the files of their examples")
+    return len(wrong) != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))
