@@ -199,7 +199,7 @@ caf::result<messages::stage_spawned> node_state::spawn(const messages::spawn_sta
   return answer<messages::stage_spawned>(
       self_->home_system().spawn(stage, x, context_->jobs->open(x.job), context_, groups_),
       kind::rank,
-      fmt::format("stage:{}.{}.{}", x.replica, x.pipeline_rank, x.tensor_rank));
+      "stage:" + x.place);
 }
 
 }  // namespace troupe::actors

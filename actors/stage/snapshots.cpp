@@ -78,11 +78,8 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
   // Takes back unredeemed tickets of the previous snapshot: one is written at a time.
   node_->transport->take_back(std::exchange(snapshot_, {}));
   snapshot_attempt_ = x.attempt;
-  const auto result = std::make_shared<messages::snapshot>(
-      messages::snapshot{.generation = x.generation,
-                         .step = x.step,
-                         .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
-                         .attempt = x.attempt});
+  const auto result = std::make_shared<messages::snapshot>(messages::snapshot{
+      .generation = x.generation, .step = x.step, .rank = told_.rank, .attempt = x.attempt});
   const auto copy = [result, by = node_->transport, token = groups_->token()](
                         stage_context& context) -> lane_work {
     return [=, parameters = context.worker->parameters(), moments = context.worker->moments()](

@@ -107,7 +107,6 @@ struct spawn_replica {
   runtime::generation_id generation = {};
   job_description job = {};
   int replica = 0;
-  int pipeline_ranks = 1, tensor_ranks = 1;
   std::vector<hosting_process> processes = {};  ///< processes that host ranks, by number
   supervisor_actor supervisor = {};
   checkpointer_actor checkpointer = {};
@@ -119,9 +118,8 @@ struct spawn_stage {
   runtime::generation_id generation = {};
   job_description job = {};
   runtime::state_source source = {};  ///< source of its worker's initial state
-  int replica = 0;
-  int pipeline_rank = 0;
-  int tensor_rank = 0;  ///< tensor ranks of a pipeline rank follow the same row
+  int rank = 0;                       ///< of the job
+  std::string place = {};             ///< its position on the mesh: see seats::place
 
   friend bool operator==(const spawn_stage&, const spawn_stage&) = default;
 };
@@ -170,9 +168,9 @@ struct stage_spawned {
 /// First message of a replica to its stages.
 struct meet {
   runtime::generation_id generation = {};
-  replica_actor replica = {};              ///< receives the stage's reports
-  std::vector<stage_actor> pipeline = {};  ///< same tensor rank, by pipeline rank
-  std::vector<stage_actor> tensor = {};    ///< same pipeline rank, by tensor rank
+  replica_actor replica = {};               ///< receives the stage's reports
+  std::vector<stage_actor> pipeline = {};   ///< differ only in their pipeline ranks, in order
+  std::vector<stage_actor> followers = {};  ///< carry out what this stage chooses
   loader_actor loader = {};
   checkpointer_actor checkpointer = {};
   keeper_actor keeper = {};  ///< keeper of its states, if any
@@ -241,21 +239,13 @@ typename Inspector::result_type inspect(Inspector& f, spawn_replica& x) {
            x.generation,
            x.job,
            x.replica,
-           x.pipeline_ranks,
-           x.tensor_ranks,
            x.processes,
            x.supervisor,
            x.checkpointer);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn_stage& x) {
-  return f(caf::meta::type_name("spawn_stage"),
-           x.generation,
-           x.job,
-           x.source,
-           x.replica,
-           x.pipeline_rank,
-           x.tensor_rank);
+  return f(caf::meta::type_name("spawn_stage"), x.generation, x.job, x.source, x.rank, x.place);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, loader_spawned& x) {
@@ -287,7 +277,7 @@ typename Inspector::result_type inspect(Inspector& f, meet& x) {
            x.generation,
            x.replica,
            x.pipeline,
-           x.tensor,
+           x.followers,
            x.loader,
            x.checkpointer,
            x.keeper,

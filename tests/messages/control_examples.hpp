@@ -60,8 +60,6 @@ spawn_replica example(const wire& w) {
   return {g,
           job(),
           1,
-          2,
-          4,
           {{w.handle<node_actor>(),
             w.handle<loader_actor>(),
             w.handle<keeper_actor>(),
@@ -72,7 +70,7 @@ spawn_replica example(const wire& w) {
 }
 template <>
 spawn_stage example(const wire&) {
-  return {g, job(), {runtime::state_tier::estate, step}, 1, 2, 3};
+  return {g, job(), {runtime::state_tier::estate, step}, 1, "0.1.0"};
 }
 template <>
 end_generation example(const wire&) {
