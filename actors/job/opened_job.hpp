@@ -8,6 +8,7 @@
 #include "runtime/job/pipeline.hpp"
 #include "runtime/layout/process_map.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,12 @@ struct opened_job {
   /// The stage's name in logs and for viewers: "stage:1.0", with several tensor ranks
   /// "stage:1.0.2".
   std::string stage_name(int rank) const { return "stage:" + seats.name(rank); }
+  /// True if the rank writes a part of each checkpoint, and its replica's reports count.
+  bool writes(int rank) const { return job.reduction.distributed_optimizer || seats.writes(rank); }
+  bool has_writer(int replica) const {
+    const auto ranks = seats.replica(replica);
+    return std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return writes(rank); });
+  }
   /// The map from ranks to processes.
   runtime::process_map placed() const { return {job.layout.world, job.layout.processes}; }
   /// Logical replicas per physical replica.

@@ -73,7 +73,7 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
 // On a CPU the lane makes the copy between two steps. On a device the saver copies beside the next
 // step, until that updates. The checkpointer writes it.
 void stage_state::take_snapshot(const messages::take_snapshot& x) {
-  if (x.generation != told_.generation)
+  if (x.generation != told_.generation || !job_->writes(told_.rank))
     return;
   // Takes back unredeemed tickets of the previous snapshot: one is written at a time.
   node_->transport->take_back(std::exchange(snapshot_, {}));

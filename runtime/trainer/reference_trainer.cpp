@@ -34,20 +34,24 @@ reference_trainer::reference_trainer(const recipe& recipe,
                                      std::shared_ptr<const batch_source> data,
                                      stream& stream,
                                      std::shared_ptr<rank_estate> estate)
-    : reference_trainer(recipe, std::move(data), stream, reference_layout(), std::move(estate)) {}
+    : reference_trainer(recipe, std::move(data), stream, std::move(estate), reference_layout()) {}
+
+reference_trainer::reference_trainer(const recipe& recipe,
+                                     std::shared_ptr<const batch_source> data,
+                                     stream& stream,
+                                     const reference_layout& layout)
+    : reference_trainer(recipe, std::move(data), stream, nullptr, layout) {}
 
 reference_trainer::reference_trainer(const recipe& recipe,
                                      std::shared_ptr<const batch_source> data,
                                      stream& by,
-                                     const reference_layout& layout,
-                                     std::shared_ptr<rank_estate> estate)
+                                     std::shared_ptr<rank_estate> estate,
+                                     const reference_layout& layout)
     : recipe_(recipe), data_(std::move(data)), stream_(by), at_(beginning(recipe)) {
   check(recipe.batch);
   join_groups(layout);
   auto settings = whole_model(recipe, layout);
   settings.estate = std::move(estate);
-  ensure(settings.estate == nullptr || places_.size() == 1,
-         "ESTATE-1: an estate is used by one worker at a time");
   on_each([&](std::size_t rank) {
     auto& x = places_[rank];
     worker_groups groups;

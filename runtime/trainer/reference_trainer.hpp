@@ -36,8 +36,7 @@ class reference_trainer {
   reference_trainer(const recipe& recipe,
                     std::shared_ptr<const batch_source> data,
                     stream& stream,
-                    const reference_layout& layout,
-                    std::shared_ptr<rank_estate> estate = {});
+                    const reference_layout& layout);
 
   /// Runs one step. Throws input_error, without any change, if the loss or gradient is not finite
   /// and no more steps may be skipped.
@@ -61,6 +60,12 @@ class reference_trainer {
                  loss_scale scale = {});
 
  private:
+  reference_trainer(const recipe& recipe,
+                    std::shared_ptr<const batch_source> data,
+                    stream& stream,
+                    std::shared_ptr<rank_estate> estate,
+                    const reference_layout& layout);
+
   struct place {
     std::unique_ptr<stream> own;  ///< null: the stream of the constructor
     std::vector<std::shared_ptr<communicator>> groups;
