@@ -18,6 +18,7 @@
 #include "actors/supervisor/stored_steps.hpp"
 #include "actors/supervisor/stragglers.hpp"
 #include "messages/protocol/actors.hpp"
+#include "runtime/trainer/decision.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
 

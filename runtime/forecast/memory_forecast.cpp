@@ -19,7 +19,7 @@ class shadow_communicator final : public communicator {
  public:
   shadow_communicator(axis along, int rank, int size) : along_(along), rank_(rank), size_(size) {}
 
-  axis along() const override { return along_; }
+  axis_set along() const override { return along_; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void barrier() override {}

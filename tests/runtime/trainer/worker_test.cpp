@@ -263,8 +263,9 @@ TEST_CASE("stages and replicas in threads have the bits of a single worker", "[t
     ranks.push_back(std::make_unique<worker>(
         only(settings(model, 2), rank / 2),
         *streams.back(),
-        worker_groups{.along = {{axis::data, data.back().get()},
-                                {axis::pipeline, tied ? ties.back().get() : nullptr}}}));
+        tied ? worker_groups{.along = {{axis::data, data.back().get()},
+                                       {axis::pipeline, ties.back().get()}}}
+             : worker_groups{.along = {{axis::data, data.back().get()}}}));
     ranks.back()->begin_step(step);
   }
   judge.begin_step(step);
