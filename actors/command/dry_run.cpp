@@ -286,7 +286,7 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
   const auto start = actors::plan_start(job);  // throws the same errors as a run
   const auto& model = job.training.model;
   const auto& l = job.layout;
-  const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
+  const auto ranks = seats_of(l);
   const auto pipeline = pipeline_of(job);
   for (const int m : planned_microbatches(job, 0))
     pipeline.schedule->training(m);  // throws the same errors as a run

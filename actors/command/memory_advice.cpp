@@ -50,8 +50,7 @@ std::string left_text(const runtime::memory_forecast& need) {
 
 std::vector<runtime::memory_forecast> needs_by_rank(
     const runtime::training_job& job, const std::vector<runtime::forecast_group>& groups) {
-  const auto& l = job.layout;
-  const auto ranks = runtime::make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
+  const auto ranks = runtime::seats_of(job.layout);
   std::vector<runtime::memory_forecast> out;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);

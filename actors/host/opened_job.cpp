@@ -1,14 +1,8 @@
 #include "actors/host/opened_job.hpp"
 
-#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
-
-std::string opened_job::stage_name(int replica, int pipeline_rank, int tensor_rank) const {
-  return tensor_ranks() > 1 ? fmt::format("stage:{}.{}.{}", replica, pipeline_rank, tensor_rank)
-                            : fmt::format("stage:{}.{}", replica, pipeline_rank);
-}
 
 void job_registry::add(const runtime::registered_functions& known) {
   const std::lock_guard lock(mutex_);
@@ -26,11 +20,10 @@ std::shared_ptr<const opened_job> job_registry::open(const messages::job_descrip
   auto& found = jobs_[description.settings];
   if (!found) {
     auto job = runtime::job_from_json(description.settings, known_);
-    const auto& layout = job.layout;
-    auto mesh = runtime::make_mesh(layout.world, layout.tensor, 1, layout.pipeline, layout.order);
+    auto seats = runtime::seats_of(job.layout);
     auto pipeline = runtime::pipeline_of(job);
     found = std::make_shared<const opened_job>(
-        opened_job{std::move(job), std::move(mesh), std::move(pipeline)});
+        opened_job{std::move(job), std::move(seats), std::move(pipeline)});
   }
   return found;
 }

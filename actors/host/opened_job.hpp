@@ -1,13 +1,14 @@
-// A job description in decoded form, with the mesh and the pipeline that follow from it.
+// A job description in decoded form, with the seats and the pipeline that follow from it.
 
 #pragma once
 
 #include "messages/control/spawn.hpp"
 #include "runtime/job/job_json.hpp"
+#include "runtime/job/job_seats.hpp"
 #include "runtime/job/pipeline.hpp"
-#include "runtime/layout/mesh.hpp"
 #include "runtime/layout/process_map.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,20 +19,20 @@ namespace troupe::actors {
 /// Immutable.
 struct opened_job {
   runtime::training_job job;
-  runtime::mesh mesh;
+  runtime::seats seats;
   runtime::job_pipeline pipeline;  ///< chunks, their ranks, and the plans of steps
 
-  int replicas() const { return mesh.extent(runtime::axis::data); }
-  int pipeline_ranks() const { return mesh.extent(runtime::axis::pipeline); }
-  int tensor_ranks() const { return mesh.extent(runtime::axis::tensor); }
-  int rank(int replica, int pipeline_rank, int tensor_rank) const {
-    using runtime::axis;
-    return mesh.rank(
-        {{axis::tensor, tensor_rank}, {axis::data, replica}, {axis::pipeline, pipeline_rank}});
-  }
+  int replicas() const { return seats.replicas(); }
+  int pipeline_ranks() const { return seats.extent(runtime::axis::pipeline); }
   /// The stage's name in logs and for viewers: "stage:1.0", with several tensor ranks
   /// "stage:1.0.2".
-  std::string stage_name(int replica, int pipeline_rank, int tensor_rank) const;
+  std::string stage_name(int rank) const { return "stage:" + seats.name(rank); }
+  /// True if the rank writes a part of each checkpoint, and its replica's reports count.
+  bool writes(int rank) const { return job.reduction.distributed_optimizer || seats.writes(rank); }
+  bool has_writer(int replica) const {
+    const auto ranks = seats.replica(replica);
+    return std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return writes(rank); });
+  }
   /// The map from ranks to processes.
   runtime::process_map placed() const { return {job.layout.world, job.layout.processes}; }
   /// Logical replicas per physical replica.

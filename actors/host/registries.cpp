@@ -179,7 +179,7 @@ void living_registry::no_longer_tells(const void* whose) {
 
 std::shared_ptr<runtime::local_group> group_meeting::at(std::uint64_t generation,
                                                         const std::string& name,
-                                                        runtime::axis along,
+                                                        runtime::axis_set along,
                                                         int size) {
   const std::lock_guard lock(mutex_);
   auto& group = groups_[{generation, name}];

@@ -115,7 +115,7 @@ class group_meeting {
   /// The group of that name and generation; created by the first caller.
   std::shared_ptr<runtime::local_group> at(std::uint64_t generation,
                                            const std::string& name,
-                                           runtime::axis along,
+                                           runtime::axis_set along,
                                            int size);
 
  private:
@@ -126,7 +126,7 @@ class group_meeting {
 /// A rank's place in a group.
 struct group_place {
   std::string name = {};  ///< unique within a generation
-  runtime::axis along = runtime::axis::data;
+  runtime::axis_set along = runtime::axis::data;
   std::vector<int> members = {};  ///< ranks of the mesh, in the order of the group
   int rank = 0;                   ///< index in `members`
   int device = 0;                 ///< device that it computes on

@@ -69,9 +69,7 @@ spawn_table all_recipes() {
   add<spawn_stage>(
       out,
       spawned_kind::rank,
-      [](const auto& x) {
-        return fmt::format("stage:{}.{}.{}", x.replica, x.pipeline_rank, x.tensor_rank);
-      },
+      [](const auto& x) { return "stage:" + x.place; },
       [](const auto& x, const spawning& by) {
         return by.home.spawn(stage, x, by.job, by.context, by.groups);
       });

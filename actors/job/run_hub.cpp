@@ -29,7 +29,7 @@ constexpr auto looks_every = std::chrono::seconds(30);
 
 json layout_of(const opened_job& job) {
   const auto& layout = job.job.layout;
-  return {{"tensor", job.tensor_ranks()},
+  return {{"tensor", layout.tensor},
           {"pipeline", job.pipeline_ranks()},
           {"data", job.replicas() * job.replicas_each()},
           {"replicas", job.replicas()},
@@ -40,13 +40,14 @@ json stages_of(const opened_job& job) {
   const auto placed = job.placed();
   auto out = json::array();
   for (int r = 0; r < job.replicas(); ++r)
-    for (int p = 0; p < job.pipeline_ranks(); ++p)
-      for (int t = 0; t < job.tensor_ranks(); ++t)
-        out.push_back(json{{"name", job.stage_name(r, p, t)},
-                           {"replica", r},
-                           {"pipeline", p},
-                           {"tensor", t},
-                           {"process", placed.process_of(job.rank(r, p, t))}});
+    for (const int rank : job.seats.replica(r)) {
+      const auto at = job.seats.at(rank);
+      out.push_back(json{{"name", job.stage_name(rank)},
+                         {"replica", r},
+                         {"pipeline", at[runtime::axis::pipeline]},
+                         {"tensor", at[runtime::axis::tensor]},
+                         {"process", placed.process_of(rank)}});
+    }
   return out;
 }
 

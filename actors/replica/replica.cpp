@@ -18,21 +18,26 @@ namespace {
 constexpr const char* one_of_each_stage
     = "REPLICA-1: stages report of one step at a time, each once";
 
-/// STEP-6: a copy equals its owner's parameter. The owner of a part of a tied table has the same
-/// tensor rank; the owner of what all tensor ranks hold is the first. Returns the name of a
-/// differing copy; empty: none.
-std::string unlike(const std::vector<messages::applied>& parts, int tensor) {
-  const auto owner = [&](const std::string& name, int t) -> const runtime::digest* {
+/// STEP-6: a copy equals its owner's parameter. The owner of a part of a tied table is another
+/// stage at the same position of its pipeline rank; the owner of what all ranks of a stage hold is
+/// the first. Returns the name of a differing copy; empty: none.
+std::string unlike(const std::vector<messages::applied>& parts,
+                   const std::vector<int>& ranks,
+                   const runtime::seats& seats) {
+  const auto position = [&](const messages::applied& x) {
+    return seats.beside(ranks.at(std::size_t(x.stage_index)), runtime::axis::pipeline, 0);
+  };
+  const auto owner = [&](const std::string& name, int at) -> const runtime::digest* {
     for (const auto& x : parts)
-      if (const auto found = x.own.find(name); x.stage_index % tensor == t && found != x.own.end())
+      if (const auto found = x.own.find(name); found != x.own.end() && position(x) == at)
         return &found->second;
     return nullptr;
   };
   for (const auto& part : parts)
     for (const auto& [name, digest] : part.copies) {
-      const auto* found = owner(name, part.stage_index % tensor);
+      const auto* found = owner(name, position(part));
       if (found == nullptr)
-        found = owner(name, 0);
+        found = owner(name, ranks.front());
       if (found == nullptr || *found != digest)
         return name;
     }
@@ -57,7 +62,9 @@ void replica_state::start(messages::spawn_replica told,
   who_ = "replica:" + std::to_string(told_.replica);
   end_on_exception(self_, who_);
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  stages_.resize(std::size_t(stages()));
+  job_ = context_->jobs->open(told_.job);
+  ranks_ = job_->seats.replica(told_.replica);
+  stages_.resize(ranks_.size());
   for (int s = 0; s < stages(); ++s)
     context_->messages
         ->request(self_,
@@ -66,12 +73,11 @@ void replica_state::start(messages::spawn_replica told,
                   messages::spawn_stage{.generation = told_.generation,
                                         .job = told_.job,
                                         .source = host_of(s).source,
-                                        .replica = told_.replica,
-                                        .pipeline_rank = s / told_.tensor_ranks,
-                                        .tensor_rank = s % told_.tensor_ranks})
+                                        .rank = ranks_[std::size_t(s)],
+                                        .place = job_->seats.place(ranks_[std::size_t(s)])})
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
               [this](const caf::error& why) { refuse(why); });
-  if (context_->env.own_threads && context_->jobs->open(told_.job)->job.recovery.on) {
+  if (context_->env.own_threads && job_->job.recovery.on) {
     place_ = context_->lanes->add(
         {.who = who_, .generation = value(told_.generation), .shares_thread = true});
     place_->describe_by([this] { return waits_for(); });
@@ -79,9 +85,7 @@ void replica_state::start(messages::spawn_replica told,
 }
 
 int replica_state::process_of(int stage_index) const {
-  const auto job = context_->jobs->open(told_.job);
-  return job->placed().process_of(
-      job->rank(told_.replica, stage_index / told_.tensor_ranks, stage_index % told_.tensor_ranks));
+  return job_->placed().process_of(ranks_[std::size_t(stage_index)]);
 }
 
 void replica_state::add(int stage_index, const messages::stage_actor& stage) {
@@ -98,22 +102,22 @@ void replica_state::refuse(const caf::error& why) {
 }
 
 void replica_state::introduce() {
-  const auto at = [&](int p, int t) { return stages_[std::size_t(p * told_.tensor_ranks + t)]; };
-  for (int p = 0; p < told_.pipeline_ranks; ++p)
-    for (int t = 0; t < told_.tensor_ranks; ++t) {
-      const int index = p * told_.tensor_ranks + t;
-      messages::meet peers{.generation = told_.generation,
-                           .replica = messages::replica_actor(self_),
-                           .loader = host_of(index).loader,
-                           .checkpointer = told_.checkpointer,
-                           .keeper = host_of(index).keeper,
-                           .holder = host_of(index).holder};
-      for (int other = 0; other < told_.pipeline_ranks; ++other)
-        peers.pipeline.push_back(at(other, t));
-      for (int other = 0; other < told_.tensor_ranks; ++other)
-        peers.tensor.push_back(at(p, other));
-      context_->messages->send(self_, at(p, t), std::move(peers));
-    }
+  const auto& seats = job_->seats;
+  const auto at = [&](int rank) { return stages_[std::size_t(seats.stage_index(rank))]; };
+  for (int index = 0; index < stages(); ++index) {
+    const int rank = ranks_[std::size_t(index)];
+    messages::meet peers{.generation = told_.generation,
+                         .replica = messages::replica_actor(self_),
+                         .loader = host_of(index).loader,
+                         .checkpointer = told_.checkpointer,
+                         .keeper = host_of(index).keeper,
+                         .holder = host_of(index).holder};
+    for (int p = 0; p < job_->pipeline_ranks(); ++p)
+      peers.pipeline.push_back(at(seats.beside(rank, runtime::axis::pipeline, p)));
+    for (const int other : seats.followers(rank))
+      peers.followers.push_back(at(other));
+    context_->messages->send(self_, at(rank), std::move(peers));
+  }
 }
 
 void replica_state::lose(const caf::down_msg& x) {
@@ -128,11 +132,7 @@ runtime::lane_board::place::waiting replica_state::waits_for() const {
     out.what.what = what;
     for (int s = 0; s < stages(); ++s)
       if (!is_here(s))
-        out.what.whom.push_back(
-            fmt::format("stage:{}.{}{}",
-                        told_.replica,
-                        s / told_.tensor_ranks,
-                        told_.tensor_ranks > 1 ? fmt::format(".{}", s % told_.tensor_ranks) : ""));
+        out.what.whom.push_back(job_->stage_name(ranks_[std::size_t(s)]));
   };
   const auto has = [](const auto& reports) {
     return [&reports](int s) {
@@ -281,7 +281,7 @@ void replica_state::receive(const messages::applied& x) {
     all.square_norm += part.square_norm;
     all.by_stage.push_back(whole(part));
   }
-  all.unlike = unlike(applied_, told_.tensor_ranks);
+  all.unlike = unlike(applied_, ranks_, job_->seats);
   applied_.clear();
   awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));

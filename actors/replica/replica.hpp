@@ -39,9 +39,8 @@ class replica_state {
   const std::shared_ptr<const message_path>& path() const { return context_->messages; }
 
  private:
-  /// Stages are indexed by pipeline rank, then tensor rank: pipeline_rank * tensor_ranks +
-  /// tensor_rank.
-  int stages() const { return told_.pipeline_ranks * told_.tensor_ranks; }
+  /// Stages have the indices of seats::replica.
+  int stages() const { return int(ranks_.size()); }
   /// The process that hosts a stage.
   int process_of(int stage_index) const;
   const messages::hosting_process& host_of(int stage_index) const {
@@ -62,6 +61,8 @@ class replica_state {
   messages::replica_actor::pointer self_;
   std::string who_;
   messages::spawn_replica told_;
+  std::shared_ptr<const opened_job> job_;
+  std::vector<int> ranks_;  ///< of its stages
   std::shared_ptr<const shared_resources> context_;
   std::vector<messages::stage_actor> stages_;
   int spawned_ = 0;

@@ -140,7 +140,7 @@ class virtual_links::group_communicator final : public runtime::communicator {
                      std::shared_ptr<const group_end> at)
       : inner_(std::move(group), rank), at_(std::move(at)) {}
 
-  runtime::axis along() const override { return inner_.along(); }
+  runtime::axis_set along() const override { return inner_.along(); }
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
 

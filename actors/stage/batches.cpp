@@ -19,7 +19,7 @@ request_batch stage_state::batch_of(const run_step& step,
                                     int microbatch) const {
   const int copies = copies_in(step);
   const int each = step.microbatches / job_->replicas_each();
-  const auto logical = std::uint64_t(told_.replica * job_->replicas_each() + microbatch / each);
+  const auto logical = std::uint64_t(replica_ * job_->replicas_each() + microbatch / each);
   const auto replicas = std::uint64_t(job_->job.training.batch.data_parallel);
   const auto stretch
       = (std::uint64_t(microbatch % each) * replicas + logical) * std::uint64_t(copies)
@@ -47,7 +47,7 @@ int stage_state::copies_in(const run_step& step) const {
 std::vector<request_batch> stage_state::batches_of(const run_step& step) const {
   std::vector<request_batch> out;
   const int copies = copies_in(step);
-  const auto hosted = job_->pipeline.schedule->hosted_by(told_.pipeline_rank);
+  const auto hosted = job_->pipeline.schedule->hosted_by(pipeline_rank_);
   for (int m = 0; m < step.microbatches / copies; ++m)
     for (const auto& one : hosted)
       if (int(value(one.copy)) < copies && (is_first(one.chunk) || is_last(one.chunk)))

@@ -43,7 +43,11 @@ void stage_state::start(messages::spawn_stage told,
   job_ = std::move(job);
   node_ = std::move(node);
   groups_ = std::move(groups);
-  where_ = name_of_rank(told_.pipeline_rank);
+  const auto at = job_->seats.at(told_.rank);
+  replica_ = at[runtime::axis::data];
+  pipeline_rank_ = at[runtime::axis::pipeline];
+  leads_ = job_->seats.leads(told_.rank);
+  where_ = job_->seats.name(told_.rank);
   who_ = "stage:" + where_;
   end_on_exception(self_, who_);
   context_ = std::make_shared<stage_context>();
@@ -57,14 +61,13 @@ void stage_state::start(messages::spawn_stage told,
     };
   };
   settings.at_end = tell_rest(0);
-  const int rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank);
   if (settings.where != kernels::backend::cuda) {
-    settings.pool = node_->pools->of(rank);
+    settings.pool = node_->pools->of(told_.rank);
     settings.pool.share_by(sums_by_mapping() ? node_->neighbours->shared_memory()
                                              : runtime::memory_source());
   }
-  node_->pools->add(rank, settings.pool);
-  held_ = node_->living->enter({told_.generation, "lane:" + where_, rank});
+  node_->pools->add(told_.rank, settings.pool);
+  held_ = node_->living->enter({told_.generation, "lane:" + where_, told_.rank});
   // The registry keeps the pool to report its peak, so its memory is returned when the lanes end.
   if (settings.where == kernels::backend::cuda)
     held_ = std::shared_ptr<void>(
@@ -88,87 +91,45 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
           .where = job_->job.backend,
           .threads = job_->job.threads_per_worker,
           .pool = {},
-          .device = runtime::device_of(
-              job_->job, job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank))};
+          .device = runtime::device_of(job_->job, told_.rank)};
 }
 
 namespace {
 
-/// Ranks of a group in its order, and the names of their lanes on the board.
-struct group_members {
-  std::vector<int> ranks = {};
-  std::vector<std::string> names = {};
-};
+/// True if the group's ranks differ by more than their part of a replica's stage.
+bool reaches_beyond_stage(runtime::axis_set along) {
+  const auto& table = runtime::axis_table();
+  return std::any_of(table.begin(), table.end(), [along](const auto& row) {
+    return along.has(row.id) && !row.splits_replica();
+  });
+}
 
 }  // namespace
 
 void stage_state::join_groups() {
-  using runtime::axis;
-  const int t = told_.tensor_rank, p = told_.pipeline_rank, r = told_.replica;
-  const int device = runtime::device_of(job_->job, job_->rank(r, p, t));
-  const char* const of_data = overlaps_gradients() || overlaps_parameters() ? "wire:" : "lane:";
-  const auto add = [&](group_members& to, const char* by, int replica, int pipeline, int tensor) {
-    to.ranks.push_back(job_->rank(replica, pipeline, tensor));
-    to.names.push_back(by + name_of(replica, pipeline, tensor));
-  };
-  const auto join = [&](std::string name, axis along, group_members members, int rank) {
-    return groups_->join({.name = std::move(name),
-                          .along = along,
-                          .members = std::move(members.ranks),
-                          .rank = rank,
-                          .device = device,
-                          .names = std::move(members.names)});
-  };
-  if (job_->tensor_ranks() > 1) {
-    group_members all;
-    for (int other = 0; other < job_->tensor_ranks(); ++other)
-      add(all, "lane:", r, p, other);
-    context_->groups[axis::tensor]
-        = join(fmt::format("tensor of stage {}.{}", r, p), axis::tensor, std::move(all), t);
-  }
-  const auto& schedule = *job_->pipeline.schedule;
-  const int copies = schedule.copies();
-  if (copies == 1) {
-    group_members all;
-    for (int other = 0; other < job_->replicas(); ++other)
-      add(all, of_data, other, p, t);
-    context_->groups[axis::data]
-        = join(fmt::format("data of pipeline rank {}.{}", p, t), axis::data, std::move(all), r);
-  } else {  // a copy acts as a replica, with its stages on other ranks
-    for (const auto& hosted : schedule.hosted_by(p)) {
-      group_members all;
-      for (int other = 0; other < job_->replicas() * copies; ++other) {
-        const auto copy = runtime::copy_id(std::uint32_t(other % copies));
-        add(all, of_data, other / copies, schedule.rank_of(hosted.chunk, copy), t);
-      }
-      context_->data_of[hosted.chunk]
-          = join(fmt::format("data of chunk {}.{}", value(hosted.chunk), t),
-                 axis::data,
-                 std::move(all),
-                 r * copies + int(value(hosted.copy)));
-    }
-  }
-  const int first = job_->pipeline.first_rank(), last = job_->pipeline.last_rank();
-  if (job_->job.training.model.tied_embeddings && first != last && (p == first || p == last)) {
-    group_members both;
-    add(both, "lane:", r, first, t);
-    add(both, "lane:", r, last, t);
-    context_->groups[axis::pipeline] = join(fmt::format("ties of replica {}.{}", r, t),
-                                            axis::pipeline,
-                                            std::move(both),
-                                            p == first ? 0 : 1);
+  const bool overlaps = overlaps_gradients() || overlaps_parameters();
+  for (auto& x : runtime::groups_of(job_->job, job_->pipeline, job_->seats, told_.rank)) {
+    const bool by_wire
+        = overlaps && reaches_beyond_stage(x.along) && !x.along.has(runtime::axis::pipeline);
+    std::vector<std::string> names;
+    for (const int member : x.members)
+      names.push_back((by_wire ? "wire:" : "lane:") + job_->seats.name(member));
+    auto joined = groups_->join({.name = std::move(x.name),
+                                 .along = x.along,
+                                 .members = std::move(x.members),
+                                 .rank = x.rank,
+                                 .device = runtime::device_of(job_->job, told_.rank),
+                                 .names = std::move(names)});
+    context_->groups.push_back({x.along, x.chunk, std::move(joined)});
   }
 }
 
-// Excludes tensor groups: each operation allocates its operands anew.
+// Excludes groups within a stage: each operation of a pass allocates its operands anew.
 bool stage_state::sums_by_mapping() const {
-  const auto maps = [](const auto& group) { return group && group->maps_arrays(); };
-  return node_->neighbours
-         && (maps(context_->groups[runtime::axis::data])
-             || maps(context_->groups[runtime::axis::pipeline])
-             || std::any_of(context_->data_of.begin(), context_->data_of.end(), [&](const auto& x) {
-                  return maps(x.second);
-                }));
+  const auto& all = context_->groups;
+  return node_->neighbours && std::any_of(all.begin(), all.end(), [](const auto& x) {
+           return reaches_beyond_stage(x.along) && x.by->maps_arrays();
+         });
 }
 
 bool stage_state::overlaps_gradients() const {
@@ -265,9 +226,9 @@ void stage_state::build() {
       "build",
       [job = job_,
        node = node_,
-       rank = told_.pipeline_rank,
+       rank = pipeline_rank_,
        source = told_.source,
-       mesh_rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
+       mesh_rank = told_.rank,
        where = where_,
        fetched = std::move(fetched_),
        token = groups_->token(),
@@ -275,11 +236,9 @@ void stage_state::build() {
        overlap = overlaps_gradients()](stage_context& context, runtime::stream& by) {
         if (node->profile)
           by.time_operations(node->profile);
-        runtime::worker_groups groups;
-        for (const auto& row : runtime::axis_table())
-          groups.along[row.id] = context.groups[row.id].get();
-        for (const auto& [chunk, group] : context.data_of)
-          groups.of_chunk[chunk][runtime::axis::data] = group.get();
+        runtime::worker_groups groups{.extents = job->seats.extents()};
+        for (const auto& x : context.groups)
+          (x.chunk ? groups.of_chunk[*x.chunk] : groups.along)[x.along] = x.by.get();
         auto settings = runtime::settings_of(job->job, job->pipeline, rank);
         settings.until = token;
         const auto before = runtime::lane_clock_ns();
@@ -298,7 +257,7 @@ void stage_state::build() {
         node_->messages->send(self_,
                               peers_.replica,
                               messages::ready{told_.generation,
-                                              told_.replica,
+                                              replica_,
                                               context_->parameters,
                                               double(context_->transfer_ns) / 1e9});
         stands_ = true;

@@ -70,9 +70,8 @@ void stage_state::choose(const runtime::action& x) {
   ask([&] { now_->policy->book.choose(x, job_->pipeline.schedule->name()); });
   const auto number = now_->choices;
   append_chosen(x);
-  for (std::size_t t = 1; t < peers_.tensor.size(); ++t)
-    node_->messages->send(
-        self_, peers_.tensor[t], messages::chosen{told_.generation, step_, x, number});
+  for (const auto& follower : peers_.followers)
+    node_->messages->send(self_, follower, messages::chosen{told_.generation, step_, x, number});
 }
 
 void stage_state::ask_policy() {

@@ -21,7 +21,7 @@ void stage_state::give_to_keeper(bool unchanged) {
   messages::keep told{.generation = told_.generation,
                       .step = runtime::step_id(newest->last),
                       .since = runtime::step_id(newest->first),
-                      .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
+                      .rank = told_.rank,
                       .unchanged = unchanged};
   if (!unchanged) {
     told.state = deposited(*node_->transport, estate->state(newest->last), told_.generation);
@@ -34,11 +34,7 @@ void stage_state::give_to_keeper(bool unchanged) {
 void stage_state::fetch_state() {
   asked_ns_ = asked_ns_ ? asked_ns_ : clock_ns(self_);
   node_->messages->send(
-      self_,
-      peers_.holder,
-      messages::fetch_kept{told_.generation,
-                           told_.source.step,
-                           job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank)});
+      self_, peers_.holder, messages::fetch_kept{told_.generation, told_.source.step, told_.rank});
 }
 
 void stage_state::receive(const messages::kept_state& x) {

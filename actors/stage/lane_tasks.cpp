@@ -44,7 +44,7 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
 
 lane_task stage_state::task_for(std::string label, int track, std::uint64_t work) const {
   return {.label = std::move(label),
-          .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
+          .rank = told_.rank,
           .track = track,
           .place = track == 0 ? 0 : 1,
           .step = step_,

@@ -73,16 +73,13 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
 // On a CPU the lane makes the copy between two steps. On a device the saver copies beside the next
 // step, until that updates. The checkpointer writes it.
 void stage_state::take_snapshot(const messages::take_snapshot& x) {
-  if (x.generation != told_.generation)
+  if (x.generation != told_.generation || !job_->writes(told_.rank))
     return;
   // Takes back unredeemed tickets of the previous snapshot: one is written at a time.
   node_->transport->take_back(std::exchange(snapshot_, {}));
   snapshot_attempt_ = x.attempt;
-  const auto result = std::make_shared<messages::snapshot>(
-      messages::snapshot{.generation = x.generation,
-                         .step = x.step,
-                         .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
-                         .attempt = x.attempt});
+  const auto result = std::make_shared<messages::snapshot>(messages::snapshot{
+      .generation = x.generation, .step = x.step, .rank = told_.rank, .attempt = x.attempt});
   const auto copy = [result, by = node_->transport, token = groups_->token()](
                         stage_context& context) -> lane_work {
     return [=, parameters = context.worker->parameters(), moments = context.worker->moments()](

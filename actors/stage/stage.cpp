@@ -72,20 +72,20 @@ void stage_state::begin_row(const messages::run_step& step) {
                               : schedule.training(step.microbatches);
   auto credits = step.validation ? schedule.validation_credits(step.microbatches)
                                  : schedule.training_credits(step.microbatches);
-  auto row = runtime::with_split_backward(plan->ranks.at(std::size_t(told_.pipeline_rank)));
+  auto row = runtime::with_split_backward(plan->ranks.at(std::size_t(pipeline_rank_)));
   const auto length = row.size();
   now_ = progress{step, plan, std::move(credits), std::move(row), length};
   const auto* behaviours = schedule.behaviours();
   if (step.validation || behaviours == nullptr)
     return;
   now_->row.clear();  // the rehearsed row only gives the length
-  if (told_.tensor_rank == 0) {
-    now_->policy = policy_state{
-        ask([&] {
-          return behaviours->make(
-              told_.pipeline_rank, schedule.ranks(), plan->chunks, plan->microbatches);
-        }),
-        runtime::stage_book(*plan, told_.pipeline_rank)};
+  if (leads_) {
+    now_->policy
+        = policy_state{ask([&] {
+                         return behaviours->make(
+                             pipeline_rank_, schedule.ranks(), plan->chunks, plan->microbatches);
+                       }),
+                       runtime::stage_book(*plan, pipeline_rank_)};
     bound_policy();
   }
   for (const auto& [key, data] : inbox_)  // arrived before the step began
@@ -119,14 +119,14 @@ void stage_state::vote() {
   const auto result
       = std::make_shared<messages::vote>(messages::vote{.generation = told_.generation,
                                                         .step = step.step,
-                                                        .replica = told_.replica,
+                                                        .replica = replica_,
                                                         .stage_index = stage_index(),
                                                         .checked = std::move(now_->checked)});
   // Runs after all earlier work, when the loss has been read.
   const auto add_times = [result,
-                          pipeline_rank = told_.pipeline_rank,
+                          pipeline_rank = pipeline_rank_,
                           clock = node_->clock,
-                          wanted = told_.tensor_rank == 0 && step.timed,
+                          wanted = leads_ && step.timed,
                           executed = std::move(now_->executed),
                           times = std::move(now_->times),
                           spent = takes_times(),
@@ -212,7 +212,7 @@ void stage_state::vote() {
 // The copy with its last chunk on this rank; the first tensor rank reports its loss.
 int stage_state::head_copy() const {
   const auto last = chunk_id(now_->plan->chunks - 1);
-  for (int k = 0; told_.tensor_rank == 0 && k < now_->plan->copies; ++k)
+  for (int k = 0; leads_ && k < now_->plan->copies; ++k)
     if (hosts(last, runtime::copy_id(k)))
       return k;
   return -1;
@@ -225,7 +225,7 @@ void stage_state::decide(const messages::decision& x) {
   const auto result
       = std::make_shared<messages::applied>(messages::applied{.generation = told_.generation,
                                                               .step = x.step,
-                                                              .replica = told_.replica,
+                                                              .replica = replica_,
                                                               .stage_index = stage_index()});
   const bool later = overlaps_parameters() && !x.skip;
   const bool gathers = job_->job.reduction.distributed_optimizer && !later && !x.skip;

@@ -159,12 +159,11 @@ class stage_state {
   bool is_first(runtime::chunk_id c) const { return job_->pipeline.is_first(c); }
   bool is_last(runtime::chunk_id c) const { return job_->pipeline.is_last(c); }
   bool hosts(runtime::chunk_id c, runtime::copy_id copy = {}) const {
-    return job_->pipeline.schedule->rank_of(c, copy) == told_.pipeline_rank;
+    return job_->pipeline.schedule->rank_of(c, copy) == pipeline_rank_;
   }
   /// Logical replicas on this stage: computed in turn, or one per copy of the model.
   int logical_replicas() const { return job_->replicas_each() * job_->pipeline.schedule->copies(); }
-  /// Index in the replica: pipeline rank first, then tensor rank.
-  int stage_index() const { return told_.pipeline_rank * job_->tensor_ranks() + told_.tensor_rank; }
+  int stage_index() const { return job_->seats.stage_index(told_.rank); }
 
   /// The pass of an action in the current step.
   messages::pass_id pass_of(const runtime::action& x) const;
@@ -194,7 +193,7 @@ class stage_state {
   auto ask(Call&& call) {
     const auto& schedule = *job_->pipeline.schedule;
     try {
-      return runtime::ask_behaviour(schedule.name(), told_.pipeline_rank, schedule.ranks(), call);
+      return runtime::ask_behaviour(schedule.name(), pipeline_rank_, schedule.ranks(), call);
     } catch (const runtime::input_error& failure) {
       throw runtime::input_error(
           "{} (in step {}; its rehearsal succeeded)", failure.what(), runtime::value(step_));
@@ -252,7 +251,6 @@ class stage_state {
   void take_places();
   /// The stage's current wait, for the failure detector.
   runtime::lane_board::place::waiting waits_for() const;
-  std::string name_of(int replica, int pipeline_rank, int tensor_rank) const;  ///< "0.1"
   std::string name_of_rank(int pipeline_rank) const;  ///< of its replica: "0.1"
   /// Pipeline rank of the stage that holds a chunk.
   int rank_of(runtime::chunk_id chunk, runtime::copy_id copy) const;
@@ -294,12 +292,14 @@ class stage_state {
   std::string where_;  ///< "1.2"; with several tensor ranks "1.2.0"
   std::string who_;
   messages::spawn_stage told_;
+  int replica_ = 0, pipeline_rank_ = 0;  ///< of its rank
+  bool leads_ = true;                    ///< false: follows another's choices; see seats
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const stage_resources> node_;
   std::shared_ptr<group_registry> groups_;
   messages::meet peers_;
   std::map<inbox_key, runtime::ticket_bundle> inbox_;
-  /// Choices of the first tensor rank that arrived early, by step and number.
+  /// Choices of the rank that it follows, arrived early, by step and number.
   std::map<std::pair<runtime::step_id, std::uint64_t>, runtime::action> early_;
   std::set<inbox_key> seen_;  ///< all arrivals since our last vote
   /// Passes to recompute, by step.

@@ -98,13 +98,13 @@ bool stage_state::is_verified(const runtime::action& x) const {
          && runtime::is_verified(job_->job.recovery.verify_fraction,
                                  job_->job.training.seed,
                                  step_,
-                                 {told_.replica, x.chunk, x.microbatch, x.copy});
+                                 {replica_, x.chunk, x.microbatch, x.copy});
 }
 
 void stage_state::send_to_check(const runtime::action& x, messages::check_pass what) {
   what.at = pass_of(x);
-  what.replica = told_.replica;
-  what.by = runtime::verifier_of(told_.replica, job_->replicas());
+  what.replica = replica_;
+  what.by = runtime::verifier_of(replica_, job_->replicas());
   what.stage_index = stage_index();
   node_->messages->send(self_, peers_.replica, std::move(what));
 }
@@ -113,8 +113,8 @@ void stage_state::expect_checks() {
   const double fraction = job_->job.recovery.verify_fraction;
   if (fraction <= 0 || now_->step.validation)
     return;
-  const int whose = runtime::verified_by(told_.replica, job_->replicas());
-  for (const auto& hosted : job_->pipeline.schedule->hosted_by(told_.pipeline_rank))
+  const int whose = runtime::verified_by(replica_, job_->replicas());
+  for (const auto& hosted : job_->pipeline.schedule->hosted_by(pipeline_rank_))
     for (int m = 0; m < now_->plan->microbatches_each(); ++m) {
       const runtime::microbatch_id microbatch{std::uint32_t(m)};
       if (runtime::is_verified(fraction,
@@ -146,7 +146,7 @@ void stage_state::check(const messages::check_pass& x) {
   const auto result = std::make_shared<messages::checked_pass>(
       messages::checked_pass{.stage_index = x.stage_index,
                              .replica = x.replica,
-                             .by = told_.replica,
+                             .by = replica_,
                              .chunk = x.at.chunk,
                              .copy = x.at.copy,
                              .microbatch = x.at.microbatch,

@@ -9,15 +9,9 @@
 
 namespace troupe::actors {
 
-std::string stage_state::name_of(int replica, int pipeline_rank, int tensor_rank) const {
-  return fmt::format("{}.{}{}",
-                     replica,
-                     pipeline_rank,
-                     job_->tensor_ranks() > 1 ? fmt::format(".{}", tensor_rank) : "");
-}
-
 std::string stage_state::name_of_rank(int pipeline_rank) const {
-  return name_of(told_.replica, pipeline_rank, told_.tensor_rank);
+  const auto& seats = job_->seats;
+  return seats.name(seats.beside(told_.rank, runtime::axis::pipeline, pipeline_rank));
 }
 
 void stage_state::take_places() {
@@ -50,16 +44,14 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
   }
   if (!now_) {
     if (after_.empty())
-      out.what = {"the next order", {"replica:" + std::to_string(told_.replica)}};
+      out.what = {"the next order", {"replica:" + std::to_string(replica_)}};
     return out;
   }
   if (now_->next >= now_->row.size()) {
     if (now_->checks_submitted < now_->checks.size()) {
       what += fmt::format("{}a pass to recompute", what.empty() ? "" : "; ");
-      whom.push_back("stage:"
-                     + name_of(runtime::verified_by(told_.replica, job_->replicas()),
-                               told_.pipeline_rank,
-                               told_.tensor_rank));
+      whom.push_back(job_->stage_name(job_->seats.beside(
+          told_.rank, runtime::axis::data, runtime::verified_by(replica_, job_->replicas()))));
     }
     return out;
   }

@@ -45,13 +45,11 @@ std::string joined(std::vector<std::string> names) {
 }  // namespace
 
 std::string supervisor_state::name_of_stage(int replica, int stage) const {
-  const int tensor = job_->tensor_ranks();
-  return job_->stage_name(replica, stage / tensor, stage % tensor);
+  return job_->stage_name(job_->seats.rank_of_stage(replica, stage));
 }
 
 int supervisor_state::process_of(int replica, int stage) const {
-  const int tensor = job_->tensor_ranks();
-  return job_->placed().process_of(job_->rank(replica, stage / tensor, stage % tensor));
+  return job_->placed().process_of(job_->seats.rank_of_stage(replica, stage));
 }
 
 void supervisor_state::receive(const messages::check_pass& x) {

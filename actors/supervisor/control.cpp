@@ -171,7 +171,7 @@ int supervisor_state::process_named(const std::string& worker) const {
   for (int r = 0; r < job_->replicas(); ++r) {
     if (worker == fmt::format("replica:{}", r))
       return process_of(r, 0);
-    for (int s = 0; s < job_->pipeline_ranks() * job_->tensor_ranks(); ++s)
+    for (int s = 0; s < job_->seats.stages(); ++s)
       if (worker == name_of_stage(r, s))
         return process_of(r, s);
   }

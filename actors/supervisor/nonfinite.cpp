@@ -33,7 +33,7 @@ bool supervisor_state::is_to_run_again(const runtime::step_verdict& verdict,
 
 // A loss belongs to one replica; gradients are sums, so all replicas have the faulty value.
 std::string supervisor_state::place_of(const second_runs::finding& x) const {
-  const int stages = job_->pipeline_ranks() * job_->tensor_ranks();
+  const int stages = job_->seats.stages();
   std::vector<std::string> names;
   for (const int r : x.replicas)
     names.push_back(stages == 1 ? name_of_stage(r, 0) : fmt::format("replica:{}", r));
@@ -66,7 +66,7 @@ void supervisor_state::tell_of(const second_runs::finding& x) {
 // The place is exchanged when the step's result is kept (exchange_when_kept).
 void supervisor_state::doubt_if_alone(int replica, const std::string& why) {
   const int p = process_of(replica, 0);
-  const int stages = job_->pipeline_ranks() * job_->tensor_ranks();
+  const int stages = job_->seats.stages();
   for (int s = 1; s < stages; ++s)
     if (process_of(replica, s) != p)
       return;  // any of several processes may have been wrong

@@ -139,11 +139,9 @@ void supervisor_state::carry_out(const order_look& x) {
 
 void supervisor_state::end_look() {
   const auto& ledger = *context_->ledger;
-  std::vector<std::vector<int>> replicas(std::size_t(job_->replicas()));
+  std::vector<std::vector<int>> replicas;
   for (int r = 0; r < job_->replicas(); ++r)
-    for (int p = 0; p < job_->pipeline_ranks(); ++p)
-      for (int t = 0; t < job_->tensor_ranks(); ++t)
-        replicas[std::size_t(r)].push_back(job_->rank(r, p, t));
+    replicas.push_back(job_->seats.replica(r));
   auto found = newest_stored(
       look_.found,
       ledger.keepers(),

@@ -9,8 +9,10 @@ namespace troupe::actors {
 
 // Number of ranks that contribute a part to a checkpoint.
 int supervisor_state::snapshot_parts() const {
-  return job_->pipeline_ranks() * job_->tensor_ranks()
-         * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);
+  int out = 0;
+  for (int rank = 0; rank < job_->seats.size(); ++rank)
+    out += job_->writes(rank) ? 1 : 0;
+  return out;
 }
 
 // With the change for the next step, so that a run that resumes from this checkpoint has it too.
@@ -35,9 +37,9 @@ void supervisor_state::begin_save() {
                                           .attempt = ++attempt_,
                                           .identity = identity_of_save()});
   const messages::take_snapshot order{generation(), runtime::step_id(at_.iteration), attempt_};
-  if (job_->job.reduction.distributed_optimizer)
-    return tell_replicas(order);  // each replica holds a part
-  context_->messages->send(self_, replicas_.front(), order);
+  for (int r = 0; r < job_->replicas(); ++r)
+    if (job_->has_writer(r))
+      context_->messages->send(self_, replicas_[std::size_t(r)], order);
 }
 
 // A checkpointer serves all generations of a supervisor.

@@ -344,14 +344,10 @@ void supervisor_state::spawn_replicas() {
         messages::spawn_replica{.generation = generation(),
                                 .job = told_,
                                 .replica = r,
-                                .pipeline_ranks = job_->pipeline_ranks(),
-                                .tensor_ranks = job_->tensor_ranks(),
                                 .processes = known,
                                 .supervisor = self_,
                                 .checkpointer = checkpointer_},
-        {fmt::format("replica:{}", r),
-         member_role::rank,
-         host_of(job_->placed().process_of(job_->rank(r, 0, 0)))},
+        {fmt::format("replica:{}", r), member_role::rank, host_of(process_of(r, 0))},
         [this, r, known](const messages::replica_spawned& x) {
           replicas_[std::size_t(r)] = x.replica;
           tell_of_services(x.replica, known);

@@ -56,7 +56,7 @@ void supervisor_state::show_stages(const char* state,
                                    std::optional<int> process,
                                    const std::string& why) const {
   for (int r = 0; r < job_->replicas(); ++r)
-    for (int s = 0; s < job_->pipeline_ranks() * job_->tensor_ranks(); ++s)
+    for (int s = 0; s < job_->seats.stages(); ++s)
       if (!process || process_of(r, s) == *process)
         show_member({.name = name_of_stage(r, s), .lives_in = process_of(r, s)}, state, why);
 }

@@ -39,21 +39,22 @@ void supervisor_state::receive(const messages::vote& x) {
     decide();
 }
 
-/// Without a distributed optimizer each replica's vote covers everything; with one, its part.
+/// Counts what several replicas hold alike once.
 runtime::step_result supervisor_state::sum_votes() {
   runtime::step_result out;
   for (const auto& vote : votes_)
     for (const auto& part : vote.losses)
       out.losses.push_back({part.total, part.tokens});
   const auto& watch = job_->job.watch;
-  const bool distributed = job_->job.reduction.distributed_optimizer;
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
-  for (std::size_t r = 0; r < (distributed ? votes_.size() : 1); ++r) {
-    runtime::add_to(out.norms, votes_[r].square_norms);
-    zeros += votes_[r].zeros;
-    if (first.yields_to(votes_[r].nonfinite))
-      first = votes_[r].nonfinite;
+  for (const auto& vote : votes_) {
+    if (!job_->has_writer(vote.replica))
+      continue;
+    runtime::add_to(out.norms, vote.square_norms);
+    zeros += vote.zeros;
+    if (first.yields_to(vote.nonfinite))
+      first = vote.nonfinite;
   }
   out.nonfinite_parameter = first.parameter;
   out.nonfinite_where = first.where;
@@ -149,14 +150,13 @@ void supervisor_state::receive(const messages::applied& x) {
 }
 
 void supervisor_state::commit() {
-  const bool distributed = job_->job.reduction.distributed_optimizer;
-  auto state = std::move(applied_.front().own);
-  auto square_norm = applied_.front().square_norm;
-  for (std::size_t r = 1; r < applied_.size(); ++r)
-    if (distributed) {
-      for (const auto& [parameter, part] : applied_[r].own)
+  std::map<std::string, runtime::digest> state;
+  runtime::exact_sum square_norm;
+  for (const auto& x : applied_)
+    if (job_->has_writer(x.replica)) {
+      for (const auto& [parameter, part] : x.own)
         state[parameter] += part;
-      square_norm += applied_[r].square_norm;
+      square_norm += x.square_norm;
     }
   applied_.clear();
   const auto& ledger = *context_->ledger;

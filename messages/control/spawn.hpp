@@ -90,7 +90,6 @@ struct spawn_replica {
   runtime::generation_id generation = {};
   job_description job = {};
   int replica = 0;
-  int pipeline_ranks = 1, tensor_ranks = 1;
   std::vector<hosting_process> processes = {};  ///< processes that host ranks, by number
   supervisor_actor supervisor = {};
   checkpointer_actor checkpointer = {};
@@ -100,9 +99,8 @@ struct spawn_stage {
   runtime::generation_id generation = {};
   job_description job = {};
   runtime::state_source source = {};  ///< source of its worker's initial state
-  int replica = 0;
-  int pipeline_rank = 0;
-  int tensor_rank = 0;  ///< tensor ranks of a pipeline rank follow the same row
+  int rank = 0;            ///< of the job
+  std::string place = {};  ///< its position on the mesh: see seats::place
 };
 
 struct loader_spawned {
@@ -133,9 +131,9 @@ struct stage_spawned {
 /// First message of a replica to its stages.
 struct meet {
   runtime::generation_id generation = {};
-  replica_actor replica = {};              ///< receives the stage's reports
-  std::vector<stage_actor> pipeline = {};  ///< same tensor rank, by pipeline rank
-  std::vector<stage_actor> tensor = {};    ///< same pipeline rank, by tensor rank
+  replica_actor replica = {};               ///< receives the stage's reports
+  std::vector<stage_actor> pipeline = {};   ///< differ only in their pipeline ranks, in order
+  std::vector<stage_actor> followers = {};  ///< carry out what this stage chooses
   loader_actor loader = {};
   checkpointer_actor checkpointer = {};
   keeper_actor keeper = {};  ///< keeper of its states, if any

@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 
 std::string disagreement(
-    axis along, int rank_a, const collective_call& a, int rank_b, const collective_call& b) {
+    axis_set along, int rank_a, const collective_call& a, int rank_b, const collective_call& b) {
   const bool cut_alike = b.cuts_are_own || std::ranges::equal(a.ends, b.ends);
   if (std::string_view(a.what) == b.what && a.elements == b.elements && a.detail == b.detail
       && a.parts == b.parts && cut_alike)

@@ -44,6 +44,6 @@ struct collective_call {
 
 /// COLLECTIVE-1: empty if both calls agree, otherwise a description of the difference.
 std::string disagreement(
-    axis along, int rank_a, const collective_call& a, int rank_b, const collective_call& b);
+    axis_set along, int rank_a, const collective_call& a, int rank_b, const collective_call& b);
 
 }  // namespace troupe::runtime

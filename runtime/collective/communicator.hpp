@@ -1,4 +1,4 @@
-// Collective operations of the ranks along one axis.
+// Collective operations of the ranks along one or several axes.
 
 #pragma once
 
@@ -27,7 +27,7 @@ class communicator {
 
   virtual ~communicator() = default;
 
-  virtual axis along() const = 0;
+  virtual axis_set along() const = 0;
   virtual int rank() const = 0;  ///< rank in the group
   virtual int size() const = 0;
   /// True if other processes map this rank's arrays. They map arrays from

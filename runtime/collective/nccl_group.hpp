@@ -73,7 +73,7 @@ class nccl_watch;
 
 struct nccl_member {
   std::string group;  ///< name for error messages
-  axis along;
+  axis_set along;
   int rank;
   int size;
   int device;  ///< device of the rank's streams; unique in the group
@@ -130,7 +130,7 @@ class nccl_communicator : public communicator {
   /// A group of the ranks with the same color, ordered by key, then by rank; null for a negative
   /// color. All ranks call it. Sleeps until this rank's queued work is done. It is aborted with
   /// this group.
-  virtual std::unique_ptr<nccl_communicator> split(axis along, int color, int key) = 0;
+  virtual std::unique_ptr<nccl_communicator> split(axis_set along, int color, int key) = 0;
 
   /// Registers device memory for transfers without a copy, until the handle or the group is
   /// destroyed. Use it for long-lived buffers.

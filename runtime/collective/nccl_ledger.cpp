@@ -11,7 +11,8 @@ std::int64_t cut(const std::vector<std::int64_t>& ends, int rank) {
   return r >= ends.size() ? -1 : ends[r] - (r == 0 ? 0 : ends[r - 1]);
 }
 
-std::string sizes_differ(axis along, int from, std::int64_t bytes, int to, std::int64_t expected) {
+std::string sizes_differ(
+    axis_set along, int from, std::int64_t bytes, int to, std::int64_t expected) {
   return fmt::format(
       "COLLECTIVE-4: a rank sends as much as the other expects: along {} rank {} sends {} bytes to "
       "rank {}, which expects {}",
@@ -24,7 +25,7 @@ std::string sizes_differ(axis along, int from, std::int64_t bytes, int to, std::
 
 }  // namespace
 
-std::string nccl_ledger::enter(axis along,
+std::string nccl_ledger::enter(axis_set along,
                                int ranks_here,
                                int rank,
                                const collective_call& call,
@@ -55,7 +56,7 @@ std::string nccl_ledger::enter(axis along,
   return wrong;
 }
 
-std::string nccl_ledger::exchange(axis along,
+std::string nccl_ledger::exchange(axis_set along,
                                   int rank,
                                   std::span<const nccl_send> sends,
                                   std::span<const nccl_receive> receives) {

@@ -19,14 +19,14 @@ namespace troupe::runtime {
 class nccl_ledger {
  public:
   /// Records the rank's next operation. `to_ends` belong to an all_to_all.
-  std::string enter(axis along,
+  std::string enter(axis_set along,
                     int ranks_here,
                     int rank,
                     const collective_call& call,
                     communicator::offsets to_ends);
 
   /// Records transfers; requires that all ranks of the group are in this process.
-  std::string exchange(axis along,
+  std::string exchange(axis_set along,
                        int rank,
                        std::span<const nccl_send> sends,
                        std::span<const nccl_receive> receives);

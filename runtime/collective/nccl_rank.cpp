@@ -48,7 +48,7 @@ void nccl_rank::call(const std::function<void(nccl_end&)>& of_nccl) {
 }
 
 // ncclCommSplit requires that no operation is in progress.
-std::unique_ptr<nccl_communicator> nccl_rank::split(axis along, int color, int key) {
+std::unique_ptr<nccl_communicator> nccl_rank::split(axis_set along, int color, int key) {
   connect();
   if (size_ == 1) {
     if (color < 0)

@@ -19,7 +19,7 @@ class nccl_rank final : public nccl_communicator {
         device_(device),
         end_(std::move(end)) {}
 
-  axis along() const override { return group_->along(); }
+  axis_set along() const override { return group_->along(); }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
@@ -42,7 +42,7 @@ class nccl_rank final : public nccl_communicator {
   void exchange(stream& stream,
                 std::span<const nccl_send> sends,
                 std::span<const nccl_receive> receives) override;
-  std::unique_ptr<nccl_communicator> split(axis along, int color, int key) override;
+  std::unique_ptr<nccl_communicator> split(axis_set along, int color, int key) override;
   std::shared_ptr<void> hold(void* at, std::size_t bytes) override;
 
  private:

@@ -54,8 +54,11 @@ void nccl_watch::watch() {
   }
 }
 
-nccl_group::nccl_group(
-    std::string name, axis along, int size, nccl_terms terms, std::shared_ptr<nccl_group> parent)
+nccl_group::nccl_group(std::string name,
+                       axis_set along,
+                       int size,
+                       nccl_terms terms,
+                       std::shared_ptr<nccl_group> parent)
     : name_(std::move(name)),
       along_(along),
       size_(size),
@@ -114,7 +117,7 @@ int nccl_group::size() const {
   return size_;
 }
 
-std::shared_ptr<nccl_group> nccl_group::child(axis along, int rank, int color) {
+std::shared_ptr<nccl_group> nccl_group::child(axis_set along, int rank, int color) {
   check();
   const std::lock_guard lock(mutex_);
   const auto name = fmt::format("{}, color {} of split {}", name_, color, splits_[rank]++);

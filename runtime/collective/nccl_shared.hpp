@@ -44,7 +44,7 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
  public:
   /// The size of a child is set later by `sized`, once NCCL has made it.
   nccl_group(std::string name,
-             axis along,
+             axis_set along,
              int size,
              nccl_terms terms,
              std::shared_ptr<nccl_group> parent = nullptr);
@@ -54,7 +54,7 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   nccl_group& operator=(const nccl_group&) = delete;
 
   const std::string& name() const { return name_; }
-  axis along() const { return along_; }
+  axis_set along() const { return along_; }
   int size() const;
   void sized(int size);
   const nccl_terms& terms() const { return terms_; }
@@ -62,7 +62,7 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   /// Adds a rank. Checks COLLECTIVE-6, and that no two ranks share a device.
   void take(const nccl_member& member);
   /// The group for a color of the rank's next split.
-  std::shared_ptr<nccl_group> child(axis along, int rank, int color);
+  std::shared_ptr<nccl_group> child(axis_set along, int rank, int color);
 
   /// Creates a rank's end, which is aborted with the group. Throws if the group was stopped.
   std::shared_ptr<nccl_end> make_end(int rank, int device);
@@ -106,7 +106,7 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   [[noreturn]] void leave();
 
   const std::string name_;
-  const axis along_;
+  const axis_set along_;
   int size_;
   const nccl_terms terms_;
   const std::shared_ptr<nccl_group> parent_;

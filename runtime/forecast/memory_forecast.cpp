@@ -1,5 +1,6 @@
 #include "runtime/forecast/memory_forecast.hpp"
 
+#include "runtime/job/job_seats.hpp"
 #include "runtime/layout/process_map.hpp"
 #include "runtime/tensor/micro_batch.hpp"
 #include "runtime/trainer/verification.hpp"
@@ -18,7 +19,7 @@ class shadow_communicator final : public communicator {
  public:
   shadow_communicator(axis along, int rank, int size) : along_(along), rank_(rank), size_(size) {}
 
-  axis along() const override { return along_; }
+  axis_set along() const override { return along_; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void barrier() override {}
@@ -49,11 +50,7 @@ class rehearsal {
         data_(axis::data, at[axis::data] * copies(), data_ranks() * copies()),
         ties_(axis::pipeline, pipeline_rank_ == pipeline.first_rank() ? 0 : 1, 2),
         stream_(job.backend, job.threads_per_worker, pool_),
-        worker_(settings_of(job, pipeline, pipeline_rank_),
-                stream_,
-                {.along = {{axis::tensor, job.layout.tensor > 1 ? &tensor_ : nullptr},
-                           {axis::data, &data_},
-                           {axis::pipeline, holds_tie() ? &ties_ : nullptr}}}) {}
+        worker_(settings_of(job, pipeline, pipeline_rank_), stream_, groups()) {}
 
   memory_forecast run() {
     auto out = at_rest();
@@ -85,6 +82,14 @@ class rehearsal {
   }
 
  private:
+  worker_groups groups() {
+    worker_groups out{.along = {{axis::data, &data_}}};
+    if (job_.layout.tensor > 1)
+      out.along[axis::tensor] = &tensor_;
+    if (holds_tie())
+      out.along[axis::pipeline] = &ties_;
+    return out;
+  }
   int data_ranks() const {
     return std::max(1, job_.layout.world / (job_.layout.tensor * job_.layout.pipeline));
   }
@@ -361,13 +366,12 @@ std::vector<char> copies_handoffs(const training_job& job, const coordinates& at
                         l.processes == 1 && job.transport == transports::ucx ? 1 : 0);
   if (l.processes == 1)
     return out;
-  const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
+  const auto ranks = seats_of(l);
   const process_map placed(l.world, l.processes);
   const int own = placed.process_of(ranks.rank(at));
   for (int p = 0; p < l.pipeline; ++p) {
-    auto other = at;
-    other[axis::pipeline] = p;
-    out[std::size_t(p)] = placed.process_of(ranks.rank(other)) != own ? 1 : 0;
+    const int other = ranks.rank(at.with(axis::pipeline, p));
+    out[std::size_t(p)] = placed.process_of(other) != own ? 1 : 0;
   }
   return out;
 }

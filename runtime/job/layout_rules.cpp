@@ -45,8 +45,7 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
 void validate_mesh(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   collect(wrong, [&] {
-    const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
-    ensure(std::int64_t{ranks.extent(axis::data)} * l.replicas_per_worker
+    ensure(std::int64_t{seats_of(l).replicas()} * l.replicas_per_worker
                == job.training.batch.data_parallel,
            "JOB-1: the batch knows the replicas of the layout");
   });

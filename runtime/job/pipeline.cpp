@@ -50,9 +50,13 @@ job_pipeline pipeline_of(const training_job& job) {
         schedule->chunks(),
         job.layout.pipeline);
   const auto model = spec_of(job.training);
+  out.sums.insert(parameter_placements().sums());
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
     const chunk part(model, range);
+    for (const auto& unit : part.units())
+      for (const auto& x : unit.parameters)
+        out.sums.insert(x.placements.sums());
     for (const auto& block : recompute_plan(part, job.recompute).blocks)
       blocks.push_back(block.recomputed ? 1 : 0);
   }

@@ -17,6 +17,8 @@ struct job_pipeline {
   std::shared_ptr<const pipeline_schedule> schedule;
   std::vector<chunk_range> chunks;        ///< of the model
   std::vector<std::vector<char>> blocks;  ///< of each chunk's backward pass: see plan
+  /// The sets of axes along which gradients of the model are summed.
+  std::set<axis_set> sums;
 
   int ranks() const { return schedule->ranks(); }
   bool is_first(chunk_id c) const { return value(c) == 0; }

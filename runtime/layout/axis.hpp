@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -29,15 +30,30 @@ inline constexpr std::size_t axes = 8;
 /// The use of an axis by dense or expert layers.
 enum class axis_use : std::uint8_t {
   none,
-  model,  ///< splits a replica: each rank owns a part of it
-  data,   ///< separates replicas: gradients are summed
+  model,     ///< splits the parameters of a replica: each rank owns a part of them
+  sequence,  ///< splits the sequences of a replica: gradients are summed
+  data,      ///< separates replicas: gradients are summed
 };
+constexpr bool splits_replica(axis_use x) {
+  return x == axis_use::model || x == axis_use::sequence;
+}
+constexpr bool sums_gradients(axis_use x) {
+  return x == axis_use::sequence || x == axis_use::data;
+}
 
 struct axis_row {
   axis id;
   std::string_view name;        ///< "tp", "cp", "ep", "etp", "dp", "edp", "pp", "copy"
   std::string_view order_name;  ///< in a rank order; expert axes share the names of dense axes
+  std::string_view title;       ///< "tensor", in names of groups
   axis_use dense, experts;      ///< use in dense layers and in expert layers
+
+  bool splits_replica() const {
+    return runtime::splits_replica(dense) || runtime::splits_replica(experts);
+  }
+  bool sums_gradients() const {
+    return runtime::sums_gradients(dense) || runtime::sums_gradients(experts);
+  }
 };
 
 const std::array<axis_row, axes>& axis_table();
@@ -52,17 +68,28 @@ inline std::string_view short_name(axis a) {
 /// A set of axes. Converts from one axis or from a list in braces.
 class axis_set {
  public:
-  constexpr axis_set(axis a) : bits_(std::uint8_t(1U << unsigned(a))) {}
+  constexpr axis_set() = default;
+  constexpr axis_set(axis a) : bits_(1U << unsigned(a)) {}
   constexpr axis_set(std::initializer_list<axis> all) {
     for (const auto a : all)
-      bits_ = std::uint8_t(bits_ | 1U << unsigned(a));
+      bits_ |= 1U << unsigned(a);
   }
 
+  constexpr void add(axis a) { bits_ |= 1U << unsigned(a); }
   constexpr bool has(axis a) const { return (bits_ >> unsigned(a) & 1U) != 0; }
+  constexpr bool is_empty() const { return bits_ == 0; }
+  constexpr bool is_part_of(axis_set x) const { return (bits_ & ~x.bits_) == 0; }
+  constexpr bool meets(axis_set x) const { return (bits_ & x.bits_) != 0; }
+
+  friend constexpr auto operator<=>(const axis_set&, const axis_set&) = default;
 
  private:
-  std::uint8_t bits_ = 0;
+  std::uint32_t bits_ = 0;
 };
+static_assert(axes <= 32, "axis_set has a bit for each axis");
+
+/// "dp"; of several axes "cp-dp".
+std::string short_name(const axis_set& x);
 
 /// One value per axis; default `T()`.
 template <class T>

@@ -84,7 +84,7 @@ chunk_pass::chunk_pass(const chunk& of,
       pass_() {
   pass_.settings = settings;
   for (const auto& row : axis_table()) {
-    if (row.dense != axis_use::model && row.experts != axis_use::model)
+    if (!row.splits_replica())
       continue;
     const auto* const group = groups[row.id];
     ensure((group == nullptr ? axis_rank() : axis_rank{group->rank(), group->size()})

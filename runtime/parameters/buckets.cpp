@@ -13,12 +13,6 @@ bool stands_alone(const parameter_entry& e) {
   return e.spec.has_copies || !e.spec.tied_to.empty();
 }
 
-std::optional<axis> summed_along(const parameter_entry& e) {
-  const auto found = e.spec.placements.sums(axis_use::data);
-  ensure(found.size() <= 1, "BUCKET-1: gradients are summed over the replicas of one axis");
-  return found.empty() ? std::nullopt : std::optional(found.front());
-}
-
 /// The grain boundary nearest to `target`, in elements from the beginning of the bucket.
 std::int64_t nearest_cut(const entries& all,
                          const bucket& b,
@@ -49,19 +43,19 @@ void share_out(const entries& all, bucket& b, int ranks, std::int64_t grain) {
 
 std::vector<bucket> make_buckets(const parameter_store& store,
                                  std::int64_t size,
-                                 const axis_map<int>& ranks,
+                                 const of_group& ranks,
                                  std::int64_t grain) {
   const auto& all = store.entries();
   std::vector<bucket> out;
   for (int end = int(all.size()); end > 0;) {
     int first = end - 1;
     auto taken = all[std::size_t(first)].room;
-    const auto along = summed_along(all[std::size_t(first)]);
+    const auto along = all[std::size_t(first)].spec.placements.sums();
     // True if the previous entry belongs to the same bucket.
     const auto goes_on = [&] {
       const auto& before = all[std::size_t(first) - 1];
       return taken < size && !stands_alone(before) && all[std::size_t(first)].follows
-             && summed_along(before) == along;
+             && before.spec.placements.sums() == along;
     };
     if (!stands_alone(all[std::size_t(first)]))
       while (first > 0 && goes_on())
@@ -73,7 +67,7 @@ std::vector<bucket> make_buckets(const parameter_store& store,
              .lowest_unit = e.unit,
              .ends = {taken},
              .has_values = e.owner < 0};
-    share_out(all, b, along ? std::max(1, ranks[*along]) : 1, grain);
+    share_out(all, b, along.is_empty() ? 1 : std::max(1, ranks(along)), grain);
     out.push_back(std::move(b));
     end = first;
   }
@@ -82,10 +76,10 @@ std::vector<bucket> make_buckets(const parameter_store& store,
 
 std::vector<entry_range> owned_ranges(const parameter_store& store,
                                       const std::vector<bucket>& buckets,
-                                      const axis_map<int>& ranks) {
+                                      const of_group& rank_in) {
   std::vector<entry_range> out;
   for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) {
-    const auto rank = b->ends.size() == 1 ? 0 : std::size_t(ranks[*b->along]);
+    const auto rank = b->ends.size() == 1 ? 0 : std::size_t(rank_in(b->along));
     const auto share_end = b->ends[rank];
     const auto share_begin = rank == 0 ? 0 : b->ends[rank - 1];
     std::int64_t offset = 0;

@@ -1,5 +1,5 @@
-// Buckets for the data axis: contiguous gradients that one all-reduce sums, and values that one
-// all-gather collects. Also assigns each rank its share of every bucket.
+// Buckets for the sums over replicas: contiguous gradients that one all-reduce sums, and values
+// that one all-gather collects. Also assigns each rank its share of every bucket.
 //
 // Rajbhandari et al.: "ZeRO", 2020, stage 1. As in Megatron-LM, buckets are filled from the last
 // parameter to the first, because gradients arrive in that order. Unlike in Megatron-LM, shares are
@@ -11,7 +11,7 @@
 #include "runtime/parameters/store.hpp"
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <vector>
 
 namespace troupe::runtime {
@@ -21,23 +21,25 @@ inline constexpr std::int64_t default_grain = 65536;
 
 struct bucket {
   int first = 0, end = 0;  ///< entries [first, end); each but the first follows the previous one
-  /// The data axis of the all-reduce; nothing if each rank already has the complete gradients.
-  std::optional<axis> along;
-  int lowest_unit = 0;             ///< the unit that is emitted last; its emit completes the bucket
+  axis_set along;       ///< axes of the all-reduce; empty if each rank has the complete gradients
+  int lowest_unit = 0;  ///< the unit that is emitted last; its emit completes the bucket
   std::vector<std::int64_t> ends;  ///< ends of the replicas' shares, in elements from the first
                                    ///< entry
   bool has_values = true;          ///< false for a tied copy: its owner has the values
   std::int64_t size() const { return ends.back(); }
 };
 
+/// A number for the group along a set of axes.
+using of_group = std::function<int(axis_set along)>;
+
 /// Buckets in the order in which gradients become complete: last entries first. A bucket ends with
-/// the parameter that brings it to `size` elements, and wherever the data axis or the array
-/// changes. It has one share per rank along its axis (`ranks`), as equal as grains allow. A tied
+/// the parameter that brings it to `size` elements, and wherever the axes of the sum or the array
+/// change. It has one share per rank of its group (`ranks`), as equal as grains allow. A tied
 /// parameter, or one with tied copies, has a bucket of its own, so that all its copies are cut
 /// alike.
 std::vector<bucket> make_buckets(const parameter_store& store,
                                  std::int64_t size,
-                                 const axis_map<int>& ranks,
+                                 const of_group& ranks,
                                  std::int64_t grain = default_grain);
 
 struct entry_range {
@@ -49,10 +51,10 @@ struct entry_range {
 };
 
 /// The ranges of every entry that a replica owns, in the order of the entries, including tied
-/// entries. `ranks` gives the replica's rank along the axis of each bucket.
+/// entries. `rank` gives its rank in the group of a bucket.
 std::vector<entry_range> owned_ranges(const parameter_store& store,
                                       const std::vector<bucket>& buckets,
-                                      const axis_map<int>& ranks);
+                                      const of_group& rank);
 
 /// Every entry as a whole: the ranges that each rank owns without sharding.
 std::vector<entry_range> whole_ranges(const parameter_store& store);

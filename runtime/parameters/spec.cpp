@@ -54,7 +54,7 @@ parameter_placements::parameter_placements(
     std::initializer_list<std::pair<axis, parameter_placement>> some, axis_view view)
     : view_(view) {
   for (const auto& row : axis_table())
-    if (use(row.id) == axis_use::data)
+    if (sums_gradients(use(row.id)))
       along_[row.id] = partial_gradient();
   for (const auto& [a, lies] : some)
     along_[a] = lies;
@@ -64,11 +64,11 @@ axis_use parameter_placements::use(axis a) const {
   return view_ == axis_view::dense ? row_of(a).dense : row_of(a).experts;
 }
 
-std::vector<axis> parameter_placements::sums(axis_use wanted) const {
-  std::vector<axis> out;
+axis_set parameter_placements::sums() const {
+  axis_set out;
   for (const auto& row : axis_table())
-    if (along_[row.id].partial_gradient && use(row.id) == wanted)
-      out.push_back(row.id);
+    if (along_[row.id].partial_gradient && sums_gradients(use(row.id)))
+      out.add(row.id);
   return out;
 }
 

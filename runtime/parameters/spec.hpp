@@ -40,7 +40,7 @@ constexpr parameter_placement partial_gradient() {
 enum class axis_view : std::uint8_t { dense, experts };
 
 /// Placement of a parameter along every axis. Default: replicated, with a gradient that is summed
-/// over the replicas of its view.
+/// over the replicas of its view and their sequences.
 class parameter_placements {
  public:
   parameter_placements()
@@ -53,8 +53,8 @@ class parameter_placements {
   axis_view view() const { return view_; }
   /// How the view uses the axis.
   axis_use use(axis a) const;
-  /// Axes of this use along which the gradient must be summed.
-  std::vector<axis> sums(axis_use use) const;
+  /// Axes along which buckets sum the gradient.
+  axis_set sums() const;
 
  private:
   axis_map<parameter_placement> along_;

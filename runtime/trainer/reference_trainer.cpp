@@ -1,15 +1,20 @@
 #include "runtime/trainer/reference_trainer.hpp"
 
+#include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/device/fibers.hpp"
+#include "runtime/layout/seats.hpp"
 #include "runtime/telemetry/trace.hpp"
 
 #include <deque>
+#include <exception>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
-worker_settings whole_model(const recipe& recipe, std::shared_ptr<rank_estate> estate) {
+worker_settings whole_model(const recipe& recipe, const reference_layout& layout) {
   auto model = spec_of(recipe);
   const auto range = all_of(model);
   return {.model = std::move(model),
@@ -19,7 +24,8 @@ worker_settings whole_model(const recipe& recipe, std::shared_ptr<rank_estate> e
           .replicas = int(recipe.batch.data_parallel),
           .precision = recipe.precision,
           .per_token_loss = recipe.per_token_loss,
-          .estate = std::move(estate)};
+          .sequence_parallel = layout.sequence_parallel,
+          .grain = layout.grain};
 }
 
 }  // namespace
@@ -28,13 +34,83 @@ reference_trainer::reference_trainer(const recipe& recipe,
                                      std::shared_ptr<const batch_source> data,
                                      stream& stream,
                                      std::shared_ptr<rank_estate> estate)
-    : recipe_(recipe),
-      data_(std::move(data)),
-      stream_(stream),
-      alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0),
-      worker_(whole_model(recipe, std::move(estate)), stream, {.along = {{axis::data, &alone_}}}),
-      at_(beginning(recipe)) {
+    : reference_trainer(recipe, std::move(data), stream, std::move(estate), reference_layout()) {}
+
+reference_trainer::reference_trainer(const recipe& recipe,
+                                     std::shared_ptr<const batch_source> data,
+                                     stream& stream,
+                                     const reference_layout& layout)
+    : reference_trainer(recipe, std::move(data), stream, nullptr, layout) {}
+
+reference_trainer::reference_trainer(const recipe& recipe,
+                                     std::shared_ptr<const batch_source> data,
+                                     stream& by,
+                                     std::shared_ptr<rank_estate> estate,
+                                     const reference_layout& layout)
+    : recipe_(recipe), data_(std::move(data)), stream_(by), at_(beginning(recipe)) {
   check(recipe.batch);
+  join_groups(layout);
+  auto settings = whole_model(recipe, layout);
+  settings.estate = std::move(estate);
+  on_each([&](std::size_t rank) {
+    auto& x = places_[rank];
+    worker_groups groups;
+    for (const auto& group : x.groups)
+      groups.along.emplace(group->along(), group.get());
+    x.by = std::make_unique<worker>(settings, x.own ? *x.own : stream_, groups);
+  });
+}
+
+void reference_trainer::join_groups(const reference_layout& layout) {
+  constexpr int context = 1, pipeline = 1;
+  auto dense = make_mesh(layout.tensor, layout.tensor, context, pipeline);
+  auto experts = fold_experts(dense, 1, layout.tensor);
+  const seats all(std::move(dense), std::move(experts));
+  places_.resize(std::size_t(all.size()));
+  for (std::size_t r = 0; r < places_.size(); ++r) {
+    if (r > 0)
+      places_[r].own = std::make_unique<stream>(stream_.where(), stream_.threads(), memory_pool());
+    places_[r].groups.push_back(alone(axis::data));
+  }
+  for (const auto& row : axis_table()) {
+    if (!splits_replica(row.dense) || all.extent(row.id) == 1)
+      continue;
+    for (int r = 0; r < all.size(); ++r)
+      if (all.is_first(r, row.id)) {
+        const auto members = all.peers(r, row.id);
+        const auto group = std::make_shared<local_group>(row.id, int(members.size()), token_);
+        for (std::size_t i = 0; i < members.size(); ++i)
+          places_[std::size_t(members[i])].groups.push_back(
+              std::make_shared<local_communicator>(group, int(i)));
+      }
+  }
+}
+
+void reference_trainer::on_each(const std::function<void(std::size_t)>& visit) {
+  if (places_.size() == 1)
+    return visit(0);
+  std::exception_ptr failure;
+  fiber_pool fibers;
+  std::vector<fiber_pool::number> all;
+  for (std::size_t r = 0; r < places_.size(); ++r)
+    all.push_back(fibers.start(fmt::format("rank {}", r), [&, r] {
+      try {
+        visit(r);
+      } catch (const cancelled&) {
+      } catch (...) {
+        if (!failure)
+          failure = std::current_exception();
+        token_.cancel();
+      }
+    }));
+  for (const auto x : all)
+    fibers.join(x);
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+void reference_trainer::each(const std::function<void(worker&)>& visit) {
+  on_each([&](std::size_t rank) { visit(*places_[rank].by); });
 }
 
 step_report reference_trainer::step() {
@@ -47,33 +123,42 @@ step_report reference_trainer::step() {
                           .microbatches = microbatches(recipe_.batch, consumed),
                           .logical_replicas = replicas,
                           .loss_scale = at_.scale.factor()};
-  const auto& estate = worker_.estate();
+  const auto& estate = state().estate();
   if (estate != nullptr && !estate->newest())
-    worker_.seal(at_.iteration, worker_.digests());
-  worker_.begin_step(now);
+    state().seal(at_.iteration, state().digests());
   step_result result;
-  for (int r = 0; r < int(replicas); ++r) {
-    for (std::int64_t m = 0; m < now.microbatches; ++m) {
-      const pass_key key{r, chunk_id(0), microbatch_id(m)};
-      worker_.forward(
-          key, to_bundle(data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)})));
-      worker_.backward(key, {});
-    }
-  }
-  worker_.reduce();
+  each([&](worker& by) {
+    by.begin_step(now);
+    for (int r = 0; r < int(replicas); ++r)
+      for (std::int64_t m = 0; m < now.microbatches; ++m) {
+        const pass_key key{r, chunk_id(0), microbatch_id(m)};
+        by.forward(
+            key, to_bundle(data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)})));
+        by.backward(key, {});
+      }
+    by.reduce();
+    add_to(result.norms, by.norms());
+  });
   result.losses.resize(std::size_t(replicas));
   reads wanted(stream_);
   for (int r = 0; r < int(replicas); ++r)
-    worker_.loss(wanted, r, result.losses[std::size_t(r)]);
-  worker_.norms(wanted, result.norms);
+    state().loss(wanted, r, result.losses[std::size_t(r)]);
   wanted.finish();
-  result.nonfinite_parameter = worker_.first_nonfinite(result.norms).name;
+  result.nonfinite_parameter = state().first_nonfinite(result.norms).name;
   const auto verdict = decide(recipe_, at_, result);
   if (verdict.stops)
     throw input_error("{}", diagnosis(verdict, at_));
-  if (!verdict.skips())
-    worker_.update(verdict.update);
-  worker_.drop_gradients();
+  state_digests digests;
+  each([&](worker& by) {
+    if (!verdict.skips())
+      by.update(verdict.update);
+    by.drop_gradients();
+    const auto found = by.digests();
+    for (const auto& [name, part] : found.own)
+      digests.own[name] += part;
+    if (places_.size() == 1)
+      digests.copies = found.copies;
+  });
 
   step_report report;
   report.global_batch_size = global_batch_size(recipe_.batch, consumed);
@@ -88,11 +173,10 @@ step_report reference_trainer::step() {
   report.learning_rate = verdict.update.learning_rate;
   report.skipped = verdict.skipped;
   report.scale = verdict.scale;
-  const auto digests = worker_.digests();
   if (estate != nullptr && verdict.skips())
-    worker_.skip(at_.iteration);
+    state().skip(at_.iteration);
   else if (estate != nullptr)
-    worker_.seal(at_.iteration, digests);
+    state().seal(at_.iteration, digests);
   report.state = combine(digests.own);
   report.elapsed_ms = double(now_ns() - started) / 1e6;
   report.tokens_per_second
@@ -105,17 +189,19 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
   const auto m_each = recipe_.batch.global / (recipe_.batch.micro * replicas);
   loss_value loss;
   for (std::int64_t b = 0; b < batches; ++b) {
-    worker_.begin_step({step_id(at_.iteration), false, m_each, replicas});
+    each([&](worker& by) {
+      by.begin_step({step_id(at_.iteration), false, m_each, replicas});
+      for (int r = 0; r < int(replicas); ++r)
+        for (std::int64_t m = 0; m < m_each; ++m)
+          by.forward(
+              {r, chunk_id(0), microbatch_id(m)},
+              to_bundle(source.microbatch(
+                  {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)})));
+    });
     reads wanted(stream_);
     std::deque<loss_value> parts;
-    for (int r = 0; r < int(replicas); ++r) {
-      for (std::int64_t m = 0; m < m_each; ++m)
-        worker_.forward(
-            {r, chunk_id(0), microbatch_id(m)},
-            to_bundle(source.microbatch(
-                {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)})));
-      worker_.loss(wanted, r, parts.emplace_back());
-    }
+    for (int r = 0; r < int(replicas); ++r)
+      state().loss(wanted, r, parts.emplace_back());
     wanted.finish();
     for (const auto& part : parts) {
       loss.total += part.total;

@@ -20,28 +20,33 @@ axis_ranks ranks_of(const axis_map<communicator*>& groups) {
   return out;
 }
 
-/// Calls `of` for the group of each axis with replicas, if the optimizer state is sharded.
-template <class Of>
-axis_map<int> of_replicas(const axis_map<communicator*>& groups, bool sharded, const Of& of) {
-  axis_map<int> out;
+axis_map<communicator*> single_axes(const group_map& all) {
+  axis_map<communicator*> out;
   for (const auto& row : axis_table())
-    if (const auto* const group = groups[row.id]; sharded && group != nullptr)
-      out[row.id] = of(*group);
+    if (const auto found = all.find(row.id); found != all.end())
+      out[row.id] = found->second;
+  return out;
+}
+
+axis_set axes_of_sums() {
+  axis_set out;
+  for (const auto& row : axis_table())
+    if (row.sums_gradients())
+      out.add(row.id);
   return out;
 }
 
 /// True if no other rank, replica or tied chunk adds to the gradients, so their memory may be
 /// temporary.
-bool sums_alone(const worker_settings& settings, const axis_map<communicator*>& groups) {
-  return settings.replicas == 1 && groups[axis::pipeline] == nullptr
-         && std::all_of(axis_table().begin(), axis_table().end(), [&](const axis_row& row) {
-              const bool of_data = row.dense == axis_use::data || row.experts == axis_use::data;
-              return !of_data || groups[row.id] == nullptr || groups[row.id]->size() == 1;
-            });
+bool sums_alone(const worker_settings& settings, const group_map& groups) {
+  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [](const auto& x) {
+           return x.first.has(axis::pipeline)
+                  || (x.first.meets(axes_of_sums()) && x.second->size() > 1);
+         });
 }
 
 /// True if the values are not used between the last backward pass that reads them and the update.
-bool drops_values_of(const worker_settings& settings, const axis_map<communicator*>& groups) {
+bool drops_values_of(const worker_settings& settings, const group_map& groups) {
   return sums_alone(settings, groups) && settings.precision != dtype::f32
          && settings.estate == nullptr && !settings.verifies;
 }
@@ -49,7 +54,7 @@ bool drops_values_of(const worker_settings& settings, const axis_map<communicato
 /// `from`: null, or the arrays that hold the values in fp32.
 std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
-                                          const axis_map<communicator*>& groups,
+                                          const group_map& groups,
                                           const memory_pool& pool,
                                           const state_arrays* from) {
   const bool exchanged = settings.estate != nullptr && settings.precision == dtype::f32;
@@ -78,12 +83,11 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
 
 }  // namespace
 
-axis_map<communicator*> worker_groups::of(chunk_id c) const {
+group_map worker_groups::of(chunk_id c) const {
   auto out = along;
   if (const auto found = of_chunk.find(c); found != of_chunk.end())
-    for (const auto& row : axis_table())
-      if (auto* const group = found->second[row.id])
-        out[row.id] = group;
+    for (const auto& [axes, group] : found->second)
+      out.insert_or_assign(axes, group);
   return out;
 }
 
@@ -94,22 +98,20 @@ worker::hosted::hosted(const worker_settings& settings,
                        const state_arrays* from,
                        bool draws)
     : copy(which.copy),
-      groups(all.of(which.id)),
+      all_groups(all.of(which.id)),
+      groups(single_axes(all_groups)),
       state_sharded(settings.distributed_optimizer),
       compared(settings.compared && !settings.distributed_optimizer),
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       plan(model, settings.recompute),
-      store(store_of(settings, model, groups, stream.pool(), from)),
+      store(store_of(settings, model, all_groups, stream.pool(), from)),
       witness(settings.verifies ? std::make_unique<witnessed_gradients>(*store, stream) : nullptr),
       buckets(make_buckets(
           *store,
           settings.bucket_size,
-          of_replicas(groups, state_sharded, [](const auto& group) { return group.size(); }),
+          [this](axis_set sum) { return sharers(sum); },
           settings.grain)),
-      owned(owned_ranges(
-          *store,
-          buckets,
-          of_replicas(groups, state_sharded, [](const auto& group) { return group.rank(); }))),
+      owned(owned_ranges(*store, buckets, [this](axis_set sum) { return share(sum); })),
       optimizer(*store,
                 settings.optimizer,
                 owned,
@@ -118,6 +120,7 @@ worker::hosted::hosted(const worker_settings& settings,
                 groups_of_optimizer(),
                 from != nullptr ? *from : state_arrays(),
                 prospects()) {
+  check_sums(all.extents);
   if (!draws || stream.pool().is_shadow())
     return;
   draw_initial_values(*store, settings.seed, [&](const initial_piece& x) {
@@ -129,10 +132,9 @@ worker::hosted::hosted(const worker_settings& settings,
 
 worker::worker(worker_settings settings, stream& stream, const worker_groups& groups)
     : settings_(std::move(settings)), stream_(stream), groups_(groups) {
-  const auto check = [](const axis_map<communicator*>& all) {
-    for (const auto& row : axis_table())
-      ensure(all[row.id] == nullptr || all[row.id]->along() == row.id,
-             "WORKER-7: each group lies along its axis");
+  const auto check = [](const group_map& all) {
+    for (const auto& [axes, group] : all)
+      ensure(group->along() == axes, "WORKER-7: each group lies along its axes");
   };
   check(groups.along);
   for (const auto& [chunk, all] : groups.of_chunk)

@@ -68,18 +68,22 @@ struct worker_settings {
   cancel_token until = {};
 };
 
-/// The communicators of a worker, one along each axis; they outlive the worker. Null: the worker is
-/// alone on that axis. A worker with several replicas needs a data group, even of size one. The
-/// group along the pipeline axis contains the stages with the ends of a tied parameter: first,
-/// last.
+/// Communicators by the axes along which their ranks differ; none is null.
+using group_map = std::map<axis_set, communicator*>;
+
+/// The communicators of a worker; they outlive the worker. Along an axis without one the worker is
+/// alone. A worker with several replicas needs a data group, even of size one. The group along the
+/// pipeline axis contains the stages with the ends of a tied parameter: first, last.
 struct worker_groups {
-  axis_map<communicator*> along = {};
+  group_map along = {};
   /// For models with several copies: groups of a chunk that replace the worker's. The data group
   /// contains all copies of the chunk.
-  std::map<chunk_id, axis_map<communicator*>> of_chunk = {};
+  std::map<chunk_id, group_map> of_chunk = {};
+  /// Number of the job's ranks along each axis (WORKER-13); 0: that of the group.
+  coordinates extents = {};
 
   /// All groups of a chunk.
-  axis_map<communicator*> of(chunk_id c) const;
+  group_map of(chunk_id c) const;
 };
 
 /// The settings of one step, equal on all ranks.
@@ -299,8 +303,14 @@ class worker {
 
     /// True if sums, norms and digests of this rank include the chunk.
     bool answers() const { return copy == copy_id(0) || state_sharded; }
-    /// The group for the sum of a bucket over replicas; null: none.
-    communicator* group_of(const bucket& x) const { return x.along ? groups[*x.along] : nullptr; }
+    /// WORKER-13, BUCKET-1
+    void check_sums(const coordinates& extents) const;
+    /// The group for the sum of a bucket; null: none.
+    communicator* group_of(const bucket& x) const { return group_of(x.along); }
+    communicator* group_of(axis_set sum) const;
+    /// Ranks that share the state of a bucket, and this rank among them.
+    int sharers(axis_set sum) const;
+    int share(axis_set sum) const;
 
     /// True if values are dropped after the last pass of a step that reads them.
     bool drops_values() const { return !store->keeps_values(); }
@@ -316,9 +326,10 @@ class worker {
     void take_gradients(stream& by, int first, int end);
 
     copy_id copy;
-    axis_map<communicator*> groups;
-    bool state_sharded;  ///< optimizer state is sharded over the data axis
-    bool compared;       ///< gradients are compared with those of other workers
+    group_map all_groups;
+    axis_map<communicator*> groups;  ///< along one axis; null: alone
+    bool state_sharded;              ///< optimizer state is sharded over replicas
+    bool compared;                   ///< gradients are compared with those of other workers
     chunk model;
     recompute_plan plan;
     std::unique_ptr<parameter_store> store;

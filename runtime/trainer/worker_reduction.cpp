@@ -4,6 +4,7 @@
 #include "runtime/trainer/worker.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace troupe::runtime {
 namespace {
@@ -32,16 +33,49 @@ bool is_tied(const parameter_entry& e) {
   return e.spec.has_copies || !e.spec.tied_to.empty();
 }
 
-/// Replica r along each axis, or the last one if there are fewer.
-axis_map<int> replica_of_each(const axis_map<communicator*>& groups, int r) {
-  axis_map<int> out;
-  for (const auto& row : axis_table())
-    if (const auto* const group = groups[row.id])
-      out[row.id] = std::min(r, group->size() - 1);
-  return out;
+}  // namespace
+
+void worker::hosted::check_sums(const coordinates& extents) const {
+  for (const auto& x : buckets)
+    group_of(x);
+  for (const auto& e : store->entries())
+    for (const auto& row : axis_table()) {
+      const auto& lies = e.spec.placements;
+      const bool is_covered
+          = extents[row.id] <= 1
+            || std::any_of(all_groups.begin(), all_groups.end(), [&](const auto& x) {
+                 return x.first.has(row.id) && x.second->size() > 1;
+               });
+      if (lies[row.id].partial_gradient && (!is_covered || lies.use(row.id) == axis_use::none))
+        throw broken_promise(fmt::format(
+            "WORKER-13: a gradient is summed along each axis of its partial placement: nothing "
+            "sums that of '{}' along {}",
+            e.spec.name,
+            row.title));
+    }
 }
 
-}  // namespace
+// BUCKET-1
+communicator* worker::hosted::group_of(axis_set sum) const {
+  const group_map::value_type* widest = nullptr;
+  for (const auto& x : all_groups)
+    if (x.first.is_part_of(sum) && (widest == nullptr || widest->first.is_part_of(x.first)))
+      widest = &x;
+  for (const auto& [axes, group] : all_groups)
+    ensure(!axes.is_part_of(sum) || axes.is_part_of(widest->first),
+           "BUCKET-1: one group sums a bucket along all its axes");
+  return widest == nullptr ? nullptr : widest->second;
+}
+
+int worker::hosted::sharers(axis_set sum) const {
+  const auto* const group = state_sharded ? group_of(sum) : nullptr;
+  return group == nullptr ? 1 : group->size();
+}
+
+int worker::hosted::share(axis_set sum) const {
+  const auto* const group = state_sharded ? group_of(sum) : nullptr;
+  return group == nullptr ? 0 : group->rank();
+}
 
 optimizer_groups worker::hosted::groups_of_optimizer() const {
   optimizer_groups out{.tensor = groups[axis::tensor]};
@@ -55,7 +89,8 @@ optimizer_groups worker::hosted::groups_of_optimizer() const {
   for (const auto& x : out.of_entry)
     most = std::max(most, x.group ? x.group->size() : 1);
   for (int r = 0; r < most; ++r) {
-    const auto theirs = owned_ranges(*store, buckets, replica_of_each(groups, r));
+    const auto theirs = owned_ranges(
+        *store, buckets, [&](axis_set sum) { return std::min(r, sharers(sum) - 1); });
     std::vector<std::int64_t> ends(out.of_entry.size(), 0);
     for (std::size_t e = 0; e < ends.size(); ++e)
       ends[e] = r == 0 ? 0 : out.of_entry[e].ends.empty() ? 0 : out.of_entry[e].ends.back();
@@ -172,7 +207,7 @@ void worker::finish_reduction() {
         add_partial_gradients(*home, row.id);
     add_tied_gradients(stream_, *home->store, home->owned);
   }
-  if (groups_.along[axis::pipeline] != nullptr)
+  if (groups_.along.contains(axis::pipeline))
     add_ties();
   else
     add_ties_between_chunks();
@@ -221,7 +256,7 @@ void worker::add_ties() {
       const auto& e = home->store->entries()[std::size_t(x.entry)];
       if (e.is_foreign_copy() || e.spec.has_copies)
         sum_in_place(
-            *groups_.along[axis::pipeline], stream_, gradient_of(*home->store, x), x.size());
+            *groups_.along.at(axis::pipeline), stream_, gradient_of(*home->store, x), x.size());
     }
 }
 

@@ -100,7 +100,7 @@ TEST_CASE("a node spawns a worker on request, with the resources of its process"
       messages::spawn_loader{first_generation, it.prepared->description});
   REQUIRE(answer);
   const auto batch = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
   REQUIRE(batch);
   CHECK_FALSE(it.end->has_come());
 }
@@ -126,7 +126,7 @@ TEST_CASE("NODE-1: a generation that was ended stays closed, even if it was empt
   std::optional<messages::generation_ended> ended;
   it.order_end(ended);
   REQUIRE(ended);
-  const messages::spawn_stage late{first_generation, it.prepared->description, {}, 0, 0, 0};
+  const messages::spawn_stage late{first_generation, it.prepared->description, {}, 0, "0.0.0"};
   CHECK_FALSE(it.ask<messages::stage_spawned>(late));
   CHECK(messages::is(it.refusal, ec::cancelled));
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
@@ -165,7 +165,7 @@ TEST_CASE("the death of a rank releases its generation at once, that of a servic
   const auto loader = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
   REQUIRE(loader);
   REQUIRE(stage);
   it.system.kill(loader->loader, messages::make_error(ec::refused, "loader: broken"));
@@ -181,7 +181,7 @@ TEST_CASE("NODE-2: a generation has ended when its actors and lanes have ended",
   const auto loader = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
   REQUIRE(loader);
   REQUIRE(stage);
   const tests::ending service(loader->loader), rank(stage->stage);
@@ -199,14 +199,14 @@ TEST_CASE("NODE-2: a generation has ended when its actors and lanes have ended",
   CHECK_FALSE(answer->has_state);  // a state of rank 0 was never sealed
   // The generation stays closed.
   CHECK_FALSE(it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0}));
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"}));
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
 }
 
 TEST_CASE("NODE-2: a hung lane is left behind after the failure detector's timeout", "[actors]") {
   hosting it;
   REQUIRE(it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0}));
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"}));
   const auto lane = it.prepared->node->living->enter({first_generation, "lane:0.7", 7});
   std::optional<messages::generation_ended> answer;
   it.order_end(answer);
@@ -219,7 +219,7 @@ TEST_CASE("NODE-2: a hung lane is left behind after the failure detector's timeo
 TEST_CASE("NODE-2: a lane that is known to hang is left behind at once", "[actors]") {
   hosting it;
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
   REQUIRE(stage);
   const tests::ending rank(stage->stage);
   const auto lane = it.prepared->node->living->enter({first_generation, "lane:0.0", 0});
@@ -233,7 +233,7 @@ TEST_CASE("NODE-2: a lane that is known to hang is left behind at once", "[actor
 
 TEST_CASE("NODE-3: actors that a superseded node spawns end at once", "[actors]") {
   hosting it;
-  const messages::spawn_stage order{first_generation, it.prepared->description, {}, 0, 0, 0};
+  const messages::spawn_stage order{first_generation, it.prepared->description, {}, 0, "0.0.0"};
   const auto stage = it.ask<messages::stage_spawned>(order);
   REQUIRE(stage);
   const tests::ending before(stage->stage);
@@ -264,7 +264,7 @@ TEST_CASE("NODE-3: orders of a superseded supervisor are refused", "[actors]") {
 TEST_CASE("a report of a hang outside the node's ranks or generation is ignored", "[actors]") {
   hosting it;
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
   REQUIRE(stage);
   const tests::ending rank(stage->stage);
   const auto next = runtime::next(first_generation);

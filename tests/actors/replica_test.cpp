@@ -31,7 +31,7 @@ struct merging {
               [](const messages::spawn_replica&) { return messages::replica_spawned{}; },
               [this](const messages::spawn_stage& x) {
                 asked.push_back(x);
-                const auto i = std::size_t(x.pipeline_rank * 2 + x.tensor_rank);
+                const auto i = std::size_t(x.rank);
                 return messages::stage_spawned{stages[i] = system.listener(heard[i])};
               },
               [](const messages::end_generation& x) { return messages::generation_ended{x.last}; },
@@ -45,8 +45,6 @@ struct merging {
     messages::spawn_replica told{.generation = first_generation,
                                  .job = prepared->description,
                                  .replica = 0,
-                                 .pipeline_ranks = 2,
-                                 .tensor_ranks = 2,
                                  .processes = {{.node = node}},
                                  .supervisor = system.listener(supervisor)};
     replica = system.keep(system.home().spawn(
@@ -81,15 +79,16 @@ struct merging {
 TEST_CASE("a replica requests its stages and introduces them to each other", "[actors]") {
   merging it;
   REQUIRE(it.asked.size() == 4);
-  CHECK(it.asked[3].pipeline_rank == 1);
-  CHECK(it.asked[3].tensor_rank == 1);
+  CHECK(it.asked[3].rank == 3);
+  CHECK(it.asked[3].place == "0.1.1");
   CHECK(it.asked[3].job == it.prepared->description);
   const auto& met = it.heard[3].of<messages::meet>();
   REQUIRE(met.size() == 1);
   CHECK(met.front().generation == first_generation);
   CHECK(met.front().replica == it.replica);
   CHECK(met.front().pipeline == std::vector{it.stages[1], it.stages[3]});
-  CHECK(met.front().tensor == std::vector{it.stages[2], it.stages[3]});
+  CHECK(met.front().followers.empty());
+  CHECK(it.heard[2].of<messages::meet>().front().followers == std::vector{it.stages[3]});
 }
 
 TEST_CASE("a replica forwards orders of its generation to every stage", "[actors]") {

@@ -218,7 +218,7 @@ bool memory() {
     std::int64_t expected = 0;
     std::size_t most = 0;
     for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
-      const auto at = prepared->opened().mesh.at(rank);
+      const auto at = prepared->opened().seats.at(rank);
       expected = std::max(expected, runtime::forecast_memory(job, at).peak());
       most = std::max(most, peak);
     }

@@ -132,10 +132,10 @@ void measure(const std::string& schedule, int stages) {
   std::size_t peak = 0;
   for (const auto& [rank, bytes] : prepared->node->pools->peaks()) {
     peak = std::max(peak, bytes);
-    forecast = std::max(
-        forecast,
-        runtime::forecast_memory(job, prepared->opened().pipeline, prepared->opened().mesh.at(rank))
-            .peak());
+    forecast = std::max(forecast,
+                        runtime::forecast_memory(
+                            job, prepared->opened().pipeline, prepared->opened().seats.at(rank))
+                            .peak());
   }
   fmt::print("{:<13}{:>9.1f}{:>9.1f}{:>8.3f}{:>9.1f}{:>9.1f}{:>10.2f}{:>9.1f}{:>9.1f}{:>9.3f}\n",
              schedule,

@@ -10,6 +10,8 @@
 //   init         its initial weights equal the reference trainer's, bit for bit
 //   twice        two runs of 20 steps give the same states, the second one with delays of lanes and
 //                messages
+//   bits         all states of these runs equal those of the reference trainer on as many tensor
+//                ranks
 //   loss, norm   the largest difference of steps that begin with the reference trainer's state; the
 //                format bounds it (tolerance.hpp)
 //   of allowed   the used share of the tolerance
@@ -47,6 +49,17 @@ struct reference_run {
   };
   std::map<std::uint64_t, state> before;  ///< the state before each step of `compared`
 };
+
+/// The states of the reference trainer on the ranks of an arrangement, after each step.
+const std::vector<std::string>& states_of(const choice& x) {
+  static std::map<choice, std::vector<std::string>> known;
+  const choice key = {x[TP], x[rows], x[DP] == 0 ? 0 : 1, x[model], x[tied], x[dropout], x[type]};
+  const auto [found, is_new] = known.try_emplace(key);
+  if (is_new)
+    for (const auto& step : tests::by_reference_trainer(job_of(x)))
+      found->second.push_back(to_string(step.state));
+  return found->second;
+}
 
 /// A run with actors, read from its log.
 struct actors_run {
@@ -178,15 +191,17 @@ bool judge(const choice& x, double& used) {
     const auto again = run_freely(x, true);
     const bool weights = same_bits(expected.before.at(1).tensors, once.initial);
     const bool repeated = once.digest == again.digest && once.digest.size() == steps;
+    const bool exact = once.digest == states_of(x);
     const auto allowed = tolerance_of(job_of(x));
     const auto found = differences(x, expected);
     const double share = std::max(found.loss / allowed.loss, found.norm / allowed.norm);
     used = std::max(used, share);
-    const bool good = weights && repeated && share <= 1;
-    std::printf("%s  %-5s  %-5s  %.1e  %.1e  %7.1f %%  %s\n",
+    const bool good = weights && repeated && exact && share <= 1;
+    std::printf("%s  %-5s  %-5s  %-5s  %.1e  %.1e  %7.1f %%  %s\n",
                 text(x).c_str(),
                 told(weights),
                 told(repeated),
+                told(exact),
                 found.loss,
                 found.norm,
                 share * 100,
@@ -220,7 +235,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  std::printf("%s  init   twice  loss     norm     of allowed\n", heading().c_str());
+  std::printf("%s  init   twice  bits   loss     norm     of allowed\n", heading().c_str());
   int failed = 0, done = 0, seen = 0;
   double used = 0;
   for (const auto& x : all ? every_choice() : covering_selection()) {

@@ -10,7 +10,6 @@ REDUCTION = "runtime/trainer/worker_reduction.cpp"
 OPTIMIZER = "runtime/optim/optimizer_state.cpp"
 UPDATE = "runtime/optim/optimizer_update.cpp"
 STAGE = "actors/stage/stage.cpp"
-BUILDING = "actors/stage/building.cpp"
 
 MUTANTS = [
     # A reduction is missing.
@@ -34,7 +33,7 @@ MUTANTS = [
     ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
      "all.square_norms[parameter] += square;", "all.square_norms[parameter] = square;"),
     ("the norm of a distributed optimizer is that of one replica", "actors/supervisor/transaction.cpp",
-     "r < (distributed ? votes_.size() : 1)", "r < (distributed ? votes_.size() - 1 : 1)"),
+     "if (!job_->has_writer(vote.replica))", "if (vote.replica != 0)"),
     ("a bucket is summed before the backward pass of its last micro-batch", REDUCTION,
      "home.store->emitted(unit) != microbatches())",
      "home.store->emitted(unit) != step_.microbatches)"),
@@ -68,14 +67,14 @@ MUTANTS = [
     ("positions are added on every tensor rank", LAYERS + "embedding.cpp",
      "together ? positions : no_parameter);", "positions);"),
     # Along another axis.
-    ("tensor and data group are exchanged", BUILDING,
-     "groups.along[row.id] = context.groups[row.id].get();",
-     "groups.along[row.id == runtime::axis::tensor ? runtime::axis::data\n"
-     "                     : row.id == runtime::axis::data ? runtime::axis::tensor : row.id]\n"
-     "              = context.groups[row.id].get();"),
-    ("the stages of a tied table pair different tensor ranks", BUILDING,
-     'fmt::format("ties of replica {}.{}", r, t)',
-     'fmt::format("ties of replica {}.{}", r, p == first ? t : job_->tensor_ranks() - 1 - t)'),
+    ("tensor and data group are exchanged", WORKER,
+     "for (const auto& row : axis_table())\n    if (const auto found = all.find(row.id); found",
+     "for (const auto& row : axis_table())\n    if (const auto found = all.find(row.id == axis::tensor ? axis::data\n"
+     "                                   : row.id == axis::data ? axis::tensor : row.id); found"),
+    ("the stages of a tied table pair different tensor ranks", "runtime/job/job_seats.cpp",
+     'all.at(rank)[axis::data], all.position_in_stage(rank)',
+     'all.at(rank)[axis::data],\n            stage == first ? all.position_in_stage(rank)\n'
+     '                           : fmt::format(".{}", all.extent(axis::tensor) - 1 - all.at(rank)[axis::tensor])'),
     # A scale or an offset is missing.
     ("the loss is not divided by the number of replicas", WORKER,
      "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),

@@ -116,7 +116,7 @@ TEST_CASE("tensor ranks follow the first one's decisions, also with recomputatio
 
   std::map<std::tuple<int, int, std::uint64_t>, std::map<int, std::vector<std::string>>> rows;
   for (const auto& x : prepared->node->trace->spans()) {
-    const auto at = prepared->opened().mesh.at(x.rank);
+    const auto at = prepared->opened().seats.at(x.rank);
     if (std::isdigit(x.name.front()) != 0)
       rows[{at[runtime::axis::data], at[runtime::axis::pipeline], runtime::value(x.step)}]
           [at[runtime::axis::tensor]]

@@ -41,7 +41,7 @@ TEST_CASE("the peak memory of each schedule is forecast within 5 percent on ever
   for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
     CAPTURE(rank, peak);
     const auto expected = runtime::forecast_memory(
-        job, prepared->opened().pipeline, prepared->opened().mesh.at(rank));
+        job, prepared->opened().pipeline, prepared->opened().seats.at(rank));
     // A rank with neighbouring chunks briefly holds what passes between them twice. Receivers are
     // fast here, so few results wait for them.
     const auto least = double(expected.peak() - expected.left_by_others) * 0.95;
@@ -94,7 +94,7 @@ TEST_CASE("the memory of passes that are recomputed for verification is forecast
   for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
     CAPTURE(rank, peak);
     const auto expected = runtime::forecast_memory(
-        job, prepared->opened().pipeline, prepared->opened().mesh.at(rank));
+        job, prepared->opened().pipeline, prepared->opened().seats.at(rank));
     CHECK(expected.verified > 0);
     CHECK(double(peak)
           > double(expected.peak() - expected.left_by_others - expected.verified) * 0.95);

@@ -33,7 +33,7 @@ TEST_CASE("the executed order equals the plan, on every rank and in every step",
   const auto plan = runtime::one_forward_one_backward(P, 8 / (2 * D));
   CHECK(executed.size() == std::size_t(P * D) * 3);
   for (const auto& [where, names] : executed) {
-    const auto part = prepared->opened().mesh.at(where.first)[runtime::axis::pipeline];
+    const auto part = prepared->opened().seats.at(where.first)[runtime::axis::pipeline];
     std::vector<std::string> planned;
     for (const auto& x : runtime::with_split_backward(plan.ranks[std::size_t(part)]))
       planned.push_back(to_string(x));
@@ -63,7 +63,7 @@ TEST_CASE("tensor ranks run the same row, with recomputation and replicas in tur
                                                 prepared->opened().pipeline.blocks);
   CHECK(executed.size() == std::size_t(8 / each) * 2);
   for (const auto& [where, names] : executed) {
-    const auto part = prepared->opened().mesh.at(where.first)[runtime::axis::pipeline];
+    const auto part = prepared->opened().seats.at(where.first)[runtime::axis::pipeline];
     std::vector<std::string> planned;
     int again = 0;
     for (const auto& x : runtime::with_split_backward(plan.ranks[std::size_t(part)])) {

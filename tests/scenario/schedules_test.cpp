@@ -81,9 +81,9 @@ void check_trace_equals_plan(const actors::prepared_job& prepared) {
   const auto& schedule = *prepared.opened().pipeline.schedule;
   const auto plan = schedule.training(runtime::planned_microbatches(prepared.opened().job));
   CHECK(executed.size()
-        == std::size_t(prepared.opened().mesh.size()) * prepared.opened().job.train_iterations);
+        == std::size_t(prepared.opened().seats.size()) * prepared.opened().job.train_iterations);
   for (const auto& [where, names] : executed) {
-    const auto part = prepared.opened().mesh.at(where.first)[runtime::axis::pipeline];
+    const auto part = prepared.opened().seats.at(where.first)[runtime::axis::pipeline];
     std::vector<std::string> planned;
     for (const auto& x : runtime::with_split_backward(plan->ranks[std::size_t(part)]))
       planned.push_back(to_string(x, plan->copies));

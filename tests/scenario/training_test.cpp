@@ -110,6 +110,28 @@ TEST_CASE("every arrangement of actors gives the bits of the reference trainer",
   CHECK(prepared->node->transport->counters().dropped == 0);
 }
 
+TEST_CASE("tensor-parallel layouts have the bits of the reference trainer on as many ranks",
+          "[scenario][unsanitized]") {
+  const int T = GENERATE(2, 4), P = GENERATE(1, 2), D = GENERATE(1, 2);
+  const bool rows = GENERATE(false, true);
+  CAPTURE(T, P, D, rows);
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(P, D, T);
+  job.layout.sequence_parallel = rows;
+  job.watch.log_file = folder / "log.jsonl";
+  job.faults = {.seed = 7, .lane_delay_us = 100, .message_delay_us = 100};
+  const auto end = actors::run(tests::tiny_prepared(job));
+  CHECK(end.reason == "");
+  const auto expected = tests::by_reference_trainer(job);
+  const auto seen = lines_of(folder / "log.jsonl");
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i]["state_digest"] == to_string(expected[i].state));
+    CHECK(seen[i]["lm_loss"] == expected[i].lm_loss);
+    CHECK(seen[i]["grad_norm"] == expected[i].grad_norm);
+  }
+}
+
 TEST_CASE("validation by actors equals that of the reference trainer, without side effects",
           "[scenario]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);

@@ -108,7 +108,8 @@ class ranks {
         mine.estate = found->second;
       runtime::worker_groups groups;
       for (const auto& row : runtime::axis_table())
-        groups.along[row.id] = x.groups[row.id].get();
+        if (x.groups[row.id])
+          groups.along[row.id] = x.groups[row.id].get();
       x.by = std::make_unique<runtime::worker>(mine, *x.stream, groups);
     });
   }

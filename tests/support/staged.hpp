@@ -37,12 +37,16 @@ struct staged {
     loader = new_loader();
     const auto groups = std::make_shared<actors::group_registry>(runtime::cancel_token(),
                                                                  value(first_generation));
-    stage = system.keep(system.home().spawn(
-        actors::stage,
-        messages::spawn_stage{first_generation, prepared->description, {}, 0, pipeline_rank, 0},
-        node.jobs->open(prepared->description),
-        std::shared_ptr<const actors::node_context>(prepared->node),
-        groups));
+    stage = system.keep(
+        system.home().spawn(actors::stage,
+                            messages::spawn_stage{first_generation,
+                                                  prepared->description,
+                                                  {},
+                                                  pipeline_rank,
+                                                  fmt::format("0.{}.0", pipeline_rank)},
+                            node.jobs->open(prepared->description),
+                            std::shared_ptr<const actors::node_context>(prepared->node),
+                            groups));
     messages::meet peers{.generation = runtime::generation_id(value(first_generation) + 1),
                          .replica = system.listener(replica),
                          .loader = loader,
@@ -51,7 +55,6 @@ struct staged {
       peers.keeper = system.listener(keeper);
     const auto other = system.listener(neighbour);
     peers.pipeline = {pipeline_rank == 0 ? stage : other, pipeline_rank == 0 ? other : stage};
-    peers.tensor = {stage};
     end.emplace(stage);
     system.tell(stage, peers);  // has another generation: dropped
     met_strangers = replica.of<messages::ready>().size();

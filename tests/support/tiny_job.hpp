@@ -86,11 +86,20 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
   return out;
 }
 
-/// Runs the same job without actors.
+/// The layout of the job that decides bits.
+inline runtime::reference_layout reference_layout_of(const runtime::training_job& job) {
+  return {.tensor = job.layout.tensor,
+          .sequence_parallel = job.layout.sequence_parallel,
+          .grain = job.reduction.grain};
+}
+
+/// Runs the same job without actors, on as many tensor ranks.
 inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
-  runtime::reference_trainer trainer(
-      job.training, std::make_shared<formula_source>(job.training, true), stream);
+  runtime::reference_trainer trainer(job.training,
+                                     std::make_shared<formula_source>(job.training, true),
+                                     stream,
+                                     reference_layout_of(job));
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
     out.push_back(trainer.step());

@@ -9,7 +9,7 @@
 #include <utility>
 
 namespace troupe::runtime {
-local_group::local_group(axis along, int size, cancel_token generation)
+local_group::local_group(axis_set along, int size, cancel_token generation)
     : along_(along),
       size_(size),
       tokens_(std::size_t(size), generation),
@@ -231,7 +231,7 @@ void local_communicator::broadcast(stream& stream, void* data, std::int64_t byte
   group_->meet(rank_, &stream);
 }
 
-std::shared_ptr<communicator> alone(axis along) {
+std::shared_ptr<communicator> alone(axis_set along) {
   return std::make_shared<local_communicator>(
       std::make_shared<local_group>(along, 1, cancel_token()), 0);
 }

@@ -16,7 +16,7 @@ namespace troupe::runtime {
 /// State shared by the ranks of a group. Create it once and give it to each rank's communicator.
 class local_group final : public awaited, public std::enable_shared_from_this<local_group> {
  public:
-  local_group(axis along, int size, cancel_token generation);
+  local_group(axis_set along, int size, cancel_token generation);
 
   /// Sets the name of the group and of this rank on the board (device/lane_board.hpp). Default:
   /// "the dp group" and "rank 1 of the dp group".
@@ -66,7 +66,7 @@ class local_group final : public awaited, public std::enable_shared_from_this<lo
   std::shared_ptr<void> waker(const cancel_token& of);
   void check_offers();
 
-  const axis along_;
+  const axis_set along_;
   const int size_;
   std::vector<cancel_token> tokens_;  ///< per rank
   std::string name_;
@@ -92,7 +92,7 @@ class local_communicator final : public communicator {
   local_communicator(std::shared_ptr<local_group> group, int rank)
       : group_(std::move(group)), rank_(rank) {}
 
-  axis along() const override { return group_->along_; }
+  axis_set along() const override { return group_->along_; }
   int rank() const override { return rank_; }
   int size() const override { return group_->size_; }
   void barrier() override;
@@ -124,6 +124,6 @@ class local_communicator final : public communicator {
 };
 
 /// A group of one rank; never waits.
-std::shared_ptr<communicator> alone(axis along);
+std::shared_ptr<communicator> alone(axis_set along);
 
 }  // namespace troupe::runtime

@@ -23,7 +23,7 @@ class window_communicator final : public communicator {
   window_communicator(const window_communicator&) = delete;
   window_communicator& operator=(const window_communicator&) = delete;
 
-  axis along() const override { return group_->description().along; }
+  axis_set along() const override { return group_->description().along; }
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   bool maps_arrays() const override { return group_->maps_arrays(); }

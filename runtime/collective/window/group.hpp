@@ -18,7 +18,7 @@ namespace troupe::runtime {
 /// Description of a group; equal on all ranks.
 struct window_group_description {
   std::string name;  ///< unique within a generation
-  axis along = axis::data;
+  axis_set along = axis::data;
   generation_id generation = {};
   std::vector<std::string> homes = {};  ///< per rank: address of its process
   /// Names of the ranks for the failure detector (device/lane_board.hpp). Empty: "rank 1 of dp0".

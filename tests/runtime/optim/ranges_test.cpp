@@ -48,8 +48,10 @@ struct rank_of_job {
 
   rank_of_job(bool tied, dtype type, int rank, int ranks, std::int64_t grain_of_sums = grain)
       : store(units(tied), 1, {}, type),
-        owned(owned_ranges(
-            store, make_buckets(store, 300, {{axis::data, ranks}}, grain), {{axis::data, rank}})),
+        owned(owned_ranges(store,
+                           make_buckets(
+                               store, 300, [=](axis_set) { return ranks; }, grain),
+                           [=](axis_set) { return rank; })),
         optimizer(store, {.epsilon = 1e-6, .weight_decay = 0.3}, owned, {}, grain_of_sums) {
     for (int e = 0; e < int(store.entries().size()); ++e)
       if (store.entries()[std::size_t(e)].owner < 0) {

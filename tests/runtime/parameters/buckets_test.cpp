@@ -49,6 +49,16 @@ std::vector<unit_spec> random_units(std::mt19937& rng) {
   return out;
 }
 
+/// Along which dense layers sum gradients.
+constexpr axis_set replicas = {axis::context, axis::data};
+
+of_group both(int dense, int experts) {
+  return [=](axis_set along) { return along == replicas ? dense : experts; };
+}
+of_group all_data(int x) {
+  return both(x, x);
+}
+
 struct cut_store {
   resident_store store;
   std::int64_t size, grain;
@@ -60,7 +70,7 @@ struct cut_store {
         size(1 + below(rng, 3000)),
         grain(std::int64_t(16) << below(rng, 6)),
         ranks(int(1 + below(rng, 5))),
-        buckets(make_buckets(store, size, {{axis::data, ranks}}, grain)) {}
+        buckets(make_buckets(store, size, all_data(ranks), grain)) {}
 
   const resident_store::entry& entry(int e) const { return store.entries()[std::size_t(e)]; }
   std::int64_t value_offset(int e) const { return store.value_offset(entry(e)); }
@@ -83,7 +93,7 @@ TEST_CASE("buckets cover the gradients once, from the last to the first", "[buck
       REQUIRE(b.end == last);
       REQUIRE(b.first < b.end);
       REQUIRE(x.begin(b) + b.size() == end);
-      REQUIRE(b.along == axis::data);
+      REQUIRE(b.along == replicas);
       REQUIRE(b.lowest_unit == x.entry(b.first).unit);
       // Minimal: without its first parameter the bucket was not full.
       if (b.end - b.first > 1)
@@ -142,7 +152,7 @@ TEST_CASE("shares are as even as grains and parameters allow", "[buckets]") {
   // One long parameter: each share differs from an equal one by at most a grain.
   resident_store store({{"u", {{.name = "x", .extents = {1000, 10}}}}}, 1, {});
   for (int ranks = 1; ranks <= 7; ++ranks) {
-    const auto b = make_buckets(store, 1 << 20, {{axis::data, ranks}}, 64).front();
+    const auto b = make_buckets(store, 1 << 20, all_data(ranks), 64).front();
     std::int64_t before = 0;
     for (const auto end : b.ends) {
       CHECK(std::abs(end - before - b.size() / ranks) <= 64);
@@ -177,8 +187,7 @@ TEST_CASE("a tied parameter is alone in its bucket, and cut like its owner", "[b
         copy.tied_to = copy.name;
         copy.has_copies = false;
         resident_store elsewhere({{"head", {{.name = "gain", .extents = {99}}, copy}}}, 1, {});
-        REQUIRE(make_buckets(elsewhere, x.size, {{axis::data, x.ranks}}, x.grain).front().ends
-                == b.ends);
+        REQUIRE(make_buckets(elsewhere, x.size, all_data(x.ranks), x.grain).front().ends == b.ends);
       }
   }
   CHECK(pairs > 20);
@@ -194,7 +203,7 @@ TEST_CASE("every valid element has one owner; padding has none", "[buckets]") {
       seen.emplace_back(std::size_t(e.size()), 0);
     for (int rank = 0; rank < x.ranks; ++rank) {
       int last = -1;
-      for (const auto& range : owned_ranges(x.store, x.buckets, {{axis::data, rank}})) {
+      for (const auto& range : owned_ranges(x.store, x.buckets, all_data(rank))) {
         REQUIRE(range.entry > last);  // in order, one each
         last = range.entry;
         REQUIRE(range.begin % x.grain == 0);
@@ -207,7 +216,7 @@ TEST_CASE("every valid element has one owner; padding has none", "[buckets]") {
       for (std::size_t i = 0; i < seen[e].size(); ++i)
         REQUIRE(seen[e][i] == (std::int64_t(i) < x.entry(int(e)).valid ? 1 : 0));
     if (x.ranks == 1)
-      REQUIRE(owned_ranges(x.store, x.buckets, {}) == whole_ranges(x.store));
+      REQUIRE(owned_ranges(x.store, x.buckets, all_data(0)) == whole_ranges(x.store));
   }
 }
 
@@ -216,32 +225,32 @@ TEST_CASE("parameters that are summed along another axis have their own buckets"
   auto expert = dense;
   expert.placements = of_experts({{axis::expert, row_sharded()}});
   const resident_store store({{"u", {dense, dense, expert, expert, dense}}}, 1, {});
-  const auto found = make_buckets(store, 1 << 20, {{axis::data, 3}, {axis::expert_data, 2}}, 4);
+  const auto found = make_buckets(store, 1 << 20, both(3, 2), 4);
   REQUIRE(found.size() == 3);
-  CHECK((found[0].along == axis::data && found[0].first == 4 && found[0].ends.size() == 3));
+  CHECK((found[0].along == replicas && found[0].first == 4 && found[0].ends.size() == 3));
   CHECK((found[1].along == axis::expert_data && found[1].first == 2 && found[1].ends.size() == 2));
-  CHECK((found[2].along == axis::data && found[2].first == 0));
+  CHECK((found[2].along == replicas && found[2].first == 0));
   // One share each, by the rank along its axis.
   std::vector<std::int64_t> owned(5, 0);
   for (int d = 0; d < 3; ++d)
-    for (const auto& x : owned_ranges(store, found, {{axis::data, d}, {axis::expert_data, d % 2}}))
+    for (const auto& x : owned_ranges(store, found, both(d, d % 2)))
       owned[std::size_t(x.entry)] += d < 2 || x.entry < 2 || x.entry > 3 ? x.size() : 0;
   CHECK(owned == std::vector<std::int64_t>(5, 40));
 }
 
-TEST_CASE("BUCKET-1: gradients are summed over the replicas of one axis", "[buckets][invariant]") {
-  // A view has one axis along which replicas differ, whatever the placements are.
+TEST_CASE("a bucket is summed along the axes of its view, whatever the placements are",
+          "[buckets]") {
   const auto bucket_of = [](parameter_placements placements, parameter_placement everywhere) {
     for (const auto& row : axis_table())
       placements[row.id] = everywhere;
     const resident_store store(
         {{"u", {{.name = "x", .extents = {40}, .placements = placements}}}}, 1, {});
-    return make_buckets(store, 1 << 20, {{axis::data, 3}, {axis::expert_data, 2}}, 4).front();
+    return make_buckets(store, 1 << 20, both(3, 2), 4).front();
   };
   const auto dense = bucket_of({}, partial_gradient());
-  CHECK((dense.along == axis::data && dense.ends.size() == 3));
+  CHECK((dense.along == replicas && dense.ends.size() == 3));
   const auto expert = bucket_of(of_experts({}), partial_gradient());
   CHECK((expert.along == axis::expert_data && expert.ends.size() == 2));
   const auto complete = bucket_of({}, {});
-  CHECK((!complete.along && complete.ends.size() == 1));
+  CHECK((complete.along.is_empty() && complete.ends.size() == 1));
 }

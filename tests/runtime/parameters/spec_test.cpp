@@ -196,15 +196,12 @@ TEST_CASE("a parameter can be sharded along several axes, each element once", "[
 }
 
 TEST_CASE("the placement of a parameter decides which ranks sum and report it", "[parameters]") {
-  using sums = std::vector<axis>;
   const auto plain = matrix(replicated), norm = matrix(partial_gradient()), cut = matrix(rows);
   auto expert = matrix(replicated);
   expert.placements = of_experts({{axis::expert, rows}});
-  CHECK(plain.placements.sums(axis_use::data) == sums{axis::data});
-  CHECK(plain.placements.sums(axis_use::model).empty());
-  CHECK(norm.placements.sums(axis_use::model) == sums{axis::tensor});
-  CHECK(expert.placements.sums(axis_use::data) == sums{axis::expert_data});
-  CHECK(expert.placements.sums(axis_use::model).empty());
+  CHECK(plain.placements.sums() == axis_set{axis::context, axis::data});
+  CHECK(norm.placements.sums() == plain.placements.sums());  // the tensor axis splits the replica
+  CHECK(expert.placements.sums() == axis_set{axis::expert_data});
   // The second rank of two: the first reports replicated parameters, along the axes of its view.
   const axis_ranks second{{axis::tensor, {1, 2}}, {axis::data, {1, 2}}};
   CHECK(!answers(plain, second));

@@ -1,7 +1,7 @@
 // A parameter of experts is declared by its placement along each axis. The placement decides which
 // ranks share it, which sum its gradients, and which save it.
 
-#include "runtime/layout/mesh.hpp"
+#include "runtime/layout/seats.hpp"
 #include "tests/support/ranks.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -56,23 +57,26 @@ struct seen {
   std::map<std::string, std::vector<std::int64_t>> first_rows;
 };
 
-seen one_step(bool distributed) {
-  const auto dense = make_mesh(4, 1, 1, 1);
+seen one_step(bool distributed, int context) {
+  const auto dense = make_mesh(4, 1, context, 1);
   const auto folded = fold_experts(dense, experts, 1);
-  std::map<std::pair<axis, int>, std::shared_ptr<local_group>> groups;  // by axis and lowest rank
-  std::vector<axis_map<std::unique_ptr<communicator>>> of_rank(4);
+  const seats all_seats(dense, folded);
+  std::map<std::pair<axis_set, int>, std::shared_ptr<local_group>> groups;  // by lowest rank
+  std::vector<std::map<axis_set, std::unique_ptr<communicator>>> of_rank(4);
   cancel_token token;
+  std::set<axis_set> wanted
+      = {all_seats.summed(parameter_placements().sums()), all_seats.summed(of_experts({}).sums())};
   for (const auto& row : axis_table())
+    if (row.splits_replica() && all_seats.extent(row.id) > 1)
+      wanted.insert(row.id);
+  for (const auto along : wanted)
     for (int r = 0; r < 4; ++r) {
-      const auto& view = row.experts == axis_use::none ? dense : folded;
-      const auto all = view.group(r, row.id);
-      if (all.size() == 1)
-        continue;
-      auto& group = groups[{row.id, all.front()}];
+      const auto all = all_seats.peers(r, along);
+      auto& group = groups[{along, all.front()}];
       if (!group)
-        group = std::make_shared<local_group>(row.id, int(all.size()), token);
+        group = std::make_shared<local_group>(along, int(all.size()), token);
       const auto at = std::find(all.begin(), all.end(), r) - all.begin();
-      of_rank[std::size_t(r)][row.id] = std::make_unique<local_communicator>(group, int(at));
+      of_rank[std::size_t(r)][along] = std::make_unique<local_communicator>(group, int(at));
     }
   seen out;
   std::mutex mutex;
@@ -82,9 +86,9 @@ seen one_step(bool distributed) {
     threads.emplace_back([&, r] {
       try {
         stream stream(kernels::backend::cpu, 1, memory_pool());
-        worker_groups mine;
-        for (const auto& row : axis_table())
-          mine.along[row.id] = of_rank[std::size_t(r)][row.id].get();
+        worker_groups mine{.extents = all_seats.extents()};
+        for (const auto& [along, group] : of_rank[std::size_t(r)])
+          mine.along[along] = group.get();
         const auto model = tests::tiny_gpt(1);
         worker rank({.model = gpt_spec(model, block_of_rank(r)),
                      .chunks = {{chunk_id(0), {0, 1, true, true}}},
@@ -131,8 +135,9 @@ seen one_step(bool distributed) {
 TEST_CASE("a parameter of experts is summed over its own replicas, and saved once",
           "[trainer][axes]") {
   const bool distributed = GENERATE(false, true);
-  CAPTURE(distributed);
-  const auto found = one_step(distributed);
+  const int context = GENERATE(1, 2);  // ranks with parts of the same sequences
+  CAPTURE(distributed, context);
+  const auto found = one_step(distributed, context);
   const std::string stem = "decoder.layers.0.mlp.";
   // All four add up to 10. Ranks 0 and 2 have expert 0, with the sum 4; ranks 1 and 3 have the
   // other, with 6.

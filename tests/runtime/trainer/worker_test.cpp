@@ -16,6 +16,8 @@
 using namespace troupe::runtime;
 using namespace troupe::tests;
 namespace kernels = troupe::kernels;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
 
@@ -122,6 +124,45 @@ TEST_CASE_METHOD(fixture, "WORKER-7: each group is along its axis", "[trainer]")
   refused({.along = {{axis::pipeline, data.get()}}});
 }
 
+TEST_CASE_METHOD(fixture, "BUCKET-1: one group sums a bucket along all its axes", "[trainer]") {
+  const auto data = alone(axis::data), context = alone(axis::context);
+  const auto both = alone({axis::context, axis::data});
+  group_map groups = {{axis::data, data.get()}, {axis::context, context.get()}};
+  CHECK_THROWS_MATCHES(worker(settings(model, 1), stream, {.along = groups}),
+                       broken_promise,
+                       MessageMatches(StartsWith("BUCKET-1")));
+  groups.emplace(both->along(), both.get());
+  CHECK_NOTHROW(worker(settings(model, 1), stream, {.along = groups}));
+}
+
+TEST_CASE_METHOD(fixture,
+                 "WORKER-13: a gradient is summed along each axis of its partial placement",
+                 "[trainer]") {
+  const auto data = alone(axis::data);
+  const auto refused = [&](const worker_groups& groups, const char* along) {
+    CHECK_THROWS_MATCHES(
+        worker(settings(model, 1), stream, groups),
+        broken_promise,
+        MessageMatches(StartsWith("WORKER-13") && ContainsSubstring("weight'") && EndsWith(along)));
+  };
+  // The job has more ranks along an axis than the worker's groups.
+  refused({.extents = {{axis::data, 2}}}, "along data");
+  refused({.along = {{axis::data, data.get()}}, .extents = {{axis::data, 2}}}, "along data");
+  refused({.extents = {{axis::context, 2}}}, "along context");
+  CHECK_NOTHROW(worker(settings(model, 1), stream, {.extents = {{axis::data, 1}}}));
+  // A placement along an axis that the layers of its view do not use.
+  auto wrong = settings(model, 1);
+  wrong.model = gpt_spec(model, {.name = "wrong", .feed_forward = [](auto& to, const auto&) {
+                                   parameter_spec x{.name = "weight", .extents = {8}};
+                                   x.placements[axis::expert] = partial_gradient();
+                                   to.add(std::move(x));
+                                   to.segment("nothing", [](tape&, pass&) {});
+                                 }});
+  CHECK_THROWS_MATCHES(worker(wrong, stream),
+                       broken_promise,
+                       MessageMatches(StartsWith("WORKER-13") && EndsWith("along expert")));
+}
+
 TEST_CASE_METHOD(fixture, "WORKER-8: recomputation follows the forward pass", "[trainer]") {
   CHECK_THROWS_MATCHES(
       under_test.recompute(key(0), 0), broken_promise, MessageMatches(StartsWith("WORKER-8")));
@@ -222,8 +263,9 @@ TEST_CASE("stages and replicas in threads have the bits of a single worker", "[t
     ranks.push_back(std::make_unique<worker>(
         only(settings(model, 2), rank / 2),
         *streams.back(),
-        worker_groups{.along = {{axis::data, data.back().get()},
-                                {axis::pipeline, tied ? ties.back().get() : nullptr}}}));
+        tied ? worker_groups{.along = {{axis::data, data.back().get()},
+                                       {axis::pipeline, ties.back().get()}}}
+             : worker_groups{.along = {{axis::data, data.back().get()}}}));
     ranks.back()->begin_step(step);
   }
   judge.begin_step(step);

@@ -1,0 +1,77 @@
+#include "runtime/job/job_seats.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+int index_in(const std::vector<int>& members, int rank) {
+  return int(std::find(members.begin(), members.end(), rank) - members.begin());
+}
+
+/// The group of a chunk with several copies: a copy acts as a replica, with its stages on other
+/// ranks.
+seat_group group_of_copies(const pipeline_schedule& schedule,
+                           const chunk_copy& x,
+                           const seats& all,
+                           int rank,
+                           axis_set along) {
+  const auto peers = all.peers(rank, along);
+  seat_group out{.along = along, .chunk = x.chunk};
+  for (const int peer : peers)
+    for (int copy = 0; copy < schedule.copies(); ++copy)
+      out.members.push_back(all.beside(
+          peer, axis::pipeline, schedule.rank_of(x.chunk, copy_id(std::uint32_t(copy)))));
+  out.rank = index_in(peers, rank) * schedule.copies() + int(value(x.copy));
+  out.name = fmt::format("data of chunk {}{}", value(x.chunk), all.position_in_stage(rank, along));
+  return out;
+}
+
+}  // namespace
+
+seats seats_of(const layout_settings& layout) {
+  constexpr int context = 1, expert = 1;  // a job has no settings for these axes yet
+  auto dense = make_mesh(layout.world, layout.tensor, context, layout.pipeline, layout.order);
+  auto experts = fold_experts(dense, expert, layout.tensor);
+  return {std::move(dense), std::move(experts)};
+}
+
+std::vector<seat_group> groups_of(const training_job& job,
+                                  const job_pipeline& pipeline,
+                                  const seats& all,
+                                  int rank) {
+  std::vector<seat_group> out;
+  const auto add = [&](axis_set along, std::string name, std::vector<int> members) {
+    const int at = index_in(members, rank);
+    out.push_back({std::move(name), along, std::move(members), at});
+  };
+  const auto add_along
+      = [&](axis_set along) { add(along, all.name_of_group(rank, along), all.peers(rank, along)); };
+  const bool has_experts = std::any_of(pipeline.sums.begin(), pipeline.sums.end(), [](auto sum) {
+    return sum.has(axis::expert_data);
+  });
+  for (const auto& row : axis_table())
+    if (row.splits_replica() && all.extent(row.id) > 1
+        && (row.dense != axis_use::none || has_experts))
+      add_along(row.id);
+  const auto& schedule = *pipeline.schedule;
+  const int stage = all.at(rank)[axis::pipeline];
+  for (const auto sum : pipeline.sums) {
+    const auto along = all.summed(sum);
+    if (schedule.copies() == 1)
+      add_along(along);
+    else
+      for (const auto& x : schedule.hosted_by(stage))
+        out.push_back(group_of_copies(schedule, x, all, rank, along));
+  }
+  const int first = pipeline.first_rank(), last = pipeline.last_rank();
+  if (job.training.model.tied_embeddings && first != last && (stage == first || stage == last))
+    add(axis::pipeline,
+        fmt::format("ties of replica {}{}", all.at(rank)[axis::data], all.position_in_stage(rank)),
+        {all.beside(rank, axis::pipeline, first), all.beside(rank, axis::pipeline, last)});
+  return out;
+}
+
+}  // namespace troupe::runtime

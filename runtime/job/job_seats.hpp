@@ -1,0 +1,33 @@
+// The seats of a job's ranks, and the groups in which their workers communicate.
+
+#pragma once
+
+#include "runtime/job/pipeline.hpp"
+#include "runtime/layout/seats.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Throws input_error as make_mesh and fold_experts do.
+seats seats_of(const layout_settings& layout);
+
+/// A group that a rank joins.
+struct seat_group {
+  std::string name;  ///< unique in the job
+  axis_set along;
+  std::vector<int> members;            ///< ranks of the job, in the order of the group
+  int rank = 0;                        ///< index in `members`
+  std::optional<chunk_id> chunk = {};  ///< of a chunk with several copies; nothing: of the worker
+};
+
+/// All groups of a rank: one for each axis that splits a replica, one for each sum of gradients,
+/// and the stages that share a tied parameter.
+std::vector<seat_group> groups_of(const training_job& job,
+                                  const job_pipeline& pipeline,
+                                  const seats& all,
+                                  int rank);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,162 @@
+#include "runtime/layout/seats.hpp"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+template <class Used>
+axis_set axes_where(const Used& used) {
+  axis_set out;
+  for (const auto& row : axis_table())
+    if (used(row))
+      out.add(row.id);
+  return out;
+}
+
+/// The axes of dense layers along which ranks share a stage.
+axis_set within_stage() {
+  return axes_where([](const axis_row& x) { return splits_replica(x.dense); });
+}
+
+/// The axes along which stages of a replica differ, the slowest first.
+std::vector<axis> axes_of_stages() {
+  std::vector<axis> out = {axis::pipeline};
+  for (const auto& row : axis_table())
+    if (splits_replica(row.dense))
+      out.push_back(row.id);
+  return out;
+}
+
+}  // namespace
+
+seats::seats(mesh dense, mesh experts) : dense_(std::move(dense)), experts_(std::move(experts)) {}
+
+const mesh& seats::view_of(axis a) const {
+  return row_of(a).experts == axis_use::none ? dense_ : experts_;
+}
+
+coordinates seats::extents() const {
+  coordinates out;
+  for (const auto& row : axis_table())
+    out[row.id] = extent(row.id);
+  return out;
+}
+
+coordinates seats::at(int rank) const {
+  const auto dense = dense_.at(rank), experts = experts_.at(rank);
+  coordinates out;
+  for (const auto& row : axis_table())
+    out[row.id] = (&view_of(row.id) == &dense_ ? dense : experts)[row.id];
+  return out;
+}
+
+int seats::beside(int rank, axis along, int position) const {
+  return dense_.rank(dense_.at(rank).with(along, position));
+}
+
+std::vector<int> seats::peers(int rank, axis_set along) const {
+  for (const auto& row : axis_table())
+    if (along.has(row.id) && &view_of(row.id) == &experts_)
+      return experts_.group(rank, along);
+  return dense_.group(rank, along);
+}
+
+axis_set seats::summed(axis_set along) const {
+  return axes_where([&](const axis_row& x) {
+    return along.has(x.id)
+           && (extent(x.id) > 1 || x.dense == axis_use::data || x.experts == axis_use::data);
+  });
+}
+
+int seats::stages() const {
+  int out = 1;
+  for (const auto a : axes_of_stages())
+    out *= extent(a);
+  return out;
+}
+
+int seats::stage_index(int rank) const {
+  const auto where = dense_.at(rank);
+  int out = 0;
+  for (const auto a : axes_of_stages())
+    out = out * extent(a) + where[a];
+  return out;
+}
+
+int seats::rank_of_stage(int replica, int index) const {
+  coordinates where = {{axis::data, replica}};
+  const auto all = axes_of_stages();
+  for (auto a = all.rbegin(); a != all.rend(); index /= extent(*a++))
+    where[*a] = index % extent(*a);
+  return dense_.rank(where);
+}
+
+std::vector<int> seats::replica(int r) const {
+  std::vector<int> out;
+  for (int s = 0; s < stages(); ++s)
+    out.push_back(rank_of_stage(r, s));
+  return out;
+}
+
+std::string seats::position_in_stage(int rank, axis_set without, bool with_tensor) const {
+  const auto where = at(rank);
+  std::string out;
+  for (const auto& row : axis_table())
+    if (row.splits_replica() && row.dense != axis_use::none && !without.has(row.id)
+        && (extent(row.id) > 1 || (with_tensor && row.id == axis::tensor)))
+      out += fmt::format(".{}", where[row.id]);
+  return out;
+}
+
+std::string seats::name(int rank) const {
+  const auto where = dense_.at(rank);
+  return fmt::format(
+      "{}.{}{}", where[axis::data], where[axis::pipeline], position_in_stage(rank, {}, false));
+}
+
+std::string seats::place(int rank) const {
+  const auto where = dense_.at(rank);
+  return fmt::format("{}.{}{}", where[axis::data], where[axis::pipeline], position_in_stage(rank));
+}
+
+std::string seats::name_of_group(int rank, axis_set along) const {
+  const int first = peers(rank, along).front();
+  const auto where = dense_.at(first);
+  std::string title;
+  bool splits = true;
+  for (const auto& row : axis_table())
+    if (along.has(row.id)) {
+      title.append(title.empty() ? "" : " and ").append(row.title);
+      splits = splits && row.splits_replica();
+    }
+  return fmt::format("{} of {}{}{}",
+                     title,
+                     splits ? fmt::format("stage {}.", where[axis::data]) : "pipeline rank ",
+                     where[axis::pipeline],
+                     position_in_stage(first, along, !splits));
+}
+
+bool seats::leads(int rank) const {
+  return peers(rank, within_stage()).front() == rank;
+}
+
+std::vector<int> seats::followers(int rank) const {
+  auto out = peers(rank, within_stage());
+  if (out.front() != rank)
+    return {};
+  out.erase(out.begin());
+  return out;
+}
+
+bool seats::is_first(int rank, axis_set along) const {
+  return peers(rank, along).front() == rank;
+}
+
+bool seats::writes(int rank) const {
+  return is_first(rank, axes_where([](const auto& x) { return sums_gradients(x.dense); }))
+         || is_first(rank, axes_where([](const auto& x) { return sums_gradients(x.experts); }));
+}
+
+}  // namespace troupe::runtime
