@@ -148,15 +148,16 @@ void stage_state::join_groups() {
                  r * copies + int(value(hosted.copy)));
     }
   }
-  const int first = job_->pipeline.first_rank(), last = job_->pipeline.last_rank();
-  if (job_->job.training.model.tied_embeddings && first != last && (p == first || p == last)) {
-    group_members both;
-    add(both, "lane:", r, first, t);
-    add(both, "lane:", r, last, t);
+  const auto ties = job_->pipeline.ranks_of_ties();
+  const auto own = std::find(ties.begin(), ties.end(), p);
+  if (ties.size() > 1 && own != ties.end()) {
+    group_members all;
+    for (const int other : ties)
+      add(all, "lane:", r, other, t);
     context_->groups[axis::pipeline] = join(fmt::format("ties of replica {}.{}", r, t),
                                             axis::pipeline,
-                                            std::move(both),
-                                            p == first ? 0 : 1);
+                                            std::move(all),
+                                            int(own - ties.begin()));
   }
 }
 

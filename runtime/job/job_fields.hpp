@@ -252,11 +252,9 @@ void visit_fields(Visitor& visit, schedule_settings& x) {
 
 template <class Visitor>
 void visit_fields(Visitor& visit, chunk_range& x) {
-  auto& [first, end, embedding, head] = x;
+  auto& [first, end] = x;
   visit("first", first);
   visit("end", end);
-  visit("embedding", embedding);
-  visit("head", head);
 }
 
 template <class Visitor>

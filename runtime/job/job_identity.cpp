@@ -115,14 +115,14 @@ json describe(const loss_scaling& x) {
 }
 
 /// Described as if each replica had its own workers: computing several in turn gives the same bits.
-json describe(const layout_settings& x) {
+json describe(const layout_settings& x, std::int64_t layers) {
   json out = {{"world", std::int64_t{x.world} * x.replicas_per_worker},
               {"tensor", x.tensor},
               {"pipeline", x.pipeline},
               {"order", x.order},
               {"sequence_parallel", x.sequence_parallel}};
   if (!x.chunks.empty())
-    out["stages"] = to_text(x.chunks);
+    out["stages"] = to_text(x.chunks, letters_of(layers));
   return out;
 }
 
@@ -179,7 +179,7 @@ std::string identity(const training_job& job) {
     for (const auto* where : {"vocab_file", "merge_file", "tokenizer_file"})
       out["tokenizer"].erase(where);  // files may move; the fingerprint identifies their content
   }
-  out["layout"] = describe(job.layout);
+  out["layout"] = describe(job.layout, job.training.model.layers);
   if (auto sums = gradient_sums(job); !sums.empty())
     out["layout"]["gradient_sums"] = std::move(sums);
   if (job.training.per_token_loss)

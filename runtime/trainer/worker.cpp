@@ -128,7 +128,10 @@ worker::hosted::hosted(const worker_settings& settings,
 }
 
 worker::worker(worker_settings settings, stream& stream, const worker_groups& groups)
-    : settings_(std::move(settings)), stream_(stream), groups_(groups) {
+    : settings_(std::move(settings)),
+      stream_(stream),
+      groups_(groups),
+      ties_(ties_of(settings_.model)) {
   const auto check = [](const axis_map<communicator*>& all) {
     for (const auto& row : axis_table())
       ensure(all[row.id] == nullptr || all[row.id]->along() == row.id,
@@ -214,7 +217,7 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
         home.store->drop_values(unit);
     });
   auto out = pass->forward(in);
-  if (home.model.range().head)
+  if (pass->loss_sums())
     losses_.emplace(key, pass->loss_sums());
   if (step_.training) {
     const bool fresh = passes_.emplace(key, std::move(pass)).second;
@@ -255,8 +258,7 @@ void worker::add_gradients(const pass_key& key, int block, added_gradients* to) 
 }
 
 bool worker::is_whole(chunk_id id) const {
-  const auto& range = homes_.at(id)->model.range();
-  return range.embedding && range.head;
+  return homes_.at(id)->model.flow().is_whole();
 }
 
 bundle worker::backward(const pass_key& key, const bundle& in) {

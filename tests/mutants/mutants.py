@@ -28,7 +28,7 @@ MUTANTS = [
      "  if (buckets_.size() > 1 && &found == &buckets_[1])\n    return;\n"
      "  const auto& x = found.stretch();\n  auto& store = *found.home->store;\n  std::vector<const void*> parts;"),
     ("gradients of a tied table are not added between stages", REDUCTION,
-     "if (e.is_foreign_copy() || e.spec.has_copies)", "if (e.is_foreign_copy() && e.spec.has_copies)"),
+     "  if (ranks > 1)\n    return add_distant_ties", "  if (ranks > 1)\n    return;\n  if (ranks > 1)\n    return add_distant_ties"),
     ("the softmax of the loss covers only the words of one tensor rank", "runtime/autograd/loss.cpp",
      "    merge(tape, part, loss, lse);", "    merge(tape, part, loss, lse);\n    lse = part;"),
     ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
@@ -48,9 +48,7 @@ MUTANTS = [
      "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);\n"
      "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);"),
     ("a tied gradient is added twice", REDUCTION,
-     "    add_tied_gradients(stream_, *home->store, home->owned);",
-     "    add_tied_gradients(stream_, *home->store, home->owned);\n"
-     "    add_tied_gradients(stream_, *home->store, home->owned);"),
+     "      add_ties(which, copy);", "      add_ties(which, copy), add_ties(which, copy);"),
     ("the norm counts the copy of a tied table", OPTIMIZER,
      "!x.repeated,",
      "!x.repeated || store_.entries()[std::size_t(parts_[ranges.size()].range.entry)]"
@@ -75,7 +73,7 @@ MUTANTS = [
      "              = context.groups[row.id].get();"),
     ("the stages of a tied table pair different tensor ranks", BUILDING,
      'fmt::format("ties of replica {}.{}", r, t)',
-     'fmt::format("ties of replica {}.{}", r, p == first ? t : job_->tensor_ranks() - 1 - t)'),
+     'fmt::format("ties of replica {}.{}", r, p == ties.front() ? t : job_->tensor_ranks() - 1 - t)'),
     # A scale or an offset is missing.
     ("the loss is not divided by the number of replicas", WORKER,
      "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),

@@ -191,18 +191,6 @@ TEST_CASE("a gradient that is not finite makes its norm not finite", "[optim]") 
   CHECK(std::isfinite(total_norm(norms)));
 }
 
-TEST_CASE("a tied gradient is added to its owner's: embedding + head", "[optim]") {
-  stage x({embedding(), head("words")}, {});
-  const auto words = std::vector(x.gradient(0).begin(), x.gradient(0).end());
-  const auto positions = std::vector(x.gradient(1).begin(), x.gradient(1).end());
-  const auto output = std::vector(x.gradient(3).begin(), x.gradient(3).end());
-  stream stream(kernels::backend::cpu, 1, {});
-  add_tied_gradients(stream, x.store, whole_ranges(x.store));
-  for (std::size_t i = 0; i < words.size(); ++i)
-    CHECK(x.gradient(0)[i] == words[i] + output[i]);
-  CHECK(std::equal(positions.begin(), positions.end(), x.gradient(1).begin()));
-}
-
 TEST_CASE("the digest of a state does not depend on its chunks", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
   const bool tied = GENERATE(true, false);
