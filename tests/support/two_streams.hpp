@@ -20,7 +20,7 @@ struct summary {
 
 inline void add(runtime::module_builder& to, const summary& x) {
   const int gain = to.add(
-      {.name = "gain", .extents = {x.width}, .init_std = 0.5});
+      {.name = "gain", .extents = {x.width}, .initial = runtime::distribution::normal(0.5)});
   to.segment("", [=](runtime::tape& tape, runtime::pass& p) {
     p.hidden = norm(
         tape, p.streams.at("decoder"), {kernels::normalization::rms}, gain, runtime::no_parameter);
@@ -39,7 +39,7 @@ struct embedded_again {
 inline void add(runtime::module_builder& to, const embedded_again& x) {
   const int table = to.add({.name = "words",
                             .extents = {x.of.padded_vocabulary, x.of.hidden},
-                            .init_std = x.of.init_std,
+                            .initial = runtime::distribution::normal(x.of.init_std),
                             .decays = true,
                             .embedding_or_output = true,
                             .valid_rows = x.of.vocabulary,
@@ -68,7 +68,7 @@ inline runtime::own_sublayer reads_summary(std::int64_t width) {
               [width](runtime::module_builder& to) {
                 const int gain = to.add({.name = "gain",
                                          .extents = {width},
-                                         .init_std = 0.5});
+                                         .initial = runtime::distribution::normal(0.5)});
                 to.segment("add", [=](runtime::tape& tape, runtime::pass& p) {
                   const auto x = norm(tape,
                                       p.streams.at("summary"),

@@ -7,7 +7,7 @@ namespace troupe::runtime {
 void add(module_builder& to, const embedding_spec& x) {
   const int words = to.add({.name = "word_embeddings.weight",
                             .extents = {x.padded_vocabulary, x.hidden},
-                            .init_std = x.init_std,
+                            .initial = distribution::normal(x.init_std),
                             .decays = true,
                             .embedding_or_output = true,
                             .valid_rows = x.vocabulary,
@@ -16,7 +16,7 @@ void add(module_builder& to, const embedding_spec& x) {
   if (x.positions > 0)
     positions = to.add({.name = "position_embeddings.weight",
                         .extents = {x.positions, x.hidden},
-                        .init_std = x.init_std,
+                        .initial = distribution::normal(x.init_std),
                         .decays = true});
   // With several tensor ranks, positions are added after the sum, so that they count once.
   const bool together = to.tensor_ranks() == 1;

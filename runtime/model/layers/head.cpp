@@ -12,7 +12,7 @@ void add(module_builder& to, const head_spec& x) {
                             .features = x.padded_vocabulary / to.tensor_ranks(),
                             .weight = to.add({.name = "output_layer.weight",
                                               .extents = {x.padded_vocabulary, x.hidden},
-                                              .init_std = x.init_std,
+                                              .initial = distribution::normal(x.init_std),
                                               .decays = true,
                                               .embedding_or_output = true,
                                               .valid_rows = x.vocabulary,

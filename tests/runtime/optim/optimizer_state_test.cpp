@@ -26,13 +26,13 @@ namespace {
 parameter_spec matrix(const std::string& name, std::int64_t rows, const std::string& tied_to = {}) {
   return {.name = name,
           .extents = {rows, 5},
-          .init_std = 1,
+          .initial = distribution::normal(1),
           .decays = true,
           .valid_rows = rows - 2,
           .tied_to = tied_to};
 }
 parameter_spec vector(const std::string& name) {
-  return {.name = name, .extents = {37}, .init_constant = 1};
+  return {.name = name, .extents = {37}, .initial = distribution::constant(1)};
 }
 
 unit_spec embedding() {

@@ -25,7 +25,7 @@ constexpr std::int64_t grain = 16;
 std::vector<unit_spec> units(bool tied) {
   parameter_spec words{.name = "words",
                        .extents = {29, 7},
-                       .init_std = 1,
+                       .initial = distribution::normal(1),
                        .decays = true,
                        .valid_rows = 27,
                        .has_copies = tied};
@@ -34,12 +34,12 @@ std::vector<unit_spec> units(bool tied) {
   output.has_copies = false;
   output.tied_to = tied ? "words" : "";
   return {{"embedding",
-           {words, {.name = "positions", .extents = {13, 7}, .init_std = 1}}},
+           {words, {.name = "positions", .extents = {13, 7}, .initial = distribution::normal(1)}}},
           {"layer",
-           {{.name = "gain", .extents = {37}, .init_constant = 1},
+           {{.name = "gain", .extents = {37}, .initial = distribution::constant(1)},
             {.name = "weight",
              .extents = {23, 31},
-             .init_std = 1,
+             .initial = distribution::normal(1),
              .decays = true}}},
           {"head", {output}}};
 }
@@ -214,10 +214,10 @@ TEST_CASE("a parameter that another rank reports is a copy, and in no norm", "[o
   stream stream(kernels::backend::cpu, 1, {});
   const std::vector<unit_spec> one
       = {{"layer",
-          {{.name = "gain", .extents = {8}, .init_constant = 1},
+          {{.name = "gain", .extents = {8}, .initial = distribution::constant(1)},
            {.name = "cut",
             .extents = {8, 4},
-            .init_std = 1,
+            .initial = distribution::normal(1),
             .placements = {{axis::tensor, row_sharded()}}}}}};
   std::vector<state_digests> digests;
   for (int r = 0; r < 2; ++r) {

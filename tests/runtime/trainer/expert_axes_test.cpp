@@ -37,10 +37,10 @@ struct constant_gradient final : node {
 extension block_of_rank(int rank) {
   return {.name = "experts", .feed_forward = [rank](module_builder& to, const feed_forward_spec&) {
             const int dense = to.add(
-                {.name = "dense", .extents = {width}, .init_std = 0.1});
+                {.name = "dense", .extents = {width}, .initial = distribution::normal(0.1)});
             const int mine = to.add({.name = "experts",
                                      .extents = {experts, width},
-                                     .init_std = 0.1,
+                                     .initial = distribution::normal(0.1),
                                      .placements = of_experts({{axis::expert, row_sharded()}})});
             const auto here = experts / to.ranks(axis::expert) * width;
             to.segment("add", [=](tape& tape, pass&) {
