@@ -1,5 +1,7 @@
 #include "runtime/model/liveness.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <algorithm>
 #include <span>
 
@@ -95,6 +97,9 @@ bool chunk_flow::takes(std::string_view of_batch) const {
 }
 
 chunk_flow flow_of(const model_spec& model, const chunk_range& range) {
+  ensure(
+      0 <= range.first && range.first <= range.end && range.end <= std::int64_t(model.units.size()),
+      "MODEL-4: a chunk is a range of its model's units");
   const auto all = uses_of(model);
   const auto first = std::size_t(range.first), end = std::size_t(range.end);
   chunk_flow out{

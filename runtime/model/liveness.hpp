@@ -50,6 +50,7 @@ struct chunk_flow {
   bool is_whole() const { return !before.is_crossed() && !after.is_crossed(); }
 };
 
+/// Breaks MODEL-4 unless the model has these units.
 chunk_flow flow_of(const model_spec& model, const chunk_range& range);
 
 }  // namespace troupe::runtime

@@ -316,7 +316,7 @@ std::string to_text(const std::vector<chunk_range>& stages, std::string_view let
   for (std::size_t s = 0; s < stages.size(); ++s) {
     out += s > 0 ? "|" : "";
     const auto end = std::min(stages[s].end, int64_t(letters.size()));
-    for (auto unit = stages[s].first, next = unit; unit < end; unit = next) {
+    for (auto unit = std::max<int64_t>(stages[s].first, 0), next = unit; unit < end; unit = next) {
       const char letter = letters[std::size_t(unit)];
       while (next < end && letters[std::size_t(next)] == letter)
         ++next;

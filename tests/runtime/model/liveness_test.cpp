@@ -84,10 +84,12 @@ TEST_CASE("a model with two streams has the bits of the whole at every cut", "[m
   CHECK(all.gradients() == whole.gradients());
 }
 
-TEST_CASE("MODEL-2, MODEL-3: a unit fits its stream, and a model has the parts asked for",
+TEST_CASE("MODEL-2, MODEL-3, MODEL-4: units fit their streams, and a model has what is asked for",
           "[model]") {
   auto model = two_streams();
   CHECK_BREAKS("MODEL-3", model.part<layer_spec>(3));
+  for (const auto& none : {chunk_range{-1, 2}, chunk_range{3, 2}, chunk_range{2, 8}})
+    CHECK_BREAKS("MODEL-4", flow_of(model, none));
   model.units[1].stream = "no such stream";
   CHECK_BREAKS("MODEL-2", chunk(model, all_of(model)));
 }
