@@ -48,15 +48,16 @@ variable reglu(tape& tape, const variable& x) {
 void reglu_sublayer(module_builder& to, const feed_forward_spec& in_place_of) {
   const auto C = in_place_of.hidden, N = in_place_of.ffn,
              ranks = std::int64_t{to.ranks(axis::tensor)};
-  const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
+  const int gain
+      = to.add({.name = "norm.weight", .extents = {C}, .initial = distribution::constant(1)});
   const int up = to.add({.name = "up.weight",
                          .extents = {2 * N, C},
-                         .init_std = 0.02,
+                         .initial = distribution::normal(0.02),
                          .decays = true,
                          .placements = {{axis::tensor, row_sharded(2)}}});
   const int down = to.add({.name = "down.weight",
                            .extents = {C, N},
-                           .init_std = 0.02,
+                           .initial = distribution::normal(0.02),
                            .decays = true,
                            .placements = {{axis::tensor, column_sharded()}}});
   to.segment("norm", [=](tape& tape, pass& p) {
@@ -117,7 +118,7 @@ tensor smooth_loss(tape& tape,
 /// relative to the largest gradient. Checks some elements of each parameter.
 double check_gradients(const recipe& recipe) {
   stream stream(backend_kind::reference, 1, memory_pool());  // sums in double
-  const chunk model(spec_of(recipe), {0, recipe.model.layers, true, true});
+  const chunk model(spec_of(recipe), {0, recipe.model.layers + 2});
   const recompute_plan plan(model, {});
   resident_store store(model.units(), 1, stream.pool());
   initialise(store, recipe.seed);

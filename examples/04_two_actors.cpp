@@ -80,7 +80,7 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
         state.loss = {};
         state.done = 0;
         state.part->begin_step();
-        if (range.head)
+        if (range.first > 0)
           return;
         for (std::int64_t m = 0; m < shared->microbatches; ++m) {
           const auto id = microbatch_id(m);

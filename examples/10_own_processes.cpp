@@ -29,9 +29,12 @@ namespace messages = troupe::messages;
 /// 03_own_layer.cpp explains how to write a layer and shard it over tensor ranks.
 void bottleneck(module_builder& to, const feed_forward_spec& in_place_of) {
   const auto C = in_place_of.hidden, N = C / 4;
-  const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
-  const int down = to.add({.name = "down.weight", .extents = {N, C}, .init_std = 0.02});
-  const int up = to.add({.name = "up.weight", .extents = {C, N}, .init_std = 0.02});
+  const int gain
+      = to.add({.name = "norm.weight", .extents = {C}, .initial = distribution::constant(1)});
+  const int down
+      = to.add({.name = "down.weight", .extents = {N, C}, .initial = distribution::normal(0.02)});
+  const int up
+      = to.add({.name = "up.weight", .extents = {C, N}, .initial = distribution::normal(0.02)});
   to.segment("norm", [=](tape& on, pass& p) {
     p.x = norm(on, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
   });

@@ -19,12 +19,13 @@ runtime::checkpoint_manifest manifest_of(const messages::save& order,
   out.model = job.training.model;
   out.identity = order.identity.empty() ? identity : order.identity;
   out.products = runtime::products_of(job);
+  const auto letters = runtime::letters_of(job.training.model.layers);
   out.layout = runtime::json_text(
       nlohmann::json{{"world_size", job.layout.world},
                      {"tensor_model_parallel_size", job.layout.tensor},
                      {"pipeline_model_parallel_size", job.layout.pipeline},
                      {"sequence_parallel", job.layout.sequence_parallel},
-                     {"pipeline_model_parallel_layout", to_text(opened.pipeline.chunks)},
+                     {"pipeline_model_parallel_layout", to_text(opened.pipeline.chunks, letters)},
                      {"distributed_optimizer", job.reduction.distributed_optimizer},
                      {"replicas_per_worker", job.layout.replicas_per_worker},
                      {"rank_order", job.layout.order}});

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <string_view>
 #include <vector>
 
 namespace troupe::command {
@@ -171,15 +172,18 @@ std::string layout_text(const training_job& job) {
                        counted(job.threads_per_worker, "thread"),
                        to_string(job.backend),
                        to_string(job.training.precision),
-                       to_text(l.chunks));
+                       to_text(l.chunks, letters_of(job.training.model.layers)));
 }
 
-std::string chunk_text(const chunk_range& range) {
-  std::string what = range.embedding ? "embedding" : "";
+std::string chunk_text(const chunk_range& range, std::string_view letters) {
+  std::string what;
   const auto add = [&what](const std::string& more) { what += (what.empty() ? "" : ", ") + more; };
-  if (range.end > range.first)
-    add(fmt::format("layers {} to {}", range.first, range.end - 1));
-  if (range.head)
+  const auto units = letters.substr(std::size_t(range.first), std::size_t(range.end - range.first));
+  if (units.find('E') != std::string_view::npos)
+    add("embedding");
+  if (const auto layers = layers_in(range, letters); layers.end > layers.first)
+    add(fmt::format("layers {} to {}", layers.first, layers.end - 1));
+  if (units.find('L') != std::string_view::npos)
     add("head");
   return what.empty() ? "passes on" : what;
 }
@@ -200,15 +204,19 @@ std::string handoffs_text(const memory_forecast& need, int copies) {
   return out.empty() ? out : out + "\n";
 }
 
-std::string rank_text(
-    int rank, const coordinates& at, int tensor, const job_pipeline& pipeline, int pipeline_rank) {
+std::string rank_text(int rank,
+                      const coordinates& at,
+                      int tensor,
+                      const job_pipeline& pipeline,
+                      int pipeline_rank,
+                      std::string_view letters) {
   auto out
       = fmt::format("rank {:<6} replica {}, stage {}", rank, at[axis::data], at[axis::pipeline]);
   if (tensor > 1)
     out += fmt::format(", tensor {} of {}", at[axis::tensor], tensor);
   std::string what;
   for (const auto& hosted : pipeline.schedule->hosted_by(pipeline_rank))
-    what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(hosted.chunk)])
+    what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(hosted.chunk)], letters)
             + (pipeline.schedule->copies() > 1
                    ? fmt::format(" of copy {}", char('a' + value(hosted.copy)))
                    : "");
@@ -293,6 +301,7 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
   auto out = model_text(model) + fmt::format("data        {}\n", actors::describe_data(job))
              + steps_text(job) + start_text(start) + layout_text(job);
+  const auto letters = letters_of(model.layers);
   std::vector<memory_forecast> all;
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {
@@ -309,7 +318,7 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
               ? found->second
               : needs.emplace(alike, forecast_memory(job, pipeline, alike)).first->second;
     all.push_back(need);
-    out += rank_text(rank, at, l.tensor, pipeline, int(stage)) + "\n"
+    out += rank_text(rank, at, l.tensor, pipeline, int(stage), letters) + "\n"
            + fmt::format(
                "            {}: parameters {}, gradients {}, optimizer {}{}, activations {}{}{}\n",
                human_bytes(need.peak()),

@@ -99,11 +99,11 @@ bool stage_state::begins_backward(const action& x) const {
 std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
   std::vector<arrival> wanted;
   if (x.kind == action_kind::forward) {
-    if (is_first(x.chunk) || is_last(x.chunk))
+    if (takes_batch(x.chunk))
       wanted.push_back(arrival::batch);
-    if (!is_first(x.chunk))
+    if (takes_activation(x.chunk))
       wanted.push_back(arrival::activation);
-  } else if (begins_backward(x) && !is_last(x.chunk)) {
+  } else if (begins_backward(x) && takes_gradient(x.chunk)) {
     wanted.push_back(arrival::gradient);
   }
   const auto at = pass_of(x);

@@ -35,8 +35,8 @@ request_batch stage_state::batch_of(const run_step& step,
           .consumed = step.consumed,
           .validation = step.validation,
           .test = step.test,
-          .inputs = is_first(hosted.chunk),
-          .labels = is_last(hosted.chunk)};
+          .inputs = job_->pipeline.flow(hosted.chunk).takes("tokens"),
+          .labels = job_->pipeline.flow(hosted.chunk).takes("labels")};
 }
 
 // Validation runs forward on the first copy only.
@@ -50,7 +50,7 @@ std::vector<request_batch> stage_state::batches_of(const run_step& step) const {
   const auto hosted = job_->pipeline.schedule->hosted_by(pipeline_rank_);
   for (int m = 0; m < step.microbatches / copies; ++m)
     for (const auto& one : hosted)
-      if (int(value(one.copy)) < copies && (is_first(one.chunk) || is_last(one.chunk)))
+      if (int(value(one.copy)) < copies && takes_batch(one.chunk))
         out.push_back(batch_of(step, one, m));
   return out;
 }

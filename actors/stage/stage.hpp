@@ -156,8 +156,14 @@ class stage_state {
   /// Copy, chunk, is it a gradient.
   using handoff_key = std::tuple<runtime::copy_id, runtime::chunk_id, bool>;
 
-  bool is_first(runtime::chunk_id c) const { return job_->pipeline.is_first(c); }
-  bool is_last(runtime::chunk_id c) const { return job_->pipeline.is_last(c); }
+  /// What a pass waits for.
+  bool takes_batch(runtime::chunk_id c) const { return !job_->pipeline.flow(c).batch.empty(); }
+  bool takes_activation(runtime::chunk_id c) const {
+    return job_->pipeline.flow(c).before.is_crossed();
+  }
+  bool takes_gradient(runtime::chunk_id c) const {
+    return !job_->pipeline.flow(c).after.streams.empty();
+  }
   bool hosts(runtime::chunk_id c, runtime::copy_id copy = {}) const {
     return job_->pipeline.schedule->rank_of(c, copy) == pipeline_rank_;
   }

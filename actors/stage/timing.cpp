@@ -25,8 +25,8 @@ void stage_state::note_waiting() {
   const auto& x = now_->row[now_->next];
   const auto at = pass_of(x);
   const bool takes_batch
-      = x.kind == runtime::action_kind::forward && (is_first(x.chunk) || is_last(x.chunk));
-  const bool lacks_activation = x.kind == runtime::action_kind::forward && !is_first(x.chunk)
+      = x.kind == runtime::action_kind::forward && takes_batch(x.chunk);
+  const bool lacks_activation = x.kind == runtime::action_kind::forward && takes_activation(x.chunk)
                                 && !inbox_.contains({arrival::activation, at});
   times.waits_since_ns = now;
   times.waits_for_batch

@@ -8,20 +8,23 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace troupe::actors {
 namespace {
 
-constexpr const char* gradient_name = "gradient";  ///< output gradient, kept beside the inputs
-constexpr const char* before_name = "before";      ///< gradients before the pass added to them
+/// Of the gradients of streams, kept beside the inputs.
+constexpr std::string_view gradient_prefix = "gradient of ";
+constexpr const char* before_name = "before";  ///< gradients before the pass added to them
 
 messages::check_pass packed(stage_context::verified_pass x,
                             runtime::transport& by,
                             runtime::generation_id generation) {
   auto all = std::move(x.in);
-  if (x.gradient.has("hidden"))
-    all.add(gradient_name, x.gradient.at("hidden"));
+  for (const auto& [stream, part] : x.gradient)
+    all.add(std::string(gradient_prefix) + stream, part);
   for (auto& part : x.added.given)
     all.add(before_name, std::move(part));
   messages::check_pass out;
@@ -41,8 +44,8 @@ struct unpacked_pass {
 
   unpacked_pass(const runtime::bundle& all, const std::vector<std::uint8_t>& before) {
     for (const auto& [name, part] : all)
-      if (name == gradient_name)
-        gradient.add("hidden", part);
+      if (name.starts_with(gradient_prefix))
+        gradient.add(name.substr(gradient_prefix.size()), part);
       else if (name == before_name)
         added.given.push_back(part);
       else

@@ -72,11 +72,11 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
       add("a credit", stage_of(gradient ? runtime::chunk_id(value(x.chunk) - 1) : next(x.chunk)));
   }
   if (x.kind == runtime::action_kind::forward) {
-    if ((is_first(x.chunk) || is_last(x.chunk)) && is_missing(arrival::batch))
+    if (takes_batch(x.chunk) && is_missing(arrival::batch))
       add("a batch", "loader");
-    if (!is_first(x.chunk) && is_missing(arrival::activation))
+    if (takes_activation(x.chunk) && is_missing(arrival::activation))
       add("an activation", stage_of(runtime::chunk_id(value(x.chunk) - 1)));
-  } else if (begins_backward(x) && !is_last(x.chunk) && is_missing(arrival::gradient)) {
+  } else if (begins_backward(x) && takes_gradient(x.chunk) && is_missing(arrival::gradient)) {
     add("a gradient", stage_of(next(x.chunk)));
   }
   return out;

@@ -99,8 +99,8 @@ struct spawn_stage {
   runtime::generation_id generation = {};
   job_description job = {};
   runtime::state_source source = {};  ///< source of its worker's initial state
-  int rank = 0;            ///< of the job
-  std::string place = {};  ///< its position on the mesh: see seats::place
+  int rank = 0;                       ///< of the job
+  std::string place = {};             ///< its position on the mesh: see seats::place
 };
 
 struct loader_spawned {

@@ -29,16 +29,16 @@ namespace troupe::messages {
 /// Output of one chunk for one micro-batch. The bytes do not travel in the message.
 struct activation {
   pass_id at;
-  /// "hidden" (B, T, C), or this rank's rows of it with sequence parallelism; "positions" (B, T),
-  /// "samples" (B); "documents" (D + 1) and "document_samples" (D) if attention ends at document
-  /// boundaries
+  /// The tensors that cross the cut (runtime/model/liveness.hpp): streams by name, "decoder" (B, T,
+  /// C), or this rank's rows of them with sequence parallelism; "positions" (B, T), "samples" (B);
+  /// "documents" (D + 1) and "document_samples" (D) if attention ends at document boundaries
   runtime::ticket_bundle data;
 };
 
 /// dLoss/dInput of one chunk for one micro-batch.
 struct gradient {
   pass_id at;
-  runtime::ticket_bundle data;  ///< "hidden", with the same extents
+  runtime::ticket_bundle data;  ///< the streams, with the same extents
 };
 
 /// A finished pass that another replica recomputes and compares.
@@ -47,8 +47,8 @@ struct check_pass {
   int replica = 0;      ///< computed it
   int by = 0;           ///< recomputes it
   int stage_index = 0;  ///< stage of both replicas
-  /// The pass's inputs: those of `activation` or of a batch; "gradient": the gradient of the
-  /// output; "before": the weight gradients before the pass, if the receiver does not have them.
+  /// The pass's inputs: those of `activation` or of a batch; "gradient of <stream>": the gradients
+  /// of the output; "before": the weight gradients before the pass, if the receiver does not have them.
   runtime::ticket_bundle data;
   runtime::digest output = {};           ///< of the output and the loss
   runtime::digest input_gradient = {};   ///< zero if there is none

@@ -71,6 +71,7 @@ constexpr std::array<double, 26> inverses = [] {
 }();
 
 constexpr double central = 0.425;
+constexpr double log_of_2 = 0.69314718055994530942;
 constexpr double all_words = 4294967296.0;
 
 double polynomial(const coefficients& c, double x) {
@@ -80,7 +81,8 @@ double polynomial(const coefficients& c, double x) {
   return sum;
 }
 
-// The C library's logarithm has different variants for different processors.
+// The C library's logarithm and exponential function have different variants for different
+// processors.
 double portable_log(double x) {
   int exponent = 0;
   double mantissa = std::frexp(x, &exponent);  // exact
@@ -92,7 +94,16 @@ double portable_log(double x) {
   double sum = 0;
   for (int n = 25; n >= 1; n -= 2)  // s < 0.172: the next term is below 2^-53 of the sum
     sum = sum * s2 + inverses[std::size_t(n)];
-  return 2 * s * sum + exponent * 0.69314718055994530942;
+  return 2 * s * sum + exponent * log_of_2;
+}
+
+double portable_exp(double x) {
+  const double exponent = std::nearbyint(x / log_of_2);
+  const double rest = x - exponent * log_of_2;  // below 0.347
+  double sum = 1;
+  for (std::size_t n = 18; n >= 1; --n)
+    sum = 1 + rest * inverses[n] * sum;
+  return std::ldexp(sum, int(exponent));
 }
 
 using lanes = std::array<double, 64>;
@@ -164,6 +175,16 @@ double uniform(std::uint64_t key, std::uint64_t index) {
   const auto words = kernels::philox(key, kernels::philox_block(0, index));
   const std::uint64_t bits = (std::uint64_t(words[0]) << 21) ^ (words[1] >> 11);
   return double(bits & ((std::uint64_t{1} << 53) - 1)) / 9007199254740992.0;
+}
+
+double uniform_between(std::uint64_t key, std::uint64_t index, double first, double last) {
+  return first + (last - first) * uniform(key, index);
+}
+
+double log_uniform_between(std::uint64_t key, std::uint64_t index, double first, double last) {
+  const double from = portable_log(first);
+  return std::clamp(
+      portable_exp(from + (portable_log(last) - from) * uniform(key, index)), first, last);
 }
 
 }  // namespace troupe::runtime

@@ -32,4 +32,11 @@ double normal_quantile(double p);
 /// Element `index` of an infinite array of uniform numbers in [0, 1).
 double uniform(std::uint64_t key, std::uint64_t index);
 
+/// Those numbers in [first, last).
+double uniform_between(std::uint64_t key, std::uint64_t index, double first, double last);
+
+/// Numbers whose logarithm is uniform, in [first, last]; 0 < first. Same bits on all machines, as
+/// for standard_normal.
+double log_uniform_between(std::uint64_t key, std::uint64_t index, double first, double last);
+
 }  // namespace troupe::runtime

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <string>
 #include <utility>
 
 namespace troupe::runtime {
@@ -48,7 +49,7 @@ class rehearsal {
         pipeline_rank_(at[axis::pipeline]),
         tensor_(axis::tensor, at[axis::tensor], job.layout.tensor),
         data_(axis::data, at[axis::data] * copies(), data_ranks() * copies()),
-        ties_(axis::pipeline, pipeline_rank_ == pipeline.first_rank() ? 0 : 1, 2),
+        ties_(axis::pipeline, rank_in_ties(), int(pipeline.ranks_of_ties().size())),
         stream_(job.backend, job.threads_per_worker, pool_),
         worker_(settings_of(job, pipeline, pipeline_rank_), stream_, groups()) {}
 
@@ -94,11 +95,11 @@ class rehearsal {
     return std::max(1, job_.layout.world / (job_.layout.tensor * job_.layout.pipeline));
   }
   int copies() const { return pipeline_.schedule->copies(); }
-  bool holds_tie() const {
-    const auto first = pipeline_.first_rank(), last = pipeline_.last_rank();
-    return job_.training.model.tied_embeddings && first != last
-           && (pipeline_rank_ == first || pipeline_rank_ == last);
+  int rank_in_ties() const {
+    const auto all = pipeline_.ranks_of_ties();
+    return int(std::find(all.begin(), all.end(), pipeline_rank_) - all.begin());
   }
+  bool holds_tie() const { return ties_.size() > 1 && ties_.rank() < ties_.size(); }
 
   /// Bytes that the pool allocates for an array of this size.
   static std::int64_t rounded(std::int64_t bytes) {
@@ -158,10 +159,11 @@ class rehearsal {
     return sum;
   }
 
-  /// `copied`: inputs from a neighbouring stage are in this worker's memory too.
-  bundle batch(bool copied) {
-    const auto B = job_.training.batch.micro, T = job_.training.model.sequence,
-               C = job_.training.model.hidden;
+  /// A micro-batch, with these streams. `copied`: inputs from a neighbouring stage are in this
+  /// worker's memory too.
+  bundle batch(const std::vector<std::string>& streams, bool copied) {
+    const auto& model = worker_.settings().model;
+    const auto B = job_.training.batch.micro, T = model.sequence;
     stream others(job_.backend, 1, others_);
     micro_batch rows;
     auto& maker = copied ? stream_ : others;
@@ -172,43 +174,51 @@ class rehearsal {
     rows.mask = tensor::empty<float>(others, {B, T});
     auto out = to_bundle(rows);
     const bool rows_sharded = job_.layout.sequence_parallel && job_.layout.tensor > 1;
-    const auto hidden = rows_sharded ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
-    out.add("hidden", with_element(job_.training.precision, [&]<class E>(E) {
-              return tensor::empty<E>(maker, hidden);
-            }));
+    for (const auto& name : streams) {
+      const auto C = model.width_of(name);
+      const auto hidden = rows_sharded ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
+      out.add(name, with_element(job_.training.precision, [&]<class E>(E) {
+                return tensor::empty<E>(maker, hidden);
+              }));
+    }
     return out;
   }
 
-  bundle gradient_of(chunk_id chunk) {
+  /// The streams that leave a chunk, or their gradients.
+  bundle after(chunk_id chunk) {
+    const auto& streams = pipeline_.flow(chunk).after.streams;
+    const auto all = batch(streams, false);
     bundle out;
-    if (!pipeline_.is_last(chunk))
-      out.add("hidden", batch(false).at("hidden"));
+    for (const auto& name : streams)
+      out.add(name, all.at(name));
     return out;
   }
 
-  std::int64_t hidden_bytes() { return std::int64_t(batch(false).at("hidden").bytes()); }
+  static std::int64_t rounded(const bundle& x) {
+    std::int64_t out = 0;
+    for (const auto& [name, part] : x)
+      out += rounded(std::int64_t(part.bytes()));
+    return out;
+  }
 
   /// Bytes of the inputs of the chunk's forward and backward pass, as another stage or the loader
   /// sent them.
   std::int64_t bytes_into(chunk_id chunk) {
-    std::int64_t out = 0;
-    for (const auto& [name, part] : batch(false)) {
-      const bool used = name == "hidden"                     ? !pipeline_.is_first(chunk)
-                        : name == "tokens"                   ? pipeline_.is_first(chunk)
-                        : name == "labels" || name == "mask" ? pipeline_.is_last(chunk)
-                                                             : true;
-      out += used ? rounded(std::int64_t(part.bytes())) : 0;
-    }
-    for (const auto& [name, part] : gradient_of(chunk))
-      out += rounded(std::int64_t(part.bytes()));
-    return out;
+    const auto& flow = pipeline_.flow(chunk);
+    const auto all = batch(flow.before.streams, false);
+    bundle in;
+    for (const auto* const names : {&flow.batch, &flow.before.streams, &flow.before.inputs})
+      for (const auto& name : *names)
+        if (all.has(name))
+          in.add(name, all.at(name));
+    return rounded(in) + rounded(after(chunk));
   }
 
   std::int64_t most_verified() {
     for (const auto& x : pipeline_.schedule->hosted_by(pipeline_rank_)) {
       bytes_into_[x.chunk] = bytes_into(x.chunk);
       // Within a process the next stage holds the results of this one.
-      bytes_out_[x.chunk] = pipeline_.is_last(x.chunk) ? 0 : rounded(hidden_bytes());
+      bytes_out_[x.chunk] = rounded(after(x.chunk));
       gradients_[x.chunk] = rounded(worker_.gradient_elements(x.chunk) * 4);
     }
     constexpr std::uint64_t most_steps = 1000, most_asked = 200'000;
@@ -255,7 +265,10 @@ class rehearsal {
     for (const auto& x : plan->ranks[std::size_t(pipeline_rank_)])
       act(x);
     for (auto& [chunk, added] : added_)
-      worker_.compute_again(chunk, batch(false), gradient_of(chunk), std::move(added));
+      worker_.compute_again(chunk,
+                            batch(pipeline_.flow(chunk).before.streams, false),
+                            after(chunk),
+                            std::move(added));
     worker_.end_computing_again();
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, stream_);
@@ -284,11 +297,12 @@ class rehearsal {
   bool is_copied(int pipeline_rank) const { return copied_[std::size_t(pipeline_rank)] != 0; }
 
   bool takes_copy(const action& x) const {
+    const auto& flow = pipeline_.flow(x.chunk);
     if (x.kind == action_kind::forward)
-      return !pipeline_.is_first(x.chunk)
+      return flow.before.is_crossed()
              && is_copied(pipeline_.schedule->rank_of(chunk_id(value(x.chunk) - 1), x.copy));
     const auto& blocks = pipeline_.blocks[value(x.chunk)];
-    return x.block + 1U == std::max<std::size_t>(blocks.size(), 1) && !pipeline_.is_last(x.chunk)
+    return x.block + 1U == std::max<std::size_t>(blocks.size(), 1) && flow.after.is_crossed()
            && is_copied(pipeline_.schedule->rank_of(chunk_id(value(x.chunk) + 1), x.copy));
   }
 
@@ -310,16 +324,17 @@ class rehearsal {
 
   void act(const action& x) {
     const pass_key key{0, x.chunk, x.microbatch};
+    const auto& flow = pipeline_.flow(x.chunk);
     const auto back = [&](action_kind kind, std::uint16_t block) {
       act({kind, x.chunk, x.microbatch, block, x.copy});
     };
     switch (x.kind) {
       case action_kind::forward:
-        return send(x, worker_.forward(key, batch(takes_copy(x))));
+        return send(x, worker_.forward(key, batch(flow.before.streams, takes_copy(x))));
       case action_kind::recompute:
         return worker_.recompute(key, x.block);
       case action_kind::input_gradients:
-        returned_ = worker_.input_gradients(key, batch(takes_copy(x)), x.block);
+        returned_ = worker_.input_gradients(key, batch(flow.after.streams, takes_copy(x)), x.block);
         note(x, returned_);
         sent_.erase({x.chunk, x.microbatch});
         std::erase(left_[x.chunk], x.microbatch);

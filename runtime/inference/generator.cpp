@@ -72,15 +72,15 @@ void require_finite(std::span<const float> logits, std::size_t tokens, dtype pre
 
 /// Maximum number of tokens that the request can get.
 std::int64_t tokens_allowed(const generation_request& what, const model_spec& model) {
-  if (!model.bounded())
+  if (model.positions() == 0)
     return what.tokens;
   // The last token is never an input.
-  return std::min(what.tokens, model.embedding.positions - std::int64_t(what.prompt.size()) + 1);
+  return std::min(what.tokens, model.positions() - std::int64_t(what.prompt.size()) + 1);
 }
 
 /// Number of ids to draw from: the last rows of a padded vocabulary have no token.
 std::int64_t drawn_from(const generation_request& what, const model_spec& model) {
-  const auto all = model.head.vocabulary;
+  const auto all = model.head().vocabulary;
   return what.ids > 0 ? std::min(what.ids, all) : all;
 }
 
@@ -124,7 +124,7 @@ bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
   const auto B = std::int64_t(tokens.size()), T = std::int64_t(longest(tokens));
   std::vector<std::int32_t> ids(std::size_t(B * T)), positions, places;
   const auto& model = chunk_.model();
-  const auto last = model.bounded() ? model.embedding.positions - 1 : capacity_;
+  const auto last = model.positions() > 0 ? model.positions() - 1 : capacity_;
   for (std::int64_t b = 0; b < B; ++b) {
     const auto& own = tokens[std::size_t(b)];
     const auto first = caches_ ? filled_[std::size_t(b)] : 0;
@@ -148,7 +148,7 @@ bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
 }
 
 void decoder::keep_last(const tensor& logits, std::span<const std::vector<std::int32_t>> tokens) {
-  const auto words = std::size_t(chunk_.model().head.padded_vocabulary), rows = longest(tokens);
+  const auto words = std::size_t(chunk_.model().head().padded_vocabulary), rows = longest(tokens);
   logits_.resize(tokens.size() * words);
   with_element(store_.type(), [&]<class T>(T) {
     std::vector<T> row(words);
@@ -183,11 +183,11 @@ void require_fitting(const generation_request& what, const model_spec& model) {
   if (prompt == 0)
     throw input_error("prompt {} needs at least one token, such as the end of a document",
                       what.number + 1);
-  if (model.bounded() && prompt > model.embedding.positions)
+  if (model.positions() > 0 && prompt > model.positions())
     throw input_error("prompt {} has {} tokens, but the model has {} learned positions: shorten it",
                       what.number + 1,
                       prompt,
-                      model.embedding.positions);
+                      model.positions());
 }
 
 std::vector<generation_end> generate(const chunk& whole,
@@ -222,9 +222,9 @@ std::vector<generation_end> generate(const chunk& whole,
       fresh[b] = {0};  // an ended text continues with a dummy token
       if (text.end)
         continue;
-      const auto own = logits.subspan(b * std::size_t(model.head.padded_vocabulary));
+      const auto own = logits.subspan(b * std::size_t(model.head().padded_vocabulary));
       require_finite(
-          own.first(std::size_t(model.head.vocabulary)), what[b].prompt.size() + i, store.type());
+          own.first(std::size_t(model.head().vocabulary)), what[b].prompt.size() + i, store.type());
       const auto number = uniform(text.key, std::uint64_t(text.drawn++));
       fresh[b][0] = draw(own, drawn_from(what[b], model), what[b].sampling, number, drawing);
       if (fresh[b][0] == what[b].end_of_document)

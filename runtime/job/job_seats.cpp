@@ -66,11 +66,15 @@ std::vector<seat_group> groups_of(const training_job& job,
       for (const auto& x : schedule.hosted_by(stage))
         out.push_back(group_of_copies(schedule, x, all, rank, along));
   }
-  const int first = pipeline.first_rank(), last = pipeline.last_rank();
-  if (job.training.model.tied_embeddings && first != last && (stage == first || stage == last))
+  const auto ties = pipeline.ranks_of_ties();
+  if (ties.size() > 1 && std::find(ties.begin(), ties.end(), stage) != ties.end()) {
+    std::vector<int> members;
+    for (const int other : ties)
+      members.push_back(all.beside(rank, axis::pipeline, other));
     add(axis::pipeline,
         fmt::format("ties of replica {}{}", all.at(rank)[axis::data], all.position_in_stage(rank)),
-        {all.beside(rank, axis::pipeline, first), all.beside(rank, axis::pipeline, last)});
+        std::move(members));
+  }
   return out;
 }
 

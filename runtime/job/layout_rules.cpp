@@ -88,19 +88,17 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
     return;
   }
   std::int64_t next = 0;
-  bool whole
-      = chunks.size() == std::size_t(stages) && chunks.front().embedding && chunks.back().head;
-  for (std::size_t s = 0; s < chunks.size(); ++s) {
-    const auto& x = chunks[s];
-    whole = whole && x.first == next && x.end >= x.first && (s == 0 || !x.embedding)
-            && (s + 1 == chunks.size() || !x.head);
+  bool whole = chunks.size() == std::size_t(stages);
+  for (const auto& x : chunks) {
+    whole = whole && x.first == next && x.end >= x.first;
     next = x.end;
   }
-  if (!whole || next != layers)
+  const auto letters = letters_of(layers);
+  if (!whole || next != std::int64_t(letters.size()))
     wrong.push_back(
         fmt::format("the stages '{}' do not hold each of `model.layers` {} once, in order, over {} "
                     "stages on `layout.pipeline` {}; list them again in `layout.chunks`",
-                    to_text(chunks),
+                    to_text(chunks, letters),
                     layers,
                     stages,
                     job.layout.pipeline));
@@ -227,8 +225,11 @@ void validate_recomputation(const training_job& job,
       || job.training.model.layers < 1)
     return;
   std::int64_t most = l.chunks.empty() ? job.training.model.layers / l.pipeline : 0;
-  for (const auto& x : l.chunks)
-    most = std::max(most, x.end - x.first);
+  const auto letters = letters_of(job.training.model.layers);
+  for (const auto& x : l.chunks) {
+    const auto layers = layers_in(x, letters);
+    most = std::max(most, layers.end - layers.first);
+  }
   if (r.layers < 1 || r.layers > most)
     wrong.push_back(
         fmt::format("`recompute.layers` {}: a pipeline stage has {} layers; give 1 to {}",

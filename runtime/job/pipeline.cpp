@@ -33,6 +33,26 @@ std::set<int> planned_microbatches(const training_job& job, std::uint64_t consum
   }
 }
 
+std::vector<int> job_pipeline::ranks_of(const tie& x, copy_id copy) const {
+  std::vector<int> out;
+  for (const auto unit : x.units) {
+    std::uint32_t chunk = 0;
+    while (chunks[chunk].end <= unit)
+      ++chunk;
+    out.push_back(schedule->rank_of(chunk_id(chunk), copy));
+  }
+  return out;
+}
+
+std::vector<int> job_pipeline::ranks_of_ties() const {
+  std::vector<int> out;
+  for (const auto& x : ties)
+    for (const int rank : ranks_of(x))
+      if (std::find(out.begin(), out.end(), rank) == out.end())
+        out.push_back(rank);
+  return out;
+}
+
 job_pipeline pipeline_of(const training_job& job) {
   const auto schedule = std::make_shared<pipeline_schedule>(
       job.layout.schedule, job.layout.pipeline, planned_microbatches(job));
@@ -40,20 +60,22 @@ job_pipeline pipeline_of(const training_job& job) {
   out.chunks = job.layout.chunks;
   if (out.chunks.empty())
     out.chunks = split_layers(job.training.model.layers, schedule->chunks(), {});
+  const auto model = spec_of(job.training);
   if (int(out.chunks.size()) != schedule->chunks())
     throw input_error(
         "the layers are cut into {} stages ('{}'), but the schedule {} has {} for "
         "`layout.pipeline` {}: list as many in `layout.chunks`",
         out.chunks.size(),
-        to_text(out.chunks),
+        to_text(out.chunks, model.letters()),
         schedule->name(),
         schedule->chunks(),
         job.layout.pipeline);
-  const auto model = spec_of(job.training);
+  out.ties = ties_of(model);
   out.sums.insert(parameter_placements().sums());
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
     const chunk part(model, range);
+    out.flows.push_back(part.flow());
     for (const auto& unit : part.units())
       for (const auto& x : unit.parameters)
         out.sums.insert(x.placements.sums());

@@ -5,6 +5,7 @@
 
 #include "runtime/job/job.hpp"
 #include "runtime/job/pipeline_schedule.hpp"
+#include "runtime/model/ties.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -16,16 +17,18 @@ namespace troupe::runtime {
 struct job_pipeline {
   std::shared_ptr<const pipeline_schedule> schedule;
   std::vector<chunk_range> chunks;        ///< of the model
+  std::vector<chunk_flow> flows;          ///< what each chunk exchanges
+  std::vector<tie> ties;                  ///< of the model
   std::vector<std::vector<char>> blocks;  ///< of each chunk's backward pass: see plan
   /// The sets of axes along which gradients of the model are summed.
   std::set<axis_set> sums;
 
   int ranks() const { return schedule->ranks(); }
-  bool is_first(chunk_id c) const { return value(c) == 0; }
-  bool is_last(chunk_id c) const { return value(c) + 1 == chunks.size(); }
-  /// The ranks of the first and the last chunk of the first copy; they share a tied embedding.
-  int first_rank() const { return schedule->rank_of(chunk_id(0)); }
-  int last_rank() const { return schedule->rank_of(chunk_id(std::uint32_t(chunks.size()) - 1)); }
+  const chunk_flow& flow(chunk_id c) const { return flows[value(c)]; }
+  /// The pipeline rank of each use of a tied parameter, in model order.
+  std::vector<int> ranks_of(const tie& x, copy_id copy = {}) const;
+  /// The pipeline ranks of all uses in the first copy, each once: they sum the gradients of ties.
+  std::vector<int> ranks_of_ties() const;
 };
 
 /// Micro-batches per step and physical replica, for all logical replicas that it computes, after

@@ -1,29 +1,24 @@
 #include "runtime/model/chunk.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/ties.hpp"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
 void require_consistent(const model_spec& model) {
-  const auto C = model.embedding.hidden;
-  ensure(model.head.hidden == C && model.head.vocabulary == model.embedding.vocabulary
-             && model.head.padded_vocabulary == model.embedding.padded_vocabulary
-             && model.head.tied_to.empty() != model.embedding.tied,
-         "MODEL-1: embedding and head have one width, one vocabulary, and are tied on both sides");
-  for (const auto& layer : model.layers)
-    for (const auto& sublayer : layer.sublayers)
-      if (const auto* const residual = std::get_if<residual_sublayer>(&sublayer))
-        ensure(residual->hidden() == C, "MODEL-2: every sublayer has the width of the embedding");
+  for (const auto& unit : model.units) {
+    const auto width = unit.module.traits().width;
+    ensure(width == 0 || width == model.width_of(unit.stream),
+           "MODEL-2: every unit and sublayer has the width of its stream");
+  }
 }
 
 }  // namespace
-
-chunk_range all_of(const model_spec& model) {
-  return {0, std::int64_t(model.layers.size()), true, true};
-}
 
 chunk::chunk(model_spec model,
              const chunk_range& range,
@@ -31,35 +26,75 @@ chunk::chunk(model_spec model,
              bool sequence_parallel)
     : model_(std::move(model)),
       range_(range),
+      flow_(flow_of(model_, range)),
       ranks_(ranks),
       sequence_parallel_(sequence_parallel && ranks[axis::tensor].size > 1) {
   require_consistent(model_);
-  if (range.embedding)
-    add_unit("embedding", "embedding", -1, model_.embedding);
-  for (auto layer = range.first; layer < range.end; ++layer) {
-    const auto name = model_.stack + ".layers." + std::to_string(layer);
-    add_unit(name, name, layer, model_.layers.at(std::size_t(layer)));
+  const auto cuts = cuts_of(model_);
+  for (auto u = range.first; u < range.end; ++u) {
+    add_unit(model_.units.at(std::size_t(u)));
+    auto& ended = ended_.emplace_back();
+    const auto& needed = cuts[std::size_t(u) + 1].streams;
+    for (const auto& x : model_.streams)
+      if (std::find(needed.begin(), needed.end(), x.name) == needed.end())
+        ended.push_back(x.name);
   }
-  if (range.head)
-    add_unit("head", "", -1, model_.head);
-  if (range.embedding)  // backward reads the table only through a tied head
-    units_.front().read_backward = range.head && model_.embedding.tied;
+  note_ties();
+  note_last_reads();
 }
 
-template <class Spec>
-void chunk::add_unit(std::string name,
-                     const std::string& prefix,
-                     std::int64_t layer,
-                     const Spec& spec) {
-  unit_under_construction unit{.unit = units_.emplace_back(unit_spec{std::move(name), {}}),
+void chunk::add_unit(const model_unit& x) {
+  unit_under_construction unit{.unit = units_.emplace_back(unit_spec{x.name, {}}),
                                .number = int(units_.size()) - 1,
-                               .layer = layer,
+                               .layer = x.layer,
                                .ranks = ranks_,
                                .sequence_parallel = sequence_parallel_,
                                .attentions = attentions_,
                                .program = program_};
-  module_builder to(unit, prefix);
-  add(to, spec);
+  module_builder to(unit, x.prefix);
+  x.module.add_to(to);
+}
+
+void chunk::note_ties() {
+  std::map<std::string, parameter_spec*> known;
+  for (auto& unit : units_)
+    for (auto& x : unit.parameters)
+      known.emplace(x.name, &x);
+  for (const auto& tie : ties_of(model_)) {
+    const auto owner = known.find(tie.owner);
+    if (owner == known.end())
+      continue;
+    owner->second->has_copies = true;
+    for (const auto& [name, x] : known)
+      ensure(x->tied_to != tie.owner
+                 || (x->extents == owner->second->extents
+                     && x->valid_rows == owner->second->valid_rows),
+             "MODEL-1: tied parameters have the same extents");
+  }
+}
+
+void chunk::note_last_reads() {
+  const auto first_tied_to = [&](const unit_spec& owner) {
+    const auto uses = [&](const parameter_spec& x) {
+      return !x.tied_to.empty()
+             && std::any_of(owner.parameters.begin(), owner.parameters.end(), [&](const auto& own) {
+                  return own.name == x.tied_to;
+                });
+    };
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      if (std::any_of(units_[u].parameters.begin(), units_[u].parameters.end(), uses))
+        return int(u);
+    return no_unit;
+  };
+  for (int u = 0; u < int(units_.size()); ++u) {
+    const auto traits = of_model(u).module.traits();
+    auto& unit = units_[std::size_t(u)];
+    auto& until = read_until_.emplace_back(traits.gives_stream ? no_unit : u);
+    if (traits.takes_stream)
+      continue;
+    until = first_tied_to(unit);
+    unit.read_backward = until != no_unit;  // backward reads a table only through tied units
+  }
 }
 
 }  // namespace troupe::runtime

@@ -1,38 +1,16 @@
-// A chunk: layers [first, end) of a model, with the embedding or the head if they belong to it.
+// A chunk: units [first, end) of a model.
 //
 // Its program is a list of segments; a new segment starts wherever a collective may run. A chunk
 // knows its position on the model's axes, but not the ranks of the mesh or the hosts.
 
 #pragma once
 
-#include "runtime/core/setting.hpp"
-#include "runtime/model/model_spec.hpp"
+#include "runtime/model/liveness.hpp"
 #include "runtime/model/segment.hpp"
 
 #include <vector>
 
 namespace troupe::runtime {
-
-/// Selects a part of a model.
-struct chunk_range {
-  std::int64_t first = 0;  ///< first layer
-  std::int64_t end = 0;
-  bool embedding = false;
-  bool head = false;
-
-  friend bool operator==(const chunk_range&, const chunk_range&) = default;
-
-  static constexpr auto fields() {
-    using x = chunk_range;
-    return std::tuple(row("first", &x::first),
-                      row("end", &x::end),
-                      row("embedding", &x::embedding),
-                      row("head", &x::head));
-  }
-};
-
-/// The whole model.
-chunk_range all_of(const model_spec& model);
 
 class chunk {
  public:
@@ -48,6 +26,7 @@ class chunk {
 
   const model_spec& model() const { return model_; }
   const chunk_range& range() const { return range_; }
+  const chunk_flow& flow() const { return flow_; }
   const axis_ranks& axes() const { return ranks_; }
   int tensor_ranks() const { return ranks_[axis::tensor].size; }
   bool sequence_parallel() const { return sequence_parallel_; }
@@ -56,18 +35,34 @@ class chunk {
   /// Attention layers in execution order; decoding keeps one cache for each.
   const std::vector<attention_spec>& attentions() const { return attentions_; }
 
+  /// The stream that a unit works on.
+  const std::string& stream_of(int unit) const { return of_model(unit).stream; }
+  /// Streams that no unit after this one needs, in this chunk or a later one.
+  const std::vector<std::string>& ended_by(int unit) const { return ended_[std::size_t(unit)]; }
+  /// The unit whose I is the last to read this unit's values: its own number for one that ends its
+  /// stream, that of the first tied unit for one that begins it. no_unit: they are in use until
+  /// `emit`, or the forward pass reads them last (unit_spec::read_backward).
+  int read_until(int unit) const { return read_until_[std::size_t(unit)]; }
+  static constexpr int no_unit = -1;
+
  private:
-  /// Adds a unit called `name` for `spec`. The names of its parameters start with `prefix`.
-  template <class Spec>
-  void add_unit(std::string name, const std::string& prefix, std::int64_t layer, const Spec& spec);
+  const model_unit& of_model(int unit) const {
+    return model_.units[std::size_t(range_.first) + std::size_t(unit)];
+  }
+  void add_unit(const model_unit& x);
+  void note_ties();  ///< breaks MODEL-1 if the extents differ
+  void note_last_reads();
 
   model_spec model_;
   chunk_range range_;
+  chunk_flow flow_;
   axis_ranks ranks_;
   bool sequence_parallel_;
   std::vector<attention_spec> attentions_;
   std::vector<unit_spec> units_;
   std::vector<segment> program_;
+  std::vector<std::vector<std::string>> ended_;
+  std::vector<int> read_until_;
 };
 
 }  // namespace troupe::runtime

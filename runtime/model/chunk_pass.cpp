@@ -111,21 +111,44 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
     pass_.rotary_frequency = rotary(tape_.stream(), turns);
 }
 
+void chunk_pass::take_inputs(const bundle& in) {
+  const auto& flow = chunk_.flow();
+  for (const auto* const names : {&flow.batch, &flow.before.inputs})
+    for (const auto& name : *names)
+      if (in.has(name))
+        pass_.batch.add(name, in.at(name));
+  const auto lies
+      = chunk_.sequence_parallel() ? placement::sequence_sharded : placement::replicated;
+  for (const auto& name : flow.before.streams) {
+    auto x = tape_.make(in.at(name), lies);
+    inputs_.emplace(name, x.gradient);
+    pass_.streams.emplace(name, std::move(x));
+  }
+}
+
+bundle chunk_pass::outputs(const bundle& in) {
+  bundle out;
+  park();
+  const auto& after = chunk_.flow().after;
+  for (const auto& name : after.streams) {
+    auto& x = pass_.streams.at(name);
+    out.add(name, std::move(x.data));
+    outputs_.emplace(name, std::move(x.gradient));
+  }
+  pass_.streams.clear();
+  for (const auto& name : after.inputs)
+    if (in.has(name))
+      out.add(name, in.at(name));
+  if (pass_.logits)
+    out.add("logits", std::move(pass_.logits));
+  return out;
+}
+
 bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* caches) {
   const auto in = taken(tape_.stream(), from);
   begin_rows(in, caches != nullptr);
   pass_.caches = caches;
-  const auto& range = chunk_.range();
-  if (range.embedding)
-    pass_.tokens = in.at("tokens");
-  else
-    pass_.hidden = input_ = tape_.make(
-        in.at("hidden"),
-        chunk_.sequence_parallel() ? placement::sequence_sharded : placement::replicated);
-  if (range.head && in.has("labels")) {
-    pass_.labels = in.at("labels");
-    pass_.mask = in.at("mask");
-  }
+  take_inputs(in);
   int next = 0;
   if (tape_.recording())
     for (const auto& group : plan_.groups) {
@@ -134,23 +157,21 @@ bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* cac
       next = group.end;
     }
   run(next, int(chunk_.program().size()));
-
-  bundle out;
-  if (!range.head) {
-    out.add("hidden", pass_.hidden.data);
-    out.add("positions", pass_.rows.positions);
-    out.add("samples", pass_.rows.samples);
-    if (pass_.rows.documents) {
-      out.add("documents", pass_.rows.documents);
-      out.add("document_samples", pass_.rows.document_samples);
-    }
-    output_ = std::exchange(pass_.hidden, {}).gradient;
-  } else if (pass_.logits) {
-    out.add("logits", std::move(pass_.logits));
-  }
-  input_.data = {};
+  auto out = outputs(in);
   publish(tape_.stream(), out);
   return out;
+}
+
+void chunk_pass::park() {
+  if (!current_.empty())
+    pass_.streams.insert_or_assign(std::exchange(current_, {}), std::exchange(pass_.hidden, {}));
+}
+
+template <class Visit>
+void chunk_pass::for_each_variable(const Visit& visit) {
+  for (auto& [name, x] : pass_.streams)
+    visit(name, x);
+  visit(std::string(), pass_.x);
 }
 
 void chunk_pass::go_on() const {
@@ -159,22 +180,43 @@ void chunk_pass::go_on() const {
 }
 
 // No sum is left open at the boundary of a recompute group, because its variables are kept or
-// linked.
+// linked, and at a change of streams.
 bool chunk_pass::next_adds(int s) const {
+  const auto& all = chunk_.program();
   const int next = s + 1;
-  return next < int(chunk_.program().size()) && chunk_.program()[std::size_t(next)].adds
+  return next < int(all.size()) && all[std::size_t(next)].adds
+         && chunk_.stream_of(all[std::size_t(next)].unit)
+                == chunk_.stream_of(all[std::size_t(s)].unit)
          && std::none_of(plan_.groups.begin(), plan_.groups.end(), [next](const auto& group) {
               return group.first == next || group.end == next;
             });
 }
 
+// The last segment of a unit drops the streams that end with it.
+void chunk_pass::run_segment(int s) {
+  const auto& x = chunk_.program()[std::size_t(s)];
+  if (const auto& name = chunk_.stream_of(x.unit); name != current_) {
+    park();
+    current_ = name;
+    if (auto found = pass_.streams.extract(name))
+      pass_.hidden = std::move(found.mapped());
+  }
+  pass_.next_adds = next_adds(s);
+  x.forward(tape_, pass_);
+  if (!ends_unit(s))
+    return;
+  for (const auto& name : chunk_.ended_by(x.unit))
+    if (name == current_)
+      pass_.hidden = {};
+    else
+      pass_.streams.erase(name);
+}
+
 void chunk_pass::run(int first, int end) {
   for (int s = first; s < end; ++s) {
     go_on();
-    const auto& x = chunk_.program()[std::size_t(s)];
-    tape_.begin_segment(x.unit);
-    pass_.next_adds = next_adds(s);
-    x.forward(tape_, pass_);
+    tape_.begin_segment(chunk_.program()[std::size_t(s)].unit);
+    run_segment(s);
     tape_.end_segment();
     note_forward(s);
   }
@@ -185,42 +227,48 @@ bool chunk_pass::begins_unit(int s) const {
   return s == 0 || all[std::size_t(s) - 1].unit != all[std::size_t(s)].unit;
 }
 
+bool chunk_pass::ends_unit(int s) const {
+  return s + 1 == int(chunk_.program().size()) || begins_unit(s + 1);
+}
+
 void chunk_pass::note_forward(int s) const {
-  const auto& all = chunk_.program();
-  const int unit = all[std::size_t(s)].unit;
-  const bool ends = s + 1 == int(all.size()) || begins_unit(s + 1);
-  if (read_ && ends && !chunk_.units()[std::size_t(unit)].read_backward)
+  const int unit = chunk_.program()[std::size_t(s)].unit;
+  if (read_ && ends_unit(s) && !chunk_.units()[std::size_t(unit)].read_backward)
     read_(unit);
 }
 
-bool chunk_pass::is_of_head(int s) const {
-  return chunk_.range().head
-         && chunk_.program()[std::size_t(s)].unit == int(chunk_.units().size()) - 1;
+bool chunk_pass::ends_stream(int s) const {
+  const int unit = chunk_.program()[std::size_t(s)].unit;
+  return chunk_.read_until(unit) == unit;
 }
 
 void chunk_pass::note_input_gradients(int s) const {
-  if (!read_ || !is_of_head(s) || !begins_unit(s))
+  if (!read_ || !begins_unit(s))
     return;
-  read_(chunk_.program()[std::size_t(s)].unit);
-  if (chunk_.range().embedding && chunk_.units().front().read_backward)
-    read_(0);
+  for (int unit = int(chunk_.units().size()) - 1; unit >= 0; --unit)
+    if (chunk_.read_until(unit) == chunk_.program()[std::size_t(s)].unit)
+      read_(unit);
 }
 
 void chunk_pass::run_unrecorded(const recompute_group& which) {
-  auto& began = group_inputs_.emplace_back(group_input{pass_.hidden, pass_.x, nullptr, nullptr});
-  pass_.hidden.kept = pass_.x.kept = true;
+  park();
+  auto& began = group_inputs_.emplace_back();
+  for_each_variable([&](const std::string& name, variable& x) {
+    began.variables.emplace(name, x);
+    x.kept = true;
+  });
   for (int s = which.first; s < which.end; ++s) {
     go_on();
-    const auto& x = chunk_.program()[std::size_t(s)];
-    tape_.begin_segment(x.unit, false);
-    pass_.next_adds = next_adds(s);
-    x.forward(tape_, pass_);
+    tape_.begin_segment(chunk_.program()[std::size_t(s)].unit, false);
+    run_segment(s);
     tape_.end_segment();
     note_forward(s);
   }
-  pass_.hidden.kept = pass_.x.kept = false;
-  began.hidden_slot = placed(pass_.hidden);
-  began.x_slot = placed(pass_.x);
+  park();
+  for_each_variable([&](const std::string& name, variable& x) {
+    x.kept = false;
+    began.slots.emplace(name, placed(x));
+  });
 }
 
 void chunk_pass::recompute(int block) {
@@ -230,35 +278,40 @@ void chunk_pass::recompute(int block) {
     if (group.first < b.first || group.end > b.end)
       continue;
     auto& began = group_inputs_.at(g);
-    pass_.hidden = std::exchange(began.hidden, {});
-    pass_.x = std::exchange(began.x, {});
+    pass_.streams = std::exchange(began.variables, {});
+    if (auto x = pass_.streams.extract(std::string()))
+      pass_.x = std::move(x.mapped());
     for (int s = group.first; s < group.end; ++s) {
       go_on();
       tape_.rerun_segment(s);
-      pass_.next_adds = next_adds(s);
-      chunk_.program()[std::size_t(s)].forward(tape_, pass_);
+      run_segment(s);
       if (s + 1 == group.end) {
-        link(tape_, began.hidden_slot, pass_.hidden);
-        link(tape_, began.x_slot, pass_.x);
+        park();
+        for_each_variable([&](const std::string& name, const variable& x) {
+          link(tape_, began.slots.at(name), x);
+        });
       }
       tape_.end_segment();
     }
-    pass_.hidden = pass_.x = {};
+    pass_.streams.clear();
+    pass_.x = {};
   }
 }
 
 bundle chunk_pass::input_gradients(const bundle& in, int block) {
   const auto& b = plan_.blocks.at(std::size_t(block));
-  if (block + 1 == blocks() && !chunk_.range().head)
-    output_->sum = taken(tape_.stream(), in.at("hidden"));
+  if (block + 1 == blocks())
+    for (const auto& [name, slot] : outputs_)
+      slot->sum = taken(tape_.stream(), in.at(name));
   for (int s = b.end - 1; s >= b.first; --s) {
     go_on();
     tape_.input_gradients(s);
     note_input_gradients(s);
   }
   bundle out;
-  if (block == 0 && !chunk_.range().embedding)
-    out.add("hidden", std::move(input_.gradient->sum));
+  if (block == 0)
+    for (const auto& name : chunk_.flow().before.streams)
+      out.add(name, std::move(inputs_.at(name)->sum));
   publish(tape_.stream(), out);
   return out;
 }
@@ -267,7 +320,7 @@ void chunk_pass::backward(int block) {
   const auto& b = plan_.blocks.at(std::size_t(block));
   for (int end = b.end, first = end; end > b.first; end = first) {
     first = end - 1;
-    if (read_ && is_of_head(first))
+    if (read_ && ends_stream(first))
       while (first > b.first && !begins_unit(first))
         --first;
     for (int s = end - 1; s >= first; --s) {

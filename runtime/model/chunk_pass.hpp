@@ -5,7 +5,9 @@
 #include "runtime/model/recompute_plan.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -22,44 +24,42 @@ class chunk_pass {
              const pass_settings& settings,
              const axis_map<communicator*>& groups = {});
 
-  /// Input:
+  /// Input: the tensors of chunk_flow::batch and chunk_flow::before, by name.
   ///
   ///   * "positions" (B, T) i32 and "samples" (B) u64;
-  ///   * "tokens" (B, T) i32 for the embedding, else "hidden" (B, T, C), or this rank's rows of it
-  ///     if they are sharded;
-  ///   * for the head "labels" i32 and "mask" f32, both (B, T), unless only logits are wanted;
+  ///   * what units read of the batch: "tokens" (B, T) i32; "labels" i32 and "mask" f32, both
+  ///     (B, T), unless only logits are wanted;
+  ///   * streams (B, T, C) by their names, or this rank's rows of them if they are sharded;
   ///   * "documents" (D + 1) i32 and "document_samples" (D) u64, if attention ends at document
   ///     boundaries (micro_batch.hpp).
   ///
-  /// Output: "hidden" with "positions" and "samples" (and the documents), or "logits" if the head
-  /// gets no labels.
+  /// Output: the tensors of chunk_flow::after, or "logits" if a head gets no labels.
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
   /// `then` is called with a unit's number once this pass has read its parameters for the last
-  /// time. It is called for the embedding and the head only: after `forward` for an embedding
-  /// without a tied head in this chunk, otherwise after all I of the head. The parameters of other
+  /// time. It is called only for units that begin or end a stream: after the unit's forward pass if
+  /// nothing reads them later, otherwise after all I of chunk::read_until. The parameters of other
   /// units are in use until `emit`.
   void on_read(std::function<void(int unit)> then) { read_ = std::move(then); }
 
   /// R: recomputes the block's group. Call it once, before the block's I.
   void recompute(int block);
 
-  /// I. Input of the last block: "hidden", the gradient of the chunk's output; nothing for the
-  /// head. Output of the first block: "hidden", the gradient of the chunk's input; nothing for the
-  /// embedding.
+  /// I. Input of the last block: the gradients of the streams of chunk_flow::after. Output of the
+  /// first block: those of chunk_flow::before.
   bundle input_gradients(const bundle& in, int block);
 
   /// W. Adds gradients to the store and emits every complete unit.
   void weight_gradients(int block);
 
-  /// I and W of a block, for a chunk with both embedding and head, which exchanges nothing with
-  /// other stages. Runs I and W segment by segment to free memory early. Exception: with `on_read`,
-  /// all I of the head run before its W. The norm's I reads the head's parameters last, and the
-  /// output layer's weight gradient is the largest. Same bits either way.
+  /// I and W of a block, for a chunk that exchanges nothing with other stages. Runs I and W segment
+  /// by segment to free memory early. Exception: with `on_read`, all I of the head run before its
+  /// W. The norm's I reads the head's parameters last, and the output layer's weight gradient is
+  /// the largest. Same bits either way.
   void backward(int block);
 
   int blocks() const { return int(plan_.blocks.size()); }
-  /// (2) f64, see loss_value.
+  /// (2) f64, see loss_value; empty without a loss in this chunk.
   const tensor& loss_sums() const { return pass_.loss; }
   /// Waits for the stream.
   loss_value loss() { return loss_of(tape_.stream(), pass_.loss); }
@@ -67,15 +67,27 @@ class chunk_pass {
  private:
   void go_on() const;  ///< throws `cancelled` if the generation has ended
 
-  /// Inputs of a recompute group, and the gradient slots of its results.
+  using named_variables = std::map<std::string, variable, std::less<>>;
+  using gradient_slots = std::map<std::string, std::shared_ptr<gradient_slot>, std::less<>>;
+
+  /// Inputs of a recompute group, and the gradient slots of its results. pass::x has the name "".
   struct group_input {
-    variable hidden, x;
-    std::shared_ptr<gradient_slot> hidden_slot, x_slot;
+    named_variables variables;
+    gradient_slots slots;
   };
 
   void begin_rows(const bundle& in, bool decoding);
   bool begins_unit(int s) const;
-  bool is_of_head(int s) const;
+  bool ends_unit(int s) const;
+  bool ends_stream(int s) const;
+  void take_inputs(const bundle& in);
+  bundle outputs(const bundle& in);
+  /// Moves pass::hidden to pass::streams.
+  void park();
+  /// Calls visit(name, variable) for the parked streams and pass::x.
+  template <class Visit>
+  void for_each_variable(const Visit& visit);
+  void run_segment(int s);
   void note_forward(int s) const;
   void note_input_gradients(int s) const;
   bool next_adds(int s) const;  ///< segment s may leave its sum to the next segment
@@ -87,8 +99,8 @@ class chunk_pass {
   const recompute_plan& plan_;
   tape tape_;
   pass pass_;
-  variable input_;
-  std::shared_ptr<gradient_slot> output_;  ///< gradient of the chunk's output
+  std::string current_;                    ///< the stream in pass::hidden; empty: none
+  gradient_slots inputs_, outputs_;        ///< gradients of the streams that cross the chunk's cuts
   std::vector<group_input> group_inputs_;  ///< one per recompute group
 };
 

@@ -1,5 +1,5 @@
-// Description of a whole model. A model family creates it from its configuration; chunks are cut
-// from it.
+// Description of a whole model: units in execution order, each on a named stream. A model family
+// creates it from its configuration; chunks are cut from it.
 
 #pragma once
 
@@ -8,21 +8,56 @@
 #include "runtime/model/layers/layer.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
 
+/// Hidden states that pass from unit to unit.
+struct stream_spec {
+  std::string name;
+  std::int64_t width = 0;  ///< C
+};
+
+/// A part of a model that is never cut.
+struct model_unit {
+  char letter = 't';        ///< in layout strings: E embedding, t layer, L loss
+  std::string name;         ///< "decoder.layers.3"
+  std::string prefix;       ///< start of the names of its parameters; may be empty
+  std::int64_t layer = -1;  ///< number of the layer in its stack; -1: no layer
+  std::string stream;       ///< the stream that it works on
+  module_spec module;
+};
+
 struct model_spec {
-  std::string stack = "decoder";  ///< layers are named "<stack>.layers.<number>"
-  std::int64_t sequence = 0;      ///< T: sequence length in training
-  embedding_spec embedding;
-  std::vector<layer_spec> layers;
-  head_spec head;
+  std::int64_t sequence = 0;  ///< T: sequence length in training
+  std::vector<stream_spec> streams;
+  std::vector<model_unit> units;
   /// Radians per position for each rotated pair of channels; empty without rotary positions.
   std::vector<float> rotary_frequency = {};
 
-  /// True for learned positions: `embedding.positions` limits the sequence length.
-  bool bounded() const { return embedding.positions > 0; }
+  /// The letters of all units.
+  std::string letters() const;
+  std::int64_t width_of(std::string_view stream) const;
+  /// The unit with this number among the modules of type X. Breaks MODEL-3 if there is none.
+  template <class X>
+  const X& part(std::size_t number = 0) const {
+    for (const auto& unit : units)
+      if (const auto* const found = unit.module.get_if<X>(); found != nullptr && number-- == 0)
+        return *found;
+    missing_part();
+  }
+  template <class X>
+  X& part(std::size_t number = 0) {
+    return const_cast<X&>(std::as_const(*this).part<X>(number));
+  }
+  /// Limit of the sequence length by learned positions; 0: none.
+  std::int64_t positions() const { return part<embedding_spec>().positions; }
+  const embedding_spec& embedding() const { return part<embedding_spec>(); }
+  const head_spec& head() const { return part<head_spec>(); }
+
+ private:
+  [[noreturn]] static void missing_part();
 };
 
 }  // namespace troupe::runtime

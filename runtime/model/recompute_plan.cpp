@@ -5,17 +5,18 @@
 namespace troupe::runtime {
 namespace {
 
-/// Segments of the layers [first, end), counted from the chunk's first layer.
-recompute_group layers_of(const chunk& of, std::int64_t first, std::int64_t end) {
-  recompute_group out{-1, -1};
+/// The segments of each layer.
+std::vector<recompute_group> layers_of(const chunk& of) {
+  std::vector<recompute_group> out;
   const auto& program = of.program();
   for (int s = 0; s < int(program.size()); ++s) {
-    const auto layer = program[std::size_t(s)].layer - of.range().first;
-    if (program[std::size_t(s)].layer < 0 || layer < first || layer >= end)
+    const auto& x = program[std::size_t(s)];
+    if (x.layer < 0)
       continue;
-    if (out.first < 0)
-      out.first = s;
-    out.end = s + 1;
+    if (!out.empty() && x.unit == program[std::size_t(out.back().first)].unit)
+      out.back().end = s + 1;
+    else
+      out.push_back({s, s + 1});
   }
   return out;
 }
@@ -39,7 +40,6 @@ std::vector<recompute_group> module_of(const chunk& of, recompute_module which) 
 
 recompute_plan::recompute_plan(const chunk& of, const recompute_settings& settings) {
   const int segments = int(of.program().size());
-  const auto layers = of.range().end - of.range().first;
   if (settings.granularity == recompute_granularity::selective) {
     for (const auto& [wanted, which] :
          {std::pair{settings.core_attention, recompute_module::core_attention},
@@ -54,10 +54,12 @@ recompute_plan::recompute_plan(const chunk& of, const recompute_settings& settin
   }
   if (settings.granularity == recompute_granularity::full) {
     const bool uniform = settings.method == recompute_method::uniform;
-    const std::int64_t each = uniform ? std::max(settings.layers, 1) : 1;
-    const auto end = uniform ? layers : std::min<std::int64_t>(settings.layers, layers);
-    for (std::int64_t layer = 0; layer < end; layer += each)
-      groups.push_back(layers_of(of, layer, std::min(layer + each, end)));
+    const auto layers = layers_of(of);
+    const auto each = std::size_t(uniform ? std::max(settings.layers, 1) : 1);
+    const auto end = uniform ? layers.size()
+                             : std::min(std::size_t(std::max(settings.layers, 0)), layers.size());
+    for (std::size_t layer = 0; layer < end; layer += each)
+      groups.push_back({layers[layer].first, layers[std::min(layer + each, end) - 1].end});
   }
   // A block ends with its recompute group and includes the segments before it.
   int begin = 0;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,11 @@ struct pass_settings {
 struct pass {
   pass_settings settings;
   row_layout rows;
-  tensor tokens, labels, mask;  ///< for chunks with the embedding or the head
-  variable hidden;              ///< (B, T, C), replicated; (B T / TP, C) if rows are sharded
-  variable x;                   ///< output of a segment of a layer, input of the next
+  bundle batch;  ///< the tensors of the micro-batch that the chunk reads
+  /// The stream of the current unit: (B, T, C), replicated; (B T / TP, C) if rows are sharded.
+  variable hidden;
+  std::map<std::string, variable, std::less<>> streams;  ///< the other streams, by name
+  variable x;  ///< output of a segment of a layer, input of the next
   /// Pending addend of `hidden`; the next segment adds it. Empty: none.
   variable addend;
   bool next_adds = false;   ///< the next segment accepts `addend` (segment::adds)
@@ -51,7 +54,7 @@ enum class recompute_module : std::uint8_t { other, core_attention, feed_forward
 struct segment {
   std::string name;
   int unit = 0;
-  std::int64_t layer = -1;  ///< -1: embedding or head
+  std::int64_t layer = -1;  ///< -1: no layer
   recompute_module module = recompute_module::other;
   std::function<void(tape&, pass&)> forward;
   bool adds = false;  ///< adds a pending pass::addend to pass::hidden

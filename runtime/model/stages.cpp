@@ -109,6 +109,11 @@ class stage_reader {
   std::size_t at_ = 0;
 };
 
+/// The units of stage `s` with the layers [first, end).
+chunk_range units_of(int64_t first, int64_t end, int s, int stages) {
+  return {s == 0 ? 0 : first + 1, end + (s == stages - 1 ? 2 : 1)};
+}
+
 [[noreturn]] void refuse_uneven(int64_t layers, int stages, const uneven_ends& ends) {
   const auto extra = int64_t{ends.embedding_counts} + int64_t{ends.loss_counts};
   throw input_error(
@@ -122,9 +127,8 @@ class stage_reader {
       [&] {
         std::vector<chunk_range> example;
         for (int s = 0; s < std::min(stages, 64); ++s)
-          example.push_back(
-              {s * layers / stages, (s + 1) * layers / stages, s == 0, s == stages - 1});
-        return to_text(example);
+          example.push_back(units_of(s * layers / stages, (s + 1) * layers / stages, s, stages));
+        return to_text(example, letters_of(layers));
       }());
 }
 
@@ -210,7 +214,7 @@ std::vector<chunk_range> split_layers(int64_t layers, int stages, const uneven_e
   int64_t first = 0;
   for (int s = 0; s < stages; ++s) {
     const auto end = first + counts[std::size_t(s)];
-    out.push_back({first, end, s == 0, s == stages - 1});
+    out.push_back(units_of(first, end, s, stages));
     first = end;
   }
   return out;
@@ -240,35 +244,35 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
   if (items.back().kind != 'L')
     reader.refuse(items.back().at, "the last stage must end with L");
   std::vector<chunk_range> out(1);
+  int64_t found = 0;  // layers
   for (std::size_t i = 0; i < items.size(); ++i) {
-    auto& stage = out.back();
+    auto& end = out.back().end;
     switch (items[i].kind) {
       case '|':
-        out.push_back({stage.end, stage.end, false, false});
-        break;
+        out.push_back({end, end});
+        continue;
       case 'E':
         if (i > 0)
           reader.refuse(items[i].at, "only one embedding is allowed, at the beginning");
-        stage.embedding = true;
         break;
       case 'L':
         if (i + 1 < items.size())
           reader.refuse(items[i].at, "only one loss is allowed, at the end");
-        stage.head = true;
         break;
       default:
-        if (++stage.end > layers)
+        if (++found > layers)
           reader.refuse(items[i].at, fmt::format("more layers than `model.layers` {}", layers));
     }
+    ++end;
   }
   const auto last = items.back().at;
-  if (out.back().end < layers)
+  if (found < layers)
     reader.refuse(
         last,
         fmt::format("there are {} layers up to here, of `model.layers` {}: write {} more t",
-                    out.back().end,
+                    found,
                     layers,
-                    layers - out.back().end));
+                    layers - found));
   const auto number = int64_t(out.size());
   if (each == 1 && number != ranks && number % ranks == 0)
     reader.refuse(last,
@@ -295,16 +299,29 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
   return out;
 }
 
-std::string to_text(const std::vector<chunk_range>& stages) {
+std::string letters_of(int64_t layers) {
+  return "E" + std::string(std::size_t(std::max<int64_t>(layers, 0)), 't') + "L";
+}
+
+chunk_range layers_in(const chunk_range& chunk, std::string_view letters) {
+  const auto before = [&](int64_t unit) {
+    const auto all = letters.substr(0, std::size_t(std::max<int64_t>(unit, 0)));
+    return int64_t(std::count(all.begin(), all.end(), 't'));
+  };
+  return {before(chunk.first), before(chunk.end)};
+}
+
+std::string to_text(const std::vector<chunk_range>& stages, std::string_view letters) {
   std::string out;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const auto& x = stages[s];
-    const auto layers = x.end - x.first;
     out += s > 0 ? "|" : "";
-    out += x.embedding ? "E" : "";
-    if (layers > 0)
-      out += layers == 1 ? "t" : fmt::format("t*{}", layers);
-    out += x.head ? "L" : "";
+    const auto end = std::min(stages[s].end, int64_t(letters.size()));
+    for (auto unit = std::max<int64_t>(stages[s].first, 0), next = unit; unit < end; unit = next) {
+      const char letter = letters[std::size_t(unit)];
+      while (next < end && letters[std::size_t(next)] == letter)
+        ++next;
+      out += next - unit == 1 ? std::string(1, letter) : fmt::format("{}*{}", letter, next - unit);
+    }
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// Splits layers over pipeline stages: evenly, with uneven ends, or by a layout string.
+// Splits a model over pipeline stages: evenly, with uneven ends, or by a layout string. The model
+// has an embedding, layers and a loss, a unit each.
 
 #pragma once
 
@@ -39,7 +40,13 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
 /// prediction) as one layer. Used for schedules that are only displayed. Messages name `flag`.
 std::vector<std::int64_t> layers_of_stages(std::string_view text, std::string_view flag);
 
-/// The layout string that stages_from_text parses back.
-std::string to_text(const std::vector<chunk_range>& stages);
+/// The letters of a model with an embedding, `layers` layers and a loss: "EttL".
+std::string letters_of(std::int64_t layers);
+
+/// The layers among the units of a chunk, counted from the first layer of the model.
+chunk_range layers_in(const chunk_range& chunk, std::string_view letters);
+
+/// The layout string that stages_from_text parses back. `letters`: those of the model's units.
+std::string to_text(const std::vector<chunk_range>& stages, std::string_view letters);
 
 }  // namespace troupe::runtime

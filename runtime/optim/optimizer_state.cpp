@@ -279,17 +279,4 @@ digest combine(const std::map<std::string, digest>& parts) {
   return d.result();
 }
 
-void add_tied_gradients(stream& stream,
-                        parameter_store& store,
-                        const std::vector<entry_range>& owned) {
-  for (const auto& range : owned) {
-    const auto& e = store.entries()[std::size_t(range.entry)];
-    if (e.owner < 0)
-      continue;
-    float* const owner = store.gradients(0, e.owner) + range.begin;
-    stream.run(kernels::add<float>{
-        owner, owner, store.gradients(0, range.entry) + range.begin, range.size()});
-  }
-}
-
 }  // namespace troupe::runtime

@@ -238,10 +238,4 @@ std::vector<std::uint64_t> keys_of_grains(const digested_part& x,
 /// Combines the digests of all parameters into one, in the order of their names.
 digest combine(const std::map<std::string, digest>& parts);
 
-/// Adds the gradient of a parameter that is tied within this store to its owner's, on the owned
-/// ranges: embedding + head, in this order. Norm and update then use the sum.
-void add_tied_gradients(stream& stream,
-                        parameter_store& store,
-                        const std::vector<entry_range>& owned);
-
 }  // namespace troupe::runtime

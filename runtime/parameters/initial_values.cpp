@@ -22,13 +22,20 @@ using entry = parameter_entry;
 constexpr std::int64_t piece_size = std::int64_t{1} << 18;  // fits a core's cache
 constexpr std::size_t slots_each = 2;  // a thread draws one piece while another waits for `take`
 
-void draw(std::uint64_t key, std::int64_t first, double deviation, std::span<float> to) {
+void draw(std::uint64_t key, std::int64_t first, const distribution& from, std::span<float> to) {
+  using kind = distribution::kind;
+  if (from.of != kind::normal) {
+    const auto value = from.of == kind::uniform ? uniform_between : log_uniform_between;
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = float(value(key, std::uint64_t(first) + i, from.first, from.last));
+    return;
+  }
   std::array<double, 1024> normal;
   for (std::size_t done = 0; done < to.size();) {
     const auto n = std::min(to.size() - done, normal.size());
     standard_normals(key, std::uint64_t(first) + done, {normal.data(), n});
     for (std::size_t i = 0; i < n; ++i)
-      to[done + i] = float(deviation * normal[i]);
+      to[done + i] = float(from.first * normal[i]);
     done += n;
   }
 }
@@ -175,8 +182,8 @@ class drawing {
 }  // namespace
 
 void initial_values(const entry& e, std::uint64_t seed, std::int64_t begin, std::span<float> to) {
-  if (e.spec.init_std == 0)
-    return void(std::fill(to.begin(), to.end(), float(e.spec.init_constant)));
+  if (e.spec.initial.of == distribution::kind::constant)
+    return void(std::fill(to.begin(), to.end(), float(e.spec.initial.first)));
   // A tied copy draws the same values as its owner.
   const auto key = random_key(seed, e.known_as(), 0);
   const auto columns = e.spec.extents.size() / e.spec.extents[0];
@@ -191,7 +198,7 @@ void initial_values(const entry& e, std::uint64_t seed, std::int64_t begin, std:
       const auto n = width == columns ? last - at : std::min(width - column, last - at);
       draw(key,
            (part.first[0] + row) * columns + first + column,
-           e.spec.init_std,
+           e.spec.initial,
            to.subspan(std::size_t(before + at - begin), std::size_t(n)));
       at += n;
     }

@@ -1,5 +1,5 @@
-// Initial weights with Megatron-LM's distribution. Each random number depends only on (seed, name,
-// element of the unsharded parameter), so sharding and threading do not change a bit.
+// Initial weights. Normal ones have Megatron-LM's distribution. Each random number depends only on
+// (seed, name, element of the unsharded parameter), so sharding and threading do not change a bit.
 
 #pragma once
 

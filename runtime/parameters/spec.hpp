@@ -64,11 +64,31 @@ class parameter_placements {
 /// Placements of expert parameters, which the axes of dense layers do not shard or sum.
 parameter_placements of_experts(std::initializer_list<std::pair<axis, parameter_placement>> some);
 
+/// Distribution of initial values. Random ones depend on (seed, name, element).
+struct distribution {
+  enum class kind : std::uint8_t { constant, normal, uniform, log_uniform };
+  kind of = kind::constant;
+  double first = 0;  ///< the constant, the lower end, or the deviation around 0
+  double last = 0;   ///< the upper end
+
+  static constexpr distribution constant(double value) { return {kind::constant, value}; }
+  /// Mean 0. Without a deviation all values are 0.
+  static constexpr distribution normal(double deviation) {
+    return {deviation == 0 ? kind::constant : kind::normal, deviation};
+  }
+  static constexpr distribution uniform(double first, double last) {
+    return {kind::uniform, first, last};
+  }
+  /// The logarithm is uniform. 0 < first.
+  static constexpr distribution log_uniform(double first, double last) {
+    return {kind::log_uniform, first, last};
+  }
+};
+
 struct parameter_spec {
   std::string name;                  ///< full name, e.g. "decoder.layers.3.mlp.linear_fc1.weight"
   shape extents;                     ///< unsharded, including padding rows
-  double init_std = 0;               ///< deviation of normal initial values; 0: constant
-  double init_constant = 0;          ///< initial value if init_std is 0
+  distribution initial = {};         ///< of its initial values
   bool decays = false;               ///< weight decay applies: two or more dimensions
   bool embedding_or_output = false;  ///< word embedding or output layer
   std::int64_t valid_rows = -1;      ///< first padding row; padding is always zero; -1: none

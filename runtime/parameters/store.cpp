@@ -47,7 +47,7 @@ std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
         e.valid += part.size();
       e.room = aligned(e.size());
       const auto owner = std::find_if(out.begin(), out.end(), [&](const parameter_entry& other) {
-        return other.spec.name == spec.tied_to;
+        return other.known_as() == spec.tied_to;
       });
       if (owner != out.end()) {
         ensure(owner->extents == e.extents, "STORE-1: tied parameters have one shape");

@@ -30,7 +30,7 @@ struct parameter_entry {
   std::int64_t room = 0;   ///< elements from its beginning to the next possible entry
   /// Its arrays directly follow those of the previous entry, so a bucket may span both.
   bool follows = false;
-  int owner = -1;  ///< entry of this store that it is tied to, or -1
+  int owner = -1;  ///< the first entry of this store that has its values, or -1
 
   std::int64_t size() const { return extents.size(); }
   /// True for a tied copy with its owner on another stage.

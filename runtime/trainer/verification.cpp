@@ -101,7 +101,7 @@ worker::again worker::compute_again(chunk_id id,
   store.begin(std::move(to));
   const auto pass = new_pass(home, store);
   auto forward = pass->forward(in);
-  if (home.model.range().head)
+  if (pass->loss_sums())
     forward.add("loss", pass->loss_sums());
   again out{.output = digest_of(forward), .continues = store.continues()};
   forward = {};
@@ -129,21 +129,17 @@ void worker::flip_added_bit(chunk_id id) {
 }
 
 void worker::flip_output_bit(const pass_key& key, bundle& out) {
-  tensor* x = nullptr;
-  tensor hidden;
-  for (const auto& [name, part] : out)
-    if (name == "hidden") {
-      hidden = part;
-      x = &hidden;
-    }
-  if (const auto found = losses_.find(key); x == nullptr && found != losses_.end())
-    x = &found->second;
-  if (x == nullptr || stream_.pool().is_shadow())
+  const auto& streams = at(key.chunk).model.flow().after.streams;
+  const auto found = losses_.find(key);
+  tensor x = !streams.empty() ? out.at(streams.front()) : tensor();
+  if (streams.empty() && found != losses_.end())
+    x = found->second;
+  if (!x || stream_.pool().is_shadow())
     return;
   std::byte one{};
-  stream_.read(&one, x->raw(), 1);
+  stream_.read(&one, x.raw(), 1);
   one ^= std::byte{1} << 2;
-  stream_.write(x->raw(), &one, 1);
+  stream_.write(x.raw(), &one, 1);
 }
 
 }  // namespace troupe::runtime

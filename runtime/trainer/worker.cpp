@@ -131,7 +131,10 @@ worker::hosted::hosted(const worker_settings& settings,
 }
 
 worker::worker(worker_settings settings, stream& stream, const worker_groups& groups)
-    : settings_(std::move(settings)), stream_(stream), groups_(groups) {
+    : settings_(std::move(settings)),
+      stream_(stream),
+      groups_(groups),
+      ties_(ties_of(settings_.model)) {
   const auto check = [](const group_map& all) {
     for (const auto& [axes, group] : all)
       ensure(group->along() == axes, "WORKER-7: each group lies along its axes");
@@ -216,7 +219,7 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
         home.store->drop_values(unit);
     });
   auto out = pass->forward(in);
-  if (home.model.range().head)
+  if (pass->loss_sums())
     losses_.emplace(key, pass->loss_sums());
   if (step_.training) {
     const bool fresh = passes_.emplace(key, std::move(pass)).second;
@@ -257,8 +260,7 @@ void worker::add_gradients(const pass_key& key, int block, added_gradients* to) 
 }
 
 bool worker::is_whole(chunk_id id) const {
-  const auto& range = homes_.at(id)->model.range();
-  return range.embedding && range.head;
+  return homes_.at(id)->model.flow().is_whole();
 }
 
 bundle worker::backward(const pass_key& key, const bundle& in) {

@@ -9,6 +9,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/model/recompute.hpp"
+#include "runtime/model/ties.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
@@ -49,6 +50,9 @@ struct worker_settings {
   bool distributed_optimizer = false;   ///< shards masters and moments over the data axis
   std::int64_t bucket_size = 40000000;  ///< elements
   std::int64_t grain = default_grain;   ///< elements; see buckets.hpp
+  /// For each tied parameter, by its owner's name, and copy of the model: the rank of each use, in
+  /// model order, in the group along the pipeline axis. No entry: rank k has use k.
+  std::map<std::pair<std::string, copy_id>, std::vector<int>> holders_of_ties = {};
   /// Creates the parameter store of a chunk. Null: a resident_store.
   std::function<std::unique_ptr<parameter_store>(std::vector<unit_spec> units,
                                                  int replicas,
@@ -73,7 +77,7 @@ using group_map = std::map<axis_set, communicator*>;
 
 /// The communicators of a worker; they outlive the worker. Along an axis without one the worker is
 /// alone. A worker with several replicas needs a data group, even of size one. The group along the
-/// pipeline axis contains the stages with the ends of a tied parameter: first, last.
+/// pipeline axis contains the stages that use a tied parameter: each has a use of every one.
 struct worker_groups {
   group_map along = {};
   /// For models with several copies: groups of a chunk that replace the worker's. The data group
@@ -126,8 +130,8 @@ class worker {
   /// Clears gradients and drops the passes of an abandoned step.
   virtual void begin_step(const step_settings& step);
 
-  // The actions of a plan. See chunk_pass for the bundles and blocks. A chunk with both embedding
-  // and head computes I together with W, segment by segment, which needs less memory.
+  // The actions of a plan. See chunk_pass for the bundles and blocks. A chunk that
+  // exchanges nothing computes I together with W, segment by segment, which needs less memory.
   virtual bundle forward(const pass_key& key, const bundle& in);
   void recompute(const pass_key& key, int block);
   virtual bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
@@ -141,13 +145,13 @@ class worker {
   /// Runs weight_gradients and records the gradients before and after it. Breaks WORKER-12 unless
   /// the settings allow verification.
   virtual void weight_gradients(const pass_key& key, int block, added_gradients& to);
-  /// Digest of the output of a pass; on the head also of its loss.
+  /// Digest of the output of a pass, and of its loss if it has one.
   digest output_digest(const pass_key& key, const bundle& out);
   digest digest_of(const bundle& x);
   /// Copies the tensors, for use after a pass has overwritten its inputs.
   bundle copy_of(const bundle& x);
   /// Digests of a pass that is computed again: its output, its input gradient if it has one, and
-  /// the gradients that it added to. `gradient`: of its output; empty on the head. `to`: what the
+  /// the gradients that it added to. `gradient`: of its output, if it has one. `to`: what the
   /// pass added to. The passes of a chunk come in the order of their micro-batches, one worker's
   /// after another's; some may be missing.
   struct again {
@@ -160,8 +164,10 @@ class worker {
   /// Frees the gradient memory of passes that are computed again.
   void end_computing_again() { replayed_ = {}; }
   /// True if passes of the chunk send an input gradient.
-  bool gives_gradient(chunk_id id) const { return !homes_.at(id)->model.range().embedding; }
-  /// Fault injection: flips a bit of the output of a pass, or of its loss on the head.
+  bool gives_gradient(chunk_id id) const {
+    return !homes_.at(id)->model.flow().before.streams.empty();
+  }
+  /// Fault injection: flips a bit of the output of a pass, or of its loss.
   void flip_output_bit(const pass_key& key, bundle& out);
   /// Fault injection: flips a bit of a gradient that the next recorded W adds to.
   void flip_added_bit(chunk_id id);
@@ -186,7 +192,7 @@ class worker {
   virtual void reduce_bucket(int bucket, stream& stream);
 
   /// Call it after all buckets: sums partial gradients of tensor ranks, and the uses of tied
-  /// parameters (embedding + head).
+  /// parameters in model order (WORKER-14).
   virtual void finish_reduction();
 
   /// Reduces all buckets, then calls finish_reduction.
@@ -380,8 +386,13 @@ class worker {
   bool is_whole(chunk_id id) const;
   void sum_bucket(const chunk_bucket& which, stream& stream);
   void add_partial_gradients(hosted& home, axis along);
-  void add_ties();
-  void add_ties_between_chunks();
+  struct tie_use {
+    hosted* home;
+    entry_range range;
+  };
+  void add_ties(const tie& which, copy_id copy);
+  void spread(const std::vector<tie_use>& here, const float* sum);
+  void add_distant_ties(const std::vector<tie_use>& here, const std::vector<int>& holders);
   void append(std::vector<state_shard>& to,
               hosted& home,
               const optimizer_state::part& x,
@@ -397,6 +408,7 @@ class worker {
   std::array<rank_estate::chunks, 2> slots_;
   std::size_t current_ = 0;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
+  std::vector<tie> ties_;  ///< of the model
   std::vector<chunk_bucket> buckets_;
   tensor vote_keys_;  ///< keys of the fingerprints of voted values, one per grain
   std::function<void(int)> complete_;

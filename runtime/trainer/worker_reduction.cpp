@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
+#include <set>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -205,12 +208,13 @@ void worker::finish_reduction() {
     for (const auto& row : axis_table())
       if (home->groups[row.id] != nullptr && home->groups[row.id]->size() > 1)
         add_partial_gradients(*home, row.id);
-    add_tied_gradients(stream_, *home->store, home->owned);
   }
-  if (groups_.along.contains(axis::pipeline))
-    add_ties();
-  else
-    add_ties_between_chunks();
+  std::set<copy_id> copies;
+  for (const auto& [id, home] : homes_)
+    copies.insert(home->copy);
+  for (const auto copy : copies)
+    for (const auto& which : ties_)
+      add_ties(which, copy);
 }
 
 // Sends the many small gradients as one array.
@@ -243,45 +247,87 @@ void worker::add_partial_gradients(hosted& home, axis along) {
   });
 }
 
-// Both ends use the order of the copies, because they are summed within their copy.
-void worker::add_ties() {
-  std::vector<hosted*> homes;
+// Ranks use the order of the copies, because ties are summed within their copy.
+void worker::add_ties(const tie& which, copy_id copy) {
+  const auto along = groups_.along.find(axis::pipeline);
+  auto* const group = along == groups_.along.end() ? nullptr : along->second;
+  std::vector<tie_use> here;  // chunks, units and parameters ascend: model order
   for (auto& [id, home] : homes_)
-    homes.push_back(home.get());
-  std::stable_sort(homes.begin(), homes.end(), [](const hosted* a, const hosted* b) {
-    return a->copy < b->copy;
+    for (const auto& x : home->owned)
+      if (home->copy == copy
+          && home->store->entries()[std::size_t(x.entry)].known_as() == which.owner)
+        here.push_back({home.get(), x});
+  if (here.empty())
+    return;  // another rank owns this part of the parameter, or has all uses
+  std::vector<int> holders(which.units.size(), 0);
+  if (const auto found = settings_.holders_of_ties.find({which.owner, copy});
+      group != nullptr && found != settings_.holders_of_ties.end())
+    holders = found->second;
+  else if (group != nullptr)
+    std::iota(holders.begin(), holders.end(), 0);
+  const int ranks = group != nullptr ? group->size() : 1;
+  const auto cut = here.front().range;
+  bool complete = std::all_of(here.begin(), here.end(), [&](const tie_use& x) {
+    return x.range.begin == cut.begin && x.range.end == cut.end;
   });
-  for (auto* const home : homes)
-    for (const auto& x : home->owned) {
-      const auto& e = home->store->entries()[std::size_t(x.entry)];
-      if (e.is_foreign_copy() || e.spec.has_copies)
-        sum_in_place(
-            *groups_.along.at(axis::pipeline), stream_, gradient_of(*home->store, x), x.size());
-    }
+  for (int r = 0; r < ranks; ++r) {
+    const auto uses = std::count(holders.begin(), holders.end(), r);
+    const bool own = group == nullptr || r == group->rank();
+    complete = complete && (own ? uses == std::ptrdiff_t(here.size()) : uses > 0);
+  }
+  ensure(complete, "WORKER-14: all uses of a tied parameter are summed, in model order");
+  if (ranks > 1)
+    return add_distant_ties(here, holders);
+  const auto& first = here.front();
+  float* const sum = gradient_of(*first.home->store, first.range);
+  for (std::size_t k = 1; k < here.size(); ++k)
+    stream_.run(kernels::add<float>{
+        sum, sum, gradient_of(*here[k].home->store, here[k].range), first.range.size()});
+  spread(here, sum);
 }
 
-void worker::add_ties_between_chunks() {
-  std::map<std::string, std::pair<hosted*, entry_range>> owners;
-  for (auto& [id, home] : homes_)
-    for (const auto& x : home->owned) {
-      const auto& e = home->store->entries()[std::size_t(x.entry)];
-      if (e.spec.has_copies)
-        owners.insert_or_assign(e.spec.name, std::pair(home.get(), x));
-    }
-  for (auto& [id, home] : homes_)
-    for (const auto& x : home->owned) {
-      const auto& e = home->store->entries()[std::size_t(x.entry)];
-      if (!e.is_foreign_copy())
-        continue;
-      const auto found = owners.find(e.spec.tied_to);
-      ensure(found != owners.end() && found->second.second.begin == x.begin
-                 && found->second.second.end == x.end,
-             "WORKER-6: both ends of a tied parameter see the sum");
-      float* const copy = gradient_of(*home->store, x);
-      float* const owner = gradient_of(*found->second.first->store, found->second.second);
-      stream_.run(kernels::add<float>{copy, owner, copy, x.size()});
-      stream_.copy(owner, copy, std::size_t(x.size()) * sizeof(float));
-    }
+// To the uses with values of their own.
+void worker::spread(const std::vector<tie_use>& here, const float* sum) {
+  for (const auto& x : here) {
+    float* const to = gradient_of(*x.home->store, x.range);
+    if (to != sum && x.home->store->entries()[std::size_t(x.range.entry)].owner < 0)
+      stream_.copy(to, sum, std::size_t(x.range.size()) * sizeof(float));
+  }
+}
+
+// The sum of two has one value in any order. Otherwise a rank with several uses, or ranks in
+// another order, need all parts side by side.
+void worker::add_distant_ties(const std::vector<tie_use>& here, const std::vector<int>& holders) {
+  auto& group = *groups_.along.at(axis::pipeline);
+  const auto n = here.front().range.size();
+  if (int(holders.size()) == group.size()
+      && (holders.size() == 2 || std::is_sorted(holders.begin(), holders.end())))
+    return sum_in_place(
+        group, stream_, gradient_of(*here.front().home->store, here.front().range), n);
+  auto parts = tensor::empty<float>(stream_, {std::int64_t(holders.size()), n});
+  if (stream_.pool().is_shadow())
+    return;
+  std::vector<float*> place(holders.size());  // by rank, then in model order
+  std::vector<std::int64_t> ends;
+  float* next = parts.data<float>();
+  float* mine = next;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (rank == group.rank())
+      mine = next;
+    for (std::size_t k = 0; k < holders.size(); ++k)
+      if (holders[k] == rank)
+        place[k] = std::exchange(next, next + n);
+    ends.push_back((next - parts.data<float>()) * std::int64_t(sizeof(float)));
+  }
+  float* to = mine;
+  for (const auto& x : here)
+    stream_.copy(std::exchange(to, to + n),
+                 gradient_of(*x.home->store, x.range),
+                 std::size_t(n) * sizeof(float));
+  group.all_gather(stream_, mine, parts.data<float>(), ends);
+  for (std::size_t k = 1; k < place.size(); ++k)
+    stream_.run(kernels::add<float>{place[0], place[0], place[k], n});
+  spread(here, place[0]);
 }
 
 void worker::close_parameter_gates(const cancel_token& token) {

@@ -76,7 +76,7 @@ void parts(const runtime::training_job& job, double rate) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   const auto& m = job.training.model;
   runtime::worker by({.model = runtime::spec_of(job.training),
-                      .chunks = {{runtime::chunk_id(0), {0, m.layers, true, true}}},
+                      .chunks = {{runtime::chunk_id(0), {0, m.layers + 2}}},
                       .optimizer = job.training.optimizer,
                       .precision = job.training.precision},
                      stream);

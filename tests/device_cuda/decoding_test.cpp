@@ -20,7 +20,7 @@ namespace {
 struct loaded {
   loaded(const gpt_config& config, backend_kind where)
       : stream(where, 1, {}),
-        model(gpt_spec(config), {0, config.layers, true, true}),
+        model(gpt_spec(config), {0, config.layers + 2}),
         store(model.units(), 1, stream.pool()) {
     initialise(store, 1234);
   }

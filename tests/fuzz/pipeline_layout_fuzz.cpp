@@ -24,7 +24,7 @@ std::vector<std::string> fuzz::dictionary() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
     const auto found = stages_from_text(fuzz::text_of(data, size), layers, stages);
-    fuzz::require(stages_from_text(to_text(found), layers, stages) == found,
+    fuzz::require(stages_from_text(to_text(found, letters_of(layers)), layers, stages) == found,
                   "a layout survives a round trip");
   });
   return 0;

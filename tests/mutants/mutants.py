@@ -27,7 +27,7 @@ MUTANTS = [
      "  if (buckets_.size() > 1 && &found == &buckets_[1])\n    return;\n"
      "  const auto& x = found.stretch();\n  auto& store = *found.home->store;\n  std::vector<const void*> parts;"),
     ("gradients of a tied table are not added between stages", REDUCTION,
-     "if (e.is_foreign_copy() || e.spec.has_copies)", "if (e.is_foreign_copy() && e.spec.has_copies)"),
+     "  if (ranks > 1)\n    return add_distant_ties", "  if (ranks > 1)\n    return;\n  if (ranks > 1)\n    return add_distant_ties"),
     ("the softmax of the loss covers only the words of one tensor rank", "runtime/autograd/loss.cpp",
      "    merge(tape, part, loss, lse);", "    merge(tape, part, loss, lse);\n    lse = part;"),
     ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
@@ -47,9 +47,7 @@ MUTANTS = [
      "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);\n"
      "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);"),
     ("a tied gradient is added twice", REDUCTION,
-     "    add_tied_gradients(stream_, *home->store, home->owned);",
-     "    add_tied_gradients(stream_, *home->store, home->owned);\n"
-     "    add_tied_gradients(stream_, *home->store, home->owned);"),
+     "      add_ties(which, copy);", "      add_ties(which, copy), add_ties(which, copy);"),
     ("the norm counts the copy of a tied table", OPTIMIZER,
      "!x.repeated,",
      "!x.repeated || store_.entries()[std::size_t(parts_[ranges.size()].range.entry)]"
@@ -73,8 +71,8 @@ MUTANTS = [
      "                                   : row.id == axis::data ? axis::tensor : row.id); found"),
     ("the stages of a tied table pair different tensor ranks", "runtime/job/job_seats.cpp",
      'all.at(rank)[axis::data], all.position_in_stage(rank)',
-     'all.at(rank)[axis::data],\n            stage == first ? all.position_in_stage(rank)\n'
-     '                           : fmt::format(".{}", all.extent(axis::tensor) - 1 - all.at(rank)[axis::tensor])'),
+     'all.at(rank)[axis::data],\n            stage == ties.front() ? all.position_in_stage(rank)\n'
+     '                                  : fmt::format(".{}", all.extent(axis::tensor) - 1 - all.at(rank)[axis::tensor])'),
     # A scale or an offset is missing.
     ("the loss is not divided by the number of replicas", WORKER,
      "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),

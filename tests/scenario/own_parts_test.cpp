@@ -27,15 +27,15 @@ void squared_sublayer(runtime::module_builder& to, const runtime::feed_forward_s
   using namespace runtime;
   const auto C = in_place_of.hidden, N = in_place_of.ffn,
              ranks = std::int64_t{to.ranks(axis::tensor)};
-  const int gain = to.add({.name = "gain", .extents = {C}, .init_constant = 1});
+  const int gain = to.add({.name = "gain", .extents = {C}, .initial = distribution::constant(1)});
   const int up = to.add({.name = "up",
                          .extents = {N, C},
-                         .init_std = 0.1,
+                         .initial = distribution::normal(0.1),
                          .decays = true,
                          .placements = {{axis::tensor, row_sharded()}}});
   const int down = to.add({.name = "down",
                            .extents = {C, N},
-                           .init_std = 0.1,
+                           .initial = distribution::normal(0.1),
                            .decays = true,
                            .placements = {{axis::tensor, column_sharded()}}});
   to.segment("norm", [=](tape& on, pass& p) {

@@ -197,7 +197,7 @@ TEST_CASE("a plan from a file runs, also with uneven stages and three chunks on 
                       "1F0,1F1,1F2,1I0,1W0,1B1,1B2\n");
   auto job = job_of(file.string(), 2);
   job.training.batch = {.micro = 1, .global = 3, .data_parallel = 1};
-  job.layout.chunks = {{0, 5, true, false}, {5, 7, false, false}, {7, 8, false, true}};
+  job.layout.chunks = {{0, 6}, {6, 8}, {8, 10}};
   std::shared_ptr<actors::prepared_job> prepared;
   CHECK(run(job, &prepared) == by_reference(job));
   check_trace_equals_plan(*prepared);

@@ -5,9 +5,11 @@
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/model/ties.hpp"
 #include "runtime/trainer/worker.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -73,6 +75,24 @@ struct group_step_result {
 /// The estate of each rank; it outlives the workers.
 using estates_of_ranks = std::map<rank_coordinates, std::shared_ptr<runtime::rank_estate>>;
 
+inline int stage_of(std::int64_t unit, const std::vector<runtime::chunk_range>& stages) {
+  return int(
+      std::find_if(stages.begin(), stages.end(), [unit](const auto& x) { return unit < x.end; })
+      - stages.begin());
+}
+
+/// The stages that use a tied parameter, in model order.
+inline std::vector<int> ranks_of_ties(const runtime::model_spec& model,
+                                      const std::vector<runtime::chunk_range>& stages) {
+  std::vector<int> out;
+  for (const auto& tie : runtime::ties_of(model))
+    for (const auto unit : tie.units)
+      if (const int stage = stage_of(unit, stages);
+          std::find(out.begin(), out.end(), stage) == out.end())
+        out.push_back(stage);
+  return out;
+}
+
 /// All ranks of a job. All get `settings`, with chunks cut by `stages` (default: evenly). With
 /// estates, each step is sealed as the iteration of its number; `begin` seals the initial state.
 class ranks {
@@ -84,8 +104,8 @@ class ranks {
         const estates_of_ranks& estates = {})
       : grid_(g), settings_(settings) {
     if (stages.empty())
-      stages = runtime::split_layers(std::int64_t(settings.model.layers.size()), g.pipeline, {});
-    const bool ties = g.pipeline > 1 && settings.model.embedding.tied;
+      stages = runtime::split_layers(std::int64_t(settings.model.units.size()) - 2, g.pipeline, {});
+    const auto ties = ranks_of_ties(settings.model, stages);
     for_each_rank([&](const rank_coordinates& s) {
       auto& x = rooms_[s];
       x.stream = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
@@ -95,15 +115,22 @@ class ranks {
       if (g.data * settings.replicas > 1)
         x.groups[runtime::axis::data]
             = join(data_[{s.tensor, s.pipeline, 0}], runtime::axis::data, g.data, s.data);
-      if (ties && (s.pipeline == 0 || s.pipeline + 1 == g.pipeline))
-        x.groups[runtime::axis::pipeline] = join(
-            ties_[{s.tensor, 0, s.data}], runtime::axis::pipeline, 2, s.pipeline == 0 ? 0 : 1);
+      const auto own = std::find(ties.begin(), ties.end(), s.pipeline);
+      if (ties.size() > 1 && own != ties.end())
+        x.groups[runtime::axis::pipeline] = join(ties_[{s.tensor, 0, s.data}],
+                                                 runtime::axis::pipeline,
+                                                 int(ties.size()),
+                                                 int(own - ties.begin()));
     });
     each([&](const rank_coordinates& s) {
       auto& x = rooms_.at(s);
       auto mine = settings;
       mine.chunks
           = {{runtime::chunk_id(std::uint32_t(s.pipeline)), stages[std::size_t(s.pipeline)]}};
+      for (const auto& tie : runtime::ties_of(settings.model))
+        for (const auto unit : tie.units)
+          mine.holders_of_ties[{tie.owner, runtime::copy_id()}].push_back(
+              int(std::find(ties.begin(), ties.end(), stage_of(unit, stages)) - ties.begin()));
       if (const auto found = estates.find(s); found != estates.end())
         mine.estate = found->second;
       runtime::worker_groups groups;
@@ -129,7 +156,7 @@ class ranks {
             const auto key = runtime::random_key(5, to.name, 0);
             std::vector<float> all(
                 std::size_t(to.whole.size()),
-                gain ? float(1 - settings_.model.head.norm.options.gain_offset) : 0.0F);
+                gain ? float(1 - settings_.model.head().norm.options.gain_offset) : 0.0F);
             for (std::size_t i = 0; i < all.size(); ++i)
               all[i] += float(by * runtime::standard_normal(key, i));
             fill(to, all);
@@ -252,6 +279,7 @@ class ranks {
                                runtime::chunk_id(std::uint32_t(s.pipeline)),
                                runtime::microbatch_id(std::uint32_t(m))};
     };
+    const auto flow = flow_of(settings_.model, x.by->settings().chunks.front().range);
     x.by->begin_step({.step = runtime::step_id(number),
                       .microbatches = microbatches,
                       .logical_replicas = logical});
@@ -259,11 +287,10 @@ class ranks {
       for (int m = 0; m < int(microbatches); ++m) {
         const auto seed = 1000 * number + 10 * std::uint64_t(s.data * settings_.replicas + r);
         const auto all = tiny_batch(*x.stream, settings_.model, 2, seed + std::uint64_t(m), true);
-        auto in = first ? all : wire.take({s, r, m, false});
-        if (last && !first) {
-          in.add("labels", all.at("labels"));
-          in.add("mask", all.at("mask"));
-        }
+        auto in = first ? runtime::bundle() : wire.take({s, r, m, false});
+        for (const auto& name : flow.batch)
+          if (all.has(name))
+            in.add(name, all.at(name));
         auto out = x.by->forward(key(r, m), in);
         if (!last)
           wire.put({after, r, m, false}, std::move(out));

@@ -134,12 +134,12 @@ struct staged {
   }
   messages::gradient gradient(int microbatch, std::uint64_t step = 1) {
     runtime::bundle x;
-    x.add("hidden", hidden(microbatch));
+    x.add("decoder", hidden(microbatch));
     return {pass(0, microbatch, step), deposit(x)};
   }
   messages::activation activation(int microbatch, std::uint64_t step = 1) {
     runtime::bundle x;
-    x.add("hidden", hidden());
+    x.add("decoder", hidden());
     const auto all = prepared->node->training->microbatch({0, std::uint64_t(microbatch), 0});
     x.add("positions", all.positions);
     x.add("samples", all.samples);

@@ -84,13 +84,19 @@ inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers)
   return out;
 }
 
+/// A sublayer of the first layer.
+inline runtime::residual_sublayer& sublayer(runtime::model_spec& of, std::size_t number) {
+  auto& found = of.part<runtime::layer_spec>().sublayers.at(number);
+  return *found.get_if<runtime::residual_sublayer>();
+}
+
 /// A tiny GPT with another order of sublayers and norms. The first layer begins with a feed-forward
 /// sublayer with its norm after the sum. Attention has norms before and after. The second layer has
 /// two attention sublayers and no other.
 inline runtime::model_spec tiny_sublayers(const runtime::gpt_config& config) {
   auto out = runtime::gpt_spec(config);
-  const auto attention = std::get<runtime::residual_sublayer>(out.layers.at(0).sublayers.at(0));
-  auto feed_forward = std::get<runtime::residual_sublayer>(out.layers.at(0).sublayers.at(1));
+  const auto attention = sublayer(out, 0);
+  auto feed_forward = sublayer(out, 1);
   feed_forward.norm_after = feed_forward.norm_before;
   feed_forward.norm_before = {};
   auto both = attention;
@@ -98,8 +104,8 @@ inline runtime::model_spec tiny_sublayers(const runtime::gpt_config& config) {
   auto again = attention;
   again.name = "second_attention";
   again.norm_before->name = "second_layernorm";
-  out.layers.at(0).sublayers = {feed_forward, both};
-  out.layers.at(1).sublayers = {both, again};
+  out.part<runtime::layer_spec>(0).sublayers = {feed_forward, both};
+  out.part<runtime::layer_spec>(1).sublayers = {both, again};
   return out;
 }
 
@@ -124,7 +130,7 @@ inline runtime::bundle tiny_batch(runtime::stream& stream,
     return [=](std::int64_t i) { return runtime::uniform(seed + what, std::uint64_t(i)); };
   };
   const auto token = [&](std::uint64_t what) {
-    return [n = double(model.embedding.vocabulary), u = draw(what)](std::int64_t i) {
+    return [n = double(model.embedding().vocabulary), u = draw(what)](std::int64_t i) {
       return n * u(i);
     };
   };
@@ -172,8 +178,17 @@ class stages {
          int count,
          runtime::stream& stream,
          const runtime::recompute_settings& settings = {})
+      : stages(model,
+               runtime::split_layers(std::int64_t(model.units.size()) - 2, count, {}),
+               stream,
+               settings) {}
+
+  stages(const runtime::model_spec& model,
+         const std::vector<runtime::chunk_range>& ranges,
+         runtime::stream& stream,
+         const runtime::recompute_settings& settings = {})
       : stream_(stream) {
-    for (const auto& range : runtime::split_layers(std::int64_t(model.layers.size()), count, {})) {
+    for (const auto& range : ranges) {
       auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(model, range), settings);
       part.store = std::make_unique<runtime::resident_store>(part.model->units(), 1, stream.pool());
       runtime::initialise(*part.store, 1234);
@@ -184,15 +199,14 @@ class stages {
   runtime::loss_value forward(int microbatch,
                               const runtime::bundle& in,
                               const runtime::pass_settings& settings = {}) {
-    auto hidden = in;
-    for (std::size_t s = 0; s < parts_.size(); ++s) {
-      auto& pass = parts_[s].passes[microbatch] = std::make_unique<runtime::chunk_pass>(
-          *parts_[s].model, parts_[s].plan, stream_, *parts_[s].store, settings);
+    runtime::bundle hidden;
+    for (auto& part : parts_) {
+      for (const auto& name : part.model->flow().batch)
+        if (in.has(name))
+          hidden.add(name, in.at(name));
+      auto& pass = part.passes[microbatch] = std::make_unique<runtime::chunk_pass>(
+          *part.model, part.plan, stream_, *part.store, settings);
       hidden = pass->forward(hidden);
-      if (s + 2 == parts_.size()) {
-        hidden.add("labels", in.at("labels"));
-        hidden.add("mask", in.at("mask"));
-      }
     }
     return parts_.back().passes.at(microbatch)->loss();
   }

@@ -80,7 +80,7 @@ struct two_copies {
 
   runtime::worker_settings settings;
   std::vector<std::shared_ptr<runtime::rank_estate>> estates;
-  const std::array<runtime::chunk_range, 2> stage{{{0, 1, true, false}, {1, 2, false, true}}};
+  const std::array<runtime::chunk_range, 2> stage{{{0, 2}, {2, 4}}};
   std::array<runtime::stream, 2> streams{runtime::stream(kernels::backend::cpu, 1, {}),
                                          runtime::stream(kernels::backend::cpu, 1, {})};
   std::array<std::shared_ptr<runtime::local_group>, 2> group{

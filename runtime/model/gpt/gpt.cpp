@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -92,28 +93,39 @@ model_spec gpt_spec(const gpt_config& c, const extension& own) {
   if (own.name.empty() && (own.feed_forward || own.loss))
     throw input_error(
         "an extension of the model needs a name, which checkpoints record; set extension::name");
-  model_spec out{
-      .sequence = c.sequence,
-      .embedding
-      = {.hidden = c.hidden,
-         .vocabulary = c.vocabulary,
-         .padded_vocabulary = c.padded_vocabulary,
-         .positions = c.position == position_embedding::learned_absolute ? c.positions : 0,
-         .tied = c.tied_embeddings,
-         .dropout = c.hidden_dropout,
-         .init_std = c.init_std},
-      .head = {.norm = {"decoder.final_layernorm", norm_of(c)},
-               .hidden = c.hidden,
-               .vocabulary = c.vocabulary,
-               .padded_vocabulary = c.padded_vocabulary,
-               .tied_to = c.tied_embeddings ? "embedding.word_embeddings.weight" : "",
-               .init_std = c.init_std}};
+  const embedding_spec embedding{
+      .hidden = c.hidden,
+      .vocabulary = c.vocabulary,
+      .padded_vocabulary = c.padded_vocabulary,
+      .positions = c.position == position_embedding::learned_absolute ? c.positions : 0,
+      .dropout = c.hidden_dropout,
+      .init_std = c.init_std};
+  head_spec head{.norm = {"decoder.final_layernorm", norm_of(c)},
+                 .hidden = c.hidden,
+                 .vocabulary = c.vocabulary,
+                 .padded_vocabulary = c.padded_vocabulary,
+                 .tied_to = c.tied_embeddings ? "embedding.word_embeddings.weight" : "",
+                 .init_std = c.init_std};
+  if (own.loss)
+    head.loss = own.loss;
+  model_spec out{.sequence = c.sequence, .streams = {{"decoder", c.hidden}}};
   if (c.position == position_embedding::rope)
     out.rotary_frequency = rotary_frequencies(rotary_of(c));
-  if (own.loss)
-    out.head.loss = own.loss;
-  const auto rotated = std::int64_t(2 * out.rotary_frequency.size());
-  out.layers.assign(std::size_t(c.layers), layer_of(c, own, rotated));
+  const auto layer = layer_of(c, own, std::int64_t(2 * out.rotary_frequency.size()));
+  const auto add = [&](char letter, std::string name, std::string prefix, module_spec module) {
+    out.units.push_back({.letter = letter,
+                         .name = std::move(name),
+                         .prefix = std::move(prefix),
+                         .stream = "decoder",
+                         .module = std::move(module)});
+  };
+  add('E', "embedding", "embedding", embedding);
+  for (std::int64_t l = 0; l < c.layers; ++l) {
+    const auto name = "decoder.layers." + std::to_string(l);
+    add('t', name, name, layer);
+    out.units.back().layer = l;
+  }
+  add('L', "head", "", std::move(head));
   return out;
 }
 

@@ -81,4 +81,8 @@ int add(module_builder& to, const attention_spec& x) {
   return proj.late_bias;
 }
 
+module_traits traits_of(const attention_spec& x) {
+  return {.width = x.hidden};
+}
+
 }  // namespace troupe::runtime

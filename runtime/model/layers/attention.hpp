@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/model/layers/module_builder.hpp"
+#include "runtime/model/layers/module_spec.hpp"
 
 #include <optional>
 
@@ -31,5 +31,6 @@ struct attention_spec {
 /// that must be added to the sum, or no_parameter. Breaks LAYER-1 unless groups divide heads and
 /// tensor ranks divide groups.
 int add(module_builder& to, const attention_spec& x);
+module_traits traits_of(const attention_spec& x);
 
 }  // namespace troupe::runtime

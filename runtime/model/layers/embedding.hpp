@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/model/layers/module_builder.hpp"
+#include "runtime/model/layers/module_spec.hpp"
 
 namespace troupe::runtime {
 
@@ -11,13 +11,13 @@ struct embedding_spec {
   std::int64_t vocabulary = 0;         ///< real tokens
   std::int64_t padded_vocabulary = 0;  ///< V: rows of the table
   std::int64_t positions = 0;          ///< rows of the learned position table; 0: none
-  bool tied = false;                   ///< the head shares this table
   double dropout = 0;
   double init_std = 0;
 };
 
-/// Reads pass::tokens (B, T) and writes pass::hidden. Parameters: "word_embeddings.weight" and
-/// "position_embeddings.weight".
+/// Reads "tokens" (B, T) of the batch and writes pass::hidden. Parameters: "word_embeddings.weight"
+/// and "position_embeddings.weight".
 void add(module_builder& to, const embedding_spec& x);
+module_traits traits_of(const embedding_spec& x);
 
 }  // namespace troupe::runtime

@@ -29,4 +29,8 @@ int add(module_builder& to, const feed_forward_spec& x) {
   return fc2.late_bias;
 }
 
+module_traits traits_of(const feed_forward_spec& x) {
+  return {.width = x.hidden, .kind = recompute_module::feed_forward};
+}
+
 }  // namespace troupe::runtime

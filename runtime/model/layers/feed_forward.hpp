@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/model/layers/module_builder.hpp"
+#include "runtime/model/layers/module_spec.hpp"
 
 namespace troupe::runtime {
 
@@ -18,5 +18,6 @@ struct feed_forward_spec {
 /// Replaces pass::x (.., C) with its output, before the sum over tensor ranks. Returns the bias
 /// that must be added to the sum, or no_parameter.
 int add(module_builder& to, const feed_forward_spec& x);
+module_traits traits_of(const feed_forward_spec& x);
 
 }  // namespace troupe::runtime

@@ -12,7 +12,7 @@ void add(module_builder& to, const head_spec& x) {
                             .features = x.padded_vocabulary / to.tensor_ranks(),
                             .weight = to.add({.name = "output_layer.weight",
                                               .extents = {x.padded_vocabulary, x.hidden},
-                                              .init_std = x.init_std,
+                                              .initial = distribution::normal(x.init_std),
                                               .decays = true,
                                               .embedding_or_output = true,
                                               .valid_rows = x.vocabulary,
@@ -25,17 +25,24 @@ void add(module_builder& to, const head_spec& x) {
   to.segment("head.norm", run_norm).adds = true;
   to.segment("head", [=, loss = x.loss, vocabulary = x.vocabulary](tape& tape, pass& p) {
     auto logits = output(tape, std::exchange(p.x, {}));
-    if (!p.labels) {
+    if (!p.batch.has("labels")) {
       p.logits = std::move(logits.data);
       return;
     }
     p.loss = loss(tape,
                   std::move(logits),
-                  p.labels,
-                  p.mask,
+                  p.batch.at("labels"),
+                  p.batch.at("mask"),
                   vocabulary,
                   {float(p.settings.loss_scale), p.settings.per_token_loss});
   });
+}
+
+module_traits traits_of(const head_spec& x) {
+  module_traits out{.width = x.hidden, .reads = {"labels", "mask"}, .gives_stream = false};
+  if (!x.tied_to.empty())
+    out.tied_to = {x.tied_to};
+  return out;
 }
 
 }  // namespace troupe::runtime

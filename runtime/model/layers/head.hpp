@@ -16,8 +16,10 @@ struct head_spec {
   std::function<decltype(cross_entropy)> loss = cross_entropy;  ///< same contract as cross_entropy
 };
 
-/// Reads pass::hidden and writes pass::loss, or pass::logits without labels. Parameters: those of
+/// Reads pass::hidden, "labels" and "mask" of the batch, and writes pass::loss; without labels it
+/// writes pass::logits. Parameters: those of
 /// the norm and "output_layer.weight". The builder's name is empty.
 void add(module_builder& to, const head_spec& x);
+module_traits traits_of(const head_spec& x);
 
 }  // namespace troupe::runtime

@@ -1,5 +1,8 @@
 #include "runtime/model/layers/layer.hpp"
 
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
 #include <utility>
 
 namespace troupe::runtime {
@@ -20,42 +23,54 @@ void add_residual(module_builder& to, double rate, int bias) {
              });
 }
 
-void add_sublayer(module_builder& layer, const residual_sublayer& x) {
-  auto to = layer.within(x.name, x.module());
+}  // namespace
+
+void add(module_builder& layer, const residual_sublayer& x) {
+  const auto of = x.body.traits();
+  auto to = layer.within(x.name, of.kind);
   if (x.norm_before) {
-    const auto before = add_norm(layer, *x.norm_before, x.hidden());
+    const auto before = add_norm(layer, *x.norm_before, of.width);
     to.segment("norm", [before](tape& tape, pass& p) { p.x = before(tape, p); }).adds = true;
   } else {
     to.segment("input", [](tape&, pass& p) { p.x = p.hidden; });
   }
-  const int late_bias = std::visit([&](const auto& body) { return add(to, body); }, x.body);
-  add_residual(to, x.dropout, late_bias);
+  add_residual(to, x.dropout, x.body.add_to(to));
   if (x.norm_after) {
-    const auto after = add_norm(layer, *x.norm_after, x.hidden());
+    const auto after = add_norm(layer, *x.norm_after, of.width);
     const auto run = [after](tape& tape, pass& p) { p.hidden = after(tape, p); };
     to.segment("norm_after", recompute_module::other, run).adds = true;
   }
 }
 
-void add_sublayer(module_builder& layer, const own_sublayer& x) {
+module_traits traits_of(const residual_sublayer& x) {
+  return x.body.traits();
+}
+
+void add(module_builder& layer, const own_sublayer& x) {
   auto to = layer.within(x.name, recompute_module::feed_forward);
   x.build(to);
 }
 
-}  // namespace
-
-std::int64_t residual_sublayer::hidden() const {
-  return std::visit([](const auto& of) { return of.hidden; }, body);
-}
-
-recompute_module residual_sublayer::module() const {
-  return std::holds_alternative<feed_forward_spec>(body) ? recompute_module::feed_forward
-                                                         : recompute_module::other;
+module_traits traits_of(const own_sublayer& x) {
+  return {.reads = x.reads};
 }
 
 void add(module_builder& to, const layer_spec& x) {
   for (const auto& sublayer : x.sublayers)
-    std::visit([&](const auto& kind) { add_sublayer(to, kind); }, sublayer);
+    sublayer.add_to(to);
+}
+
+module_traits traits_of(const layer_spec& x) {
+  module_traits out;
+  for (const auto& sublayer : x.sublayers) {
+    const auto of = sublayer.traits();
+    ensure(out.width == 0 || of.width == 0 || of.width == out.width,
+           "MODEL-2: every unit and sublayer has the width of its stream");
+    out.width = std::max(out.width, of.width);
+    out.reads.insert(out.reads.end(), of.reads.begin(), of.reads.end());
+    out.tied_to.insert(out.tied_to.end(), of.tied_to.begin(), of.tied_to.end());
+  }
+  return out;
 }
 
 }  // namespace troupe::runtime

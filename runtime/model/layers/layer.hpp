@@ -9,12 +9,12 @@
 
 #include "runtime/model/layers/attention.hpp"
 #include "runtime/model/layers/feed_forward.hpp"
+#include "runtime/model/layers/module_spec.hpp"
 #include "runtime/model/layers/norm.hpp"
 
 #include <functional>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace troupe::runtime {
@@ -23,28 +23,31 @@ namespace troupe::runtime {
 struct residual_sublayer {
   std::string name;  ///< name within the layer: "self_attention"
   std::optional<norm_spec> norm_before = {};
-  std::variant<attention_spec, feed_forward_spec> body;
+  module_spec body;  ///< replaces pass::x with its output
   double dropout = 0;
   std::optional<norm_spec> norm_after = {};
-
-  std::int64_t hidden() const;  ///< C
-  /// Recompute module of its segments that do not set their own.
-  recompute_module module() const;
 };
+
+void add(module_builder& to, const residual_sublayer& x);
+module_traits traits_of(const residual_sublayer& x);
 
 /// A custom sublayer including norm and residual. Reads and writes pass::hidden.
 struct own_sublayer {
   std::string name;  ///< name within the layer: "mlp"
   std::function<void(module_builder&)> build;
+  std::vector<std::string> reads = {};  ///< see module_traits
 };
 
-using sublayer_spec = std::variant<residual_sublayer, own_sublayer>;
+void add(module_builder& to, const own_sublayer& x);
+module_traits traits_of(const own_sublayer& x);
 
 struct layer_spec {
-  std::vector<sublayer_spec> sublayers;  ///< in execution order
+  std::vector<module_spec> sublayers;  ///< in execution order
 };
 
 /// Reads and writes pass::hidden (B, T, C).
 void add(module_builder& to, const layer_spec& x);
+/// Breaks MODEL-2 if its sublayers differ in width.
+module_traits traits_of(const layer_spec& x);
 
 }  // namespace troupe::runtime

@@ -20,7 +20,7 @@ linear_layer add_linear(module_builder& to, const linear_spec& x) {
                    .features = outputs_sharded ? x.outputs / to.tensor_ranks() : x.outputs};
   out.weight = to.add({.name = x.name + ".weight",
                        .extents = {x.outputs, x.inputs},
-                       .init_std = x.init_std,
+                       .initial = distribution::normal(x.init_std),
                        .decays = true,
                        .placements = {{axis::tensor, x.placement}},
                        .row_kinds = x.row_kinds});

@@ -16,7 +16,7 @@ struct attention_spec;
 struct unit_under_construction {
   unit_spec& unit;
   int number = 0;           ///< index of the unit in its chunk
-  std::int64_t layer = -1;  ///< -1: embedding or head
+  std::int64_t layer = -1;  ///< -1: no layer
   axis_ranks ranks = {};
   bool sequence_parallel = false;
   std::vector<attention_spec>& attentions;  ///< attentions of the chunk so far

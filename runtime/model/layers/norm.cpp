@@ -4,7 +4,8 @@ namespace troupe::runtime {
 
 norm_layer add_norm(module_builder& to, const norm_spec& x, std::int64_t size, bool of_heads) {
   const auto add = [&](const char* what, double constant) {
-    parameter_spec p{.name = x.name + what, .extents = {size}, .init_constant = constant};
+    parameter_spec p{
+        .name = x.name + what, .extents = {size}, .initial = distribution::constant(constant)};
     p.placements[axis::tensor].partial_gradient = of_heads && to.tensor_ranks() > 1;
     return to.add(std::move(p));
   };

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/model/layers/module_builder.hpp"
+#include "runtime/model/layers/module_spec.hpp"
 
 #include <utility>
 

@@ -66,3 +66,17 @@ TEST_CASE("uniform numbers fill the interval from 0 to 1 evenly", "[core]") {
   }
   CHECK(std::abs(low - 2500) < 200);
 }
+
+TEST_CASE("uniform and log-uniform numbers lie between their ends", "[core]") {
+  const auto key = random_key(7, "a", 0);
+  double mean = 0;
+  for (std::uint64_t i = 0; i < 10000; ++i) {
+    const double u = uniform(key, i);
+    CHECK(uniform_between(key, i, -2, 6) == -2 + 8 * u);
+    const double x = log_uniform_between(key, i, 1e-3, 0.1);
+    CHECK((x >= 1e-3 && x <= 0.1));
+    CHECK(std::abs(x / (1e-3 * std::pow(100.0, u)) - 1) < 1e-14);
+    mean += std::log(x) / 10000;
+  }
+  CHECK(std::abs(mean - std::log(1e-2)) < 0.05);
+}

@@ -30,9 +30,8 @@ gpt_config megabyte_gpt() {
 }
 
 worker_settings settings_of(const gpt_config& c, dtype precision) {
-  return {.model = gpt_spec(c),
-          .chunks = {{chunk_id(0), {0, c.layers, true, true}}},
-          .precision = precision};
+  return {
+      .model = gpt_spec(c), .chunks = {{chunk_id(0), {0, c.layers + 2}}}, .precision = precision};
 }
 
 worker_settings megabytes(dtype precision) {
@@ -224,10 +223,10 @@ TEST_CASE("a stage with the head drops its values after the last input gradient 
   c.sequence = c.positions = 32;
   c.vocabulary = c.padded_vocabulary = 12288;
   auto settings = settings_of(c, dtype::bf16);
-  settings.chunks = {{chunk_id(0), {0, c.layers, true, false}}};
+  settings.chunks = {{chunk_id(0), {0, c.layers + 1}}};
   stream layers_stream(kernels::backend::cpu, 1, {});
   worker layers(settings, layers_stream);
-  settings.chunks = {{chunk_id(1), {c.layers, c.layers, false, true}}};
+  settings.chunks = {{chunk_id(1), {c.layers + 1, c.layers + 2}}};
   const auto of_words = c.vocabulary * c.hidden * 2;
   struct stage {
     explicit stage(const worker_settings& settings)
@@ -362,8 +361,7 @@ TEST_CASE("stages without a reduction drop values, too, but not those of a tied 
     const worker_settings settings{.model = gpt_spec(config), .precision = dtype::bf16};
     ranks alone({}, settings, kernels::backend::cpu);
     // The last stage has a head, but no layer.
-    const std::vector<chunk_range> cuts{
-        {0, 2, true, false}, {2, 3, false, false}, {3, 3, false, false}, {3, 3, false, true}};
+    const std::vector<chunk_range> cuts{{0, 3}, {3, 4}, {4, 4}, {4, 5}};
     ranks stages({.pipeline = 4}, settings, kernels::backend::cpu, cuts);
     for (const int p : {0, 1, 3})
       CHECK(stages.at({.pipeline = p}).value_arrays().front().stays

@@ -167,10 +167,11 @@ TEST_CASE("generation with a cache gives the text of a full computation", "[infe
 
 TEST_CASE("every attention has its own cache, also two in one layer", "[inference]") {
   auto twice = gpt_spec(small(position_embedding::rope, 2));
-  auto again = std::get<residual_sublayer>(twice.layers.at(0).sublayers.at(0));
+  auto again = sublayer(twice, 0);
   again.name = "second_attention";
   again.norm_before->name = "second_layernorm";
-  twice.layers.at(0).sublayers.insert(twice.layers.at(0).sublayers.begin() + 1, again);
+  auto& sublayers = twice.part<layer_spec>().sublayers;
+  sublayers.insert(sublayers.begin() + 1, again);
   fresh_model m(twice);
   const auto kept = m.text(request(40, greedy())).first;
   m.cached = false;

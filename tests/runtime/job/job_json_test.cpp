@@ -40,7 +40,7 @@ training_job some_job() {
   job.data.path = blend_of("some/where");
   job.data.cache = "a/cache";
   job.data.object_cache = "another/cache";
-  job.layout.chunks = {{0, 2, true, false}, {2, 4, false, true}};
+  job.layout.chunks = {{0, 3}, {3, 6}};
   job.layout.schedule.source = "1f1b";
   job.layout.schedule.memory_limit = std::numeric_limits<double>::infinity();
   job.checkpoints.last_pause = std::chrono::milliseconds(17);

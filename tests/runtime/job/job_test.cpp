@@ -166,13 +166,13 @@ TEST_CASE("each impossible layout has an error text, with the nearest valid valu
       {"`layout.ends.first`", [](auto& x) { x.layout.pipeline = 3, x.layout.world = 6; }},
       {"'Et*2|L' do not hold each of `model.layers` 2 once",
        [](auto& x) {
-         x.layout.chunks = {{0, 2, true, false}, {2, 2, false, true}};
+         x.layout.chunks = {{0, 3}, {3, 4}};
        }},
       {"'Et|t' do not hold",
        [](auto& x) {
          x.layout.pipeline = 2;
          x.layout.world = 4;
-         x.layout.chunks = {{0, 1, true, false}, {1, 2, false, false}};
+         x.layout.chunks = {{0, 2}, {2, 3}};
        }},
       {"give both, or neither", [](auto& x) { x.reduction.overlap_parameters = true; }},
       {"needs `reduction.overlap_gradients`",

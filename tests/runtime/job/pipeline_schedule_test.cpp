@@ -65,10 +65,11 @@ TEST_CASE("the default schedule is Megatron's", "[trainer]") {
 TEST_CASE("layers are split into the chunks of the schedule", "[trainer]") {
   const auto x = pipeline_of(job_of("zb-v", 4));
   CHECK(x.chunks.size() == 8);
-  CHECK(x.first_rank() == 0);
-  CHECK(x.last_rank() == 0);
+  CHECK(x.flows.size() == 8);
+  CHECK(x.ranks_of({"words", {0, 9}}) == std::vector<int>{0, 0});  // embedding and head
+  CHECK(x.ranks_of({"words", {1, 2, 8}}) == std::vector<int>{0, 1, 0});
   auto uneven = job_of("zb-v", 4);
-  uneven.layout.chunks = {{0, 4, true, false}, {4, 8, false, true}};
+  uneven.layout.chunks = {{0, 5}, {5, 10}};
   CHECK_THROWS_WITH(pipeline_of(uneven), ContainsSubstring("cut into 2 stages"));
 }
 

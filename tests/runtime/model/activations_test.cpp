@@ -54,7 +54,7 @@ TEST_CASE("a layer keeps what its gradients need, and frees it with its weight g
   const auto type = rounded ? dtype::bf16 : dtype::f32;
   memory_pool pool;
   stream stream(kernels::backend::cpu, 1, pool);
-  const chunk model(gpt_spec(of_kind(llama, layers, dropout)), {0, layers, true, true});
+  const chunk model(gpt_spec(of_kind(llama, layers, dropout)), {0, layers + 2});
   const recompute_plan plan(model, {});
   resident_store store(model.units(), 1, pool, type);
   initialise(store, 1);
@@ -80,7 +80,7 @@ TEST_CASE("a layer keeps what its gradients need, and frees it with its weight g
     // The logits, which share memory with their gradient, and the input of the last norm; the rest
     // is small.
     const auto logits
-        = B * T * model.model().embedding.padded_vocabulary * std::int64_t(size_of(type));
+        = B * T * model.model().embedding().padded_vocabulary * std::int64_t(size_of(type));
     CHECK(recorded - before < layers * each + logits + 4 * B * T * C * 4);
     CHECK(std::int64_t(pool.peak_bytes()) - before < (layers + 1) * each + 2 * logits);
   }

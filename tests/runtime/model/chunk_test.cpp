@@ -31,9 +31,7 @@ class stepper {
     pass_.rows.order = in.at("positions");
     const auto B = pass_.rows.samples.size(), T = pass_.rows.positions.size() / B;
     pass_.rows.starts = filled<std::int32_t>(stream, {B + 1}, [T](auto b) { return b * T; });
-    pass_.tokens = in.at("tokens");
-    pass_.labels = in.at("labels");
-    pass_.mask = in.at("mask");
+    pass_.batch = in;
     if (const auto& turns = of.model().model().rotary_frequency; !turns.empty())
       pass_.rotary_frequency = uploaded(stream, turns, {std::int64_t(turns.size())});
   }

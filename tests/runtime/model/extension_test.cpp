@@ -17,7 +17,7 @@ using Catch::Matchers::MessageMatches;
 namespace {
 
 chunk whole(const extension& own) {
-  return chunk(gpt_spec(tiny_gpt(2), own), {0, 2, true, true});
+  return chunk(gpt_spec(tiny_gpt(2), own), {0, 4});
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ TEST_CASE("an extension without a name or with a duplicate parameter is refused"
 
 TEST_CASE("a function is recorded as a node, runs once, and frees its captures", "[autograd]") {
   stream stream(troupe::kernels::backend::reference, 1, {});
-  const chunk model(gpt_spec(tiny_gpt(2)), {0, 2, true, true});
+  const chunk model(gpt_spec(tiny_gpt(2)), {0, 4});
   resident_store store(model.units(), 1, stream.pool());
   tape t(stream, store, {});
   auto held = std::make_shared<int>(0);

@@ -1,6 +1,7 @@
 // Gradients of the loss for every parameter, compared with finite differences.
 
 #include "runtime/core/hash.hpp"
+#include "runtime/model/ties.hpp"
 #include "tests/support/documents.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/tiny_gpt.hpp"
@@ -59,7 +60,7 @@ void check_slopes(stages& under_test, const bundle& in) {
 
   under_test.forward_backward(0, in, {.seed = 9, .step = 4});
   auto gradients = under_test.gradients();
-  if (under_test.model().model().embedding.tied) {
+  if (!ties_of(under_test.model().model()).empty()) {
     auto& words = gradients.at("embedding.word_embeddings.weight");
     const auto& output = gradients.at("output_layer.weight");
     for (std::size_t i = 0; i < words.size(); ++i)

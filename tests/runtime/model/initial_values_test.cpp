@@ -86,7 +86,7 @@ TEST_CASE("rows beyond the vocabulary are zero", "[model]") {
 TEST_CASE("weight decay applies to matrices, not to gains and biases", "[model]") {
   for (const auto& [name, config] : tiny_gpts(2)) {
     CAPTURE(name);
-    const chunk whole(gpt_spec(config), {0, config.layers, true, true});
+    const chunk whole(gpt_spec(config), {0, config.layers + 2});
     for (const auto& unit : whole.units())
       for (const auto& x : unit.parameters) {
         CAPTURE(x.name);

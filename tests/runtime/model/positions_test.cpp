@@ -23,7 +23,7 @@ double loss_with(position_embedding kind, bool reset, kernels::backend where) {
   c.sequence = c.positions = 12;
   c.vocabulary = c.padded_vocabulary = 23;
   c.position = kind;
-  const chunk whole(gpt_spec(c), {0, 1, true, true});
+  const chunk whole(gpt_spec(c), {0, 3});
   stream stream(where, 1, {});
   resident_store store(whole.units(), 1, {});
   initialise(store, 7);

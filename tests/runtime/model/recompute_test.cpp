@@ -64,7 +64,7 @@ gpt_config without_dropouts(gpt_config c) {
 struct deep {
   explicit deep(const recompute_settings& settings, std::int64_t layers = 12)
       : config(with_dropouts(tiny_gpt(layers))),
-        model(gpt_spec(config), {0, layers, true, true}),
+        model(gpt_spec(config), {0, layers + 2}),
         plan(model, settings),
         store(model.units(), 1, stream.pool()) {
     initialise(store, 1);
@@ -150,7 +150,7 @@ TEST_CASE("a plan has one block for each recomputed group of layers", "[recomput
     CHECK(next == int(model.program().size()));
     return std::string(out.begin(), out.end());
   };
-  const chunk_range whole{0, 8, true, true}, middle{2, 6, false, false}, empty{3, 3, false, false};
+  const chunk_range whole{0, 10}, middle{3, 7}, empty{4, 4};
   CHECK(blocks({}, whole) == "-");
   CHECK(blocks(selective(true, false), whole) == "RRRRRRRR-");
   CHECK(blocks(selective(true, true), middle) == "RRRRRRRR-");
@@ -303,14 +303,14 @@ TEST_CASE("a cancelled pass ends at its next segment", "[model]") {
 TEST_CASE("CHUNK-1: a chunk runs on the axes and ranks that it was cut for", "[model]") {
   const auto config = tiny_gpt(2);
   stream stream(kernels::backend::cpu, 1, {});
-  const chunk half(gpt_spec(config), {0, 2, true, true}, {{axis::tensor, {1, 2}}});
+  const chunk half(gpt_spec(config), {0, 4}, {{axis::tensor, {1, 2}}});
   const recompute_plan plan(half, {});
   resident_store store(half.units(), 1, stream.pool(), dtype::f32, {{axis::tensor, {1, 2}}});
   CHECK_THROWS_MATCHES(chunk_pass(half, plan, stream, store, {}),
                        broken_promise,
                        MessageMatches(StartsWith("CHUNK-1")));
   const auto data = alone(axis::data);
-  const chunk whole(gpt_spec(config), {0, 2, true, true});
+  const chunk whole(gpt_spec(config), {0, 4});
   const recompute_plan other(whole, {});
   CHECK_THROWS_MATCHES(chunk_pass(whole, other, stream, store, {}, {{axis::tensor, data.get()}}),
                        broken_promise,

@@ -63,7 +63,7 @@ struct four_gradients {
 
  private:
   static parameter_spec vector_of(const std::string& name, std::int64_t n) {
-    return {.name = name, .extents = {n}, .init_constant = 1};
+    return {.name = name, .extents = {n}, .initial = distribution::constant(1)};
   }
   std::vector<gradient_norms::range> ranges() const {
     std::vector<gradient_norms::range> out;

@@ -26,13 +26,13 @@ namespace {
 parameter_spec matrix(const std::string& name, std::int64_t rows, const std::string& tied_to = {}) {
   return {.name = name,
           .extents = {rows, 5},
-          .init_std = 1,
+          .initial = distribution::normal(1),
           .decays = true,
           .valid_rows = rows - 2,
           .tied_to = tied_to};
 }
 parameter_spec vector(const std::string& name) {
-  return {.name = name, .extents = {37}, .init_constant = 1};
+  return {.name = name, .extents = {37}, .initial = distribution::constant(1)};
 }
 
 unit_spec embedding() {
@@ -189,18 +189,6 @@ TEST_CASE("a gradient that is not finite makes its norm not finite", "[optim]") 
   CHECK(!norms.at("gain").is_finite());
   norms.erase("gain");
   CHECK(std::isfinite(total_norm(norms)));
-}
-
-TEST_CASE("a tied gradient is added to its owner's: embedding + head", "[optim]") {
-  stage x({embedding(), head("words")}, {});
-  const auto words = std::vector(x.gradient(0).begin(), x.gradient(0).end());
-  const auto positions = std::vector(x.gradient(1).begin(), x.gradient(1).end());
-  const auto output = std::vector(x.gradient(3).begin(), x.gradient(3).end());
-  stream stream(kernels::backend::cpu, 1, {});
-  add_tied_gradients(stream, x.store, whole_ranges(x.store));
-  for (std::size_t i = 0; i < words.size(); ++i)
-    CHECK(x.gradient(0)[i] == words[i] + output[i]);
-  CHECK(std::equal(positions.begin(), positions.end(), x.gradient(1).begin()));
 }
 
 TEST_CASE("the digest of a state does not depend on its chunks", "[optim]") {

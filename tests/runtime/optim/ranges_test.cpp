@@ -25,7 +25,7 @@ constexpr std::int64_t grain = 16;
 std::vector<unit_spec> units(bool tied) {
   parameter_spec words{.name = "words",
                        .extents = {29, 7},
-                       .init_std = 1,
+                       .initial = distribution::normal(1),
                        .decays = true,
                        .valid_rows = 27,
                        .has_copies = tied};
@@ -33,10 +33,14 @@ std::vector<unit_spec> units(bool tied) {
   output.name = "output";
   output.has_copies = false;
   output.tied_to = tied ? "words" : "";
-  return {{"embedding", {words, {.name = "positions", .extents = {13, 7}, .init_std = 1}}},
+  return {{"embedding",
+           {words, {.name = "positions", .extents = {13, 7}, .initial = distribution::normal(1)}}},
           {"layer",
-           {{.name = "gain", .extents = {37}, .init_constant = 1},
-            {.name = "weight", .extents = {23, 31}, .init_std = 1, .decays = true}}},
+           {{.name = "gain", .extents = {37}, .initial = distribution::constant(1)},
+            {.name = "weight",
+             .extents = {23, 31},
+             .initial = distribution::normal(1),
+             .decays = true}}},
           {"head", {output}}};
 }
 
@@ -65,9 +69,12 @@ struct rank_of_job {
     std::uint32_t seed = std::uint32_t(100 * number);
     for (const auto& e : store.entries()) {
       const auto from = normal<float>(std::size_t(e.valid), ++seed);
-      std::copy(from.begin(), from.end(), store.gradients(0).begin() + store.gradient_offset(e));
+      // A tied gradient is added to its owner's.
+      const auto& to = e.owner < 0 ? e : store.entries()[std::size_t(e.owner)];
+      float* const at = store.gradients(0).data() + store.gradient_offset(to);
+      for (std::size_t i = 0; i < from.size(); ++i)
+        at[i] = from[i] + (e.owner < 0 ? 0 : at[i]);
     }
-    add_tied_gradients(stream, store, owned);
   }
 };
 
@@ -207,12 +214,13 @@ TEST_CASE("set_weights fills the owned part of a range", "[optim]") {
 
 TEST_CASE("a parameter that another rank reports is a copy, and in no norm", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});
-  const std::vector<unit_spec> one = {{"layer",
-                                       {{.name = "gain", .extents = {8}, .init_constant = 1},
-                                        {.name = "cut",
-                                         .extents = {8, 4},
-                                         .init_std = 1,
-                                         .placements = {{axis::tensor, row_sharded()}}}}}};
+  const std::vector<unit_spec> one
+      = {{"layer",
+          {{.name = "gain", .extents = {8}, .initial = distribution::constant(1)},
+           {.name = "cut",
+            .extents = {8, 4},
+            .initial = distribution::normal(1),
+            .placements = {{axis::tensor, row_sharded()}}}}}};
   std::vector<state_digests> digests;
   for (int r = 0; r < 2; ++r) {
     resident_store store(one, 1, {}, dtype::f32, {{axis::tensor, {r, 2}}});

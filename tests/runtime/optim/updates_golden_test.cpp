@@ -39,7 +39,7 @@ optimizer_settings settings_of(const json& x, double weight_decay) {
 std::vector<unit_spec> units_of(const json& golden) {
   unit_spec out{.name = "all"};
   for (const auto& [name, extents] : golden["shapes"].items()) {
-    parameter_spec p{.name = name, .init_std = 1};
+    parameter_spec p{.name = name, .initial = distribution::normal(1)};
     p.extents = extents.size() == 1
                     ? shape{extents[0].get<std::int64_t>()}
                     : shape{extents[0].get<std::int64_t>(), extents[1].get<std::int64_t>()};

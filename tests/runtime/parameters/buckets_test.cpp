@@ -29,7 +29,7 @@ std::vector<unit_spec> random_units(std::mt19937& rng) {
       const auto rows = 1 + below(rng, 40);
       parameter_spec x{.name = unit.name + "." + std::to_string(p),
                        .extents = {rows, 1 + below(rng, 30)},
-                       .init_std = 1};
+                       .initial = distribution::normal(1)};
       if (below(rng, 4) == 0)
         x.valid_rows = below(rng, rows + 1);
       unit.parameters.push_back(x);

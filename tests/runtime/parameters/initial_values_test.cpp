@@ -19,21 +19,26 @@ parameter_spec parameter(const char* name, shape extents, parameter_placement li
   x.name = name;
   x.extents = std::move(extents);
   x.valid_rows = x.extents[0];
-  x.init_std = 0.02;
+  x.initial = distribution::normal(0.02);
   x.placements[axis::tensor] = lies;
   return x;
 }
 
-/// Several pieces each, with ends inside rows; a constant; a tied parameter.
+/// Several pieces each, with ends inside rows; every distribution; a tied parameter.
 std::vector<unit_spec> units() {
   auto constant = parameter("gain", {300000}, {});
-  constant.init_std = 0;
-  constant.init_constant = 1;
+  constant.initial = distribution::constant(1);
   auto tied = parameter("head", {1100, 700}, row_sharded());
   tied.tied_to = "words";
+  auto uniform = parameter("uniform", {6, 50000}, row_sharded());
+  uniform.initial = distribution::uniform(-0.5, 2);
+  auto log_uniform = parameter("log uniform", {6, 50000}, column_sharded());
+  log_uniform.initial = distribution::log_uniform(1e-3, 0.1);
   return {{"first", {parameter("words", {1100, 700}, row_sharded()), constant}},
           {"second",
-           {parameter("columns", {1003, 820}, column_sharded()),
+           {uniform,
+            log_uniform,
+            parameter("columns", {1003, 820}, column_sharded()),
             parameter("bias", {290001}, {}),
             parameter("sections", {12, 70000}, row_sharded(3)),
             tied}}};
@@ -41,11 +46,16 @@ std::vector<unit_spec> units() {
 
 /// The expected value of an element, from the definition.
 float judged(const parameter_spec& x, std::uint64_t seed, std::int64_t row, std::int64_t column) {
-  if (x.init_std == 0)
-    return float(x.init_constant);
+  using kind = distribution::kind;
+  if (x.initial.of == kind::constant)
+    return float(x.initial.first);
   const auto columns = x.extents.size() / x.extents[0];
   const auto key = random_key(seed, x.name, 0);
-  return float(x.init_std * standard_normal(key, std::uint64_t(row * columns + column)));
+  const auto element = std::uint64_t(row * columns + column);
+  if (x.initial.of == kind::normal)
+    return float(x.initial.first * standard_normal(key, element));
+  const auto value = x.initial.of == kind::uniform ? uniform_between : log_uniform_between;
+  return float(value(key, element, x.initial.first, x.initial.last));
 }
 
 std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {

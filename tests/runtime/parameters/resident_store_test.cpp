@@ -22,7 +22,7 @@ namespace {
 parameter_spec table(const std::string& name, const std::string& tied_to = {}) {
   return {.name = name,
           .extents = {7, 3},
-          .init_std = 0.5,
+          .initial = distribution::normal(0.5),
           .decays = true,
           .valid_rows = 5,
           .tied_to = tied_to};
@@ -32,7 +32,9 @@ unit_spec embedding() {
   return {"embedding", {table("words")}};
 }
 unit_spec head(const std::string& tied_to) {
-  return {"head", {{.name = "gain", .extents = {3}, .init_constant = 1}, table("out", tied_to)}};
+  return {"head",
+          {{.name = "gain", .extents = {3}, .initial = distribution::constant(1)},
+           table("out", tied_to)}};
 }
 
 }  // namespace

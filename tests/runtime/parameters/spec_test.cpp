@@ -25,7 +25,7 @@ constexpr parameter_placement replicated, rows = row_sharded(), columns = column
 parameter_spec matrix(parameter_placement lies, std::int64_t valid_rows = -1) {
   return {.name = "x",
           .extents = {16, 8},
-          .init_std = 0.5,
+          .initial = distribution::normal(0.5),
           .valid_rows = valid_rows,
           .placements = {{axis::tensor, lies}}};
 }
@@ -38,7 +38,7 @@ axis_ranks tensor_rank(int rank, int size) {
 std::vector<parameter_spec> every_kind() {
   parameter_spec bias{.name = "x",
                       .extents = {16},
-                      .init_std = 0.25,
+                      .initial = distribution::normal(0.25),
                       .placements = {{axis::tensor, row_sharded(2)}}};
   return {matrix(replicated),
           matrix(rows),

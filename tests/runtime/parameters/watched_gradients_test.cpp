@@ -16,8 +16,8 @@ namespace {
 struct watched_store {
   stream by{kernels::backend::cpu, 1, {}};
   resident_store store{{{"head",
-                         {{.name = "gain", .extents = {3}, .init_constant = 1},
-                          {.name = "bias", .extents = {3}, .init_constant = 0}}}},
+                         {{.name = "gain", .extents = {3}, .initial = distribution::constant(1)},
+                          {.name = "bias", .extents = {3}, .initial = distribution::constant(0)}}}},
                        2,
                        {}};
   witnessed_gradients witness{store, by};

@@ -153,7 +153,7 @@ TEST_CASE("estates work for two copies of a model in opposite directions", "[est
 
 TEST_CASE("estates work for a rank with both ends of a tied parameter", "[estate]") {
   auto settings = settings_of(tied);
-  settings.chunks = {{chunk_id(0), {0, 1, true, false}}, {chunk_id(1), {1, 2, false, true}}};
+  settings.chunks = {{chunk_id(0), {0, 2}}, {chunk_id(1), {2, 4}}};
   stream stream(kernels::backend::cpu, 1, {});
   const auto step = [&](worker& by, std::uint32_t number) {
     by.begin_step({.step = step_id(number)});
@@ -299,7 +299,7 @@ TEST_CASE(
 TEST_CASE("ESTATE-6: damage of a sealed state is found when a worker takes it over", "[estate]") {
   auto settings = settings_of(untied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
-  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  settings.chunks = {{chunk_id(0), {0, 4}}};
   settings.estate = std::make_shared<rank_estate>("stage 3 of replica 1");
   stream stream(kernels::backend::cpu, 1, {});
   std::string wanted;
@@ -343,7 +343,7 @@ TEST_CASE("ESTATE-6: damage is reported where another copy on the rank shows it"
 TEST_CASE("a worker without a sealed state begins as a new one", "[estate]") {
   auto settings = settings_of(tied);
   settings.precision = types[std::size_t(GENERATE(0, 2))];
-  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  settings.chunks = {{chunk_id(0), {0, 4}}};
   stream stream(kernels::backend::cpu, 1, {});
   const auto expected = worker(settings, stream).digests();
   settings.estate = std::make_shared<rank_estate>();
@@ -360,7 +360,7 @@ TEST_CASE("a worker without a sealed state begins as a new one", "[estate]") {
 
 TEST_CASE("a restored checkpoint is sealed again, at any iteration", "[estate]") {
   auto settings = settings_of(tied);
-  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  settings.chunks = {{chunk_id(0), {0, 4}}};
   settings.estate = std::make_shared<rank_estate>();
   stream stream(kernels::backend::cpu, 1, {});
   state_digests restored;
@@ -381,7 +381,7 @@ TEST_CASE("a restored checkpoint is sealed again, at any iteration", "[estate]")
 
 TEST_CASE("WORKER-10, WORKER-11: an estate is present, and has the worker's chunks", "[estate]") {
   auto settings = settings_of(untied);
-  settings.chunks = {{chunk_id(0), {0, 1, true, false}}};
+  settings.chunks = {{chunk_id(0), {0, 2}}};
   stream stream(kernels::backend::cpu, 1, {});
   worker without(settings, stream);
   const auto none = MessageMatches(StartsWith("WORKER-10"));
@@ -402,14 +402,14 @@ TEST_CASE("WORKER-10, WORKER-11: an estate is present, and has the worker's chun
 TEST_CASE("OPTIMIZER-2, STORE-5: arrays that are taken over have the expected sizes", "[estate]") {
   auto settings = settings_of(untied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
-  settings.chunks = {{chunk_id(0), {0, 1, true, false}}};
+  settings.chunks = {{chunk_id(0), {0, 2}}};
   settings.estate = std::make_shared<rank_estate>();
   stream stream(kernels::backend::cpu, 1, {});
   {
     worker x(settings, stream);
     x.seal(0, x.digests());
   }
-  settings.chunks.front().range.head = true;
+  settings.chunks.front().range.end = 3;
   CHECK_THROWS_MATCHES(
       worker(settings, stream),
       broken_promise,

@@ -41,7 +41,7 @@ TEST_CASE("STATE-1: digests of a state's arrays equal those that its rank took",
   auto settings = settings_of(name);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.optimizer.kind = kind;
-  settings.chunks = {{chunk_id(0), {0, 1, true, false}}, {chunk_id(1), {1, 2, false, true}}};
+  settings.chunks = {{chunk_id(0), {0, 2}}, {chunk_id(1), {2, 4}}};
   settings.estate = std::make_shared<rank_estate>();
   stream stream(kernels::backend::cpu, 1, {});
   worker x(settings, stream);
@@ -98,7 +98,7 @@ std::set<std::string> differing(const state_digests& a, const state_digests& b) 
 TEST_CASE("a planted bit changes one parameter; another key changes another", "[trainer]") {
   auto settings = settings_of(tied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
-  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  settings.chunks = {{chunk_id(0), {0, 4}}};
   stream stream(kernels::backend::cpu, 1, {});
   worker x(settings, stream);
   const auto which = state_array(GENERATE(0, 1, 2));
@@ -118,7 +118,7 @@ TEST_CASE("a planted bit changes one parameter; another key changes another", "[
 TEST_CASE("a fault in an array that the optimizer does not have changes nothing", "[trainer]") {
   auto settings = settings_of(untied);
   settings.optimizer.kind = optimizer_kind::sgd;
-  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  settings.chunks = {{chunk_id(0), {0, 4}}};
   stream stream(kernels::backend::cpu, 1, {});
   worker x(settings, stream);
   CHECK_NOTHROW(x.flip_state_bit(state_array::first_moment, 1));
@@ -128,7 +128,7 @@ TEST_CASE("a fault in an array that the optimizer does not have changes nothing"
 TEST_CASE("a planted bit in a state outside its estate is found in exactly that place",
           "[trainer]") {
   auto settings = settings_of(tied);
-  settings.chunks = {{chunk_id(0), {0, 2, true, true}}};
+  settings.chunks = {{chunk_id(0), {0, 4}}};
   settings.estate = std::make_shared<rank_estate>();
   stream stream(kernels::backend::cpu, 1, {});
   worker x(settings, stream);

@@ -31,7 +31,7 @@ worker_settings settings_of(std::int64_t sequence = 64) {
   c.ffn = 768;
   c.sequence = c.positions = sequence;
   c.vocabulary = c.padded_vocabulary = 12288;
-  return {.model = gpt_spec(c), .chunks = {{chunk_id(0), {0, c.layers, true, true}}}};
+  return {.model = gpt_spec(c), .chunks = {{chunk_id(0), {0, c.layers + 2}}}};
 }
 
 /// Builds a worker and runs a step; returns the peak.

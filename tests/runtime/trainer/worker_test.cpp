@@ -106,10 +106,10 @@ TEST_CASE_METHOD(fixture, "WORKER-5: the reduction follows all backward passes",
   CHECK_THROWS_MATCHES(under_test.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-5")));
 }
 
-TEST_CASE_METHOD(fixture, "WORKER-6: both ends of a tied parameter see the sum", "[trainer]") {
+TEST_CASE_METHOD(fixture, "WORKER-14: all uses of a tied parameter are summed", "[trainer]") {
   worker head(only(settings(model, 2), 1), stream);
   head.begin_step(first_step);
-  CHECK_THROWS_MATCHES(head.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-6")));
+  CHECK_THROWS_MATCHES(head.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-14")));
 }
 
 TEST_CASE_METHOD(fixture, "WORKER-7: each group is along its axis", "[trainer]") {

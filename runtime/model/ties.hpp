@@ -1,0 +1,23 @@
+// Tied parameters: one parameter that several units use. Each use has its own gradient; the sum of
+// all uses in model order updates the parameter.
+
+#pragma once
+
+#include "runtime/model/model_spec.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct tie {
+  std::string owner;                ///< the parameter; the names of the other uses differ
+  std::vector<std::int64_t> units;  ///< one per use, in model order; the owner's first
+};
+
+/// All ties of a model, by module_traits::tied_to. Breaks MODEL-1 if a parameter is tied to one of
+/// no unit before it.
+std::vector<tie> ties_of(const model_spec& model);
+
+}  // namespace troupe::runtime
