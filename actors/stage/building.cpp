@@ -108,7 +108,7 @@ bool reaches_beyond_stage(runtime::axis_set along) {
 
 void stage_state::join_groups() {
   const bool overlaps = overlaps_gradients() || overlaps_parameters();
-  for (auto& x : runtime::groups_of(job_->job, job_->pipeline, job_->seats, told_.rank)) {
+  for (auto& x : runtime::groups_of(job_->pipeline, job_->seats, told_.rank)) {
     const bool by_wire
         = overlaps && reaches_beyond_stage(x.along) && !x.along.has(runtime::axis::pipeline);
     std::vector<std::string> names;

@@ -38,10 +38,7 @@ seats seats_of(const layout_settings& layout) {
   return {std::move(dense), std::move(experts)};
 }
 
-std::vector<seat_group> groups_of(const training_job& job,
-                                  const job_pipeline& pipeline,
-                                  const seats& all,
-                                  int rank) {
+std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all, int rank) {
   std::vector<seat_group> out;
   const auto add = [&](axis_set along, std::string name, std::vector<int> members) {
     const int at = index_in(members, rank);

@@ -25,9 +25,6 @@ struct seat_group {
 
 /// All groups of a rank: one for each axis that splits a replica, one for each sum of gradients,
 /// and the stages that share a tied parameter.
-std::vector<seat_group> groups_of(const training_job& job,
-                                  const job_pipeline& pipeline,
-                                  const seats& all,
-                                  int rank);
+std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all, int rank);
 
 }  // namespace troupe::runtime
