@@ -24,13 +24,12 @@ void stage_state::note_waiting() {
     return;
   const auto& x = now_->row[now_->next];
   const auto at = pass_of(x);
-  const bool takes_batch
-      = x.kind == runtime::action_kind::forward && takes_batch(x.chunk);
+  const bool needs_batch = x.kind == runtime::action_kind::forward && takes_batch(x.chunk);
   const bool lacks_activation = x.kind == runtime::action_kind::forward && takes_activation(x.chunk)
                                 && !inbox_.contains({arrival::activation, at});
   times.waits_since_ns = now;
   times.waits_for_batch
-      = takes_batch && !lacks_activation && !inbox_.contains({arrival::batch, at});
+      = needs_batch && !lacks_activation && !inbox_.contains({arrival::batch, at});
 }
 
 void add_action(const action_time& x, messages::stage_times& to) {
