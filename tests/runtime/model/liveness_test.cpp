@@ -9,9 +9,9 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
-using namespace troupe;
 using namespace troupe::runtime;
 using namespace troupe::tests;
+namespace kernels = troupe::kernels;
 
 namespace {
 

@@ -12,9 +12,9 @@
 #include <array>
 #include <thread>
 
-using namespace troupe;
 using namespace troupe::runtime;
 using namespace troupe::tests;
+namespace kernels = troupe::kernels;
 
 namespace {
 
