@@ -1,8 +1,8 @@
 // What CAF and tests need of a message, made from its members: inspect() and operator==.
 //
 // A message is an aggregate in this namespace. MESSAGE-2: its members are on the wire in the order
-// of their declaration. A value of runtime/ in a message is an aggregate too, or has an inspect() of its own
-// (shape, exact_sum).
+// of their declaration. A value of runtime/ in a message is an aggregate too, or has an inspect()
+// of its own (shape, exact_sum).
 //
 // Doubles go as their bits. CAF 0.17 splits them by arithmetic: its loop does not end for infinity,
 // and NaN becomes a number. The bytes of all other normal numbers are the same.
