@@ -57,7 +57,7 @@ reference_trainer::reference_trainer(const recipe& recipe,
     worker_groups groups;
     for (const auto& group : x.groups)
       groups.along.emplace(group->along(), group.get());
-    x.by = std::make_unique<worker>(settings, x.own ? *x.own : stream_, groups);
+    x.by = std::make_unique<worker>(settings, stream_of(rank), groups);
   });
 }
 
@@ -96,9 +96,8 @@ void reference_trainer::on_each(const std::function<void(std::size_t)>& visit) {
     all.push_back(fibers.start(fmt::format("rank {}", r), [&, r] {
       try {
         visit(r);
-      } catch (const cancelled&) {
       } catch (...) {
-        if (!failure)
+        if (!failure)  // later ones follow from it
           failure = std::current_exception();
         token_.cancel();
       }
@@ -127,7 +126,9 @@ step_report reference_trainer::step() {
   if (estate != nullptr && !estate->newest())
     state().seal(at_.iteration, state().digests());
   step_result result;
-  each([&](worker& by) {
+  result.losses.resize(std::size_t(replicas));
+  on_each([&](std::size_t rank) {
+    auto& by = *places_[rank].by;
     by.begin_step(now);
     for (int r = 0; r < int(replicas); ++r)
       for (std::int64_t m = 0; m < now.microbatches; ++m) {
@@ -137,13 +138,14 @@ step_report reference_trainer::step() {
         by.backward(key, {});
       }
     by.reduce();
-    add_to(result.norms, by.norms());
+    reads wanted(stream_of(rank));
+    for (int r = 0; rank == 0 && r < int(replicas); ++r)
+      by.loss(wanted, r, result.losses[std::size_t(r)]);
+    square_norms norms;
+    by.norms(wanted, norms);
+    wanted.finish();
+    add_to(result.norms, norms);
   });
-  result.losses.resize(std::size_t(replicas));
-  reads wanted(stream_);
-  for (int r = 0; r < int(replicas); ++r)
-    state().loss(wanted, r, result.losses[std::size_t(r)]);
-  wanted.finish();
   result.nonfinite_parameter = state().first_nonfinite(result.norms).name;
   const auto verdict = decide(recipe_, at_, result);
   if (verdict.stops)

@@ -72,6 +72,7 @@ class reference_trainer {
     std::unique_ptr<worker> by;
   };
 
+  stream& stream_of(std::size_t rank) { return places_[rank].own ? *places_[rank].own : stream_; }
   void join_groups(const reference_layout& layout);
   /// Calls visit(index) for each rank, on a fiber if there are several.
   void on_each(const std::function<void(std::size_t)>& visit);
