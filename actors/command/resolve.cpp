@@ -47,7 +47,8 @@ void resolve_model(const training_flags& flags,
   unknown.tokenizer = true;  // until it is made
   model.init_std = flags.job.training.model.init_std;
   model.padded_vocabulary = 0;
-  if (unknown.shape && !flags.job.checkpoints.load_hub.empty() && !chooses_tokenizer(flags.tokenizer))
+  if (unknown.shape && !flags.job.checkpoints.load_hub.empty()
+      && !chooses_tokenizer(flags.tokenizer))
     return;  // the folder that could not be read may have one
   collect(wrong, [&] {
     const auto tokens = make(flags.tokenizer);
@@ -285,9 +286,9 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
       if (!flags.given.contains(setting))
         wrong.push_back(fmt::format(
             "`{}` is missing; without --load-hf the model's shape is given by flags", setting));
-  const bool unread = names_hub_model(flags.tokenizer)
-                      || (!hub.empty() && !runtime::is_hub_folder(hub)
-                          && !chooses_tokenizer(flags.tokenizer));
+  const bool unread
+      = names_hub_model(flags.tokenizer)
+        || (!hub.empty() && !runtime::is_hub_folder(hub) && !chooses_tokenizer(flags.tokenizer));
   if (!unread)  // otherwise it is not downloaded yet, or the folder is wrong
     collect(wrong, [&] { choice_of(flags.tokenizer); });
   const auto& s = flags.steps;

@@ -48,7 +48,8 @@ struct check_pass {
   int by = 0;           ///< recomputes it
   int stage_index = 0;  ///< stage of both replicas
   /// The pass's inputs: those of `activation` or of a batch; "gradient of <stream>": the gradients
-  /// of the output; "before": the weight gradients before the pass, if the receiver does not have them.
+  /// of the output; "before": the weight gradients before the pass, if the receiver does not have
+  /// them.
   runtime::ticket_bundle data;
   runtime::digest output = {};           ///< of the output and the loss
   runtime::digest input_gradient = {};   ///< zero if there is none

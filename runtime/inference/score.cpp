@@ -95,7 +95,8 @@ std::vector<float> logits_of(const chunk& whole,
   add_inputs(in, rows);
   chunk_pass pass(whole, plan, stream, store, {.training = false});
   const auto logits = pass.forward(in).at("logits");
-  const auto words = whole.model().head().vocabulary, padded = whole.model().head().padded_vocabulary;
+  const auto words = whole.model().head().vocabulary,
+             padded = whole.model().head().padded_vocabulary;
   std::vector<float> out;
   out.reserve(std::size_t(T * words));
   with_element(store.type(), [&]<class E>(E) {

@@ -90,10 +90,10 @@ void chunk::note_last_reads() {
     const auto traits = of_model(u).module.traits();
     auto& unit = units_[std::size_t(u)];
     auto& until = read_until_.emplace_back(traits.gives_stream ? no_unit : u);
-    if (traits.takes_stream)
+    if (traits.reads_backward)
       continue;
     until = first_tied_to(unit);
-    unit.read_backward = until != no_unit;  // backward reads a table only through tied units
+    unit.read_backward = until != no_unit;
   }
 }
 

@@ -40,8 +40,8 @@ class chunk {
   /// Streams that no unit after this one needs, in this chunk or a later one.
   const std::vector<std::string>& ended_by(int unit) const { return ended_[std::size_t(unit)]; }
   /// The unit whose I is the last to read this unit's values: its own number for one that ends its
-  /// stream, that of the first tied unit for one that begins it. no_unit: they are in use until
-  /// `emit`, or the forward pass reads them last (unit_spec::read_backward).
+  /// stream, that of the first tied unit for a table. no_unit: they are in use until `emit`, or the
+  /// forward pass reads them last (unit_spec::read_backward).
   int read_until(int unit) const { return read_until_[std::size_t(unit)]; }
   static constexpr int no_unit = -1;
 

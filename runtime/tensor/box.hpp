@@ -19,7 +19,6 @@ struct box {
 
   std::int64_t size() const { return extents.size(); }
   friend bool operator==(const box&, const box&) = default;
-
 };
 
 /// The box that covers a tensor of these extents.

@@ -32,7 +32,6 @@ struct tensor_shard {
   }
 
   friend bool operator==(const tensor_shard&, const tensor_shard&) = default;
-
 };
 
 /// Fills a shard from the elements of its full tensor, row-major.

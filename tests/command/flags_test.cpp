@@ -175,7 +175,7 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
   CHECK(x.training.batch.data_parallel == 4);
   CHECK(x.training.precision == runtime::dtype::bf16);
   CHECK(x.training.model.padded_vocabulary == 1024);
-  CHECK(runtime::to_text(x.layout.chunks) == "Et*2|t*2L");
+  CHECK(runtime::to_text(x.layout.chunks, runtime::letters_of(4)) == "Et*2|t*2L");
   const auto y
       = tests::job_of_flags("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 130");
   CHECK(y.layout.world == 4);
@@ -188,7 +188,8 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
 TEST_CASE("pipeline flags define the stages", "[command]") {
   const auto stages = [](const std::string& more) {
     return runtime::to_text(
-        tests::job_of_flags("--pipeline-model-parallel-size 2 " + more).layout.chunks);
+        tests::job_of_flags("--pipeline-model-parallel-size 2 " + more).layout.chunks,
+        runtime::letters_of(4));
   };
   CHECK(stages("--decoder-first-pipeline-num-layers 1") == "Et|t*3L");
   CHECK(stages("--decoder-last-pipeline-num-layers 1") == "Et*3|tL");

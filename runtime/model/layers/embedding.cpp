@@ -38,7 +38,7 @@ void add(module_builder& to, const embedding_spec& x) {
 }
 
 module_traits traits_of(const embedding_spec& x) {
-  return {.width = x.hidden, .reads = {"tokens"}, .takes_stream = false};
+  return {.width = x.hidden, .reads = {"tokens"}, .takes_stream = false, .reads_backward = false};
 }
 
 }  // namespace troupe::runtime

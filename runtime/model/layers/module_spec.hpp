@@ -26,6 +26,9 @@ struct module_traits {
   std::vector<std::string> tied_to = {};
   bool takes_stream = true;  ///< false: it begins the stream, as an embedding does
   bool gives_stream = true;  ///< false: it ends the stream, as a head does
+  /// False for a table: its own backward pass does not read the parameters, only that of a unit
+  /// tied to it.
+  bool reads_backward = true;
 };
 
 template <class X>

@@ -85,7 +85,8 @@ TEST_CASE("WORKER-14: the order of the sum is that of the model, not that of the
     if (!alone)
       mine.holders_of_ties[{words, copy_id()}] = {0, 1, 0};
     worker_groups groups;
-    groups.along[axis::pipeline] = alone ? nullptr : &ties[rank];
+    if (!alone)
+      groups.along[axis::pipeline] = &ties[rank];
     by.push_back(std::make_unique<worker>(mine, streams[rank], groups));
     by.back()->begin_step({.step = step_id(1), .microbatches = 2});
   }
