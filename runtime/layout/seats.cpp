@@ -52,6 +52,14 @@ coordinates seats::at(int rank) const {
   return out;
 }
 
+int seats::rank(const coordinates& at) const {
+  coordinates dense;
+  for (const auto& row : axis_table())
+    if (&view_of(row.id) == &dense_)
+      dense[row.id] = at[row.id];
+  return dense_.rank(dense);
+}
+
 int seats::beside(int rank, axis along, int position) const {
   return dense_.rank(dense_.at(rank).with(along, position));
 }

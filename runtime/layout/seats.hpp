@@ -23,8 +23,8 @@ class seats {
   coordinates extents() const;
   /// Position on the axes of both meshes.
   coordinates at(int rank) const;
-  /// The rank at a position on the axes of dense layers.
-  int rank(const coordinates& at) const { return dense_.rank(at); }
+  /// The rank at a position on the axes of dense layers; ignores those of experts.
+  int rank(const coordinates& at) const;
   /// The rank whose position differs only along this axis of dense layers.
   int beside(int rank, axis along, int position) const;
 
