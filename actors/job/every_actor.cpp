@@ -22,7 +22,8 @@ void add(spawn_table& to, spawned_kind kind, Name name, Spawn spawn, recipe<Requ
   rest.name = std::move(name);
   rest.spawn = [spawn](const Request& x, const spawning& by) {
     auto made = spawn(x, by);
-    return std::pair(caf::actor_cast<caf::actor>(made), answer_to<Request>{std::move(made)});
+    auto actor = caf::actor_cast<caf::actor>(made);
+    return std::pair(std::move(actor), answer_to<Request>{std::move(made)});
   };
   to.add(std::move(rest));
 }
