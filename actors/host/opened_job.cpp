@@ -1,5 +1,6 @@
 #include "actors/host/opened_job.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::actors {
@@ -22,8 +23,13 @@ std::shared_ptr<const opened_job> job_registry::open(const messages::job_descrip
     auto job = runtime::job_from_json(description.settings, known_);
     auto seats = runtime::seats_of(job.layout);
     auto pipeline = runtime::pipeline_of(job);
-    found = std::make_shared<const opened_job>(
-        opened_job{std::move(job), std::move(seats), std::move(pipeline)});
+    opened_job out{std::move(job), std::move(seats), std::move(pipeline)};
+    for (int r = 0; r < out.replicas(); ++r) {
+      const auto ranks = out.seats.replica(r);
+      out.with_writer.push_back(
+          std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return out.writes(rank); }));
+    }
+    found = std::make_shared<const opened_job>(std::move(out));
   }
   return found;
 }

@@ -8,11 +8,11 @@
 #include "runtime/job/pipeline.hpp"
 #include "runtime/layout/process_map.hpp"
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace troupe::actors {
 
@@ -20,7 +20,8 @@ namespace troupe::actors {
 struct opened_job {
   runtime::training_job job;
   runtime::seats seats;
-  runtime::job_pipeline pipeline;  ///< chunks, their ranks, and the plans of steps
+  runtime::job_pipeline pipeline;      ///< chunks, their ranks, and the plans of steps
+  std::vector<bool> with_writer = {};  ///< by replica: one of its ranks writes
 
   int replicas() const { return seats.replicas(); }
   int pipeline_ranks() const { return seats.extent(runtime::axis::pipeline); }
@@ -29,10 +30,7 @@ struct opened_job {
   std::string stage_name(int rank) const { return "stage:" + seats.name(rank); }
   /// True if the rank writes a part of each checkpoint, and its replica's reports count.
   bool writes(int rank) const { return job.reduction.distributed_optimizer || seats.writes(rank); }
-  bool has_writer(int replica) const {
-    const auto ranks = seats.replica(replica);
-    return std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return writes(rank); });
-  }
+  bool has_writer(int replica) const { return with_writer[std::size_t(replica)]; }
   /// The map from ranks to processes.
   runtime::process_map placed() const { return {job.layout.world, job.layout.processes}; }
   /// Logical replicas per physical replica.

@@ -20,11 +20,11 @@ namespace troupe::actors {
 namespace {
 
 runtime::bundle asked_for(const messages::request_batch& x, const runtime::micro_batch& all) {
+  const auto whole = to_bundle(all);
   runtime::bundle out;
-  if (x.inputs)
-    add_inputs(out, all);
-  if (x.labels)
-    add_labels(out, all);
+  for (const auto& name : x.names)
+    if (whole.has(name))
+      out.add(name, whole.at(name));
   return out;
 }
 

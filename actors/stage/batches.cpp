@@ -35,8 +35,7 @@ request_batch stage_state::batch_of(const run_step& step,
           .consumed = step.consumed,
           .validation = step.validation,
           .test = step.test,
-          .inputs = job_->pipeline.flow(hosted.chunk).takes("tokens"),
-          .labels = job_->pipeline.flow(hosted.chunk).takes("labels")};
+          .names = job_->pipeline.flow(hosted.chunk).batch};
 }
 
 // Validation runs forward on the first copy only.

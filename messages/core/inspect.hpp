@@ -13,6 +13,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace troupe::messages {
 
@@ -40,6 +41,10 @@ inline double_bits on_wire(double& member) {
 }
 template <class Member>
 Member* on_wire(Member& member) {
+  static_assert(!std::is_floating_point_v<Member>, "a message has doubles only");
+  if constexpr (requires { typename Member::value_type; })
+    static_assert(!std::is_floating_point_v<typename Member::value_type>,
+                  "a list of doubles needs a struct with one: lists go by CAF's arithmetic");
   return &member;
 }
 

@@ -23,6 +23,8 @@
 #include "runtime/tensor/ticket.hpp"
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace troupe::messages {
 
@@ -33,9 +35,9 @@ struct request_batch {
   std::uint64_t consumed = 0;    ///< samples consumed before this step
   bool validation = false;       ///< from the validation set
   bool test = false;             ///< with `validation`: from the test set
-  bool inputs = false;           ///< needs "tokens", "positions", "samples", documents
-  bool labels = false;           ///< needs "labels" and "mask"
-  bool ahead = false;            ///< requested before its step begins
+  /// Tensors of the micro-batch that the chunk takes, if the micro-batch has them.
+  std::vector<std::string> names = {};
+  bool ahead = false;  ///< requested before its step begins
 };
 
 struct batch_ready {

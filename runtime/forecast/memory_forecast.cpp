@@ -302,7 +302,7 @@ class rehearsal {
       return flow.before.is_crossed()
              && is_copied(pipeline_.schedule->rank_of(chunk_id(value(x.chunk) - 1), x.copy));
     const auto& blocks = pipeline_.blocks[value(x.chunk)];
-    return x.block + 1U == std::max<std::size_t>(blocks.size(), 1) && flow.after.is_crossed()
+    return x.block + 1U == std::max<std::size_t>(blocks.size(), 1) && !flow.after.streams.empty()
            && is_copied(pipeline_.schedule->rank_of(chunk_id(value(x.chunk) + 1), x.copy));
   }
 

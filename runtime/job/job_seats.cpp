@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace troupe::runtime {
@@ -25,7 +26,8 @@ seat_group group_of_copies(const pipeline_schedule& schedule,
       out.members.push_back(all.beside(
           peer, axis::pipeline, schedule.rank_of(x.chunk, copy_id(std::uint32_t(copy)))));
   out.rank = index_in(peers, rank) * schedule.copies() + int(value(x.copy));
-  out.name = fmt::format("data of chunk {}{}", value(x.chunk), all.position_in_stage(rank, along));
+  out.name = fmt::format(
+      "{} of chunk {}{}", all.title_of(along), value(x.chunk), all.position_in_stage(rank, along));
   return out;
 }
 
@@ -55,8 +57,11 @@ std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all
       add_along(row.id);
   const auto& schedule = *pipeline.schedule;
   const int stage = all.at(rank)[axis::pipeline];
-  for (const auto sum : pipeline.sums) {
-    const auto along = all.summed(sum);
+  std::set<axis_set> sums;  // different sums may have the same axes of extent above 1
+  for (const auto sum : pipeline.sums)
+    sums.insert(all.summed(sum));
+  sums.erase(axis_set());
+  for (const auto along : sums) {
     if (schedule.copies() == 1)
       add_along(along);
     else

@@ -129,21 +129,32 @@ std::string seats::place(int rank) const {
   return fmt::format("{}.{}{}", where[axis::data], where[axis::pipeline], position_in_stage(rank));
 }
 
+std::string seats::title_of(axis_set along) {
+  std::string out;
+  for (const auto& row : axis_table())
+    if (along.has(row.id))
+      out.append(out.empty() ? "" : " and ").append(row.title);
+  return out;
+}
+
 std::string seats::name_of_group(int rank, axis_set along) const {
   const int first = peers(rank, along).front();
-  const auto where = dense_.at(first);
-  std::string title;
-  bool splits = true;
+  const auto where = at(first);
+  bool splits = true, of_experts = false;
   for (const auto& row : axis_table())
     if (along.has(row.id)) {
-      title.append(title.empty() ? "" : " and ").append(row.title);
       splits = splits && row.splits_replica();
+      of_experts = of_experts || row.experts != axis_use::none;
     }
+  auto position = of_experts && !splits ? std::string() : position_in_stage(first, along, !splits);
+  for (const auto& row : axis_table())
+    if (of_experts && !splits && runtime::splits_replica(row.experts) && extent(row.id) > 1)
+      position += fmt::format(".{}{}", row.name, where[row.id]);
   return fmt::format("{} of {}{}{}",
-                     title,
+                     title_of(along),
                      splits ? fmt::format("stage {}.", where[axis::data]) : "pipeline rank ",
                      where[axis::pipeline],
-                     position_in_stage(first, along, !splits));
+                     position);
 }
 
 bool seats::leads(int rank) const {

@@ -54,7 +54,10 @@ class seats {
   /// ".2": the position on the axes that split a replica, besides those in `without`. Axes of
   /// extent 1 are left out, the tensor axis only with `with_tensor` false.
   std::string position_in_stage(int rank, axis_set without = {}, bool with_tensor = true) const;
-  /// "tensor of stage 1.0", "data of pipeline rank 0.2". Each group has its own name.
+  /// "context and data": the axes of a group.
+  static std::string title_of(axis_set along);
+  /// "tensor of stage 1.0", "data of pipeline rank 0.2", "expert data of pipeline rank 0.ep1". Each
+  /// group has its own name.
   std::string name_of_group(int rank, axis_set along) const;
 
   /// The ranks that follow the choices of this one: the others of its pipeline rank and replica.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace troupe::runtime {
@@ -12,8 +14,8 @@ namespace {
 
 void require_consistent(const model_spec& model) {
   for (const auto& unit : model.units) {
-    const auto width = unit.module.traits().width;
-    ensure(width == 0 || width == model.width_of(unit.stream),
+    const auto of_stream = model.width_of(unit.stream), width = unit.module.traits().width;
+    ensure(width == 0 || width == of_stream,
            "MODEL-2: every unit and sublayer has the width of its stream");
   }
 }
@@ -57,9 +59,18 @@ void chunk::add_unit(const model_unit& x) {
 
 void chunk::note_ties() {
   std::map<std::string, parameter_spec*> known;
-  for (auto& unit : units_)
-    for (auto& x : unit.parameters)
+  for (int u = 0; u < int(units_.size()); ++u) {
+    std::multiset<std::string> tied_to;
+    for (auto& x : units_[std::size_t(u)].parameters) {
       known.emplace(x.name, &x);
+      if (!x.tied_to.empty())
+        tied_to.insert(x.tied_to);
+    }
+    const auto told = of_model(u).module.traits().tied_to;
+    ensure(tied_to == std::multiset<std::string>(told.begin(), told.end()),
+           "MODEL-1: a module's traits name each parameter that its own are tied to: unit "
+               + units_[std::size_t(u)].name);
+  }
   for (const auto& tie : ties_of(model_)) {
     const auto owner = known.find(tie.owner);
     if (owner == known.end())
@@ -78,7 +89,7 @@ void chunk::note_last_reads() {
     const auto uses = [&](const parameter_spec& x) {
       return !x.tied_to.empty()
              && std::any_of(owner.parameters.begin(), owner.parameters.end(), [&](const auto& own) {
-                  return own.name == x.tied_to;
+                  return (own.tied_to.empty() ? own.name : own.tied_to) == x.tied_to;
                 });
     };
     for (std::size_t u = 0; u < units_.size(); ++u)

@@ -262,7 +262,6 @@ void chunk_pass::run_unrecorded(const recompute_group& which) {
     tape_.begin_segment(chunk_.program()[std::size_t(s)].unit, false);
     run_segment(s);
     tape_.end_segment();
-    note_forward(s);
   }
   park();
   for_each_variable([&](const std::string& name, variable& x) {

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -20,6 +21,7 @@ struct extension {
   /// Replaces norm, feed-forward layer and residual: reads and writes pass::hidden. Gets the spec
   /// that it replaces. Null: the family's own.
   std::function<void(module_builder&, const feed_forward_spec& in_place_of)> feed_forward = {};
+  std::vector<std::string> tied_to = {};  ///< by parameters of `feed_forward`: see module_traits
 
   /// Replaces cross_entropy, with the same contract. Null: cross_entropy.
   std::function<decltype(cross_entropy)> loss = {};

@@ -92,10 +92,6 @@ std::vector<model_cut> cuts_of(const model_spec& model) {
   return out;
 }
 
-bool chunk_flow::takes(std::string_view of_batch) const {
-  return has(batch, of_batch);
-}
-
 chunk_flow flow_of(const model_spec& model, const chunk_range& range) {
   ensure(
       0 <= range.first && range.first <= range.end && range.end <= std::int64_t(model.units.size()),

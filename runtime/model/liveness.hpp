@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -52,7 +51,6 @@ struct chunk_flow {
   std::vector<std::string> batch;  ///< taken from the micro-batch, if it has them
   model_cut before, after;
 
-  bool takes(std::string_view of_batch) const;
   /// It exchanges nothing with other chunks.
   bool is_whole() const { return !before.is_crossed() && !after.is_crossed(); }
 };

@@ -151,6 +151,7 @@ step_report reference_trainer::step() {
   if (verdict.stops)
     throw input_error("{}", diagnosis(verdict, at_));
   state_digests digests;
+  std::vector<std::pair<std::string, digest>> copies;
   each([&](worker& by) {
     if (!verdict.skips())
       by.update(verdict.update);
@@ -158,9 +159,14 @@ step_report reference_trainer::step() {
     const auto found = by.digests();
     for (const auto& [name, part] : found.own)
       digests.own[name] += part;
+    for (const auto& [name, part] : found.copies)
+      copies.emplace_back(name, part);
     if (places_.size() == 1)
       digests.copies = found.copies;
   });
+  for (const auto& [name, part] : copies)
+    if (const auto owner = digests.own.find(name); owner != digests.own.end() && places_.size() > 1)
+      ensure(owner->second == part, "STEP-6: copies of a parameter are equal: " + name);
 
   step_report report;
   report.global_batch_size = global_batch_size(recipe_.batch, consumed);

@@ -100,7 +100,7 @@ struct serving {
 messages::request_batch request(std::uint64_t microbatch) {
   return {.at = {.generation = first_generation, .step = runtime::step_id(1)},
           .microbatch = microbatch,
-          .inputs = true};
+          .names = {"tokens", "positions", "samples", "documents"}};
 }
 
 messages::committed commit_of(std::uint64_t iteration) {

@@ -6,6 +6,7 @@
 #include "runtime/optim/optimizer_state.hpp"
 #include "tests/support/deterministic.hpp"
 
+#include <algorithm>
 #include <functional>
 
 namespace troupe::tests {
@@ -75,7 +76,10 @@ struct staged {
         }));
   }
   messages::batch_ready answer(const messages::request_batch& x) {
-    return {x.at, batch(x.microbatch, x.inputs, x.labels)};
+    const auto takes = [&](const char* name) {
+      return std::find(x.names.begin(), x.names.end(), name) != x.names.end();
+    };
+    return {x.at, batch(x.microbatch, takes("tokens"), takes("labels"))};
   }
   /// A step that announces the samples of the next step.
   static messages::run_step followed(std::uint64_t number) {

@@ -60,7 +60,9 @@ layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rota
   if (own.feed_forward)
     out.sublayers.emplace_back(own_sublayer{
         "mlp",
-        [build = own.feed_forward, feed_forward](module_builder& to) { build(to, feed_forward); }});
+        [build = own.feed_forward, feed_forward](module_builder& to) { build(to, feed_forward); },
+        {},
+        own.tied_to});
   else
     out.sublayers.emplace_back(
         residual_sublayer{.name = "mlp",

@@ -52,7 +52,7 @@ void add(module_builder& layer, const own_sublayer& x) {
 }
 
 module_traits traits_of(const own_sublayer& x) {
-  return {.reads = x.reads};
+  return {.reads = x.reads, .tied_to = x.tied_to};
 }
 
 void add(module_builder& to, const layer_spec& x) {

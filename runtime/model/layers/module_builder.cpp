@@ -22,8 +22,9 @@ int module_builder::add(parameter_spec x) {
   if (std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.name == x.name; }))
     throw input_error("a unit has two parameters named '{}'; names must be unique", x.name);
   auto& along_tensor = x.placements[axis::tensor];
-  along_tensor.partial_gradient
-      = along_tensor.partial_gradient || (!along_tensor.sharded() && in_.sequence_parallel);
+  if (in_.sequence_parallel && !along_tensor.sharded()
+      && x.placements.use(axis::tensor) == axis_use::model)
+    along_tensor.partial_gradient = true;
   all.push_back(std::move(x));
   return int(all.size()) - 1;
 }

@@ -72,12 +72,15 @@ TEST_CASE("names show the axes with several ranks", "[layout]") {
 }
 
 TEST_CASE("each group of a set of axes has its own name", "[layout]") {
-  const auto all = seats_of(32, 2, 2, 2, 2);
+  const int context = GENERATE(1, 2);
+  CAPTURE(context);
+  const auto all = seats_of(32, 2, context, 2, 2);
   for (const axis_set along : {axis_set(axis::tensor),
                                axis_set(axis::context),
                                axis_set(axis::data),
                                axis_set{axis::context, axis::data},
-                               axis_set(axis::expert)}) {
+                               axis_set(axis::expert),
+                               axis_set(axis::expert_data)}) {
     std::map<std::string, ranks> members;
     for (int r = 0; r < 32; ++r) {
       const auto peers = all.peers(r, along);
