@@ -129,10 +129,13 @@ void worker::flip_added_bit(chunk_id id) {
 }
 
 void worker::flip_output_bit(const pass_key& key, bundle& out) {
-  const auto& streams = at(key.chunk).model.flow().after.streams;
-  const auto found = losses_.find(key);
-  tensor x = !streams.empty() ? out.at(streams.front()) : tensor();
-  if (streams.empty() && found != losses_.end())
+  const auto& flow = at(key.chunk).model.flow();
+  tensor x;
+  for (const auto* const streams : {&flow.after.streams, &flow.before.streams})
+    for (const auto& name : *streams)
+      if (!x && out.has(name))
+        x = out.at(name);
+  if (const auto found = losses_.find(key); !x && found != losses_.end())
     x = found->second;
   if (!x || stream_.pool().is_shadow())
     return;
