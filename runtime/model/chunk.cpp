@@ -67,9 +67,10 @@ void chunk::note_ties() {
         tied_to.insert(x.tied_to);
     }
     const auto told = of_model(u).module.traits().tied_to;
-    ensure(tied_to == std::multiset<std::string>(told.begin(), told.end()),
-           "MODEL-1: a module's traits name each parameter that its own are tied to: unit "
-               + units_[std::size_t(u)].name);
+    if (tied_to != std::multiset<std::string>(told.begin(), told.end()))
+      throw broken_promise(
+          "MODEL-1: a module's traits name each parameter that its own are tied to: "
+          + units_[std::size_t(u)].name);
   }
   for (const auto& tie : ties_of(model_)) {
     const auto owner = known.find(tie.owner);

@@ -165,8 +165,9 @@ step_report reference_trainer::step() {
       digests.copies = found.copies;
   });
   for (const auto& [name, part] : copies)
-    if (const auto owner = digests.own.find(name); owner != digests.own.end() && places_.size() > 1)
-      ensure(owner->second == part, "STEP-6: copies of a parameter are equal: " + name);
+    if (const auto owner = digests.own.find(name);
+        owner != digests.own.end() && places_.size() > 1 && owner->second != part)
+      throw copies_differ(name);
 
   step_report report;
   report.global_batch_size = global_batch_size(recipe_.batch, consumed);
