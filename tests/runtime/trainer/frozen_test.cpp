@@ -40,7 +40,7 @@ digests_of_steps steps(const grid& g,
   return out;
 }
 
-const std::vector<chunk_range> whole = {{0, units}};
+const std::vector<chunk_range> one_stage = {{0, units}};
 
 template <class Arrays>
 std::int64_t elements_of(const Arrays& all) {
@@ -58,8 +58,8 @@ TEST_CASE("frozen parameters keep their values, and all others train as before",
   CAPTURE(which, int(precision));
   const auto settings = settings_of(which, precision);
   const auto frozen = frozen_names(settings.model);
-  ranks some({}, settings, kernels::backend::cpu, whole);
-  ranks none({}, settings_of({}, precision), kernels::backend::cpu, whole);
+  ranks some({}, settings, kernels::backend::cpu, one_stage);
+  ranks none({}, settings_of({}, precision), kernels::backend::cpu, one_stage);
   const auto before = some.gathered();
   // The first step begins with the same values.
   const auto found = some.step(1, 2), expected = none.step(1, 2);
@@ -135,12 +135,28 @@ TEST_CASE("frozen parameters have the bits of one rank on several stages and dat
   }
 }
 
+TEST_CASE("each rule of the optimizer leaves frozen parameters out, also on tensor ranks",
+          "[trainer]") {
+  const auto kind = GENERATE(
+      optimizer_kind::adam, optimizer_kind::sgd, optimizer_kind::lion, optimizer_kind::muon);
+  const auto precision = types[GENERATE(0, 1)];
+  CAPTURE(int(kind), int(precision));
+  auto settings = settings_of(frozen_tower, precision);
+  settings.optimizer.kind = kind;
+  const auto judge = steps({.tensor = 2, .data = 2}, settings);
+  settings.verifies = true;  // passes add to recorded gradients
+  CHECK(steps({.tensor = 2, .data = 2}, settings) == judge);
+  settings.distributed_optimizer = true;
+  const std::vector<chunk_range> stages = {{0, 1}, {1, 2}, {2, units}};
+  CHECK(steps({.tensor = 2, .pipeline = 3, .data = 2}, settings, stages) == judge);
+}
+
 TEST_CASE("a saved state with frozen parameters continues on another grid", "[trainer]") {
   const auto precision = types[GENERATE(0, 1)];
   const bool distributed = GENERATE(false, true);
   CAPTURE(int(precision), distributed);
   auto settings = settings_of(frozen_tower, precision, distributed);
-  ranks judge({.data = 2}, settings, kernels::backend::cpu, whole);
+  ranks judge({.data = 2}, settings, kernels::backend::cpu, one_stage);
   judge.step(1, 2);
   auto saved = judge.gathered();
   saved.merge(judge.gathered(true));
