@@ -41,7 +41,7 @@ struct dropout_node final : node {
   }
 
   void weight_gradients(tape& tape) override {
-    if (bias < 0)
+    if (!tape.trains({bias}))
       return;
     const auto of_bias = tape.place_of_gradient(bias);
     tape.stream().run(

@@ -19,6 +19,8 @@ struct embedding_node final : node {
   void input_gradients(tape&) override { grad = std::move(dy->sum); }
 
   void weight_gradients(tape& tape) override {
+    if (!tape.trains({table, position_table}))
+      return;
     const auto of_table = tape.place_of_gradient(table);
     tape.stream().run(kernels::embedding_backward<T>{
         .dtable = of_table.to,
@@ -84,6 +86,8 @@ struct positions_node final : node {
   }
 
   void weight_gradients(tape& tape) override {
+    if (!tape.trains({table}))
+      return;
     const auto C = channels_of(grad);
     tape.stream().run(kernels::embedding_backward<T>{.dtable = tape.gradient(table),
                                                      .id = positions.data<std::int32_t>() + first,

@@ -66,6 +66,8 @@ struct head_norm_node final : node {
 
   void weight_gradients(tape& tape) override {
     for (const auto& s : sides) {
+      if (!tape.trains({s.by.gain, s.by.bias}))
+        continue;
       const auto gain = tape.place_of_gradient(s.by.gain), bias = tape.place_of_gradient(s.by.bias);
       tape.stream().run(kernels::head_norm_backward_weight<T>{gain.to,
                                                               bias.to,

@@ -53,6 +53,8 @@ struct linear_node final : node {
   }
 
   void weight_gradients(tape& tape) override {
+    if (!tape.trains({weight, bias}))
+      return;
     const auto all = gather ? gathered(tape, x) : x;
     const auto of_weight = tape.place_of_gradient(weight), of_bias = tape.place_of_gradient(bias);
     tape.stream().run(kernels::linear_backward_weight<T>{of_weight.to,

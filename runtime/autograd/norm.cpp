@@ -40,6 +40,8 @@ struct norm_node final : node {
   }
 
   void weight_gradients(tape& tape) override {
+    if (!tape.trains({gain, bias}))
+      return;
     const auto of_gain = tape.place_of_gradient(gain), of_bias = tape.place_of_gradient(bias);
     tape.stream().run(kernels::norm_backward_weight<T>{of_gain.to,
                                                        of_bias.to,

@@ -58,6 +58,15 @@ void tape::end_segment() {
   store_.release(std::exchange(unit_, -1));
 }
 
+bool tape::trains(std::initializer_list<int> parameters) const {
+  int trained = 0, frozen = 0;
+  for (const int p : parameters)
+    if (p >= 0)
+      ++(store_.entry_at(unit_, p).spec.frozen ? frozen : trained);
+  ensure(trained == 0 || frozen == 0, "TAPE-5: the parameters of an operation are frozen together");
+  return trained > 0;
+}
+
 variable tape::make(tensor data, const axis_map<placement>& placements) const {
   return {std::move(data), recording() ? std::make_shared<gradient_slot>() : nullptr, placements};
 }

@@ -14,6 +14,7 @@
 #include "runtime/tensor/tensor.hpp"
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -114,6 +115,9 @@ class tape {
   const T* value(int index) const {
     return static_cast<const T*>(store_.value(unit_, index));
   }
+  /// False if these parameters of one operation are frozen or `no_parameter`: it then accesses no
+  /// gradient. Breaks TAPE-5 if only some are frozen.
+  bool trains(std::initializer_list<int> parameters) const;
   /// The gradient, for operations that add to single rows of it.
   float* gradient(int index) { return store_.gradient(unit_, index); }
   /// The gradient, for operations that add to or write all of it. Null for `no_parameter`.

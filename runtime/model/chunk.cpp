@@ -18,6 +18,12 @@ void require_consistent(const model_spec& model) {
     ensure(width == 0 || width == of_stream,
            "MODEL-2: every unit and sublayer has the width of its stream");
   }
+  const auto is_frozen = [&](std::int64_t u) { return model.units[std::size_t(u)].frozen; };
+  for (const auto& tie : ties_of(model)) {
+    const auto frozen = std::count_if(tie.units.begin(), tie.units.end(), is_frozen);
+    ensure(frozen == 0 || frozen == std::ptrdiff_t(tie.units.size()),
+           "MODEL-5: units with tied parameters are frozen together");
+  }
 }
 
 }  // namespace
@@ -55,6 +61,9 @@ void chunk::add_unit(const model_unit& x) {
                                .program = program_};
   module_builder to(unit, x.prefix);
   x.module.add_to(to);
+  if (x.frozen)
+    for (auto& parameter : units_.back().parameters)
+      parameter.frozen = true;
 }
 
 void chunk::note_ties() {

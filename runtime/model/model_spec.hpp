@@ -27,6 +27,7 @@ struct model_unit {
   std::int64_t layer = -1;  ///< number of the layer in its stack; -1: no layer
   std::string stream;       ///< the stream that it works on
   module_spec module;
+  bool frozen = false;  ///< all its parameters are frozen
 };
 
 struct model_spec {

@@ -68,7 +68,8 @@ optimizer_state::optimizer_state(parameter_store& store,
                                  std::int64_t grain,
                                  optimizer_groups groups,
                                  const state_arrays& from,
-                                 const gradient_prospects& prospects)
+                                 const gradient_prospects& prospects,
+                                 bool keeps_frozen)
     : store_(store), settings_(settings), grain_(grain), groups_(std::move(groups)) {
   constexpr std::int64_t line = 16;
   std::int64_t masters = 0, state = 0;
@@ -76,10 +77,14 @@ optimizer_state::optimizer_state(parameter_store& store,
     const auto& e = store.entries()[std::size_t(range.entry)];
     if (e.owner >= 0)
       continue;
-    const auto room = (range.size() + line - 1) / line * line;
-    auto& x = parts_.emplace_back(part{range, rule_of(settings, e.spec), masters});
-    masters += room;
-    for (std::size_t i = 0; i < state_names(x.rule).size(); ++i, state += room)
+    const auto words = e.spec.frozen ? (range.size() * std::int64_t(size_of(store.type())) + 3) / 4
+                                     : range.size();
+    const auto room = (words + line - 1) / line * line;
+    const bool kept = !e.spec.frozen || keeps_frozen;
+    auto& x = parts_.emplace_back(
+        part{range, rule_of(settings, e.spec), e.spec.frozen, words, kept ? masters : -1});
+    masters += kept ? room : 0;
+    for (std::size_t i = 0; !x.frozen && i < state_names(x.rule).size(); ++i, state += room)
       x.at.push_back(state);
     arrays_ += std::int64_t(arrays_of(x));
   }
@@ -129,7 +134,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> optimizer_state::own_weights(
   std::vector<std::pair<std::int64_t, std::int64_t>> out;
   for (const auto& x : parts_) {
     const auto begin = weights_offset(x);
-    out.emplace_back(begin, begin + x.range.size());
+    out.emplace_back(begin, begin + x.words);
   }
   return out;
 }
@@ -155,11 +160,12 @@ std::vector<digested_part> optimizer_state::digested() const {
   std::vector<digested_part> out;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
+    const auto begin = x.frozen ? words_of(store_.type(), x.range.begin) : x.range.begin;
     out.push_back({.parameter = e.known_as(),
                    .repeated = is_repeated(store_, e),
                    .shard = shard_index(e.spec, store_.axes()),
-                   .begin = x.range.begin,
-                   .end = x.range.end,
+                   .begin = begin,
+                   .end = begin + x.words,
                    .at = x.at});
   }
   return out;
@@ -169,17 +175,19 @@ std::vector<digested_part> optimizer_state::digested() const {
 void optimizer_state::make_keys(memory_pool& pool, const gradient_prospects& prospects) {
   std::int64_t n = 0;
   for (const auto& x : parts_)
-    n += std::int64_t(arrays_of(x)) * kernels::grains_in(x.range.size(), grain_);
+    n += std::int64_t(arrays_of(x)) * kernels::grains_in(x.words, grain_);
   keys_ = tensor(pool.allocate(std::size_t(n) * sizeof(std::uint64_t)), dtype::u64, {n});
+  const auto told = digested();
   std::vector<gradient_norms::range> ranges;
-  for (const auto& x : digested())
-    ranges.push_back(
-        {parts_[ranges.size()].range, !x.repeated, keys_of_grains(x, key_of_gradient, grain_)});
+  for (std::size_t i = 0; i < told.size(); ++i)
+    if (!parts_[i].frozen)
+      ranges.push_back(
+          {parts_[i].range, !told[i].repeated, keys_of_grains(told[i], key_of_gradient, grain_)});
   gradients_.emplace(store_, std::move(ranges), pool, grain_, prospects);
   if (pool.is_shadow())
     return;
   std::vector<std::uint64_t> keys;
-  for (const auto& x : digested())
+  for (const auto& x : told)
     for (std::uint64_t array = 0; array <= x.at.size(); ++array) {
       const auto more = keys_of_grains(x, array, grain_);
       keys.insert(keys.end(), more.begin(), more.end());
@@ -188,10 +196,11 @@ void optimizer_state::make_keys(memory_pool& pool, const gradient_prospects& pro
 }
 
 const float* optimizer_state::weights_at(const part& x) const {
-  if (master_)
+  if (master_ && x.offset >= 0)
     return master_.data<float>() + x.offset;
   const auto& store = std::as_const(store_);
-  return reinterpret_cast<const float*>(store.values(x.range.entry)) + x.range.begin;
+  return reinterpret_cast<const float*>(store.values(x.range.entry))
+         + words_of(store.type(), x.range.begin);
 }
 
 std::span<float> optimizer_state::state(const part& x, std::size_t array) {
@@ -201,17 +210,25 @@ std::span<float> optimizer_state::state(const part& x, std::size_t array) {
 
 std::span<float> optimizer_state::weights(const part& x) {
   fingerprints_ = {};
-  return {const_cast<float*>(weights_at(x)), std::size_t(x.range.size())};
+  return {const_cast<float*>(weights_at(x)), std::size_t(x.words)};
 }
 
 void optimizer_state::set_weights(int entry, std::int64_t begin, std::span<const float> from) {
   const auto end = begin + std::int64_t(from.size());
   for (const auto& x : parts_) {
     const auto first = std::max(begin, x.range.begin), last = std::min(end, x.range.end);
-    if (x.range.entry == entry && first < last)
-      store_.pool().write(weights(x).data() + (first - x.range.begin),
-                          from.data() + (first - begin),
-                          std::size_t(last - first) * sizeof(float));
+    if (x.range.entry != entry || first >= last)
+      continue;
+    const auto some = from.subspan(std::size_t(first - begin), std::size_t(last - first));
+    const bool rounds = x.frozen && store_.type() != dtype::f32;
+    const auto element = size_of(rounds ? store_.type() : dtype::f32);
+    std::vector<std::byte> rounded(rounds ? some.size() * element : 0);
+    if (rounds)
+      store_.round(some, rounded.data());
+    store_.pool().write(reinterpret_cast<std::byte*>(weights(x).data())
+                            + std::size_t(first - x.range.begin) * element,
+                        rounds ? static_cast<const void*>(rounded.data()) : some.data(),
+                        some.size() * element);
   }
 }
 
@@ -219,7 +236,7 @@ template <class Visit>
 void optimizer_state::for_each_answered(const Visit& visit) const {
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    if (!is_repeated(store_, e))
+    if (!is_repeated(store_, e) && !x.frozen)
       visit(x, e);
   }
 }

@@ -82,6 +82,7 @@ struct state_arrays {
 /// owns. Used by one lane.
 class optimizer_state {
  public:
+  /// `keeps_frozen`: the arrays of the state also hold frozen values, for use without the store.
   /// The state and the masters are zero until `set_weights`. Or they are taken from `from`, the
   /// arrays of an equal rank; if values are f32, the store already has its weights.
   optimizer_state(parameter_store& store,
@@ -91,7 +92,8 @@ class optimizer_state {
                   std::int64_t grain = default_grain,
                   optimizer_groups groups = {},
                   const state_arrays& from = {},
-                  const gradient_prospects& prospects = {});
+                  const gradient_prospects& prospects = {},
+                  bool keeps_frozen = false);
 
   /// Updates state n - 1 to n in place and computes the fingerprints for `digests`. With muon all
   /// ranks of the groups call it. Values that the store has dropped are recomputed unit by unit,
@@ -113,7 +115,7 @@ class optimizer_state {
   std::vector<std::pair<std::int64_t, std::int64_t>> own_weights() const;
   /// Returns the arrays that the digests cover, one part for each of own_weights().
   std::vector<digested_part> digested() const;
-  /// Rounds the owned values from their masters, if values are rounded.
+  /// Rounds the owned values from their masters, if values are rounded. Copies frozen ones.
   void round_values(stream& stream);
   /// Rounds the owned values that the store has dropped.
   void round_dropped_values(stream& stream);
@@ -137,11 +139,14 @@ class optimizer_state {
     return read<state_digests>(stream, &optimizer_state::digests);
   }
 
-  /// An owned range and its state. Tied copies of an entry of the same store have no part.
+  /// An owned range and its state. Tied copies of an entry of the same store have no part. The
+  /// weights of a frozen part are values of the store's type, and it has no state.
   struct part {
     entry_range range;
     optimizer_kind rule = optimizer_kind::adam;
-    std::int64_t offset = 0;            ///< offset in the masters
+    bool frozen = false;
+    std::int64_t words = 0;   ///< f32 words of the weights
+    std::int64_t offset = 0;  ///< offset in the masters; -1: the weights are only in the store
     std::vector<std::int64_t> at = {};  ///< offset of each array of the rule in the state
   };
   const std::vector<part>& parts() const { return parts_; }
@@ -211,7 +216,7 @@ class optimizer_state {
   /// Returns weights and state of a part. Their keys start at `key`, which is advanced.
   std::vector<stored_array> arrays_at(const part& x, const std::uint64_t*& key) const;
   const float* weights_at(const part& x) const;
-  /// Calls visit(part, entry) for each part that this rank reports.
+  /// Calls visit(part, entry) for each part that is not frozen and that this rank reports.
   template <class Visit>
   void for_each_answered(const Visit& visit) const;
 

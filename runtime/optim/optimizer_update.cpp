@@ -49,8 +49,8 @@ std::vector<optimizer_state::stored_array> optimizer_state::arrays_at(
     const part& x, const std::uint64_t*& key) const {
   std::vector<stored_array> out;
   const auto add = [&](const float* array) {
-    out.push_back({array, x.range.size(), key});
-    key += kernels::grains_in(x.range.size(), grain_);
+    out.push_back({array, x.words, key});
+    key += kernels::grains_in(x.words, grain_);
   };
   add(weights_at(x));
   for (const auto at : x.at)
@@ -68,13 +68,13 @@ void optimizer_state::update_beside(stream& stream,
   const auto from = arrays();
   exchange(to);
   for (const auto& x : parts_)  // AdamW reads the old state in place
-    if (x.rule != optimizer_kind::adam)
+    if (x.frozen || x.rule != optimizer_kind::adam)
       copy_part(stream, x, from);
   update(stream, decision, from);
 }
 
 void optimizer_state::copy_part(stream& stream, const part& x, const state_arrays& from) {
-  const auto bytes = std::size_t(x.range.size()) * sizeof(float);
+  const auto bytes = std::size_t(x.words) * sizeof(float);
   stream.copy(weights(x).data(), from.weights.data<float>() + weights_offset(x), bytes);
   for (std::size_t i = 0; i < x.at.size(); ++i)
     stream.copy(state(x, i).data(), from.kept.data<float>() + x.at[i], bytes);
@@ -99,6 +99,11 @@ void optimizer_state::round_weights(stream& stream, const part& x) {
   if (to == nullptr)
     return;
   const float* const from = weights_at(x);
+  if (x.frozen) {
+    if (static_cast<const void*>(from) != to)
+      stream.copy(to, from, std::size_t(x.range.size()) * size_of(store_.type()));
+    return;
+  }
   if (store_.type() == dtype::f16)
     stream.run(kernels::narrow<kernels::f16>{static_cast<kernels::f16*>(to), from, x.range.size()});
   else
@@ -114,6 +119,8 @@ std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision
   std::map<int, std::int64_t> elements;  // by unit
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const auto& x = parts_[i];
+    if (x.frozen)
+      continue;
     elements[unit_of(x)] += x.range.size();
     if (x.rule == optimizer_kind::muon)
       continue;
@@ -144,13 +151,20 @@ void optimizer_state::update(stream& stream,
     const auto arrays = 1 + std::int64_t(x.at.size());
     to.push_back({results, key, std::max<std::int64_t>(1, grain_)});
     results += 2 * arrays;
-    key += arrays * kernels::grains_in(x.range.size(), grain_);
+    key += arrays * kernels::grains_in(x.words, grain_);
   }
   const bool by_unit = std::any_of(
       parts_.begin(), parts_.end(), [this](const part& x) { return lacks_values(x); });
   std::map<int, int> left;  // by unit: parts that still need their gradients
-  for (const auto& x : parts_)
-    ++left[unit_of(x)];
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const auto& x = parts_[i];
+    if (!x.frozen) {
+      ++left[unit_of(x)];
+      continue;
+    }
+    const kernels::fingerprint<float>::piece all{weights_at(x), x.words, to[i].keys};
+    stream.run(kernels::fingerprint<float>{to[i].results, &all, 1, to[i].grain});
+  }
   const auto done = [&](const part& x) {
     if (--left[unit_of(x)] == 0 && by_unit)
       store_.drop_gradients_of(unit_of(x));
@@ -158,7 +172,7 @@ void optimizer_state::update(stream& stream,
   if (settings_.kind == optimizer_kind::muon) {
     update_muon(stream, decision, to);
     for (const auto& x : parts_)
-      if (x.rule == optimizer_kind::muon)
+      if (x.rule == optimizer_kind::muon && !x.frozen)
         done(x);
   }
   for (const auto& x : runs_of(decision, by_unit)) {
@@ -239,7 +253,7 @@ void optimizer_state::update_muon(stream& stream,
   for (const auto& e : store_.entries()) {
     while (next != parts_.end() && next->range.entry < e.index)
       ++next;
-    if (e.owner >= 0 || rule_of(settings_, e.spec) != optimizer_kind::muon)
+    if (e.owner >= 0 || e.spec.frozen || rule_of(settings_, e.spec) != optimizer_kind::muon)
       continue;
     const bool owned = next != parts_.end() && next->range.entry == e.index;
     auto change = tensor::empty<float>(stream, {e.size()});

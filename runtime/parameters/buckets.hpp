@@ -26,6 +26,7 @@ struct bucket {
   std::vector<std::int64_t> ends;  ///< ends of the replicas' shares, in elements from the first
                                    ///< entry
   bool has_values = true;          ///< false for a tied copy: its owner has the values
+  bool frozen = false;             ///< has values only, which ranks share but never change
   std::int64_t size() const { return ends.back(); }
 };
 
@@ -34,9 +35,9 @@ using of_group = std::function<int(axis_set along)>;
 
 /// Buckets in the order in which gradients become complete: last entries first. A bucket ends with
 /// the parameter that brings it to `size` elements, and wherever the axes of the sum or the array
-/// change. It has one share per rank of its group (`ranks`), as equal as grains allow. A tied
-/// parameter, or one with tied copies, has a bucket of its own, so that all its copies are cut
-/// alike.
+/// change, or frozen parameters begin or end. It has one share per rank of its group (`ranks`), as
+/// equal as grains allow. A tied parameter, or one with tied copies, has a bucket of its own, so
+/// that all its copies are cut alike.
 std::vector<bucket> make_buckets(const parameter_store& store,
                                  std::int64_t size,
                                  const of_group& ranks,

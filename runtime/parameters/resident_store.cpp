@@ -38,7 +38,7 @@ resident_store::resident_store(std::vector<unit_spec> units,
   const bool lasting = memory_ == gradient_memory::lasting;
   ensure(keeps_values() || (!lasting && !all_values),
          "STORE-8: droppable values belong to the store, and their gradients are droppable too");
-  int unit_of_values = -1;
+  const entry* before = nullptr;  // the last one with values of its own
   for (auto& e : entries_) {
     if (int(first_.size()) <= e.unit)
       first_.resize(std::size_t(e.unit) + 1, e.index);
@@ -47,15 +47,16 @@ resident_store::resident_store(std::vector<unit_spec> units,
       arrays_.push_back(0);
     array_of_.push_back(int(arrays_.size()) - 1);
     gradient_offsets_.push_back(arrays_.back());
-    arrays_.back() += e.room;
+    arrays_.back() += e.gradient_room();
     if (e.owner >= 0) {
       value_array_of_.push_back(value_array_of_[std::size_t(e.owner)]);
       value_offsets_.push_back(value_offsets_[std::size_t(e.owner)]);
       continue;
     }
-    if (value_sizes_.empty() || (!keeps_values() && unit_of_values != e.unit))
+    if (before == nullptr
+        || (!keeps_values() && (before->unit != e.unit || before->spec.frozen != e.spec.frozen)))
       value_sizes_.push_back(0);
-    unit_of_values = e.unit;
+    before = &e;
     value_array_of_.push_back(int(value_sizes_.size()) - 1);
     value_offsets_.push_back(value_sizes_.back());
     value_sizes_.back() += e.room;
@@ -130,7 +131,7 @@ tensor& resident_store::array_with(int replica, std::size_t entry) {
   const auto n = arrays_[which];
   out = tensor(pool_.allocate(std::size_t(n) * sizeof(float)), dtype::f32, {n});
   for (std::size_t e = 0; e < entries_.size(); ++e)
-    if (const auto between = entries_[e].room - entries_[e].size();
+    if (const auto between = entries_[e].gradient_room() - entries_[e].size();
         std::size_t(array_of_[e]) == which && between > 0)
       pool_.clear(reinterpret_cast<std::byte*>(out.data<float>() + gradient_offsets_[e]
                                                + entries_[e].size()),
@@ -140,7 +141,7 @@ tensor& resident_store::array_with(int replica, std::size_t entry) {
 
 void resident_store::clear_if_stale(int replica, std::size_t entry) {
   auto& stale = stale_.at(std::size_t(replica))[entry];
-  if (!stale)
+  if (!stale || entries_[entry].spec.frozen)
     return;
   auto& all = array_with(replica, entry);
   stale = 0;
@@ -186,14 +187,15 @@ void resident_store::drop_values(int unit) {
     give_values_back(unit);
 }
 
-// Keeps entries that consist of padding only, because no caller writes them again.
+// Keeps frozen entries and those that consist of padding only: no caller writes them again.
 void resident_store::give_values_back(int unit) {
   for (auto e = at(unit, 0); e < entries_.size() && entries_[e].unit == unit; ++e)
-    if (entries_[e].owner < 0 && entries_[e].valid > 0)
+    if (entries_[e].owner < 0 && entries_[e].valid > 0 && !entries_[e].spec.frozen)
       values_[array_of_values(int(e))] = {};
 }
 
 float* resident_store::gradients(int replica, int entry) {
+  ensure(!entries_[std::size_t(entry)].spec.frozen, "STORE-9: a frozen parameter has no gradient");
   clear_if_stale(replica, std::size_t(entry));
   return array_with(replica, std::size_t(entry)).data<float>()
          + gradient_offsets_[std::size_t(entry)];

@@ -22,7 +22,7 @@ enum class gradient_memory : std::uint8_t {
   by_unit,
 };
 
-/// Lifetime of the memory of values.
+/// Lifetime of the memory of values. Frozen ones always last.
 enum class value_memory : std::uint8_t {
   lasting,  ///< allocated once, in one array
   /// Allocated per unit, freed when dropped and allocated again when written. If values are rounded
@@ -139,8 +139,9 @@ class resident_store final : public parameter_store {
   parameter_gate gate_;
   std::vector<tensor> values_;                  ///< per array; empty if dropped
   std::vector<std::vector<tensor>> gradients_;  ///< per replica and array; empty without memory
-  /// Per replica and entry: logically zero, but not cleared yet. The first access clears the entry,
-  /// or overwrites all of it. After a unit's first micro-batch none of its entries is stale.
+  /// Per replica and entry without frozen ones: logically zero, but not cleared yet. The first
+  /// access clears the entry, or overwrites all of it. After a unit's first micro-batch none of its
+  /// entries is stale.
   std::vector<std::vector<char>> stale_;
   int replica_ = 0;  ///< the selected replica
 };

@@ -22,7 +22,7 @@ std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entr
     begins = begins || !e.follows;
     if (!counts(e))
       continue;
-    if (begins)
+    if (begins || entries[std::size_t(out.back().first)].spec.frozen != e.spec.frozen)
       out.push_back({e.index, e.index, 0});
     begins = false;
     out.back().end = e.index + 1;
@@ -50,7 +50,8 @@ std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
         return other.known_as() == spec.tied_to;
       });
       if (owner != out.end()) {
-        ensure(owner->extents == e.extents, "STORE-1: tied parameters have one shape");
+        ensure(owner->extents == e.extents && owner->spec.frozen == spec.frozen,
+               "STORE-1: tied parameters have one shape and are frozen together");
         e.owner = owner->index;
       }
       out.push_back(std::move(e));
@@ -89,11 +90,18 @@ void parameter_store::round(std::span<const float> from, void* to) const {
 }
 
 std::vector<parameter_store::stretch> parameter_store::stretches_of_gradients() const {
-  return stretches(entries(), [](const parameter_entry&) { return true; });
+  return stretches(entries(), [](const parameter_entry& e) { return !e.spec.frozen; });
 }
 
 std::vector<parameter_store::stretch> parameter_store::stretches_of_values() const {
   return stretches(entries(), [](const parameter_entry& e) { return e.owner < 0; });
+}
+
+const parameter_entry& parameter_store::entry_at(int unit, int index) const {
+  const auto& all = entries();
+  const auto first = std::lower_bound(
+      all.begin(), all.end(), unit, [](const parameter_entry& e, int u) { return e.unit < u; });
+  return all.at(std::size_t(first - all.begin() + index));
 }
 
 }  // namespace troupe::runtime

@@ -33,6 +33,8 @@ struct parameter_entry {
   int owner = -1;  ///< the first entry of this store that has its values, or -1
 
   std::int64_t size() const { return extents.size(); }
+  /// Elements of its gradient, including the padding.
+  std::int64_t gradient_room() const { return spec.frozen ? 0 : room; }
   /// True for a tied copy with its owner on another stage.
   bool is_foreign_copy() const { return owner < 0 && !spec.tied_to.empty(); }
   /// The name of its values: that of the owner if it is tied.
@@ -40,7 +42,7 @@ struct parameter_entry {
 };
 
 /// Entries of `units` for a rank. `room` is a multiple of 16 elements, and no entry follows
-/// another. Breaks STORE-1 if tied parameters differ in shape.
+/// another. Breaks STORE-1 if tied parameters differ in shape, or only some of them are frozen.
 std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
                                         const axis_ranks& ranks);
 
@@ -67,7 +69,8 @@ class parameter_store {
   virtual void release(int unit) = 0;
   virtual const void* value(int unit, int index) const = 0;
 
-  /// Array that this micro-batch's gradient is added to. Requires an acquired unit.
+  /// Array that this micro-batch's gradient is added to. Requires an acquired unit. Breaks STORE-9
+  /// for a frozen parameter.
   virtual float* gradient(int unit, int index) = 0;
   /// Call it before `gradient`. True if the caller must overwrite the whole gradient instead of
   /// adding to it, whatever it contains. It is true once per entry of the selected replica after
@@ -150,8 +153,12 @@ class parameter_store {
   };
   /// All gradients of the store as ascending stretches.
   std::vector<stretch> stretches_of_gradients() const;
-  /// All values as ascending stretches, without entries that are tied to another entry.
+  /// All values as ascending stretches, without entries that are tied to another entry. Either all
+  /// entries of a stretch are frozen or none is.
   std::vector<stretch> stretches_of_values() const;
+  bool is_frozen(const stretch& x) const { return entries()[std::size_t(x.first)].spec.frozen; }
+  /// The parameter with this index in its unit.
+  const parameter_entry& entry_at(int unit, int index) const;
 };
 
 }  // namespace troupe::runtime

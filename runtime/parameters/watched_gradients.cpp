@@ -19,18 +19,11 @@ digest digest_of_gradient(const stream& by, int entry, const float* x, std::int6
 
 }  // namespace
 
-int gradient_view::entry_of(int unit, int index) const {
-  const auto& all = of_.entries();
-  const auto first = std::lower_bound(
-      all.begin(), all.end(), unit, [](const parameter_entry& e, int u) { return e.unit < u; });
-  return int(first - all.begin()) + index;
-}
-
 witnessed_gradients::witnessed_gradients(parameter_store& of, stream& by)
     : gradient_view(of), by_(by), come_(of.entries().size()) {
   for (const auto& e : of.entries()) {
     room_.resize(std::max(room_.size(), std::size_t(e.unit) + 1));
-    room_[std::size_t(e.unit)] += e.size();
+    room_[std::size_t(e.unit)] += e.spec.frozen ? 0 : e.size();
   }
   begin_step();
 }
@@ -128,7 +121,7 @@ replayed_gradients::replayed_gradients(parameter_store& of, stream& by)
   std::int64_t size = 0;
   for (const auto& e : of.entries()) {
     offsets_.push_back(size);
-    size += e.room;
+    size += e.gradient_room();
   }
   all_ = tensor::empty<float>(by, {size});
 }

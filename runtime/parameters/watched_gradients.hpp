@@ -71,7 +71,7 @@ class gradient_view : public parameter_store {
   }
 
  protected:
-  int entry_of(int unit, int index) const;
+  int entry_of(int unit, int index) const { return entry_at(unit, index).index; }
 
   parameter_store& of_;
 };

@@ -119,7 +119,8 @@ worker::hosted::hosted(const worker_settings& settings,
                 settings.grain,
                 groups_of_optimizer(),
                 from != nullptr ? *from : state_arrays(),
-                prospects()) {
+                prospects(),
+                settings.estate != nullptr) {
   check_sums(all.extents);
   if (!draws || stream.pool().is_shadow())
     return;
@@ -156,7 +157,7 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
     for (const auto& values : x.store->stretches_of_values())
-      if (x.state_sharded)
+      if (x.state_sharded && !x.store->is_frozen(values))
         grains += kernels::grains_in(words_of(x.store->type(), values.size), settings_.grain);
     x.store->on_emit([this, &x](int unit) { emitted(x, unit); });
     x.store->on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
@@ -283,6 +284,7 @@ std::vector<char> worker::blocks(chunk_id id) const {
 }
 
 void worker::update(const update_decision& decision) {
+  widened_.clear();
   if (settings_.estate != nullptr) {
     settings_.estate->begin_update();
     current_ = 1 - current_;
@@ -328,7 +330,7 @@ std::vector<worker::held_array> worker::value_arrays() const {
       if (stays)
         out.back().elements += x.size;
       else
-        out.push_back({x.size, stays});
+        out.push_back({x.size, home->store->is_frozen(x)});
   }
   return out;
 }

@@ -259,13 +259,14 @@ class worker {
   virtual void skip(std::uint64_t iteration);
   /// Gathers the values that other ranks own, with a distributed optimizer. Call it on all ranks of
   /// the data axis, after construction from estates and before the first pass.
-  void bring_values() { gather(); }
+  void bring_values();
   /// Null: no estate.
   const std::shared_ptr<rank_estate>& estate() const { return settings_.estate; }
 
   /// Makes units wait for their values until gather_bucket gathers them or the token is cancelled.
   void close_parameter_gates(const cancel_token& token);
-  /// Gathers the values of a bucket from the ranks that own them. Any lane; in gather_order.
+  /// Gathers the values of a bucket from the ranks that own them, unless they are frozen. Any lane;
+  /// in gather_order.
   void gather_bucket(int bucket, stream& stream);
   /// The order of the next forward passes: chunks ascending, and for each chunk the last bucket
   /// first.
@@ -385,6 +386,11 @@ class worker {
   void read_values(reads& by, digest& to) const;
   bool is_whole(chunk_id id) const;
   void sum_bucket(const chunk_bucket& which, stream& stream);
+  void gather_bucket(int bucket, stream& stream, bool with_frozen);
+  /// True if an update moves all values, also frozen ones, to another array.
+  bool keeps_frozen_beside() const {
+    return settings_.estate != nullptr && settings_.precision == dtype::f32;
+  }
   void add_partial_gradients(hosted& home, axis along);
   struct tie_use {
     hosted* home;
@@ -393,6 +399,8 @@ class worker {
   void add_ties(const tie& which, copy_id copy);
   void spread(const std::vector<tie_use>& here, const float* sum);
   void add_distant_ties(const std::vector<tie_use>& here, const std::vector<int>& holders);
+  /// The weights of a part; frozen ones are widened.
+  std::span<float> f32_weights(hosted& home, const optimizer_state::part& x);
   void append(std::vector<state_shard>& to,
               hosted& home,
               const optimizer_state::part& x,
@@ -410,7 +418,8 @@ class worker {
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
   std::vector<tie> ties_;  ///< of the model
   std::vector<chunk_bucket> buckets_;
-  tensor vote_keys_;  ///< keys of the fingerprints of voted values, one per grain
+  std::vector<tensor> widened_;  ///< frozen values in f32, for parameters()
+  tensor vote_keys_;             ///< keys of the fingerprints of voted values, one per grain
   std::function<void(int)> complete_;
   std::shared_ptr<device_event> updated_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;

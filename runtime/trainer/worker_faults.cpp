@@ -18,7 +18,7 @@ template <class Homes, class Visit>
 void visit_own_entry(Homes& homes, const Visit& visit) {
   for (auto& [id, home] : homes)
     for (const auto& e : home->store->entries())
-      if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()
+      if (home->answers() && e.owner < 0 && e.spec.tied_to.empty() && !e.spec.frozen
           && answers(e.spec, home->store->axes()))
         return visit(*home, e);
 }
@@ -33,7 +33,7 @@ void visit_drawn_element(Homes& homes, state_array which, std::uint64_t key, con
     const auto told = home->optimizer.digested();
     const auto& parts = home->optimizer.parts();
     for (std::size_t i = 0; home->answers() && i < parts.size(); ++i)
-      if (!told[i].repeated && parts[i].range.size() > 0
+      if (!told[i].repeated && !parts[i].frozen && parts[i].range.size() > 0
           && parts[i].at.size() >= std::size_t(which))
         all.emplace_back(home.get(), &parts[i]);
   }

@@ -28,7 +28,7 @@ void sum_in_place(communicator& group, stream& stream, float* x, std::int64_t n)
 /// True if each rank of the axis has only a part of the gradient's sum.
 bool is_partial(const parameter_entry& e, axis along) {
   const auto& lies = e.spec.placements;
-  return lies.use(along) == axis_use::model && lies[along].partial_gradient;
+  return !e.spec.frozen && lies.use(along) == axis_use::model && lies[along].partial_gradient;
 }
 
 /// True if the gradients of several uses are added, here or with another stage.
@@ -49,7 +49,8 @@ void worker::hosted::check_sums(const coordinates& extents) const {
             || std::any_of(all_groups.begin(), all_groups.end(), [&](const auto& x) {
                  return x.first.has(row.id) && x.second->size() > 1;
                });
-      if (lies[row.id].partial_gradient && (!is_covered || lies.use(row.id) == axis_use::none))
+      if (lies[row.id].partial_gradient && !e.spec.frozen
+          && (!is_covered || lies.use(row.id) == axis_use::none))
         throw broken_promise(fmt::format(
             "WORKER-13: a gradient is summed along each axis of its partial placement: nothing "
             "sums that of '{}' along {}",
@@ -108,7 +109,7 @@ optimizer_groups worker::hosted::groups_of_optimizer() const {
 
 bool worker::hosted::is_summed(const bucket& x) const {
   const auto* const group = group_of(x);
-  return group != nullptr && (group->size() > 1 || store->replicas() > 1);
+  return !x.frozen && group != nullptr && (group->size() > 1 || store->replicas() > 1);
 }
 
 gradient_prospects worker::hosted::prospects() const {
@@ -172,6 +173,8 @@ void worker::reduce_bucket(int which, stream& stream) {
 
 void worker::sum_bucket(const chunk_bucket& found, stream& stream) {
   const auto& x = found.stretch();
+  if (x.frozen)
+    return;
   auto& store = *found.home->store;
   std::vector<const void*> parts;
   for (int r = 0; r < store.replicas(); ++r) {
@@ -254,11 +257,11 @@ void worker::add_ties(const tie& which, copy_id copy) {
   std::vector<tie_use> here;  // chunks, units and parameters ascend: model order
   for (auto& [id, home] : homes_)
     for (const auto& x : home->owned)
-      if (home->copy == copy
-          && home->store->entries()[std::size_t(x.entry)].known_as() == which.owner)
+      if (const auto& e = home->store->entries()[std::size_t(x.entry)];
+          home->copy == copy && e.known_as() == which.owner && !e.spec.frozen)
         here.push_back({home.get(), x});
   if (here.empty())
-    return;  // another rank owns this part of the parameter, or has all uses
+    return;  // frozen, or another rank owns this part of the parameter, or has all uses
   std::vector<int> holders(which.units.size(), 0);
   if (const auto found = settings_.holders_of_ties.find({which.owner, copy});
       group != nullptr && found != settings_.holders_of_ties.end())
@@ -336,11 +339,16 @@ void worker::close_parameter_gates(const cancel_token& token) {
 }
 
 void worker::gather_bucket(int which, stream& stream) {
+  gather_bucket(which, stream, keeps_frozen_beside());
+}
+
+void worker::gather_bucket(int which, stream& stream, bool with_frozen) {
   const auto& found = buckets_.at(std::size_t(which));
   const auto& x = found.stretch();
   auto& store = *found.home->store;
   auto* const group = found.home->group_of(x);
-  if (settings_.distributed_optimizer && x.has_values && group != nullptr && group->size() > 1) {
+  if (settings_.distributed_optimizer && x.has_values && (with_frozen || !x.frozen)
+      && group != nullptr && group->size() > 1) {
     const auto element = std::int64_t(size_of(store.type()));
     std::vector<std::int64_t> ends;
     for (const auto end : x.ends)
@@ -371,6 +379,11 @@ std::vector<int> worker::gather_order() const {
 void worker::gather() {
   for (const int b : gather_order())
     gather_bucket(b, stream_);
+}
+
+void worker::bring_values() {
+  for (const int b : gather_order())
+    gather_bucket(b, stream_, true);
 }
 
 }  // namespace troupe::runtime

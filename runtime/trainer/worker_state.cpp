@@ -1,8 +1,10 @@
 // The state of a worker as named shards, for checkpoints.
 
+#include "kernels/op/cast.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace troupe::runtime {
 namespace {
@@ -45,12 +47,27 @@ void worker::append(std::vector<state_shard>& to,
 }
 
 std::vector<state_shard> worker::parameters() {
+  widened_.clear();
   std::vector<state_shard> out;
   for (auto& [id, home] : homes_)
     for (const auto& x : home->optimizer.parts())
       if (home->answers())
-        append(out, *home, x, "", home->optimizer.weights(x));
+        append(out, *home, x, "", f32_weights(*home, x));
   return out;
+}
+
+std::span<float> worker::f32_weights(hosted& home, const optimizer_state::part& x) {
+  const auto all = home.optimizer.weights(x);
+  const auto type = home.store->type();
+  if (!x.frozen || type == dtype::f32)
+    return all;
+  auto& out = widened_.emplace_back(tensor::empty<float>(stream_, {x.range.size()}));
+  with_element(type, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, float>)
+      stream_.run(kernels::widen<T>{
+          out.data<float>(), reinterpret_cast<const T*>(all.data()), x.range.size()});
+  });
+  return {out.data<float>(), std::size_t(x.range.size())};
 }
 
 std::vector<state_shard> worker::moments() {
@@ -60,7 +77,7 @@ std::vector<state_shard> worker::moments() {
       if (!home->answers())
         break;
       const auto names = state_names(x.rule);
-      for (std::size_t i = 0; i < names.size(); ++i)
+      for (std::size_t i = 0; i < x.at.size(); ++i)
         append(out, *home, x, std::string(names[i]) + ".", home->optimizer.state(x, i));
     }
   return out;
@@ -92,7 +109,7 @@ void worker::restore(const reader& read, bool with_moments) {
       const auto& e = store.entries()[std::size_t(x.range.entry)];
       for_each_box(e, x.range, [&](const box& part, std::int64_t begin) {
         const auto names = state_names(x.rule);
-        for (std::size_t i = 0; i < names.size(); ++i) {
+        for (std::size_t i = 0; i < x.at.size(); ++i) {
           std::vector<float> values(std::size_t(part.size()));
           read({std::string(names[i]) + "." + e.known_as(), whole_extents(e.spec), part, values});
           stream_.write(home->optimizer.state(x, i).data() + begin,

@@ -95,6 +95,8 @@ void worker::read_values(reads& by, digest& to) const {
   for (const auto& [id, home] : homes_) {
     const auto& store = std::as_const(*home->store);
     for (const auto& x : store.stretches_of_values()) {
+      if (store.is_frozen(x))
+        continue;
       pieces.push_back({store.values(x.first), words_of(store.type(), x.size), key});
       key += kernels::grains_in(pieces.back().n, settings_.grain);
     }

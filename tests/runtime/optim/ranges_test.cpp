@@ -65,7 +65,7 @@ struct rank_of_job {
       }
   }
 
-  void step(stream& stream, std::uint64_t number) {
+  void step(std::uint64_t number) {
     std::uint32_t seed = std::uint32_t(100 * number);
     for (const auto& e : store.entries()) {
       const auto from = normal<float>(std::size_t(e.valid), ++seed);
@@ -91,7 +91,7 @@ struct job {
     for (std::uint64_t s = 1; s <= n; ++s) {
       norms.clear();
       for (auto& x : ranks) {
-        x->step(stream, s);
+        x->step(s);
         add_to(norms, x->optimizer.norms(stream));
         x->optimizer.update(stream, {.step = s, .learning_rate = 0.1, .gradient_scale = 0.7});
       }

@@ -4,6 +4,7 @@
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/failing_store.hpp"
 #include "tests/support/formula_source.hpp"
+#include "tests/support/frozen_streams.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/two_copies.hpp"
 
@@ -96,6 +97,18 @@ void check_replays(const grid& g, worker_settings settings) {
 }
 
 }  // namespace
+
+TEST_CASE("rebuilt workers have their frozen parameters from their estates", "[estate]") {
+  const auto type = types[std::size_t(GENERATE(0, 1, 2))];
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(int(type), distributed);
+  worker_settings settings{.model = frozen_streams(frozen_tower),
+                           .precision = type,
+                           .distributed_optimizer = distributed,
+                           .bucket_size = 700,
+                           .grain = 32};
+  check_replays({.data = 2}, settings);
+}
 
 TEST_CASE("workers that are rebuilt from their estates have the bits of those that lived on",
           "[estate][unsanitized]") {
