@@ -22,7 +22,7 @@ namespace troupe::actors {
 
 /// Place of a worker in its job, and the step of its initial state.
 struct worker_place {
-  std::string rank;  ///< "0.1": replica and stage; with several tensor ranks "0.1.2"
+  std::string rank;  ///< seats::name: "0.1" or "0.1.2"
   std::uint64_t step = 0;
 };
 

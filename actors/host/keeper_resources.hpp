@@ -1,4 +1,4 @@
-// What a process lends to its keeper: states of another process's ranks, which outlive it.
+// Resources of a process for its keeper: states of another process's ranks, which outlive it.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a process lends to its loader.
+// Resources of a process for its loader.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a process lends to its monitor: the log book, and all that a measurement reads.
+// Resources of a process for its monitor: the log book, and the sources of its measurements.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a process lends to its checkpointer.
+// Resources of a process for its checkpointer.
 
 #pragma once
 

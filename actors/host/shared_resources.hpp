@@ -1,4 +1,4 @@
-// What a process lends to each actor that it hosts. A part of the context (context.hpp).
+// Resources of a process for each actor that it hosts. A part of the context (context.hpp).
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// What a process lends to its stages: memory, recorders, and the states of its ranks, which outlive
-// them.
+// Resources of a process for its stages: memory, recorders, and the states of its ranks, which
+// outlive them.
 
 #pragma once
 

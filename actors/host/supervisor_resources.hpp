@@ -1,4 +1,4 @@
-// What a process lends to the supervisor of a run, and to the launcher beside it.
+// Resources of a process for the supervisor of a run, and for the launcher beside it.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a process lends to the actors whose work viewers see.
+// Resources of a process for the actors whose work viewers see.
 
 #pragma once
 

@@ -26,7 +26,7 @@
 
 namespace troupe::actors {
 
-/// What a node gives to an actor that it spawns.
+/// Resources of a node for an actor that it spawns.
 struct spawning {
   caf::actor_system& home;
   std::shared_ptr<const node_context> context;

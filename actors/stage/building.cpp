@@ -96,7 +96,7 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
 
 namespace {
 
-/// True if the group's ranks differ by more than their part of a replica's stage.
+/// True if the group has ranks of several stages or replicas.
 bool reaches_beyond_stage(runtime::axis_set along) {
   const auto& table = runtime::axis_table();
   return std::any_of(table.begin(), table.end(), [along](const auto& row) {

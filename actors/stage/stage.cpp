@@ -209,7 +209,7 @@ void stage_state::vote() {
       report);
 }
 
-// The copy with its last chunk on this rank; the first tensor rank reports its loss.
+// The copy with its last chunk on this rank; the leading rank of the stage reports its loss.
 int stage_state::head_copy() const {
   const auto last = chunk_id(now_->plan->chunks - 1);
   for (int k = 0; leads_ && k < now_->plan->copies; ++k)

@@ -9,8 +9,8 @@
 // An action needs a credit if its result goes to another rank. The credit returns when the result
 // is redeemed, so a slow receiver causes at most the leases that the plan allows (PLAN-6).
 //
-// The row comes from the plan, or a behaviour chooses it at run time. The first tensor rank runs
-// the behaviour and sends its choices to the others.
+// The row comes from the plan, or a behaviour chooses it at run time. The leading rank of the stage
+// runs the behaviour and sends its choices to the others.
 
 #pragma once
 
@@ -89,7 +89,7 @@ class stage_state {
   enum class arrival { activation, gradient, batch };
   using inbox_key = std::pair<arrival, messages::pass_id>;
 
-  /// A behaviour and its view, on the tensor rank that runs it.
+  /// A behaviour and its view, on the leading rank of the stage.
   struct policy_state {
     std::unique_ptr<runtime::behaviour> by;
     runtime::stage_book book;
@@ -156,7 +156,8 @@ class stage_state {
   /// Copy, chunk, is it a gradient.
   using handoff_key = std::tuple<runtime::copy_id, runtime::chunk_id, bool>;
 
-  /// What a pass waits for.
+  // Inputs of a pass, from the flow of its chunk.
+
   bool takes_batch(runtime::chunk_id c) const { return !job_->pipeline.flow(c).batch.empty(); }
   bool takes_activation(runtime::chunk_id c) const {
     return job_->pipeline.flow(c).before.is_crossed();
@@ -226,8 +227,8 @@ class stage_state {
   /// Sends a pass to the stage of another replica that recomputes it.
   void send_to_check(const runtime::action& x, messages::check_pass what);
   void expect_checks();
-  /// Submits recomputations once the own row is done, in one order on all tensor ranks, since they
-  /// sum together.
+  /// Submits recomputations once the own row is done, in one order on all ranks of the stage, since
+  /// they sum together.
   void check_passes();
   void check(const messages::check_pass& x);
 
@@ -295,7 +296,7 @@ class stage_state {
   messages::stage_actor::pointer self_;
   std::map<std::pair<bool, int>, std::shared_ptr<runtime::traffic_counter>> traffic_;
   std::shared_ptr<runtime::traffic_counters::queue_length> queue_length_;
-  std::string where_;  ///< "1.2"; with several tensor ranks "1.2.0"
+  std::string where_;  ///< seats::name of its rank: "1.2" or "1.2.0"
   std::string who_;
   messages::spawn_stage told_;
   int replica_ = 0, pipeline_rank_ = 0;  ///< of its rank

@@ -19,13 +19,12 @@ namespace troupe::actors {
 
 /// Shared: a lane may outlive the actor.
 struct stage_context : std::enable_shared_from_this<stage_context> {
-  /// See worker_groups.
   struct joined_group {
     runtime::axis_set along;
     std::optional<runtime::chunk_id> chunk;
     std::unique_ptr<runtime::communicator> by;
   };
-  std::vector<joined_group> groups;
+  std::vector<joined_group> groups;  ///< see worker_groups
   std::unique_ptr<runtime::worker> worker;
   std::int64_t parameters = 0;
   std::uint64_t transfer_ns = 0;  ///< from the request to a keeper until the state has arrived

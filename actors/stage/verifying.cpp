@@ -15,7 +15,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Of the gradients of streams, kept beside the inputs.
+/// Prefix of the names of gradients, which are in one bundle with the inputs.
 constexpr std::string_view gradient_prefix = "gradient of ";
 constexpr const char* before_name = "before";  ///< gradients before the pass added to them
 

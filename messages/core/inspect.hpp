@@ -1,4 +1,4 @@
-// What CAF and tests need of a message, made from its members: inspect() and operator==.
+// Makes inspect() and operator== of a message from its members, for CAF and tests.
 //
 // A message is an aggregate in this namespace. MESSAGE-2: its members are on the wire in the order
 // of their declaration. A value of runtime/ in a message is an aggregate too, or has an inspect()

@@ -21,7 +21,7 @@
 
 namespace troupe::messages {
 
-/// A message of messages/core/type_ids.hpp.
+/// A message of the list in messages/protocol/handles.hpp.
 template <class Type>
 concept message = std::string_view {
   caf::type_name<Type>::value

@@ -52,7 +52,7 @@ struct message_kind {
   void (*find_handles)(handle_finder&, const void*);
 };
 
-/// Compiled once for each type of type_ids.hpp, in instances.cpp.
+/// Compiled once for each message of TROUPE_MESSAGES (handles.hpp), in instances.cpp.
 template <class Message>
 const message_kind& kind_of() {
   static const message_kind kind{
@@ -70,9 +70,8 @@ TROUPE_MESSAGES(TROUPE_DECLARE_KIND)
 #undef TROUPE_DECLARE_KIND
 #endif
 
-/// Encodes, decodes and compares a message of this kind as CAF does between processes. Also detects
-/// a type that is missing in type_ids.hpp. Tickets remain claims. Throws broken_promise (MESSAGE-1)
-/// if the decoded message differs.
+/// Encodes, decodes and compares a message of this kind as CAF does between processes. Tickets
+/// remain claims. Throws broken_promise (MESSAGE-1) if the decoded message differs.
 ///
 /// Messages with a NaN are compared by their bytes, because NaN is not equal to itself. The handle
 /// of a dead actor decodes to none, and a handle of another process only over its connection: such

@@ -1,5 +1,5 @@
-// Actor handle types: the messages that each actor accepts. An actor reports failure by ending with
-// a reason.
+// The list of all messages, and the messages that each actor accepts. An actor reports failure by
+// ending with a reason.
 //
 // Messages contain handles, and handles name messages, so messages are only declared here. Include
 // messages/protocol/actors.hpp to send or handle them.
@@ -109,7 +109,7 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<batch_failed>,
     // Recompute a pass of another replica.
     caf::reacts_to<check_pass>,
-    // The first tensor rank's choice, if a behaviour decides.
+    // The choice of the leading rank of the stage, if a behaviour decides.
     caf::reacts_to<chosen>,
     // To itself: ask the behaviour again.
     caf::reacts_to<ask_again>,

@@ -1,5 +1,5 @@
-// Hand-offs between pipeline stages. Each tensor rank sends to the tensor rank with the same
-// number.
+// Hand-offs between pipeline stages. Each rank sends to the rank that differs only along the
+// pipeline axis.
 //
 //   activation   stage of chunk c -> stage of chunk c + 1      forward
 //   gradient     stage of chunk c -> stage of chunk c - 1      backward

@@ -44,7 +44,7 @@ struct run_step {
   bool validation = false;     ///< evaluates on the validation set
   bool test = false;           ///< with `validation`: uses the test set
   /// Per replica, over all its logical replicas. Determines the plan: one row per pipeline rank,
-  /// which all its tensor ranks follow.
+  /// which all ranks of the stage follow.
   int microbatches = 0;
   bool timed = false;     ///< the vote reports the time of each action
   double loss_scale = 1;  ///< gradients and voted norms include this factor
@@ -54,7 +54,7 @@ struct run_step {
   int next_microbatches = 0;
 };
 
-/// Sent by the first tensor rank of a stage to the others, so that all execute the same action.
+/// Sent by the leading rank of the stage to the others, so that all execute the same action.
 struct chosen {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
@@ -131,7 +131,7 @@ struct vote {
   runtime::step_id step = {};
   int replica = 0;
   int stage_index = 0;                 ///< index among the stages of the replica; 0 for a replica
-  std::vector<loss_part> losses = {};  ///< per logical replica; from the first rank of the head
+  std::vector<loss_part> losses = {};  ///< per logical replica; from the leading rank of a head
   std::map<std::string, runtime::exact_sum> square_norms
       = {};  ///< of reduced gradients, by parameter
   /// Digest of all reduced gradients of the sender. With a single replica, computed only if a
@@ -140,7 +140,7 @@ struct vote {
   std::vector<runtime::digest> by_stage = {};  ///< replica only: `gradients` of each stage
   nonfinite_gradient nonfinite = {};
   std::int64_t zeros = 0;  ///< zero elements of the reduced gradients, if requested
-  std::vector<executed_row> executed = {};  ///< of the first tensor rank, if requested
+  std::vector<executed_row> executed = {};  ///< of the leading rank of the stage, if requested
   std::vector<stage_times> times = {};      ///< if stragglers are detected
   std::vector<checked_pass> checked = {};   ///< passes recomputed for other replicas
 };

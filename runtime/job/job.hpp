@@ -80,7 +80,7 @@ struct layout_settings {
 
   schedule_settings schedule;  ///< order of the actions, and chunks per rank
 
-  /// Layers of each chunk of the model. `resolve` fills it in from one of these: a text that lists
+  /// Units of each chunk of the model. `resolve` fills it in from one of these: a text that lists
   /// all stages, the layers of the first and the last stage, the cost of embedding and loss, or an
   /// even split.
   std::vector<chunk_range> chunks;

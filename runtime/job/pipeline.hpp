@@ -1,4 +1,4 @@
-// The pipeline of a job: the layers of each chunk of the model, and the chunks of each pipeline
+// The pipeline of a job: the units of each chunk of the model, and the chunks of each pipeline
 // rank.
 
 #pragma once

@@ -1,8 +1,7 @@
-// The seats of a job: each rank with its coordinates, and what follows from them.
+// The seats of a job: the coordinates, name, peers, stage and followers of each rank.
 //
-// Two meshes have the same ranks: one of dense layers, one of experts. Names, peers, stages,
-// followers and writers are derived from the table of axes (axis.hpp); callers do not compute with
-// ranks.
+// Two meshes have the same ranks: one of dense layers, one of experts. All of these are
+// derived from the table of axes (axis.hpp); callers do not compute with ranks.
 
 #pragma once
 
@@ -66,7 +65,9 @@ class seats {
   /// True for the first of the ranks that share a pipeline rank of a replica.
   bool leads(int rank) const;
 
-  /// True for the first of those that hold equal parameters, in either mesh: it writes them.
+  /// True for the first rank with these parameters of dense layers, and for the first with these
+  /// parameters of experts. It writes all its parameters: a rank that is the first only for experts
+  /// writes those of dense layers once more.
   bool writes(int rank) const;
 
  private:

@@ -179,8 +179,8 @@ void chunk_pass::go_on() const {
     pass_.settings.until->throw_if_cancelled();
 }
 
-// No sum is left open at the boundary of a recompute group, because its variables are kept or
-// linked, and at a change of streams.
+// Sums are complete at both ends of a recompute group, whose variables are kept or linked. They are
+// complete where the stream changes.
 bool chunk_pass::next_adds(int s) const {
   const auto& all = chunk_.program();
   const int next = s + 1;

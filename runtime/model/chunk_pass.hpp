@@ -37,9 +37,10 @@ class chunk_pass {
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
   /// `then` is called with a unit's number once this pass has read its parameters for the last
-  /// time. It is called only for units that begin or end a stream: after the unit's forward pass if
-  /// nothing reads them later, otherwise after all I of chunk::read_until. The parameters of other
-  /// units are in use until `emit`.
+  /// time. It is called for units that end a stream, and for units without
+  /// module_traits::reads_backward: after the unit's forward pass if nothing reads them later,
+  /// otherwise after all I of chunk::read_until. The parameters of other units are in use until
+  /// `emit`.
   void on_read(std::function<void(int unit)> then) { read_ = std::move(then); }
 
   /// R: recomputes the block's group. Call it once, before the block's I.
@@ -53,9 +54,8 @@ class chunk_pass {
   void weight_gradients(int block);
 
   /// I and W of a block, for a chunk that exchanges nothing with other stages. Runs I and W segment
-  /// by segment to free memory early. Exception: with `on_read`, all I of the head run before its
-  /// W. The norm's I reads the head's parameters last, and the output layer's weight gradient is
-  /// the largest. Same bits either way.
+  /// by segment to free memory early. Exception: with `on_read`, all I of a unit that ends its
+  /// stream run before its W, so its parameters are released earlier. Same bits either way.
   void backward(int block);
 
   int blocks() const { return int(plan_.blocks.size()); }

@@ -30,7 +30,7 @@ struct pass_settings {
 struct pass {
   pass_settings settings;
   row_layout rows;
-  bundle batch;  ///< the tensors of the micro-batch that the chunk reads
+  bundle batch;  ///< tensors of the micro-batch that this chunk or a later one reads
   /// The stream of the current unit: (B, T, C), replicated; (B T / TP, C) if rows are sharded.
   variable hidden;
   std::map<std::string, variable, std::less<>> streams;  ///< the other streams, by name

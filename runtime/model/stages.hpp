@@ -1,5 +1,5 @@
-// Splits a model over pipeline stages: evenly, with uneven ends, or by a layout string. The model
-// has an embedding, layers and a loss, a unit each.
+// Splits a model over pipeline stages: evenly, with uneven ends, or by a layout string. Its
+// embedding, each layer and its loss are one unit each.
 
 #pragma once
 

@@ -76,6 +76,7 @@ struct distribution {
   static constexpr distribution normal(double deviation) {
     return {deviation == 0 ? kind::constant : kind::normal, deviation};
   }
+  /// From `first` to `last`. Rounding to f32 may give `last` itself.
   static constexpr distribution uniform(double first, double last) {
     return {kind::uniform, first, last};
   }
@@ -86,9 +87,9 @@ struct distribution {
 };
 
 struct parameter_spec {
-  std::string name;                  ///< full name, e.g. "decoder.layers.3.mlp.linear_fc1.weight"
-  shape extents;                     ///< unsharded, including padding rows
-  distribution initial = {};         ///< of its initial values
+  std::string name;  ///< full name, e.g. "decoder.layers.3.mlp.linear_fc1.weight"
+  shape extents;     ///< unsharded, including padding rows
+  distribution initial = {};
   bool decays = false;               ///< weight decay applies: two or more dimensions
   bool embedding_or_output = false;  ///< word embedding or output layer
   std::int64_t valid_rows = -1;      ///< first padding row; padding is always zero; -1: none

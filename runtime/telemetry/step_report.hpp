@@ -34,7 +34,7 @@ struct loss_scale {
   friend bool operator==(const loss_scale&, const loss_scale&) = default;
 };
 
-/// Timing of a step in the pipeline, measured on the first tensor rank of each stage of the slowest
+/// Timing of a step in the pipeline, measured on the leading rank of each stage of the slowest
 /// replica.
 struct pipeline_times {
   double ms = -1;         ///< begin of the first action to end of the last; negative: not measured

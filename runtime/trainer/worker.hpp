@@ -77,7 +77,8 @@ using group_map = std::map<axis_set, communicator*>;
 
 /// The communicators of a worker; they outlive the worker. Along an axis without one the worker is
 /// alone. A worker with several replicas needs a data group, even of size one. The group along the
-/// pipeline axis contains the stages that use a tied parameter: each has a use of every one.
+/// pipeline axis contains the stages that use a tied parameter. Each of these stages uses every
+/// tied parameter.
 struct worker_groups {
   group_map along = {};
   /// For models with several copies: groups of a chunk that replace the worker's. The data group
@@ -130,8 +131,8 @@ class worker {
   /// Clears gradients and drops the passes of an abandoned step.
   virtual void begin_step(const step_settings& step);
 
-  // The actions of a plan. See chunk_pass for the bundles and blocks. A chunk that
-  // exchanges nothing computes I together with W, segment by segment, which needs less memory.
+  // The actions of a plan. See chunk_pass for the bundles and blocks. A chunk that exchanges
+  // nothing computes I together with W, segment by segment, which needs less memory.
   virtual bundle forward(const pass_key& key, const bundle& in);
   void recompute(const pass_key& key, int block);
   virtual bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);

@@ -212,7 +212,7 @@ void worker::finish_reduction() {
       if (home->groups[row.id] != nullptr && home->groups[row.id]->size() > 1)
         add_partial_gradients(*home, row.id);
   }
-  std::set<copy_id> copies;
+  std::set<copy_id> copies;  // ascending: ranks of a group sum them in one order
   for (const auto& [id, home] : homes_)
     copies.insert(home->copy);
   for (const auto copy : copies)
@@ -250,7 +250,6 @@ void worker::add_partial_gradients(hosted& home, axis along) {
   });
 }
 
-// Ranks use the order of the copies, because ties are summed within their copy.
 void worker::add_ties(const tie& which, copy_id copy) {
   const auto along = groups_.along.find(axis::pipeline);
   auto* const group = along == groups_.along.end() ? nullptr : along->second;
@@ -261,7 +260,7 @@ void worker::add_ties(const tie& which, copy_id copy) {
           home->copy == copy && e.known_as() == which.owner && !e.spec.frozen)
         here.push_back({home.get(), x});
   if (here.empty())
-    return;  // frozen, or another rank owns this part of the parameter, or has all uses
+    return;  // frozen, or another rank owns this part of the parameter
   std::vector<int> holders(which.units.size(), 0);
   if (const auto found = settings_.holders_of_ties.find({which.owner, copy});
       group != nullptr && found != settings_.holders_of_ties.end())
@@ -289,7 +288,7 @@ void worker::add_ties(const tie& which, copy_id copy) {
   spread(here, sum);
 }
 
-// To the uses with values of their own.
+// Copies the sum to each use that has its own values.
 void worker::spread(const std::vector<tie_use>& here, const float* sum) {
   for (const auto& x : here) {
     float* const to = gradient_of(*x.home->store, x.range);

@@ -31,7 +31,8 @@ def complaints(root):
     except graphlib.CycleError as failure:
         circle = failure.args[1][::-1]
         for here, there in zip(circle, circle[1:]):
-            yield f"{includes[here][there]}: closes a circle: {here} includes {there}; move what both need to actors/host"
+            yield (f"{includes[here][there]}: closes a circle: {here} includes {there}; "
+                   "move what both need to actors/host")
 
 
 def self_test():

@@ -9,7 +9,8 @@ import re
 import sys
 import tempfile
 
-REMOVED = re.compile(r"""\brm\s+(?:-\S+\s+)*?-\w*[rR]\w*\s+(?:-\S+\s+)*([^;&|'\n]+)|\bfind\b[^\n]*-delete|\bgit\s+clean\b""")
+REMOVED = re.compile(r"""\brm\s+(?:-\S+\s+)*?-\w*[rR]\w*\s+(?:-\S+\s+)*([^;&|'\n]+)|\bfind\b[^\n]*-delete"""
+                     r"""|\bgit\s+clean\b""")
 TREES = re.compile(r"\brmtree\(")
 MADE = r'\b{}=\$\(mktemp -d\b'
 

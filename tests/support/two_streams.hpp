@@ -1,4 +1,4 @@
-// A tiny model that is no GPT: two streams and a table with three uses.
+// A tiny model with two streams and a table with three uses.
 //
 //   unit    0          1            2       3       4         5       6
 //           embedding  summary      layer   layer   again     layer   head

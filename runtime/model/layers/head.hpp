@@ -17,8 +17,8 @@ struct head_spec {
 };
 
 /// Reads pass::hidden, "labels" and "mask" of the batch, and writes pass::loss; without labels it
-/// writes pass::logits. Parameters: those of
-/// the norm and "output_layer.weight". The builder's name is empty.
+/// writes pass::logits. Parameters: those of the norm and "output_layer.weight". The builder's name
+/// is empty.
 void add(module_builder& to, const head_spec& x);
 module_traits traits_of(const head_spec& x);
 
