@@ -44,7 +44,7 @@ void command_line::parts::apply(const declared_flag& flag) const {
       require_value(flag.what, word);
     flag.take(flag.what.name, *flag.given);
   }
-  if (noted != nullptr)
+  if (noted != nullptr && !flag.what.field.empty())
     noted->insert({flag.what.field, flag.what.field.substr(0, flag.what.field.find('='))});
 }
 

@@ -30,8 +30,9 @@ inline runtime::watch_settings megatron_watch() {
   return out;
 }
 
-/// The flags as written on the command line, without derived values. Most are members of the job;
-/// the others are questions of the command line, from which `resolve` derives members of the job.
+/// The flags as written on the command line, without derived values. Most are members of the job.
+/// The others are options of the command line only; `resolve` derives settings of the job from
+/// them.
 struct training_flags {
   runtime::training_job job = {.watch = megatron_watch()};
   /// The settings whose flags were given (command_line::notes).

@@ -48,6 +48,7 @@ training_flags shape_and_layout(training_flags flags) {
   flags.given.insert("rate.maximum");
   flags.job.checkpoints = {.load_hub = flags.job.checkpoints.load_hub};
   flags.job.watch = megatron_watch();
+  flags.matrix_rate.reset();
   flags.job.faults = {};
   flags.dry_run = true;  // needs no weights
   return flags;

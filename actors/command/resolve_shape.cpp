@@ -1,10 +1,12 @@
 #include "actors/command/hub_models.hpp"
 #include "actors/command/resolve_parts.hpp"
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/model/choices.hpp"
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -173,19 +175,30 @@ gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
           hub.string()));
   };
   const auto& said = flags.job.training.model;
+  const auto values = runtime::json_value(to_json(out));
   runtime::for_each_field<gpt_config>([&](const auto& row) {
     const auto &here = said.*row.member, &there = out.*row.member;
-    // "model.activation" may be given as "model.activation=swiglu".
     const auto setting = fmt::format("model.{}", row.key);
-    const auto given = flags.given.lower_bound(setting + "=");
-    const bool is_value = given != flags.given.end() && given->starts_with(setting + "=");
-    if (!flags.given.contains(setting) || here == there || is_free(row.key))
+    if (!flags.given.contains(setting) || is_free(row.key))
       return;
+    // Flags that choose one value each: "model.activation=swiglu", "model.linear_bias=false".
+    auto given = flags.given.lower_bound(setting + "=");
+    if (given != flags.given.end() && given->starts_with(setting + "=")) {
+      const auto& value = values.at(row.key);
+      const auto right
+          = setting + "="
+            + (value.is_string() ? value.template get<std::string>() : runtime::json_text(value));
+      for (; given != flags.given.end() && given->starts_with(setting + "="); ++given)
+        must_be("`" + *given + "`", true, *given == right);
+      return;
+    }
     using member = std::remove_cvref_t<decltype(here)>;
+    if (here == there)
+      return;
     if constexpr (std::is_arithmetic_v<member> && !std::is_same_v<member, bool>)
       contradicts("`" + setting + "`", here, there);
     else
-      must_be("`" + (is_value ? *given : setting) + "`", true, false);
+      must_be("`" + setting + "`", true, false);
   });
   must_be("--apply-layernorm-1p", said.gain_offset == 1, out.gain_offset == 1);
   must_be("--group-query-attention", m.grouped_queries, out.groups < out.heads);

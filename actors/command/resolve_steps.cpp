@@ -5,8 +5,9 @@
 namespace troupe::command {
 namespace {
 
-/// Steps of a run that is counted in samples, as in Megatron-LM: a constant batch size and the end
-/// of a ramp-up drop a partial last batch; sizes that still change finish it.
+/// Steps of a run that is counted in samples, as in Megatron-LM. A constant batch size, also after
+/// a ramp-up, drops a partial last batch. A schedule of sizes completes it. A run that ends within
+/// its ramp-up has one more step.
 std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t samples) {
   const bool stepped = !batch.steps.empty();
   std::int64_t steps = 0, consumed = 0;

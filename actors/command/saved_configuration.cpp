@@ -14,10 +14,14 @@ namespace fs = std::filesystem;
 
 using meaning = std::map<std::string, std::vector<std::string>>;
 
+/// Leaves out a `load` that equals `save`: it resumes the run.
 meaning meaning_of(const std::string& text) {
   meaning out;
   for (auto& entry : parse_configuration(text, "a configuration").entries)
     out[entry.key] = std::move(entry.words);
+  const auto load = out.find("load"), save = out.find("save");
+  if (load != out.end() && save != out.end() && load->second == save->second)
+    out.erase(load);
   return out;
 }
 

@@ -73,7 +73,7 @@ void add_train(command_line& program) {
         .configuration = configuration_text(kept_settings(gpt, *flags),
                                             {"The configuration of a run: every flag that was "
                                              "given or decided. Paths are as given.",
-                                             "To run it again: troupe train gpt --config " + again,
+                                             "To resume it: troupe train gpt --config " + again,
                                              runtime::version_text()}),
         .command = std::move(typed),
         .run_folder = flags->run_folder,

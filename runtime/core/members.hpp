@@ -22,7 +22,7 @@ concept aggregate = std::is_class_v<Value> && std::is_aggregate_v<Value> && !req
 /// Converts to any type, in unevaluated code.
 struct any_member {
   template <class Member>
-  constexpr operator Member() const;
+  operator Member() const;
 };
 
 /// Number of members: as many as an initialiser of the aggregate may have. An aggregate with a base

@@ -1,5 +1,6 @@
 // The rows of a settings struct: one for each member. JSON, identities, names in errors and the
-// tests of settings are made from them.
+// tests of settings are made from them. Help and ranges are in the rows of flags, which bind to the
+// members (actors/command/settings/, decision 0041).
 //
 //     struct muon_settings {
 //       double momentum = 0.95;
@@ -8,30 +9,43 @@
 //       }
 //     };
 //
-// SETTING-1: a struct with rows has one for each member, in the order of the members (numbers,
-// enumerations and truth values in any order). It does not compile otherwise.
+// SETTING-1: a struct with rows has one for each member, each with a key and a name of its own. A
+// visit of its rows does not compile otherwise.
 
 #pragma once
 
-#include <concepts>
-#include <cstddef>
+#include "runtime/core/members.hpp"
+
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 
 namespace troupe::runtime {
+
+template <class Struct>
+concept has_fields = requires {
+  Struct::fields();
+};
+
+/// A value that the identity can describe by itself.
+template <class Value>
+concept describable = has_fields<Value> || std::is_enum_v<Value> || std::is_arithmetic_v<
+    Value> || std::is_same_v<Value, std::string>;
 
 template <class Struct, class Value>
 struct setting_row {
   const char* key;  ///< in JSON
   Value Struct::*member;
   const char* name = key;  ///< in errors and in the identity
-  /// True if the value decides bits, and so is part of the identity; null: never.
+  /// True if the value decides bits, and so is part of the identity. Null: it does not, or
+  /// `identity` adds it without the row (model, data, devices).
   bool (*decides_bits)(const Struct&) = nullptr;
   bool travels = true;    ///< false: stays in its process, without JSON
   bool optional = false;  ///< JSON of older versions lacks it
 
-  constexpr setting_row decides(bool (*when)(const Struct&) = [](const Struct&) { return true; }) {
+  constexpr setting_row decides(bool (*when)(const Struct&)
+                                = [](const Struct&) { return true; }) requires describable<Value> {
     decides_bits = when;
     return *this;
   }
@@ -54,31 +68,26 @@ constexpr setting_row<Struct, Value> row(const char* key, Value Struct::*member)
   return {key, member};
 }
 
-template <class Struct>
-concept has_fields = requires {
-  Struct::fields();
-};
-
 namespace detail {
 
-/// Stands for the value of any member.
-struct any_member {
-  template <class Value>
-  operator Value() const;
-};
+template <class Struct, class A, class B>
+constexpr bool collide(const setting_row<Struct, A>& a, const setting_row<Struct, B>& b) {
+  if (std::string_view(a.key) == b.key || std::string_view(a.name) == b.name)
+    return true;
+  if constexpr (std::is_same_v<A, B>)
+    return a.member == b.member;
+  else
+    return false;
+}
 
-template <class Value>
-using member_like = std::conditional_t<std::is_scalar_v<Value>, any_member, Value>;
-
-/// True if the rows' members, and no more, initialize the struct.
+/// True if each member has one row, and no two rows collide.
 template <class Struct, class... Value>
-constexpr bool are_all_members(const std::tuple<setting_row<Struct, Value>...>&) {
-  return requires {
-    Struct{std::declval<member_like<Value>>()...};
-  }
-  &&!requires {
-    Struct{std::declval<member_like<Value>>()..., any_member()};
+constexpr bool are_all_members(const std::tuple<setting_row<Struct, Value>...>& rows) {
+  const auto is_single = [&rows](const auto& one) {  // it collides with itself alone
+    return std::apply([&one](const auto&... x) { return (int(collide(one, x)) + ...); }, rows) == 1;
   };
+  return sizeof...(Value) == count_members<Struct>()
+         && std::apply([&](const auto&... x) { return (is_single(x) && ...); }, rows);
 }
 
 }  // namespace detail
@@ -86,7 +95,8 @@ constexpr bool are_all_members(const std::tuple<setting_row<Struct, Value>...>&)
 /// Calls `visit` with each row, in order.
 template <has_fields Struct, class Visitor>
 constexpr void for_each_field(Visitor&& visit) {
-  static_assert(detail::are_all_members(Struct::fields()), "SETTING-1: a member has no row");
+  static_assert(detail::are_all_members(Struct::fields()),
+                "SETTING-1: a member has no row, or two");
   std::apply([&visit](const auto&... x) { (visit(x), ...); }, Struct::fields());
 }
 

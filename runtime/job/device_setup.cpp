@@ -95,22 +95,8 @@ std::string_view to_string(collectives x) {
   return x == collectives::local ? "local" : x == collectives::nccl ? "nccl" : "nccl-fast";
 }
 
-std::optional<collectives> collectives_from(std::string_view name) {
-  for (const auto x : {collectives::local, collectives::nccl, collectives::nccl_fast})
-    if (to_string(x) == name)
-      return x;
-  return std::nullopt;
-}
-
 std::string_view to_string(transports x) {
   return x == transports::tickets ? "tickets" : "ucx";
-}
-
-std::optional<transports> transports_from(std::string_view name) {
-  for (const auto x : {transports::tickets, transports::ucx})
-    if (to_string(x) == name)
-      return x;
-  return std::nullopt;
 }
 
 kernels::backend chosen_backend() {

@@ -268,7 +268,6 @@ enum class collectives : std::uint8_t {
   nccl_fast,
 };
 std::string_view to_string(collectives x);  ///< the value of the flag
-std::optional<collectives> collectives_from(std::string_view name);
 
 /// Transport of tensors between the workers of one process. Does not change bits.
 enum class transports : std::uint8_t {
@@ -276,7 +275,6 @@ enum class transports : std::uint8_t {
   ucx,      ///< over UCX, as between processes
 };
 std::string_view to_string(transports x);  ///< the value of the flag
-std::optional<transports> transports_from(std::string_view name);
 
 /// Settings of the cuda backend.
 struct device_settings {

@@ -24,19 +24,21 @@ namespace {
 using nlohmann::json;
 
 /// The settings that decide bits, as their rows say. Lists are left to `describe` of their struct.
-template <class Value>
+template <describable Value>
 json described(const Value& x) {
-  auto out = json::object();
-  if constexpr (std::is_enum_v<Value>)
+  if constexpr (std::is_enum_v<Value>) {
     return to_string(x);
-  else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>)
-    return x;
-  else if constexpr (has_fields<Value>)
-    for_each_field<Value>([&](const auto& row) {
-      if (row.decides_bits != nullptr && row.decides_bits(x))
-        out[row.name] = described(x.*row.member);
+  } else if constexpr (has_fields<Value>) {
+    auto out = json::object();
+    for_each_field<Value>([&]<class Member>(const setting_row<Value, Member>& row) {
+      if constexpr (describable<Member>)
+        if (row.decides_bits != nullptr && row.decides_bits(x))
+          out[row.name] = described(x.*row.member);
     });
-  return out;
+    return out;
+  } else {
+    return x;
+  }
 }
 
 json describe(const batch_schedule& x) {

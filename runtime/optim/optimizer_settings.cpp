@@ -33,15 +33,6 @@ std::string_view to_string(muon_tensor_mode x) {
 std::optional<optimizer_kind> optimizer_kind_from(std::string_view name) {
   return value_named<optimizer_kind>(kind_names, name);
 }
-std::optional<muon_scale> muon_scale_from(std::string_view name) {
-  return value_named<muon_scale>(scale_names, name);
-}
-std::optional<muon_coefficients> muon_coefficients_from(std::string_view name) {
-  return value_named<muon_coefficients>(coefficient_names, name);
-}
-std::optional<muon_tensor_mode> muon_tensor_mode_from(std::string_view name) {
-  return value_named<muon_tensor_mode>(mode_names, name);
-}
 
 optimizer_kind rule_of(const optimizer_settings& settings, const parameter_spec& parameter) {
   if (settings.kind != optimizer_kind::muon)

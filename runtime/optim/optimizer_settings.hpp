@@ -39,9 +39,6 @@ std::string_view to_string(muon_scale x);
 std::string_view to_string(muon_coefficients x);
 std::string_view to_string(muon_tensor_mode x);
 std::optional<optimizer_kind> optimizer_kind_from(std::string_view name);
-std::optional<muon_scale> muon_scale_from(std::string_view name);
-std::optional<muon_coefficients> muon_coefficients_from(std::string_view name);
-std::optional<muon_tensor_mode> muon_tensor_mode_from(std::string_view name);
 
 /// Settings of Muon with Megatron-LM's defaults.
 struct muon_settings {

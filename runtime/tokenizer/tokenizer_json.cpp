@@ -90,24 +90,23 @@ void override_field(json& part, const overriding& by, const json& value) {
         override_field(one, by, value);
 }
 
-/// Adds the tokens that only tokenizer_config.json has, in the order of their ids.
-void add_tokens_of(const std::filesystem::path& path, const json& config, json& content) {
+/// The tokens that only tokenizer_config.json has, in the order of their ids.
+json tokens_added_by(const std::filesystem::path& path, const json& config, const json& content) {
+  auto out = json::array();
   const auto found = config.find("added_tokens_decoder");
   if (found == config.end() || !found->is_object())
-    return;
-  auto& added = content["added_tokens"];
-  if (added.is_null())
-    added = json::array();
-  if (!added.is_array())
-    return;  // read_added() refuses it
+    return out;
   std::set<json> known;
-  for (const auto& one : added)
-    known.insert(one.is_object() ? one.value("content", json()) : one);
+  if (const auto added = content.find("added_tokens");
+      added != content.end() && added->is_array())  // otherwise read_added() refuses it
+    for (const auto& one : *added)
+      known.insert(one.is_object() ? one.value("content", json()) : one);
   std::map<std::uint32_t, json> more;
   for (const auto& [key, token] : found->items()) {
     std::uint32_t id = 0;
     const auto end = key.data() + key.size();
-    if (std::from_chars(key.data(), end, id).ptr != end || key.empty() || !token.is_object())
+    const auto [read, failure] = std::from_chars(key.data(), end, id);
+    if (read != end || failure != std::errc() || !token.is_object())
       throw input_error("cannot use '{}': its \"added_tokens_decoder\" has no token under \"{}\"",
                         path.string(),
                         key.substr(0, 80));
@@ -117,25 +116,25 @@ void add_tokens_of(const std::filesystem::path& path, const json& config, json& 
     more[id]["id"] = id;
   }
   for (auto& [id, token] : more)
-    added.push_back(std::move(token));
+    out.push_back(std::move(token));
+  return out;
 }
 
 /// Follows transformers 5.24. All its classes add tokens. Its model-specific classes rebuild these
 /// parts with the settings of tokenizer_config.json. Its generic classes use tokenizer.json
-/// unchanged.
-void apply_configuration(const std::filesystem::path& path, json& content) {
-  const auto beside = path.parent_path() / "tokenizer_config.json";
+/// unchanged. Returns the added tokens.
+json apply_configuration(const std::filesystem::path& beside, json& content) {
   std::error_code failure;
   if (!content.is_object() || !std::filesystem::exists(beside, failure))
-    return;
+    return json::array();
   const auto config = parsed(beside);
   if (!config.is_object())
-    return;
-  add_tokens_of(beside, config, content);
+    return json::array();
+  auto added = tokens_added_by(beside, config, content);
   const auto type = config.find("tokenizer_class");
   if (type == config.end() || !type->is_string() || *type == "PreTrainedTokenizerFast"
       || *type == "PreTrainedTokenizer" || *type == "TokenizersBackend")
-    return;
+    return added;
   for (const auto& by : all_overriding) {
     const auto value = config.find(by.setting);
     if (value == config.end() || !value->is_boolean())
@@ -144,6 +143,7 @@ void apply_configuration(const std::filesystem::path& path, json& content) {
       if (const auto found = content.find(part); found != content.end())
         override_field(*found, by, *value);
   }
+  return added;
 }
 
 void require_known_ids(const json_part& file, const tokenizer_parts& x) {
@@ -159,7 +159,8 @@ void require_known_ids(const json_part& file, const tokenizer_parts& x) {
 
 tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
   auto content = parsed(path);
-  apply_configuration(path, content);
+  const auto beside = path.parent_path() / "tokenizer_config.json";
+  const auto more = apply_configuration(beside, content);
   const json_part file{content, fmt::format("cannot use '{}'", path.string())};
   tokenizer_parts out;
   if (const auto normal = file.maybe("normalizer"))
@@ -176,8 +177,13 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
         .refuse(
             "\"prepend_scheme\" is \"first\" after a normalizer that may remove the start of a "
             "text: not supported");
-  if (const auto added = file.maybe("added_tokens"))
-    read_added(*added, out);
+  std::vector<json_part> added;
+  if (const auto own = file.maybe("added_tokens"))
+    added = own->elements();
+  for (const auto& token : more)
+    added.push_back(
+        {token, fmt::format("cannot use added_tokens_decoder of '{}'", beside.string())});
+  read_added(added, out);
   if (const auto decoder = file.maybe("decoder"))
     add_decoding(*decoder, out.decoding);
   else

@@ -245,13 +245,13 @@ void read_model(const json_part& model, bool on_bytes, tokenizer_parts& to) {
 
 /// The library ignores the ids in the file: it uses the id of the vocabulary or else the next free
 /// one. A file with other ids is rejected, because programs would read it differently.
-void read_added(const json_part& from, tokenizer_parts& to) {
+void read_added(const std::vector<json_part>& from, tokenizer_parts& to) {
   auto& tokens = to.vocabulary.tokens;
   const auto vocabulary = own_tokens(to);
   std::unordered_set<std::string> seen;
   auto next = std::int32_t(vocabulary);
-  for (const auto& one : from.elements()) {
-    const added_token token{.id = id_of(one.at("id"), vocabulary + from.value.size()),
+  for (const auto& one : from) {
+    const added_token token{.id = id_of(one.at("id"), vocabulary + from.size()),
                             .content = one.at("content").text(),
                             .single_word = one.flag("single_word", false),
                             .lstrip = one.flag("lstrip", false),

@@ -29,7 +29,7 @@ text_frame frame_of(const json_part& from);
 /// byte_alphabet.hpp. A BPE that has all of these characters is then byte-level.
 void read_model(const json_part& from, bool on_bytes, tokenizer_parts& to);
 
-/// Reads "added_tokens"; call it after read_model.
-void read_added(const json_part& from, tokenizer_parts& to);
+/// Reads tokens as "added_tokens" has them; call it after read_model.
+void read_added(const std::vector<json_part>& from, tokenizer_parts& to);
 
 }  // namespace troupe::runtime

@@ -501,16 +501,31 @@ TEST_CASE("--load-hf and --load accept a Hugging Face folder with model and toke
   }
 }
 
+namespace {
+
+const std::string hub_run
+    = "--micro-batch-size 1 --train-iters 4 --lr 1e-3 --mock-data --tokenizer-type NullTokenizer "
+      "--vocab-size 300 --load-hf ";
+
+/// Flags of a run with the hub model of this config.json.
+std::string with_hub_model(const tests::scratch_folder& folder, const std::string& config) {
+  std::ofstream(folder / "config.json") << config;
+  return hub_run + folder.path().string() + " ";
+}
+
+std::string with_gpt2(const tests::scratch_folder& folder, const std::string& activation) {
+  return with_hub_model(folder,
+                        R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32,
+                            "n_positions": 64, "vocab_size": 300, "activation_function": ")"
+                            + activation + "\"}");
+}
+
+}  // namespace
+
 TEST_CASE("config.json defines the shape of a hub model, and flags must not change it",
           "[command]") {
-  tests::scratch_folder folder;
-  std::ofstream(folder / "config.json")
-      << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 64,
-             "vocab_size": 300})";
-  const auto base
-      = "--micro-batch-size 1 --train-iters 4 --lr 1e-3 --mock-data --tokenizer-type "
-        "NullTokenizer --vocab-size 300 --load-hf "
-        + folder.path().string() + " ";
+  const tests::scratch_folder folder;
+  const auto base = with_gpt2(folder, "gelu_new");
   const auto x = training_job_from(tests::words_of(base + "--num-layers 2 --seq-length 16"));
   CHECK(x.training.model.layers == 2);
   CHECK(x.training.model.hidden == 32);
@@ -520,6 +535,54 @@ TEST_CASE("config.json defines the shape of a hub model, and flags must not chan
   CHECK(x.checkpoints.load_hub == folder.path());
   CHECK_THAT(tests::refusal_of_flags(base + "--num-layers 3"),
              ContainsSubstring("--num-layers 3 contradicts --load-hf"));
-  CHECK_THAT(tests::refusal_of_flags(base + "--swiglu"),
-             ContainsSubstring("--swiglu contradicts --load-hf"));
+  CHECK(tests::refusal_of_flags(
+            base
+            + "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --ffn-hidden-size 128 "
+              "--kv-channels 16 --max-position-embeddings 64 --norm-epsilon 1e-5 "
+              "--normalization LayerNorm --position-embedding-type learned_absolute")
+        == "accepted");
+  for (const std::string flag : {"--hidden-size 64",
+                                 "--num-attention-heads 4",
+                                 "--ffn-hidden-size 64",
+                                 "--kv-channels 8",
+                                 "--max-position-embeddings 32",
+                                 "--norm-epsilon 1e-6",
+                                 "--normalization RMSNorm",
+                                 "--apply-layernorm-1p",
+                                 "--qk-layernorm",
+                                 "--window-size 8,0",
+                                 "--position-embedding-type rope",
+                                 "--group-query-attention",
+                                 "--swiglu",
+                                 "--squared-relu",
+                                 "--no-bias-gelu-fusion",
+                                 "--disable-bias-linear",
+                                 "--untie-embeddings-and-output-weights",
+                                 "--rotary-base 500000",
+                                 "--rotary-percent 0.5",
+                                 "--rotary-interleaved",
+                                 "--use-rope-scaling"}) {
+    const auto said = tests::refusal_of_flags(base + flag);
+    INFO(said);
+    CHECK_THAT(said, ContainsSubstring(flag.substr(0, flag.find(' '))));
+    CHECK_THAT(said, ContainsSubstring("contradicts --load-hf"));
+  }
+}
+
+TEST_CASE("each given activation is compared with that of a hub model", "[command]") {
+  const tests::scratch_folder folder;
+  const auto exact = with_gpt2(folder, "gelu");
+  CHECK(tests::refusal_of_flags(exact + "--no-bias-gelu-fusion") == "accepted");
+  const auto both = tests::refusal_of_flags(exact + "--swiglu --no-bias-gelu-fusion");
+  CHECK_THAT(both,
+             ContainsSubstring("--swiglu contradicts")
+                 && !ContainsSubstring("--no-bias-gelu-fusion contradicts"));
+  const auto gated
+      = with_hub_model(folder,
+                       R"({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 2,
+          "hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 64,
+          "rms_norm_eps": 1e-5, "vocab_size": 300, "hidden_act": "silu"})");
+  CHECK(tests::refusal_of_flags(gated + "--swiglu --disable-bias-linear") == "accepted");
+  CHECK_THAT(tests::refusal_of_flags(gated + "--swiglu --no-bias-gelu-fusion"),
+             ContainsSubstring("--no-bias-gelu-fusion contradicts"));
 }

@@ -1,4 +1,5 @@
 #include "tests/command/setting_trials.hpp"
+#include "tests/support/setting_fields.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -79,6 +80,7 @@ const std::map<std::string, std::string>& of_no_setting() {
          {"data.bytes", "with data.index_xxh3"},
          {"data.answers_xxh3", "with data.index_xxh3, of conversations"},
          {"optimizer.weight_decay_samples", "the length of the run"},
+         {"optimizer.moments_from", "where a run resumed without moments"},
          {"batch.data_parallel", "what the other axes leave"},
          {"model.llama3_low", "a model's config.json"},
          {"model.llama3_high", "a model's config.json"}};
@@ -133,12 +135,12 @@ std::set<std::string> identity_paths() {
   auto fast = job_of(complete(""));
   fast.devices.exchange = runtime::collectives::nccl_fast;
   fast.devices.nondeterministic = true;
+  fast.training.optimizer.moments_from = 1;
   add(fast);
   return out;
 }
 
-std::string path_of(const flag_description& x) {
-  const auto field = field_of(x);
+std::string path_of(const std::string& field) {
   const auto found = stands_as().find(field);
   return found == stands_as().end() ? field : found->second;
 }
@@ -169,14 +171,32 @@ TEST_CASE("the identity has exactly the settings that decide bits, and the liste
   std::set<std::string> decide;
   for (const auto& x : settings_of_training())
     if (x.resume != at_resume::free) {
-      INFO(x.name << ", " << path_of(x));
-      CHECK(paths.contains(path_of(x)) != of_gpus().contains(path_of(x)));
-      decide.insert(path_of(x));
+      const auto path = path_of(field_of(x));
+      INFO(x.name << ", " << path);
+      CHECK(paths.contains(path) != of_gpus().contains(path));
+      decide.insert(path);
     }
   for (const auto& path : paths) {
     INFO(path);
     const bool listed = of_no_setting().contains(path)
                         || of_no_setting().contains(path.substr(0, path.find('.')));
     CHECK(decide.contains(path) != listed);
+  }
+}
+
+TEST_CASE("a row that decides bits is in the identity, and a resume compares its flag",
+          "[command][settings]") {
+  const auto paths = identity_paths();
+  std::set<std::string> free, compared;
+  for (const auto& x : settings_of_training())
+    (x.resume == at_resume::free ? free : compared).insert(path_of(field_of(x)));
+  const auto all = tests::setting_fields(setting_rows::deciding);
+  CHECK(all.size() > 30);
+  for (const auto& field : all) {
+    const auto path = path_of(field);
+    INFO(field << ", " << path);
+    CHECK(paths.contains(path));
+    CHECK_FALSE(free.contains(path));
+    CHECK(compared.contains(path) != of_no_setting().contains(path));
   }
 }

@@ -42,9 +42,11 @@ def check_configuration(folder):
     same_state(folder / "flags", folder / "kept")
     # The kept configuration names its folder: a checkpoint is there, and is not overwritten.
     refuses("--load", "train", "gpt", "--config", kept)
-    again = re.search(r"^# To run it again: troupe (.*)$", kept.read_text(), re.MULTILINE)[1]
+    again = re.search(r"^# To resume it: troupe (.*)$", kept.read_text(), re.MULTILINE)[1]
     if "already exists" not in (out := works(*shlex.split(again))):
         raise wrong(f"the command in the configuration, {again}, does not resume the run:\n{out}")
+    if "configuration changed" in out or (folder / "flags" / "config.1.yaml").exists():
+        raise wrong(f"the command in the configuration, {again}, changes it:\n{out}")
     refuses("nothing", "train", "gpt", "--config", folder / "nothing.yaml")
     refuses("line 1, column 13", "train", "gpt", "--config", "-", text=b"num-layers: many\n")
     refuses("did you mean --num-layers?", "train", "gpt", "--config", "-", text=b"num_lyers: 2\n")
@@ -244,6 +246,7 @@ def check_memory(folder):
     for command, more in [("memory", []), ("train gpt", ["--dry-run"])]:
         example, = [x for x in works(*command.split(), "--help").split("\n\n") if x.startswith("Example")]
         works(*" ".join(example.split()).partition(": troupe ")[2].split(), *more)
+    works("memory", *GPT3_175B, "--world-size", 1024, "--log-throughput", "--matrix-rate", 2)
     refuses("--num-layers is missing", "memory", "--vocab-size", 100)
     refuses("--vocab-size", "memory", *SMALL)
     refuses("multiple", "memory", *GPT3_175B, "--hidden-size", 100)

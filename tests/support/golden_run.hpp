@@ -5,6 +5,7 @@
 #include "runtime/file/file.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/golden_model.hpp"
+#include "tests/support/muon_names.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -66,14 +67,13 @@ inline void set_optimizer(optimizer_settings& to, const json& how) {
   if (to.kind == optimizer_kind::sgd)
     to.sgd_momentum = how["momentum"];
   if (to.kind == optimizer_kind::muon)
-    to.muon
-        = {.momentum = how["momentum"],
-           .nesterov = how["nesterov"],
-           .scale = muon_scale_from(how["scale"].get<std::string>()).value(),
-           .extra_scale = how["extra"],
-           .coefficients = muon_coefficients_from(how["coefficients"].get<std::string>()).value(),
-           .steps = how["steps"],
-           .others = kind("others")};
+    to.muon = {.momentum = how["momentum"],
+               .nesterov = how["nesterov"],
+               .scale = muon_scale_from(how["scale"].get<std::string>()),
+               .extra_scale = how["extra"],
+               .coefficients = muon_coefficients_from(how["coefficients"].get<std::string>()),
+               .steps = how["steps"],
+               .others = kind("others")};
 }
 
 inline recipe recipe_of(const json& training, const gpt_config& model) {

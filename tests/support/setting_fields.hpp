@@ -14,22 +14,26 @@ template <class Value>
 constexpr bool is_one_setting
     = std::is_same_v<Value, runtime::data_blend> || std::is_same_v<Value, runtime::action_costs>;
 
+enum class setting_rows { all, deciding };
+
 /// Appends the names of the settings of `Struct`, as in the library's errors.
 template <class Struct>
-void add_setting_fields(const std::string& above, std::vector<std::string>& to) {
+void add_setting_fields(setting_rows which,
+                        const std::string& above,
+                        std::vector<std::string>& to) {
   runtime::for_each_field<Struct>([&]<class Value>(const runtime::setting_row<Struct, Value>& row) {
     if constexpr (std::is_same_v<Value, runtime::recipe>)
-      add_setting_fields<Value>("", to);
+      add_setting_fields<Value>(which, "", to);
     else if constexpr (runtime::has_fields<Value> && !is_one_setting<Value>)
-      add_setting_fields<Value>(above + row.name + ".", to);
-    else
+      add_setting_fields<Value>(which, above + row.name + ".", to);
+    else if (which == setting_rows::all || row.decides_bits != nullptr)
       to.push_back(above + row.name);
   });
 }
 
-inline std::vector<std::string> setting_fields() {
+inline std::vector<std::string> setting_fields(setting_rows which = setting_rows::all) {
   std::vector<std::string> out;
-  add_setting_fields<runtime::training_job>("", out);
+  add_setting_fields<runtime::training_job>(which, "", out);
   return out;
 }
 

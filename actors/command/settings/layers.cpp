@@ -109,7 +109,7 @@ void declare_function(command_line& line, training_flags& to) {
        .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
        .resume = at_resume::refused},
       [&m] {
-        if (m.activation == activation_kind::gelu_tanh)  // others override it
+        if (m.activation == activation_kind::gelu_tanh)  // SwiGLU and squared ReLU take precedence
           m.activation = activation_kind::gelu_erf;
       });
   line.toggle(

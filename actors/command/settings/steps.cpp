@@ -62,7 +62,8 @@ void declare_steps(command_line& line, training_flags& to) {
        .type = "N",
        .unit = "samples",
        .help = "Samples of the whole run. Learning rates are then counted in samples, too. A "
-               "partial last batch is dropped, unless the batch size still changes.",
+               "partial last batch is dropped; with --step-batch-size-schedule it is completed; "
+               "within --rampup-batch-size one more step runs.",
        .megatron = "",
        .resume = at_resume::told},
       whole(s.samples, 1, largest_count));

@@ -4,6 +4,7 @@
 #include "runtime/optim/muon.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "tests/support/muon_names.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/places.hpp"
 
@@ -28,9 +29,9 @@ optimizer_settings settings_of(const json& x, double weight_decay) {
   m.momentum = s.value("momentum", m.momentum);
   m.nesterov = s.value("nesterov", false);
   m.split_qkv = s.value("split_qkv", true);
-  m.scale = muon_scale_from(s.value("scale", "spectral")).value();
+  m.scale = troupe::tests::muon_scale_from(s.value("scale", "spectral"));
   m.extra_scale = s.value("extra", 1.0);
-  m.coefficients = muon_coefficients_from(s.value("coefficients", "quintic")).value();
+  m.coefficients = troupe::tests::muon_coefficients_from(s.value("coefficients", "quintic"));
   m.steps = s.value("steps", 5);
   m.others = optimizer_kind_from(s.value("others", "adam")).value();
   return out;
