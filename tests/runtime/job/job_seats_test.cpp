@@ -58,7 +58,7 @@ TEST_CASE("a rank joins a group along each axis that it shares, and one of its t
         == names{"tensor of stage 0.0", "data of pipeline rank 0.1"});
   CHECK(names_at(1, {"1f1b", 2, 2, 2}, true)
         == names{"tensor of stage 0.0", "data of pipeline rank 0.1", "ties of replica 0.1"});
-  CHECK(names_at(1, {"1f1b", 3, 1, 1}, true) == names{"data of pipeline rank 1.0"});
+  CHECK(names_at(1, {"1f1b", 4, 1, 1}, true) == names{"data of pipeline rank 1.0"});
   CHECK(names_at(0, {"dualpipe", 2, 1, 1}, false)
         == names{"data of chunk 0.0", "data of chunk 1.0"});
 }
