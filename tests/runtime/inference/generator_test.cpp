@@ -10,6 +10,7 @@
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -167,7 +168,7 @@ TEST_CASE("generation with a cache gives the text of a full computation", "[infe
 
 TEST_CASE("every attention has its own cache, also two in one layer", "[inference]") {
   auto twice = gpt_spec(small(position_embedding::rope, 2));
-  auto again = sublayer(twice, 0);
+  auto again = troupe::tests::sublayer(twice, 0);
   again.name = "second_attention";
   again.norm_before->name = "second_layernorm";
   auto& sublayers = twice.part<layer_spec>().sublayers;
