@@ -21,7 +21,7 @@ class handle_finder {
  public:
   template <runtime::aggregate Message>
   void look(const Message& x) {
-    runtime::with_members(x, [this](const auto&... members) { (look(members), ...); });
+    runtime::with_members(x, [this](const auto&... members) { (this->look(members), ...); });
   }
   bool has_found_dead() const { return dead_; }
   bool has_found_foreign() const { return foreign_; }  ///< actors of other processes
