@@ -25,10 +25,13 @@ struct outer {
   std::unique_ptr<int> owned;
 
   int size() const { return int(text.size()); }
-  friend bool operator==(const outer&, const outer&) = default;
 };
 struct nothing {};
 class with_private {
+ public:
+  int x() const { return x_; }
+
+ private:
   int x_ = 0;
 };
 
