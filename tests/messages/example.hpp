@@ -25,7 +25,7 @@ class example_maker {
   template <class Value>
   void fill(Value& x) {
     if constexpr (runtime::aggregate<Value>)
-      runtime::with_members(x, [this](auto&... members) { (fill(members), ...); });
+      runtime::with_members(x, [this](auto&... members) { (this->fill(members), ...); });
     else if constexpr (std::is_same_v<Value, bool>)
       x = !x;
     else if constexpr (std::is_enum_v<Value>)
