@@ -23,7 +23,7 @@ int main() {
                  now.iteration,
                  now.consumed_samples,
                  now.learning_rate,
-                 now.lm_loss);
+                 now.loss);
   }
 
   // The minimum loss: the second digit may be one or two above the first, all others are certain.

@@ -48,8 +48,9 @@ int main() {
     // A step is a transaction: all norms, then one decision, then all updates.
     auto norms = first.optimizer.norms(stream);
     add_to(norms, last.optimizer.norms(stream));
-    const auto verdict = decide(
-        recipe, {.iteration = n - 1, .consumed = consumed}, {.losses = {loss}, .norms = norms});
+    const auto verdict = decide(recipe,
+                                {.iteration = n - 1, .consumed = consumed},
+                                {.losses = {{loss.total, loss.tokens}}, .norms = norms});
     first.optimizer.update(stream, verdict.update);
     last.optimizer.update(stream, verdict.update);
     consumed += std::uint64_t(recipe.batch.global);
@@ -60,7 +61,7 @@ int main() {
     fmt::print("step {}: loss {:.2f}, reference trainer {:.2f}; the same bits of the state: {}\n",
                n,
                loss.total / loss.tokens,
-               judge.lm_loss,
+               judge.loss,
                combine(state) == judge.state);
   }
 }

@@ -164,7 +164,7 @@ int main() {
   for (int i = 0; i < 200; ++i) {
     const auto now = trainer.step();
     if (now.iteration == 1 || now.iteration == 200)
-      fmt::print("iteration {:3}  loss {:.1f}\n", now.iteration, now.lm_loss);
+      fmt::print("iteration {:3}  loss {:.1f}\n", now.iteration, now.loss);
   }
 }
 

@@ -160,14 +160,14 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
   return {
       [=, &state](const messages::vote& x) {
         add_to(state.norms, x.square_norms);
-        state.loss.total += x.losses[0].total;
-        state.loss.tokens += x.losses[0].tokens;
+        for (const auto& part : x.losses)
+          state.loss += {part.total, part.tokens};
         if (++state.votes < state.stages.size())
           return;
         const auto verdict = decide(
             shared->training,
             {.iteration = state.report.iteration, .consumed = state.report.consumed_samples},
-            {.losses = {state.loss}, .norms = state.norms});
+            {.losses = {{state.loss.total, state.loss.tokens}}, .norms = state.norms});
         state.report.grad_norm = verdict.grad_norm;
         for (const auto& each : state.stages)
           self->send(each,
@@ -183,7 +183,7 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
           return;
         state.report.iteration = value(x.step);
         state.report.consumed_samples += std::uint64_t(shared->training.batch.global);
-        state.report.lm_loss = state.loss.total / state.loss.tokens;
+        state.report.loss = state.loss.total / state.loss.tokens;
         state.report.state = combine(state.digests);
         self->send(watcher, messages::committed{state.report});
         if (state.report.iteration < steps)
@@ -210,7 +210,7 @@ watcher_actor::behavior_type watcher(watcher_actor::stateful_pointer<watcher_sta
     const auto& report = x.report;
     fmt::print("step {}: loss {:.2f}; the state equals the reference trainer's: {}\n",
                report.iteration,
-               report.lm_loss,
+               report.loss,
                self->state.judge->step().state == report.state);
   }};
 }

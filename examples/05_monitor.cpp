@@ -21,7 +21,7 @@ messages::viewer_actor::behavior_type watcher(const actors::drain_request& drain
   return {
       [=](const messages::committed& x) {
         if (x.report.iteration == 1 || x.report.iteration % 20 == 0)
-          fmt::print("iteration {:3}  loss {:.1f}\n", x.report.iteration, x.report.lm_loss);
+          fmt::print("iteration {:3}  loss {:.1f}\n", x.report.iteration, x.report.loss);
         if (x.report.iteration == 60)
           drain("the watcher has seen enough");  // ends the job after the running step
       },

@@ -34,8 +34,8 @@ inline troupe::messages::observer_actor::behavior_type watch_loss(
   const auto is_new = std::make_shared<bool>(false);  // false: steps before this actor came
   const auto alarmed = std::make_shared<bool>(false);
   return {[=](const messages::committed& x) {
-            const bool rises = !(x.report.lm_loss <= 1.5 * *best);  // true for NaN
-            *best = std::min(*best, x.report.lm_loss);
+            const bool rises = !(x.report.loss <= 1.5 * *best);  // true for NaN
+            *best = std::min(*best, x.report.loss);
             if (!*is_new || !rises || std::exchange(*alarmed, true))
               return;
             fmt::print("alarm: the loss rises\n");

@@ -60,7 +60,7 @@ std::string last_step_text(const last_facts& facts, const runtime::run_status& x
       break;
     }
   if (facts.step && !facts.step->has_no_loss())
-    out += fmt::format(", loss {:.4f}", facts.step->lm_loss);
+    out += fmt::format(", loss {:.4f}", facts.step->loss);
   return out;
 }
 
@@ -89,11 +89,13 @@ ordered_json run_json(const runtime::run_folder& folder, const runtime::run_stat
 /// The records that a live run would send last.
 std::vector<ordered_json> last_records(const last_facts& facts, const runtime::run_status& x) {
   std::vector<ordered_json> out;
-  if (facts.step)
-    out.push_back({{"kind", "step"},
-                   {"iteration", facts.step->iteration},
-                   {"lm_loss", facts.step->lm_loss},
-                   {"learning_rate", facts.step->learning_rate}});
+  if (facts.step) {
+    auto& step = out.emplace_back();
+    step = {{"kind", "step"}, {"iteration", facts.step->iteration}};
+    for (const auto& [key, mean] : runtime::loss_fields(*facts.step))
+      step[key] = mean;
+    step["learning_rate"] = facts.step->learning_rate;
+  }
   if (facts.saved)
     out.push_back({{"kind", "save"}, {"state", "written"}, {"iteration", *facts.saved}});
   if (const auto& end = x.record.ended)

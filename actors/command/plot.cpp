@@ -143,7 +143,7 @@ std::vector<curve> curves_of(const named_run& run,
     out.push_back(std::move(x));
   };
   if (flags.y == "loss") {
-    add("lm_loss", "training", number);
+    add(run.table.loss_field(), "training", number);
     add("validation_loss", "validation", alone ? 1 : number);
   } else {
     add(flags.y, flags.y, number);
@@ -206,7 +206,7 @@ void print_table(const std::vector<named_run>& runs) {
     row(run.name,
         widest,
         run.table.last_iteration(),
-        number_or_dash(last_of(run.table, "lm_loss"), "{:.4f}"),
+        number_or_dash(last_of(run.table, run.table.loss_field()), "{:.4f}"),
         best_validation(run.table),
         number_or_dash(median_of(run.table, "tokens_per_second"), "{:.0f}"),
         number_or_dash(last_of(run.table, "skipped_iterations"), "{:.0f}"));

@@ -36,12 +36,19 @@ void since_last_line::add(const runtime::step_report& x) {
   ++steps;
   ms += x.elapsed_ms;
   if (!x.was_skipped()) {
-    loss += x.has_no_loss() ? 0 : x.lm_loss;
+    loss += x.has_no_loss() ? 0 : x.loss;
     losses += x.has_no_loss() ? 0 : 1;
+    for (const auto& one : runtime::by_name(x.losses, x.loss)) {
+      auto to = std::ranges::find(by_name, one.name, &named::name);
+      if (to == by_name.end())
+        to = by_name.insert(to, {one.name});
+      to->sum += std::isnan(one.mean) ? 0 : one.mean;
+      to->steps += std::isnan(one.mean) ? 0 : 1;
+    }
     return;
   }
   ++skipped;
-  nan += std::isfinite(x.lm_loss) ? 0 : 1;
+  nan += std::isfinite(x.loss) ? 0 : 1;
 }
 
 void pipeline_since_start::add(const runtime::pipeline_times& x) {
@@ -103,8 +110,9 @@ std::string log_line(const runtime::step_report& x,
                       x.tokens_per_second * speedup,
                       x.learning_rate,
                       x.global_batch_size);
-  if (since.losses > 0)
-    line += fmt::format(" lm loss: {:.6E} |", since.loss / since.losses);
+  for (const auto& one : since.by_name)
+    if (one.steps > 0)
+      line += fmt::format(" {}: {:.6E} |", one.name, one.sum / one.steps);
   if (x.scale.is_used())
     line += fmt::format(" loss scale: {:.1f} |", x.scale.value);
   if (!x.was_skipped())
@@ -155,19 +163,25 @@ std::string evaluation_line(const runtime::validation_report& x, bool is_short) 
     return fmt::format(" {} at iteration {}: no loss: no token of its samples counts",
                        x.test ? "test" : "validation",
                        x.iteration);
-  const double perplexity = std::exp(std::min(20.0, x.loss));
-  if (is_short)
-    return fmt::format(" {} at iteration {}  loss {:.4f}  perplexity {:.4g}",
-                       x.test ? "test" : "validation",
-                       x.iteration,
-                       x.loss,
-                       perplexity);
-  return fmt::format(
-      " validation loss at iteration {}{} | lm loss value: {:.6E} | lm loss PPL: {:.6E} |",
-      x.iteration,
-      x.test ? " on test set" : "",
-      x.loss,
-      perplexity);
+  auto line
+      = is_short
+            ? fmt::format(" {} at iteration {}", x.test ? "test" : "validation", x.iteration)
+            : fmt::format(
+                " validation loss at iteration {}{} |", x.iteration, x.test ? " on test set" : "");
+  for (const auto& one : runtime::by_name(x.losses, x.loss)) {
+    const double perplexity = std::exp(std::min(20.0, one.mean));
+    if (std::isnan(one.mean))
+      continue;
+    if (is_short)
+      line += fmt::format("  {} {:.4f}  perplexity {:.4g}",
+                          x.losses.empty() ? "loss" : one.name,
+                          one.mean,
+                          perplexity);
+    else
+      line += fmt::format(
+          " {0} value: {1:.6E} | {0} PPL: {2:.6E} |", one.name, one.mean, perplexity);
+  }
+  return line;
 }
 
 std::string event_line(const runtime::run_event& x) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::actors {
 
@@ -15,6 +16,12 @@ struct since_last_line {
   double loss = 0;  ///< of steps with an update and a loss
   double ms = 0;
   int steps = 0, losses = 0, skipped = 0, nan = 0;
+  struct named {
+    std::string name;
+    double sum = 0;
+    int steps = 0;  ///< in which it counts
+  };
+  std::vector<named> by_name = {};  ///< each loss of these steps
 
   void add(const runtime::step_report& x);
 };

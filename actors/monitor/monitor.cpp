@@ -70,7 +70,8 @@ bool monitor_book::take(std::uint64_t fact) {
 runtime::log_settings monitor_book::log_settings() const {
   return {.throughput = job_->job.watch.log_throughput,
           .matrix_rate = told_.matrix_rate,
-          .append = append_};
+          .append = append_,
+          .losses = runtime::loss_names(job_->job.training)};
 }
 
 void monitor_book::open_recorders() {
@@ -160,8 +161,8 @@ bool monitor_book::has_line(std::uint64_t iteration) const {
 
 void monitor_book::advance_bar(const runtime::step_report& x) {
   std::vector<std::string> told = {fmt::format("{}/{}", x.iteration, job_->job.train_iterations)};
-  if (std::isfinite(x.lm_loss))
-    told.push_back(fmt::format("loss {:.4f}", x.lm_loss));
+  if (std::isfinite(x.loss))
+    told.push_back(fmt::format("loss {:.4f}", x.loss));
   bar_->advance_to(x.iteration, std::move(told));
 }
 

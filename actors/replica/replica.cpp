@@ -251,9 +251,7 @@ void replica_state::receive(const messages::vote& x) {
     if (all.nonfinite.yields_to(part.nonfinite))
       all.nonfinite = part.nonfinite;
   }
-  std::sort(all.losses.begin(), all.losses.end(), [](const auto& a, const auto& b) {
-    return a.number < b.number;
-  });
+  std::ranges::sort(all.losses, {}, &runtime::loss_part::order);
   all.gradients = gradients.result();
   votes_.clear();
   awaits_ = awaited::nothing;

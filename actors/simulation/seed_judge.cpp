@@ -62,11 +62,11 @@ void look_at_steps(const seen_run& x, const seen_run& calm, std::vector<std::str
     if (step.state != calm.committed[i].state)
       return to.push_back(
           fmt::format("the state after step {} differs from the undisturbed run", step.iteration));
-    if (step.lm_loss != calm.committed[i].lm_loss)
+    if (step.loss != calm.committed[i].loss)
       return to.push_back(fmt::format("the loss of step {} is {}, undisturbed {}",
                                       step.iteration,
-                                      step.lm_loss,
-                                      calm.committed[i].lm_loss));
+                                      step.loss,
+                                      calm.committed[i].loss));
   }
 }
 

@@ -148,21 +148,10 @@ void stage_state::vote() {
     now_.reset();
     node_->messages->send(self_, peers_.replica, *result);
   };
-  const auto head = head_copy();
-  const auto add_losses
-      = [result, head, each = job_->replicas_each()](stage_context& context, runtime::reads& by) {
-          if (head < 0)
-            return;
-          const auto found = std::make_shared<std::vector<runtime::loss_value>>(std::size_t(each));
-          for (int r = 0; r < each; ++r)
-            context.worker->loss(by, r, (*found)[std::size_t(r)]);
-          by.then([=] {
-            for (int r = 0; r < each; ++r) {
-              const auto& x = (*found)[std::size_t(r)];
-              result->losses.push_back({x.total, x.tokens, head * each + r});
-            }
-          });
-        };
+  const auto add_losses = [result, leads = leads_](stage_context& context, runtime::reads& by) {
+    if (leads)  // tensor ranks compute the same losses
+      context.worker->losses(by, result->losses);
+  };
   if (step.validation)
     return submit(
         "loss",
@@ -207,15 +196,6 @@ void stage_state::vote() {
         add_times(by);
       },
       report);
-}
-
-// The copy with its last chunk on this rank; the leading rank of the stage reports its loss.
-int stage_state::head_copy() const {
-  const auto last = chunk_id(now_->plan->chunks - 1);
-  for (int k = 0; leads_ && k < now_->plan->copies; ++k)
-    if (hosts(last, runtime::copy_id(k)))
-      return k;
-  return -1;
 }
 
 void stage_state::decide(const messages::decision& x) {

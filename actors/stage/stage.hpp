@@ -249,8 +249,6 @@ class stage_state {
   /// Votes once the row is done and all buckets are reduced.
   void vote_if_done();
   void vote();
-  /// This rank reports the loss of this copy; -1 if it reports none.
-  int head_copy() const;
 
   void begin_row(const messages::run_step& step);
   void join_groups();

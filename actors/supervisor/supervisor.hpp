@@ -432,10 +432,10 @@ class supervisor_state {
   std::optional<std::uint64_t> validated_told_;  ///< where the run started, if it trains
   bool tested_ = false;
   struct {
-    bool test = false;  ///< the test set; else the validation set
-    runtime::loss_value loss = {};
-    std::uint64_t consumed = 0;     ///< samples of the set before the next round
-    std::int64_t microbatches = 0;  ///< of each replica, still to come
+    bool test = false;                             ///< the test set; else the validation set
+    std::vector<runtime::loss_value> losses = {};  ///< by index in the model
+    std::uint64_t consumed = 0;                    ///< samples of the set before the next round
+    std::int64_t microbatches = 0;                 ///< of each replica, still to come
   } evaluation_;
   save_schedule saves_;
   std::uint64_t attempt_ = 0;  ///< number of the newest save

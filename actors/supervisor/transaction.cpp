@@ -16,15 +16,6 @@ namespace {
 
 constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a step once";
 
-/// Adds in the order of logical replicas, for any number of them per physical replica.
-void add_losses(const std::vector<messages::vote>& votes, runtime::loss_value& to) {
-  for (const auto& vote : votes)
-    for (const auto& part : vote.losses) {
-      to.total += part.total;
-      to.tokens += part.tokens;
-    }
-}
-
 }  // namespace
 
 void supervisor_state::receive(const messages::vote& x) {
@@ -42,9 +33,13 @@ void supervisor_state::receive(const messages::vote& x) {
 /// Counts what several replicas hold alike once.
 runtime::step_result supervisor_state::sum_votes() {
   runtime::step_result out;
-  for (const auto& vote : votes_)
-    for (const auto& part : vote.losses)
-      out.losses.push_back({part.total, part.tokens});
+  for (const auto& vote : votes_) {
+    const int before = out.losses.empty() ? 0 : out.losses.back().number + 1;
+    for (auto part : vote.losses) {
+      part.number += before;
+      out.losses.push_back(part);
+    }
+  }
   const auto& watch = job_->job.watch;
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
@@ -111,7 +106,8 @@ void supervisor_state::decide() {
                          verdict.fault,
                          verdict.before + 1,
                          job_->job.training.skippable_in_a_row);
-  report_.lm_loss = verdict.loss;
+  report_.loss = verdict.loss;
+  report_.losses = verdict.losses;
   report_.grad_norm = verdict.grad_norm;
   show_norms(result.norms, verdict.grad_norm);
   const double rate = report_.learning_rate = verdict.update.learning_rate;
@@ -226,15 +222,17 @@ void supervisor_state::tell(const runtime::run_event& x) {
 }
 
 void supervisor_state::end_evaluation_round() {
-  add_losses(votes_, evaluation_.loss);
+  for (const auto& vote : votes_)
+    add_to(evaluation_.losses, vote.losses);
   votes_.clear();
   now_.reset();
   if (evaluation_.microbatches > 0 && !draining_)
     return begin_evaluation_round();
   // A shortened validation is not reported, because it used other samples.
   if (evaluation_.microbatches == 0) {
+    const auto found = runtime::losses_of(recipe_, evaluation_.losses);
     const runtime::validation_report report{
-        at_.iteration, evaluation_.loss.mean(), evaluation_.test};
+        at_.iteration, found.loss, evaluation_.test, found.by_name};
     const auto fact = [&] {
       const auto by = pen();
       if (evaluation_.test) {

@@ -69,13 +69,6 @@ struct ask_again {
   std::uint64_t question = 0;  ///< number of earlier questions
 };
 
-/// Loss of one logical replica.
-struct loss_part {
-  double total = 0;  ///< over unmasked tokens
-  double tokens = 0;
-  int number = 0;  ///< index among the logical replicas of the worker
-};
-
 /// The first parameter, in the order of the backward pass, with a reduced gradient that is not
 /// finite.
 struct nonfinite_gradient {
@@ -130,8 +123,9 @@ struct vote {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
-  int stage_index = 0;                 ///< index among the stages of the replica; 0 for a replica
-  std::vector<loss_part> losses = {};  ///< per logical replica; from the leading rank of a head
+  int stage_index = 0;  ///< index among the stages of the replica; 0 for a replica
+  /// In their order; each from the leading rank of the stage that computes it.
+  std::vector<runtime::loss_part> losses = {};
   std::map<std::string, runtime::exact_sum> square_norms
       = {};  ///< of reduced gradients, by parameter
   /// Digest of all reduced gradients of the sender. With a single replica, computed only if a

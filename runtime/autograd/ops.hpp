@@ -167,6 +167,11 @@ struct loss_value {
   double total = 0;   ///< sum over the rows that count
   double tokens = 0;  ///< number of rows that count
 
+  loss_value& operator+=(const loss_value& x) {
+    total += x.total;
+    tokens += x.tokens;
+    return *this;
+  }
   /// Per row that counts; NaN where none does.
   double mean() const {
     return tokens > 0 ? total / std::max(tokens, 1.0) : std::numeric_limits<double>::quiet_NaN();

@@ -43,20 +43,35 @@ bool is_by_bits(const Value& x, const double& member) {
                              [&](auto which) { return &(x.*which) == &member; });
 }
 
+/// A list of aggregates. Empty ones at the end are left out, so a new one does not change the
+/// encoding of a value without it.
+template <class Member>
+concept list_member = requires {
+  typename Member::value_type;
+}
+&&aggregate<typename Member::value_type>;
+
 template <class Value>
 nlohmann::json json_list(const Value& x) {
   auto out = nlohmann::json::array();
   const auto add = [&]<class Member>(const Member& member) {
-    if constexpr (aggregate<Member>)
+    if constexpr (aggregate<Member>) {
       out.push_back(json_list(member));
-    else if constexpr (!std::is_same_v<Member, double>)
+    } else if constexpr (list_member<Member>) {
+      auto& all = out.emplace_back(nlohmann::json::array());
+      for (const auto& one : member)
+        all.push_back(json_list(one));
+    } else if constexpr (!std::is_same_v<Member, double>) {
       out.push_back(member);
-    else if (is_by_bits(x, member))
+    } else if (is_by_bits(x, member)) {
       out.push_back(std::bit_cast<std::uint64_t>(member));
-    else
+    } else {
       out.push_back(json_of_double(member));
+    }
   };
   with_members(x, [&](const auto&... members) { (add(members), ...); });
+  while (!out.empty() && out.back().is_array() && out.back().empty())
+    out.erase(out.size() - 1);
   return out;
 }
 
@@ -68,6 +83,11 @@ std::optional<Value> value_of_json_list(const nlohmann::json& from) {
     const auto set = [&](const auto& read) { return read && (member = Member(*read), true); };
     if constexpr (aggregate<Member>)
       return set(value_of_json_list<Member>(of));
+    else if constexpr (list_member<Member>)
+      return of.is_array() && std::ranges::all_of(of, [&](const auto& one) {
+               const auto read = value_of_json_list<typename Member::value_type>(one);
+               return read && (member.push_back(*read), true);
+             });
     else if constexpr (std::is_same_v<Member, bool>)
       return of.is_boolean() && (member = of.get<bool>(), true);
     else if constexpr (std::is_same_v<Member, std::uint64_t>)
@@ -85,7 +105,10 @@ std::optional<Value> value_of_json_list(const nlohmann::json& from) {
   };
   const bool good = from.is_array() && with_members(out, [&](auto&... members) {
                       std::size_t i = 0;
-                      return from.size() == sizeof...(members) && (take(from[i++], members) && ...);
+                      const auto next = [&]<class Member>(Member& member) {
+                        return i < from.size() ? take(from[i++], member) : list_member<Member>;
+                      };
+                      return from.size() <= sizeof...(members) && (next(members) && ...);
                     });
   return good ? std::optional(std::move(out)) : std::nullopt;
 }

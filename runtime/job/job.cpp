@@ -103,9 +103,9 @@ void require_log(const fs::path& path) {
 }
 
 /// True for the header of such a table. Builds with fewer columns wrote shorter headers.
-bool names_columns(std::string_view line) {
+bool names_columns(std::string_view line, const std::vector<std::string>& losses) {
   const auto names = columns_in(line);
-  const auto& known = csv_columns();
+  const auto known = csv_columns(losses);
   return line.starts_with("iteration,")
          && std::all_of(names.begin(), names.end(), [&](const auto& name) {
               return std::find(known.begin(), known.end(), name) != known.end();
@@ -114,13 +114,14 @@ bool names_columns(std::string_view line) {
 
 /// Refuses to overwrite a file that is not such a table. A run continues with the columns that its
 /// table has.
-void require_table(const fs::path& path) {
+void require_table(const fs::path& path, const std::vector<std::string>& losses) {
   std::error_code failure;
   if (path.empty() || !fs::is_regular_file(path, failure))
     return;
   const mapped_file file(path);
   const auto text = file.text();
-  if (!names_columns(text.substr(0, text.find('\n'))) && !csv_header().starts_with(text))
+  if (!names_columns(text.substr(0, text.find('\n')), losses)
+      && !csv_header(losses).starts_with(text))
     throw input_error(
         "`watch.csv_file` '{}': this file exists and its first line is not the header of such a "
         "table; name another file",
@@ -226,7 +227,7 @@ void validate_files(const training_job& job, sentences& wrong) {
           wrong.push_back(fmt::format(
               "{} '{}' is the data that the run reads: name another file", flag, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
-  collect(wrong, [&] { require_table(job.watch.csv_file); });
+  collect(wrong, [&] { require_table(job.watch.csv_file, loss_names(job.training)); });
   collect(wrong, [&] { require_plan(job); });
   collect(wrong, [&] {
     require_own_kind("`watch.trace_file`", job.watch.trace_file, "trace", trace_beginning);

@@ -12,6 +12,7 @@
 #include "runtime/tensor/dtype.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -59,5 +60,7 @@ struct recipe {
 
 /// The model to train. The model family is chosen only here and in loaded_model.
 model_spec spec_of(const recipe& recipe);
+/// Names of its losses for reports; empty: only "lm loss", with weight 1.
+std::vector<std::string> loss_names(const recipe& recipe);
 
 }  // namespace troupe::runtime

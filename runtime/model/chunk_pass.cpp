@@ -162,6 +162,14 @@ bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* cac
   return out;
 }
 
+loss_value chunk_pass::loss(std::string_view name) {
+  loss_value out;
+  for (const auto& [place, sums] : pass_.losses)
+    if (place.name == name)
+      out += loss_of(tape_.stream(), sums);
+  return out;
+}
+
 void chunk_pass::park() {
   if (!current_.empty())
     pass_.streams.insert_or_assign(std::exchange(current_, {}), std::exchange(pass_.hidden, {}));
@@ -202,6 +210,7 @@ void chunk_pass::run_segment(int s) {
       pass_.hidden = std::move(found.mapped());
   }
   pass_.next_adds = next_adds(s);
+  pass_.place = {chunk_.range().first + x.unit, s, {}};
   x.forward(tape_, pass_);
   if (!ends_unit(s))
     return;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "runtime/model/recompute_plan.hpp"
+#include "runtime/telemetry/step_report.hpp"
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
@@ -59,10 +61,10 @@ class chunk_pass {
   void backward(int block);
 
   int blocks() const { return int(plan_.blocks.size()); }
-  /// (2) f64, see loss_value; empty without a loss in this chunk.
-  const tensor& loss_sums() const { return pass_.loss; }
-  /// Waits for the stream.
-  loss_value loss() { return loss_of(tape_.stream(), pass_.loss); }
+  /// The losses that the forward pass of this chunk wrote.
+  const pass_losses& losses() const { return pass_.losses; }
+  /// The sum of the losses of this name. Waits for the stream.
+  loss_value loss(std::string_view name = lm_loss);
 
  private:
   void go_on() const;  ///< throws `cancelled` if the generation has ended

@@ -1,6 +1,9 @@
 #include "runtime/model/model_spec.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/telemetry/step_report.hpp"
+
+#include <algorithm>
 
 namespace troupe::runtime {
 
@@ -16,6 +19,29 @@ std::int64_t model_spec::width_of(std::string_view stream) const {
     if (x.name == stream)
       return x.width;
   throw broken_promise("MODEL-2: a unit works on a stream of its model");
+}
+
+std::vector<loss_spec> losses_of(const model_spec& model) {
+  std::vector<loss_spec> out;
+  const auto add = [&out](const model_unit& unit) {
+    for (const auto& x : unit.module.traits().losses) {
+      const auto found
+          = std::ranges::find_if(out, [&x](const auto& one) { return one.name == x.name; });
+      ensure(x.name.ends_with("loss") && (found == out.end() || found->weight == x.weight),
+             "MODEL-5: a loss has one weight, and its name ends in 'loss'");
+      if (found == out.end())
+        out.push_back(x);
+    }
+  };
+  if (!model.units.empty())
+    add(model.units.back());
+  for (const auto& unit : model.units)
+    add(unit);
+  return out;
+}
+
+bool is_only_lm_loss(const std::vector<loss_spec>& losses) {
+  return losses.size() == 1 && losses.front().name == lm_loss && losses.front().weight == 1;
 }
 
 void model_spec::missing_part() {

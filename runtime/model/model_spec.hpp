@@ -61,4 +61,11 @@ struct model_spec {
   [[noreturn]] static void missing_part();
 };
 
+/// The losses of a model: those of its last unit, then those of the others in model order. Units
+/// that name the same loss add to it. Breaks MODEL-5 if they give it different weights, or if a
+/// name does not end in "loss".
+std::vector<loss_spec> losses_of(const model_spec& model);
+/// True for the losses of most models. Reports then have no list of losses.
+bool is_only_lm_loss(const std::vector<loss_spec>& losses);
+
 }  // namespace troupe::runtime

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -26,6 +27,22 @@ struct pass_settings {
   const cancel_token* until = nullptr;
 };
 
+/// A loss of a model. Steps and evaluations report the mean of each, and the weighted sum.
+struct loss_spec {
+  std::string name;   ///< ends in "loss"
+  double weight = 1;  ///< factor of its gradient
+};
+
+/// Where a pass writes a loss: a segment of a chunk.
+struct loss_place {
+  std::int64_t unit = 0;  ///< of the model
+  int segment = 0;        ///< of the chunk
+  std::string name;
+  auto operator<=>(const loss_place&) const = default;
+};
+/// (2) f64 each, see loss_value.
+using pass_losses = std::map<loss_place, tensor>;
+
 /// The state of one micro-batch while its segments run.
 struct pass {
   pass_settings settings;
@@ -37,8 +54,9 @@ struct pass {
   variable x;  ///< output of a segment of a layer, input of the next
   /// Pending addend of `hidden`; the next segment adds it. Empty: none.
   variable addend;
-  bool next_adds = false;   ///< the next segment accepts `addend` (segment::adds)
-  tensor loss;              ///< (2) f64, see loss_value; with labels
+  bool next_adds = false;  ///< the next segment accepts `addend` (segment::adds)
+  loss_place place = {};   ///< the running segment
+  pass_losses losses;
   tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
   tensor logits;            ///< (B, T, V / TP); set if there are no labels
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one per attention of the chunk
@@ -46,6 +64,15 @@ struct pass {
   /// The dropout rate of this pass: 0 unless training.
   float dropout_rate(double rate) const { return settings.training ? float(rate) : 0.0F; }
   std::uint64_t dropout_key(const std::string& name) const;
+  /// A loss of this weight adds the gradient of this average.
+  loss_average average(double weight) const {
+    return {float(settings.loss_scale * weight), settings.per_token_loss};
+  }
+  /// Writes a loss that the module's traits name; `sums` is (2) f64. A segment that is recomputed
+  /// writes it again.
+  void add_loss(const std::string& name, tensor sums) {
+    losses.insert_or_assign({place.unit, place.segment, name}, std::move(sums));
+  }
 };
 
 /// The module of a segment, for selective recomputation.

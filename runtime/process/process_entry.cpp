@@ -59,8 +59,8 @@ training_progress training_progress_of(std::span<const step_report> reports,
                                        std::uint64_t step,
                                        std::uint64_t steps) {
   training_progress out{.steps = steps};
-  if (!reports.empty() && std::isfinite(reports.back().lm_loss))
-    out.loss = reports.back().lm_loss;
+  if (!reports.empty() && std::isfinite(reports.back().loss))
+    out.loss = reports.back().loss;
   double seconds = 0, tokens = 0;
   for (const auto& x : reports) {
     seconds += x.elapsed_ms / 1e3;

@@ -18,9 +18,12 @@ namespace troupe::runtime {
 
 template <>
 inline constexpr std::array listed_by_bits<step_report> = {
-    &step_report::lm_loss, &step_report::grad_norm, &step_report::params_norm};
+    &step_report::loss, &step_report::grad_norm, &step_report::params_norm};
 template <>
 inline constexpr std::array listed_by_bits<validation_report> = {&validation_report::loss};
+
+template <>
+inline constexpr std::array listed_by_bits<named_loss> = {&named_loss::mean};
 
 namespace {
 

@@ -120,12 +120,15 @@ class event_file final : public record_sink {
       return;
     scalars values = {{"learning-rate", x.learning_rate},
                       {"batch-size", double(x.global_batch_size)},
-                      {"grad-norm", x.grad_norm},
-                      {"lm loss", x.lm_loss},
-                      {"tokens-per-second", x.tokens_per_second},
-                      {"iteration-time", x.elapsed_ms / 1e3},
-                      {"skipped-iterations", double(x.skipped.iterations)},
-                      {"nan-iterations", double(x.skipped.nan)}};
+                      {"grad-norm", x.grad_norm}};
+    for (const auto& one : by_name(x.losses, x.loss))
+      values.emplace_back(one.name, one.mean);
+    if (!x.losses.empty())
+      values.emplace_back("loss", x.loss);
+    values.emplace_back("tokens-per-second", x.tokens_per_second);
+    values.emplace_back("iteration-time", x.elapsed_ms / 1e3);
+    values.emplace_back("skipped-iterations", double(x.skipped.iterations));
+    values.emplace_back("nan-iterations", double(x.skipped.nan));
     if (x.scale.is_used())
       values.emplace_back("loss-scale", x.scale.value);
     if (x.params_norm >= 0)
@@ -144,8 +147,13 @@ class event_file final : public record_sink {
   }
 
   void write(const validation_report& x) override {
-    const std::string name = x.test ? "lm loss test" : "lm loss validation";
-    append(x.iteration, {{name, x.loss}, {name + " ppl", std::exp(std::min(20.0, x.loss))}});
+    scalars values;
+    for (const auto& one : by_name(x.losses, x.loss)) {
+      const auto name = one.name + (x.test ? " test" : " validation");
+      values.emplace_back(name, one.mean);
+      values.emplace_back(name + " ppl", std::exp(std::min(20.0, one.mean)));
+    }
+    append(x.iteration, std::move(values));
   }
 
  private:

@@ -32,28 +32,46 @@ std::string cell(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : std::string();
 }
 
+/// The same of a validation, whose sum is always called "loss".
+std::vector<std::pair<std::string, double>> loss_fields(const validation_report& x,
+                                                        const std::string& prefix) {
+  std::vector<std::pair<std::string, double>> out = {{prefix + "loss", x.loss}};
+  for (const auto& one : x.losses)
+    out.emplace_back(prefix + one.key(), one.mean);
+  return out;
+}
+
+using row_cells = std::vector<std::pair<std::string, std::string>>;
+
 /// (column, text) of a row.
-std::vector<std::pair<std::string_view, std::string>> cells_of(const step_report& x,
-                                                               const validation_report* validated,
-                                                               const log_settings& settings) {
-  return {{"iteration", std::to_string(x.iteration)},
-          {"consumed_samples", std::to_string(x.consumed_samples)},
-          {"consumed_tokens", std::to_string(x.consumed_tokens)},
-          {"lm_loss", cell(x.lm_loss)},
-          {"validation_loss", validated == nullptr ? "" : cell(validated->loss)},
-          {"grad_norm", cell(x.grad_norm)},
-          {"learning_rate", cell(x.learning_rate)},
-          {"global_batch_size", std::to_string(x.global_batch_size)},
-          {"elapsed_ms", cell(x.elapsed_ms)},
-          {"tokens_per_second", cell(x.tokens_per_second)},
-          {"teraflops_per_second", cell(teraflops(x, settings))},
-          {"share_of_matrix_rate", cell(share_of_rate(x, settings))},
-          {"params_norm", x.params_norm >= 0 ? cell(x.params_norm) : ""},
-          {"num_zeros", x.zero_gradients >= 0 ? std::to_string(x.zero_gradients) : ""},
-          {"loss_scale", x.scale.is_used() ? cell(x.scale.value) : ""},
-          {"skipped_iterations", std::to_string(x.skipped.iterations)},
-          {"nan_iterations", std::to_string(x.skipped.nan)},
-          {"state_digest", to_string(x.state)}};
+row_cells cells_of(const step_report& x,
+                   const validation_report* validated,
+                   const log_settings& settings) {
+  row_cells out = {{"iteration", std::to_string(x.iteration)},
+                   {"consumed_samples", std::to_string(x.consumed_samples)},
+                   {"consumed_tokens", std::to_string(x.consumed_tokens)}};
+  for (const auto& [key, mean] : loss_fields(x))
+    out.emplace_back(key, cell(mean));
+  const auto none = validation_report{.loss = NAN, .losses = x.losses};
+  for (const auto& [key, mean] :
+       loss_fields(validated != nullptr ? *validated : none, "validation_"))
+    out.emplace_back(key, validated != nullptr ? cell(mean) : "");
+  const row_cells others
+      = {{"grad_norm", cell(x.grad_norm)},
+         {"learning_rate", cell(x.learning_rate)},
+         {"global_batch_size", std::to_string(x.global_batch_size)},
+         {"elapsed_ms", cell(x.elapsed_ms)},
+         {"tokens_per_second", cell(x.tokens_per_second)},
+         {"teraflops_per_second", cell(teraflops(x, settings))},
+         {"share_of_matrix_rate", cell(share_of_rate(x, settings))},
+         {"params_norm", x.params_norm >= 0 ? cell(x.params_norm) : ""},
+         {"num_zeros", x.zero_gradients >= 0 ? std::to_string(x.zero_gradients) : ""},
+         {"loss_scale", x.scale.is_used() ? cell(x.scale.value) : ""},
+         {"skipped_iterations", std::to_string(x.skipped.iterations)},
+         {"nan_iterations", std::to_string(x.skipped.nan)},
+         {"state_digest", to_string(x.state)}};
+  out.insert(out.end(), others.begin(), others.end());
+  return out;
 }
 
 /// Empty if the file cannot be read.
@@ -87,9 +105,9 @@ class csv_log final : public record_sink {
   csv_log(const std::filesystem::path& path, const log_settings& settings)
       : settings_(settings), file_("`watch.csv_file`", path, settings.append) {
     if (file_.is_empty())
-      file_.append(csv_header());
+      file_.append(csv_header(settings.losses));
     else
-      columns_ = columns_in(first_line(path));
+      columns_ = columns_in(first_line(path), settings.losses);
   }
 
   void write(const step_report& x) override {
@@ -107,22 +125,32 @@ class csv_log final : public record_sink {
  private:
   log_settings settings_;
   growing_file file_;
-  std::vector<std::string> columns_ = csv_columns();
+  std::vector<std::string> columns_ = csv_columns(settings_.losses);
   std::optional<step_report> newest_;
 };
 
 }  // namespace
 
+std::vector<std::pair<std::string, double>> loss_fields(const step_report& x) {
+  std::vector<std::pair<std::string, double>> out;
+  for (const auto& one : by_name(x.losses, x.loss))
+    out.emplace_back(one.key(), one.mean);
+  if (!x.losses.empty())
+    out.emplace_back("loss", x.loss);
+  return out;
+}
+
 std::string json_record(const step_report& x, const log_settings& settings) {
   nlohmann::ordered_json out{{"iteration", x.iteration},
                              {"consumed_samples", x.consumed_samples},
-                             {"consumed_tokens", x.consumed_tokens},
-                             {"lm_loss", x.lm_loss},
-                             {"grad_norm", x.grad_norm},
-                             {"learning_rate", x.learning_rate},
-                             {"global_batch_size", x.global_batch_size},
-                             {"elapsed_ms", x.elapsed_ms},
-                             {"tokens_per_second", x.tokens_per_second}};
+                             {"consumed_tokens", x.consumed_tokens}};
+  for (const auto& [key, mean] : loss_fields(x))
+    out[key] = mean;
+  out["grad_norm"] = x.grad_norm;
+  out["learning_rate"] = x.learning_rate;
+  out["global_batch_size"] = x.global_batch_size;
+  out["elapsed_ms"] = x.elapsed_ms;
+  out["tokens_per_second"] = x.tokens_per_second;
   if (settings.throughput)
     out["teraflops_per_second"] = teraflops(x, settings);
   if (settings.throughput && settings.matrix_rate > 0)
@@ -150,8 +178,10 @@ std::string json_record(const step_report& x, const log_settings& settings) {
 }
 
 std::string json_record(const validation_report& x) {
-  return json_text(nlohmann::ordered_json{{"iteration", x.iteration},
-                                          {x.test ? "test_loss" : "validation_loss", x.loss}});
+  nlohmann::ordered_json out{{"iteration", x.iteration}};
+  for (const auto& [key, mean] : loss_fields(x, x.test ? "test_" : "validation_"))
+    out[key] = mean;
+  return json_text(out);
 }
 
 std::string json_record(const run_event& x) {
@@ -176,18 +206,18 @@ std::string json_record(const run_event& x) {
   return json_text_replacing(out);  // a cause may contain a path, with arbitrary bytes
 }
 
-const std::vector<std::string>& csv_columns() {
-  static const auto names = [] {
-    std::vector<std::string> out;
-    for (const auto& [name, text] : cells_of({}, nullptr, {}))
-      out.emplace_back(name);
-    return out;
-  }();
-  return names;
+std::vector<std::string> csv_columns(const std::vector<std::string>& losses) {
+  step_report x;
+  for (const auto& name : losses)
+    x.losses.push_back({name});
+  std::vector<std::string> out;
+  for (auto& [name, text] : cells_of(x, nullptr, {}))
+    out.push_back(std::move(name));
+  return out;
 }
 
-std::string csv_header() {
-  return header_of(csv_columns());
+std::string csv_header(const std::vector<std::string>& losses) {
+  return header_of(csv_columns(losses));
 }
 
 std::string csv_row(const step_report& x,
@@ -204,7 +234,8 @@ std::string csv_row(const step_report& x,
   return fmt::format("{}{}", fmt::join(out, ","), line_end);
 }
 
-std::vector<std::string> columns_in(std::string_view first_line) {
+std::vector<std::string> columns_in(std::string_view first_line,
+                                    const std::vector<std::string>& losses) {
   while (first_line.ends_with('\n') || first_line.ends_with('\r'))
     first_line.remove_suffix(1);
   std::vector<std::string> out;
@@ -213,7 +244,7 @@ std::vector<std::string> columns_in(std::string_view first_line) {
     out.emplace_back(first_line.substr(0, end));
     first_line.remove_prefix(end == std::string_view::npos ? first_line.size() : end + 1);
   }
-  return out.front() == "iteration" ? out : csv_columns();
+  return out.front() == "iteration" ? out : csv_columns(losses);
 }
 
 std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,

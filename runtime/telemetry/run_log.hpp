@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -17,9 +18,13 @@ namespace troupe::runtime {
 /// Settings of a log besides the reports.
 struct log_settings {
   bool throughput = false;
-  double matrix_rate = 0;  ///< FLOP/s; 0: unknown
-  bool append = false;     ///< the run resumes from a checkpoint
+  double matrix_rate = 0;                ///< FLOP/s; 0: unknown
+  bool append = false;                   ///< the run resumes from a checkpoint
+  std::vector<std::string> losses = {};  ///< names, as in step_report
 };
+
+/// (field, mean): each loss of a step, then their sum if the model has several.
+std::vector<std::pair<std::string, double>> loss_fields(const step_report& x);
 
 /// One JSON object without a line end. Numbers that are not finite become null.
 std::string json_record(const step_report& x, const log_settings& settings);
@@ -36,13 +41,14 @@ std::optional<step_report> read_step_record(std::string_view text);
 std::optional<validation_report> read_validation_record(std::string_view text);
 std::optional<run_event> read_event_record(std::string_view text);
 
-/// Column names of a new table.
-const std::vector<std::string>& csv_columns();
+/// Column names of a new table of a run with these losses.
+std::vector<std::string> csv_columns(const std::vector<std::string>& losses = {});
 /// Column names in the first line of a table: a table of an older build keeps its columns. Returns
-/// csv_columns() if the line does not start with "iteration".
-std::vector<std::string> columns_in(std::string_view first_line);
-/// csv_columns() as a line, with its line end.
-std::string csv_header();
+/// csv_columns(losses) if the line does not start with "iteration".
+std::vector<std::string> columns_in(std::string_view first_line,
+                                    const std::vector<std::string>& losses = {});
+/// csv_columns(losses) as a line, with its line end.
+std::string csv_header(const std::vector<std::string>& losses = {});
 /// One row with its line end. Cells are empty for numbers that are not finite or not requested, and
 /// for unknown columns.
 std::string csv_row(const step_report& x,

@@ -81,6 +81,18 @@ pipeline_times pipeline_in(const field_reader& from) {
   return out;
 }
 
+/// The losses of a record with several, by their fields; otherwise empty.
+std::vector<named_loss> losses_in(const nlohmann::json& record, std::string_view prefix) {
+  std::vector<named_loss> out;
+  for (const auto& [key, value] : record.items()) {
+    const auto name = std::string_view(key);
+    if (name.starts_with(prefix) && name.ends_with("_loss") && name.size() > prefix.size() + 4
+        && (value.is_number() || value.is_null()))
+      out.push_back({key.substr(prefix.size()), value.is_null() ? NAN : value.get<double>()});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<step_report> read_step_record(std::string_view text) {
@@ -93,8 +105,10 @@ std::optional<step_report> read_step_record(std::string_view text) {
   from.read("consumed_samples", out.consumed_samples);
   from.read("consumed_tokens", out.consumed_tokens);
   from.read("global_batch_size", out.global_batch_size);
-  if (!from.read("lm_loss", out.lm_loss))
-    out.lm_loss = NAN;
+  if (record.contains("loss"))
+    out.losses = losses_in(record, "");
+  if (!from.read(out.losses.empty() ? "lm_loss" : "loss", out.loss))
+    out.loss = NAN;
   from.read("grad_norm", out.grad_norm);
   if (from.is_null("grad_norm")) {
     out.grad_norm = HUGE_VAL;
@@ -128,6 +142,7 @@ std::optional<validation_report> read_validation_record(std::string_view text) {
   from.read("iteration", out.iteration);
   out.test = record.contains("test_loss");
   const auto* const name = out.test ? "test_loss" : "validation_loss";
+  out.losses = losses_in(record, out.test ? "test_" : "validation_");
   if (from.is_null(name))
     out.loss = NAN;
   else if (!from.read(name, out.loss))

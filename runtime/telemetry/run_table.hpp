@@ -34,6 +34,8 @@ class run_table {
   std::vector<curve_point> by_iteration(const std::string& field) const;
   std::optional<double> at(const std::string& field, std::uint64_t iteration) const;
   std::vector<std::string> fields() const;  ///< fields with numbers, sorted, without the iteration
+  /// The field with the training loss: the sum, if the model has several losses.
+  std::string loss_field() const { return fields_.contains("loss") ? "loss" : "lm_loss"; }
   std::uint64_t last_iteration() const;
   /// In the order of the log. Empty for tables, which have no events.
   const std::vector<logged_event>& events() const { return events_; }

@@ -4,9 +4,12 @@
 
 #include "runtime/core/hash.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <tuple>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -47,12 +50,45 @@ struct pipeline_times {
   friend bool operator==(const pipeline_times&, const pipeline_times&) = default;
 };
 
+/// Sum of one of the model's losses over a part of a step.
+struct loss_part {
+  double total = 0;       ///< over the tokens that count
+  double tokens = 0;      ///< number of tokens that count
+  int number = 0;         ///< logical replica: of the sender, or of the job
+  int loss = 0;           ///< index in losses_of(model)
+  std::int64_t unit = 0;  ///< of the model
+
+  /// Parts are added in this order, whichever ranks they come from (WORKER-15).
+  auto order() const { return std::tuple(number, unit, loss); }
+};
+
+inline constexpr const char* lm_loss = "lm loss";
+
+struct named_loss {
+  std::string name;  ///< "lm loss", "load_balancing_loss"
+  double mean = 0;   ///< over the tokens that count; NaN where none does
+
+  /// Name of its field and column in logs: "lm_loss".
+  std::string key() const {
+    auto out = name;
+    std::replace(out.begin(), out.end(), ' ', '_');
+    return out;
+  }
+
+  friend bool operator==(const named_loss&, const named_loss&) = default;
+};
+
+/// `all`, or the only loss.
+inline std::vector<named_loss> by_name(const std::vector<named_loss>& all, double only) {
+  return all.empty() ? std::vector<named_loss>{{lm_loss, only}} : all;
+}
+
 struct step_report {
   std::uint64_t iteration = 0;         ///< counted from 1
   std::uint64_t consumed_samples = 0;  ///< after this step
   std::uint64_t consumed_tokens = 0;   ///< after this step
   std::int64_t global_batch_size = 0;
-  double lm_loss = 0;        ///< mean over the tokens of the step that count; NaN where none does
+  double loss = 0;           ///< weighted sum of the losses that count; NaN where none does
   double grad_norm = 0;      ///< before clipping; infinity if not finite
   double learning_rate = 0;  ///< of this step's update
   double elapsed_ms = 0;
@@ -66,17 +102,20 @@ struct step_report {
 
   pipeline_times pipeline = {};
 
+  std::vector<named_loss> losses = {};  ///< empty: only "lm loss", with weight 1
+
   bool was_skipped() const { return skipped.in_a_row > 0; }
   /// No token of a step that was updated with counts for the loss.
-  bool has_no_loss() const { return !was_skipped() && std::isnan(lm_loss); }
+  bool has_no_loss() const { return !was_skipped() && std::isnan(loss); }
 
   friend bool operator==(const step_report&, const step_report&) = default;
 };
 
 struct validation_report {
   std::uint64_t iteration = 0;
-  double loss = 0;    ///< NaN where no token counts
-  bool test = false;  ///< on the test set
+  double loss = 0;                      ///< as in step_report
+  bool test = false;                    ///< on the test set
+  std::vector<named_loss> losses = {};  ///< as in step_report
 
   friend bool operator==(const validation_report&, const validation_report&) = default;
 };

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
+#include <set>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -12,11 +15,16 @@ std::string join(std::string text, const std::string& more) {
 }
 
 /// Non-finite losses by replica, and the first parameter with a non-finite gradient; empty: none.
-std::string fault_of(const step_result& x) {
+std::string fault_of(const std::vector<loss_spec>& names, const step_result& x) {
   std::string out;
-  for (std::size_t r = 0; r < x.losses.size(); ++r)
-    if (!std::isfinite(x.losses[r].total))
-      out = join(out, fmt::format("the loss of replica {} is {}", r, x.losses[r].total));
+  std::set<std::pair<int, int>> named;
+  for (const auto& part : x.losses)
+    if (!std::isfinite(part.total) && named.emplace(part.number, part.loss).second)
+      out = join(out,
+                 fmt::format("the {} of replica {} is {}",
+                             is_only_lm_loss(names) ? "loss" : names[std::size_t(part.loss)].name,
+                             part.number,
+                             part.total));
   if (!x.nonfinite_parameter.empty())
     return join(out,
                 fmt::format("the gradient of {}{} is not finite",
@@ -36,26 +44,50 @@ std::string standing_scale(const recipe& recipe, const loss_scale& at) {
 }
 
 /// Converts the mean over all rows of the step to the mean over the tokens that count.
-double mean_of_rows(const recipe& recipe, const training_position& at, const loss_value& loss) {
-  if (!recipe.per_token_loss || loss.tokens == 0)
+double mean_of_rows(const recipe& recipe, const training_position& at, double tokens) {
+  if (!recipe.per_token_loss || tokens == 0)
     return 1;
   const auto samples = global_batch_size(recipe.batch, std::int64_t(at.consumed));
-  return double(samples * recipe.model.sequence) / loss.tokens;
+  return double(samples * recipe.model.sequence) / tokens;
+}
+
+step_losses means_of(const std::vector<loss_spec>& names, const std::vector<loss_value>& sums) {
+  step_losses out{.loss = std::numeric_limits<double>::quiet_NaN()};
+  bool counts = false;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto sum = i < sums.size() ? sums[i] : loss_value();
+    if (!is_only_lm_loss(names))
+      out.by_name.push_back({names[i].name, sum.mean()});
+    if (sum.tokens > 0)
+      out.loss = (std::exchange(counts, true) ? out.loss : 0) + names[i].weight * sum.mean();
+  }
+  return out;
 }
 
 }  // namespace
 
+void add_to(std::vector<loss_value>& to, const std::vector<loss_part>& parts) {
+  for (const auto& part : parts) {
+    to.resize(std::max(to.size(), std::size_t(part.loss) + 1));
+    to[std::size_t(part.loss)] += {part.total, part.tokens};
+  }
+}
+
+step_losses losses_of(const recipe& recipe, const std::vector<loss_value>& sums) {
+  return means_of(losses_of(spec_of(recipe)), sums);
+}
+
 step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result) {
   step_verdict out;
-  loss_value loss;
-  for (const auto& part : result.losses) {
-    loss.total += part.total;
-    loss.tokens += part.tokens;
-  }
-  out.loss = loss.mean();
-  const double mean = mean_of_rows(recipe, at, loss);
+  const auto names = losses_of(spec_of(recipe));
+  std::vector<loss_value> sums(names.size());
+  add_to(sums, result.losses);
+  auto means = means_of(names, sums);
+  out.loss = means.loss;
+  out.losses = std::move(means.by_name);
+  const double mean = mean_of_rows(recipe, at, sums.empty() ? 0 : sums.front().tokens);
   out.grad_norm = total_norm(result.norms) / at.scale.factor() * mean;
-  out.fault = fault_of(result);
+  out.fault = fault_of(names, result);
   if (at.scale.is_used())
     out.scale = next_scale(recipe.scaling, at.scale, out.fault.empty());
   out.skipped = at.skipped;
@@ -77,7 +109,9 @@ step_verdict decide(const recipe& recipe, const training_position& at, const ste
     ++skipped.iterations;
     ++skipped.in_a_row;
     skipped.samples += std::uint64_t(global_batch_size(recipe.batch, std::int64_t(at.consumed)));
-    skipped.nan += std::isfinite(loss.total) ? 0 : 1;
+    skipped.nan
+        += std::ranges::all_of(sums, [](const auto& sum) { return std::isfinite(sum.total); }) ? 0
+                                                                                               : 1;
     return out;
   }
   skipped.in_a_row = 0;

@@ -12,10 +12,21 @@
 
 namespace troupe::runtime {
 
+/// The losses of a step or an evaluation, as in step_report.
+struct step_losses {
+  double loss = 0;
+  std::vector<named_loss> by_name;
+};
+
+/// Adds parts, in their order; `to` has a sum for each loss of the model, or is empty.
+void add_to(std::vector<loss_value>& to, const std::vector<loss_part>& parts);
+/// Means of such sums.
+step_losses losses_of(const recipe& recipe, const std::vector<loss_value>& sums);
+
 /// The combined votes of a step.
 struct step_result {
-  std::vector<loss_value> losses;  ///< of each logical replica, in order
-  square_norms norms;              ///< of the reduced gradients
+  std::vector<loss_part> losses;  ///< of all logical replicas, in their order
+  square_norms norms;             ///< of the reduced gradients
   /// The first parameter, in the order of the backward pass, with a non-finite gradient, and its
   /// stage. Empty: all are finite.
   std::string nonfinite_parameter, nonfinite_where;
@@ -30,10 +41,11 @@ struct step_verdict {
   std::uint64_t before = 0;
 
   update_decision update;  ///< with a fault: only the learning rate that the step would have had
-  double loss = 0;         ///< mean over the tokens that count; NaN where none does
-  double grad_norm = 0;    ///< before clipping, without the loss scale
-  skipped_steps skipped;   ///< after this step
-  loss_scale scale;        ///< after this step
+  double loss = 0;         ///< as in step_report
+  std::vector<named_loss> losses;
+  double grad_norm = 0;   ///< before clipping, without the loss scale
+  skipped_steps skipped;  ///< after this step
+  loss_scale scale;       ///< after this step
 
   bool skips() const { return !fault.empty() && !stops; }
 };
@@ -41,7 +53,8 @@ struct step_verdict {
 /// Decides the step after `at`. A skipped step counts as an iteration and consumes its samples; the
 /// learning rate and the number of updates stay, as in Megatron-LM. Votes carry norms of the scaled
 /// loss. With a loss per token these are norms of the total over all rows of the step, and this
-/// function applies the missing factor rows / tokens (1 if no token counts).
+/// function applies the missing factor rows / tokens (1 if no token counts). The tokens are those
+/// of the model's first loss.
 step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result);
 
 /// The error message of a verdict that stops the run.

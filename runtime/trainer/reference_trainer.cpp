@@ -6,7 +6,6 @@
 #include "runtime/layout/seats.hpp"
 #include "runtime/telemetry/trace.hpp"
 
-#include <deque>
 #include <exception>
 #include <fmt/format.h>
 #include <utility>
@@ -126,7 +125,6 @@ step_report reference_trainer::step() {
   if (estate != nullptr && !estate->newest())
     state().seal(at_.iteration, state().digests());
   step_result result;
-  result.losses.resize(std::size_t(replicas));
   on_each([&](std::size_t rank) {
     auto& by = *places_[rank].by;
     by.begin_step(now);
@@ -139,8 +137,8 @@ step_report reference_trainer::step() {
       }
     by.reduce();
     reads wanted(stream_of(rank));
-    for (int r = 0; rank == 0 && r < int(replicas); ++r)
-      by.loss(wanted, r, result.losses[std::size_t(r)]);
+    if (rank == 0)
+      by.losses(wanted, result.losses);
     square_norms norms;
     by.norms(wanted, norms);
     wanted.finish();
@@ -177,7 +175,8 @@ step_report reference_trainer::step() {
   report.iteration = ++at_.iteration;
   report.consumed_samples = at_.consumed;
   report.consumed_tokens = at_.consumed * std::uint64_t(recipe_.model.sequence);
-  report.lm_loss = verdict.loss;
+  report.loss = verdict.loss;
+  report.losses = verdict.losses;
   report.grad_norm = verdict.grad_norm;
   report.learning_rate = verdict.update.learning_rate;
   report.skipped = verdict.skipped;
@@ -196,7 +195,7 @@ step_report reference_trainer::step() {
 double reference_trainer::evaluate(const batch_source& source, std::int64_t batches) {
   const auto replicas = recipe_.batch.data_parallel;
   const auto m_each = recipe_.batch.global / (recipe_.batch.micro * replicas);
-  loss_value loss;
+  std::vector<loss_value> sums;
   for (std::int64_t b = 0; b < batches; ++b) {
     each([&](worker& by) {
       by.begin_step({step_id(at_.iteration), false, m_each, replicas});
@@ -207,17 +206,9 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
               to_bundle(source.microbatch(
                   {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)})));
     });
-    reads wanted(stream_);
-    std::deque<loss_value> parts;
-    for (int r = 0; r < int(replicas); ++r)
-      state().loss(wanted, r, parts.emplace_back());
-    wanted.finish();
-    for (const auto& part : parts) {
-      loss.total += part.total;
-      loss.tokens += part.tokens;
-    }
+    add_to(sums, state().losses());
   }
-  return loss.mean();
+  return losses_of(recipe_, sums).loss;
 }
 
 void reference_trainer::resume_at(std::uint64_t iteration,

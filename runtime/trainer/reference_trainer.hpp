@@ -42,7 +42,8 @@ class reference_trainer {
   /// and no more steps may be skipped.
   step_report step();
 
-  /// Mean loss over `batches` global batches of `source`, without dropout. Changes no state.
+  /// Weighted sum of the mean losses over `batches` global batches of `source`, without dropout.
+  /// Changes no state.
   double evaluate(const batch_source& source, std::int64_t batches);
 
   /// The worker of the first rank.

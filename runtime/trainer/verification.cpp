@@ -6,9 +6,19 @@
 #include "runtime/trainer/worker.hpp"
 
 #include <cstring>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::runtime {
+
+namespace {
+
+void add_losses(bundle& to, const pass_losses& all) {
+  for (const auto& [place, sums] : all)
+    to.add(fmt::format("{} of {} {}", place.name, place.unit, place.segment), sums);
+}
+
+}  // namespace
 
 bool is_verified(double fraction, std::uint64_t seed, step_id step, const verifiable_pass& x) {
   if (fraction <= 0)
@@ -67,7 +77,7 @@ bundle worker::copy_of(const bundle& x) {
 digest worker::output_digest(const pass_key& key, const bundle& out) {
   auto all = out;
   if (const auto found = losses_.find(key); found != losses_.end())
-    all.add("loss", found->second);
+    add_losses(all, found->second);
   return digest_of(all);
 }
 
@@ -101,8 +111,7 @@ worker::again worker::compute_again(chunk_id id,
   store.begin(std::move(to));
   const auto pass = new_pass(home, store);
   auto forward = pass->forward(in);
-  if (pass->loss_sums())
-    forward.add("loss", pass->loss_sums());
+  add_losses(forward, pass->losses());
   again out{.output = digest_of(forward), .continues = store.continues()};
   forward = {};
   bundle back;
@@ -136,7 +145,7 @@ void worker::flip_output_bit(const pass_key& key, bundle& out) {
       if (!x && out.has(name))
         x = out.at(name);
   if (const auto found = losses_.find(key); !x && found != losses_.end())
-    x = found->second;
+    x = found->second.begin()->second;
   if (!x || stream_.pool().is_shadow())
     return;
   std::byte one{};

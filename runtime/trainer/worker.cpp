@@ -135,7 +135,8 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
     : settings_(std::move(settings)),
       stream_(stream),
       groups_(groups),
-      ties_(ties_of(settings_.model)) {
+      ties_(ties_of(settings_.model)),
+      loss_names_(losses_of(settings_.model)) {
   const auto check = [](const group_map& all) {
     for (const auto& [axes, group] : all)
       ensure(group->along() == axes, "WORKER-7: each group lies along its axes");
@@ -220,8 +221,8 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
         home.store->drop_values(unit);
     });
   auto out = pass->forward(in);
-  if (pass->loss_sums())
-    losses_.emplace(key, pass->loss_sums());
+  if (!pass->losses().empty())
+    losses_.emplace(key, pass->losses());
   if (step_.training) {
     const bool fresh = passes_.emplace(key, std::move(pass)).second;
     ensure(fresh, "WORKER-2: a micro-batch passes a chunk once");

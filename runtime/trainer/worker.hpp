@@ -179,8 +179,12 @@ class worker {
   // Results of a step are requested together and read with one wait: `to` is valid when the reads
   // finish. The overloads without `reads` wait at once.
 
-  /// Sum of the losses on the head for one hosted replica, in the order of the micro-batches.
-  void loss(reads& by, int replica, loss_value& to) const;
+  /// The losses of the hosted chunks, in the order of loss_part. Each part is a sum in the order of
+  /// the micro-batches. A part's number counts the hosted replicas, then those of further copies.
+  /// Breaks WORKER-15 if a pass has written a loss that its model does not name.
+  void losses(reads& by, std::vector<loss_part>& to) const;
+  std::vector<loss_part> losses() const;
+  /// The model's first loss for one replica.
   loss_value loss(int replica) const;
 
   /// Gradients are summed over all logical replicas bucket by bucket. Calls `then` within
@@ -426,7 +430,8 @@ class worker {
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;
   /// The chunk of the passes that are computed again.
   std::pair<chunk_id, std::unique_ptr<replayed_gradients>> replayed_;
-  std::map<pass_key, tensor> losses_;  ///< see loss_value
+  std::vector<loss_spec> loss_names_;  ///< of the model
+  std::map<pass_key, pass_losses> losses_;
 };
 
 }  // namespace troupe::runtime

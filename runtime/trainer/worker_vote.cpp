@@ -3,23 +3,46 @@
 #include "runtime/optim/fingerprints.hpp"
 #include "runtime/trainer/worker.hpp"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
 
 namespace troupe::runtime {
 
-void worker::loss(reads& by, int replica, loss_value& to) const {
-  for (const auto& [key, x] : losses_)  // ascending: replica, chunk, micro-batch
-    if (key.replica == replica)
-      by.add<double>(x, [&to](std::span<const double> sums) {
-        to.total += sums[0];
-        to.tokens += sums[1];
+void worker::losses(reads& by, std::vector<loss_part>& to) const {
+  using parts = std::map<decltype(loss_part().order()), loss_part>;
+  const auto found = std::make_shared<parts>();
+  for (const auto& [key, all] : losses_)  // ascending: replica, chunk, micro-batch
+    for (const auto& [place, x] : all) {
+      const auto name = std::ranges::find(loss_names_, place.name, &loss_spec::name);
+      ensure(name != loss_names_.end(), "WORKER-15: a pass writes losses that its model names");
+      const auto copy = int(value(homes_.at(key.chunk)->copy));
+      loss_part part{.number = copy * settings_.replicas + key.replica,
+                     .loss = int(name - loss_names_.begin()),
+                     .unit = place.unit};
+      auto& sum = found->emplace(part.order(), part).first->second;
+      by.add<double>(x, [found, &sum](std::span<const double> sums) {
+        sum.total += sums[0];
+        sum.tokens += sums[1];
       });
+    }
+  by.then([found, &to] {
+    for (const auto& [order, part] : *found)
+      to.push_back(part);
+  });
+}
+
+std::vector<loss_part> worker::losses() const {
+  return read<std::vector<loss_part>>([&](reads& by, auto& to) { losses(by, to); });
 }
 
 loss_value worker::loss(int replica) const {
-  return read<loss_value>([&](reads& by, loss_value& to) { loss(by, replica, to); });
+  loss_value out;
+  for (const auto& x : losses())
+    if (x.number == replica && x.loss == 0)
+      out += {x.total, x.tokens};
+  return out;
 }
 
 void worker::norms(reads& by, square_norms& to) const {

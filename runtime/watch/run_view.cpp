@@ -67,6 +67,11 @@ std::optional<view_pipeline> pipeline_of(const json& x) {
                        .planned_bubble = field<double>(x, "planned_bubble")};
 }
 
+/// The weighted sum, or the only loss.
+std::optional<double> loss_of(const json& x) {
+  return number(x, x.contains("loss") ? "loss" : "lm_loss");
+}
+
 void take_step(run_view& to, const json& x) {
   to.iteration = field<std::uint64_t>(x, "iteration");
   take_losses(to, x);
@@ -75,14 +80,14 @@ void take_step(run_view& to, const json& x) {
   to.skipped_iterations = field(x, "skipped_iterations", to.skipped_iterations);
   if (auto measured = pipeline_of(x))  // only some steps are timed
     to.pipeline = measured;
-  to.loss = number(x, "lm_loss").value_or(NAN);
+  to.loss = loss_of(x).value_or(NAN);
   to.grad_norm = number(x, "grad_norm").value_or(NAN);
   to.learning_rate = field<double>(x, "learning_rate");
   to.step_ms = field<double>(x, "elapsed_ms");
   to.tokens_per_second = field<double>(x, "tokens_per_second");
   to.teraflops_per_second = number(x, "teraflops_per_second");
   to.share_of_matrix_rate = number(x, "share_of_matrix_rate");
-  add_point(to.losses, to.iteration, number(x, "lm_loss"));
+  add_point(to.losses, to.iteration, loss_of(x));
   add_point(to.speeds, to.iteration, number(x, "tokens_per_second"));
 }
 

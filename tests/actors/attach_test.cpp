@@ -141,7 +141,7 @@ messages::observer_actor::behavior_type noting(messages::observer_actor::pointer
   self->set_exception_handler(
       [](std::exception_ptr&) -> caf::error { return caf::make_error(caf::sec::runtime_error); });
   return {[=](const messages::committed& x) {
-            to->add(fmt::format("step {} {}", x.report.iteration, x.report.lm_loss));
+            to->add(fmt::format("step {} {}", x.report.iteration, x.report.loss));
           },
           [=](const messages::validated& x) {
             to->add(fmt::format("validation {} {}", x.report.iteration, x.report.loss));

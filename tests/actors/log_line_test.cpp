@@ -22,7 +22,7 @@ TEST_CASE("the summary of a schedule has the mean of the logged steps", "[actors
 
 TEST_CASE("a short line fits 80 columns with any numbers", "[actors]") {
   runtime::step_report x{.iteration = 100,
-                         .lm_loss = 4.909,
+                         .loss = 4.909,
                          .grad_norm = 1.0334,
                          .learning_rate = 6.7e-4,
                          .elapsed_ms = 4,
@@ -36,7 +36,7 @@ TEST_CASE("a short line fits 80 columns with any numbers", "[actors]") {
   CHECK_THAT(asked, ContainsSubstring("1.500 TFLOP/s  MFU 50.0 %"));
   CHECK(asked.size() < 80);
   x = {.iteration = 123456789,
-       .lm_loss = 1e30,
+       .loss = 1e30,
        .grad_norm = 1e20,
        .learning_rate = 1e-300,
        .elapsed_ms = 1e9,
@@ -50,11 +50,11 @@ TEST_CASE("a short line fits 80 columns with any numbers", "[actors]") {
 }
 
 TEST_CASE("steps in which no token counts are left out of the mean loss", "[actors]") {
-  runtime::step_report x{.iteration = 1, .lm_loss = 5};
+  runtime::step_report x{.iteration = 1, .loss = 5};
   actors::since_last_line since;
   since.add(x);
   x.iteration = 2;
-  x.lm_loss = NAN;
+  x.loss = NAN;
   since.add(x);
   CHECK_THAT(actors::short_line(x, since, 2, {}), ContainsSubstring("loss 5.0000"));
   CHECK_THAT(actors::log_line(x, since, 2, {}),

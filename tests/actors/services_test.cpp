@@ -106,7 +106,7 @@ messages::request_batch request(std::uint64_t microbatch) {
 messages::committed commit_of(std::uint64_t iteration) {
   messages::committed out;
   out.report.iteration = iteration;
-  out.report.lm_loss = 2;
+  out.report.loss = 2;
   out.report.elapsed_ms = 1;
   return out;
 }

@@ -65,7 +65,7 @@ course by_actors(runtime::training_job job, const tests::scratch_folder& folder)
 course by_one_thread(const runtime::training_job& job) {
   course out;
   for (const auto& x : tests::by_reference_trainer(job))
-    out.emplace_back(to_string(x.state), x.lm_loss);
+    out.emplace_back(to_string(x.state), x.loss);
   return out;
 }
 

@@ -43,7 +43,7 @@ void check_same_bits(const std::vector<step_report>& all, const std::vector<step
   for (std::size_t i = 0; i < again.size(); ++i) {
     CAPTURE(i);
     CHECK(all[i].state == again[i].state);
-    CHECK(all[i].lm_loss == again[i].lm_loss);
+    CHECK(all[i].loss == again[i].loss);
   }
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("a device trains like the CPU, with reproducible bits", "[device][unsa
              again = steps(recipe, backend_kind::cuda, 2);
   for (std::size_t i = 0; i < here.size(); ++i) {
     CAPTURE(i);
-    CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
+    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(1e-4));
     CHECK(there[i].grad_norm == Catch::Approx(here[i].grad_norm).epsilon(1e-3));
   }
   check_same_bits(there, again);
@@ -85,7 +85,7 @@ TEST_CASE("a device trains in bf16 within 1 % of the CPU's fp32", "[device][unsa
              again = steps(recipe, backend_kind::cuda, 3);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     CAPTURE(i);
-    CHECK(there[i].lm_loss == Catch::Approx(exact[i].lm_loss).epsilon(1e-2));
+    CHECK(there[i].loss == Catch::Approx(exact[i].loss).epsilon(1e-2));
   }
   check_same_bits(there, again);
 }
@@ -101,7 +101,7 @@ TEST_CASE("a device stays close to the CPU over a hundred steps, in fp32 and in 
     return recipe;
   };
   const auto exact = steps(long_recipe(dtype::f32), backend_kind::cpu, 100);
-  REQUIRE(exact[99].lm_loss < 0.9 * exact[0].lm_loss);  // the model really learns
+  REQUIRE(exact[99].loss < 0.9 * exact[0].loss);  // the model really learns
   const bool narrow = GENERATE(false, true);
   const auto recipe = long_recipe(narrow ? dtype::bf16 : dtype::f32);
   const auto there = steps(recipe, backend_kind::cuda, 100);
@@ -109,7 +109,7 @@ TEST_CASE("a device stays close to the CPU over a hundred steps, in fp32 and in 
   for (std::size_t i = 0; i < exact.size(); ++i) {
     CAPTURE(i);
     const double allowed = narrow ? 1e-2 : i < 20 ? 1e-4 : 1e-3;
-    CHECK(there[i].lm_loss == Catch::Approx(exact[i].lm_loss).epsilon(allowed));
+    CHECK(there[i].loss == Catch::Approx(exact[i].loss).epsilon(allowed));
   }
   check_same_bits(there, again);
 }
@@ -130,7 +130,7 @@ TEST_CASE("replicas that a device computes in turn add up as on the CPU", "[devi
   const auto here = steps(recipe, backend_kind::cpu, 3),
              there = steps(recipe, backend_kind::cuda, 3);
   for (std::size_t i = 0; i < here.size(); ++i)
-    CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
+    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(1e-4));
 }
 
 TEST_CASE("a device trains in fp16 with a loss scale like the CPU", "[device][unsanitized]") {
@@ -142,7 +142,7 @@ TEST_CASE("a device trains in fp16 with a loss scale like the CPU", "[device][un
   int left_out = 0;
   for (std::size_t i = 0; i < here.size(); ++i) {
     CAPTURE(i);
-    CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-2));
+    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(1e-2));
     CHECK(there[i].scale == here[i].scale);
     left_out += i > 0 && there[i].scale.value < there[i - 1].scale.value ? 1 : 0;
   }

@@ -12,10 +12,10 @@ using namespace troupe::tests;
 std::vector<std::string> fuzz::seeds() {
   step_report one;
   one.iteration = 1;
-  one.lm_loss = 2.5;
+  one.loss = 2.5;
   step_report two = one;
   two.iteration = 2;
-  two.lm_loss = 1.25;
+  two.loss = 1.25;
   return {json_record(one, {}) + "\n" + json_record(two, {}) + "\n",
           csv_header() + csv_row(one, nullptr, {}) + csv_row(two, nullptr, {}),
           "iteration,loss\r\n3,0.5\r\n4,\r\n",

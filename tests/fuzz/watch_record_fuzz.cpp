@@ -16,7 +16,7 @@ constexpr log_settings settings{.throughput = true};
 step_report measured_step() {
   step_report out;
   out.iteration = 7;
-  out.lm_loss = 2.5;
+  out.loss = 2.5;
   out.grad_norm = 0.5;
   out.params_norm = 3;
   out.zero_gradients = 4;

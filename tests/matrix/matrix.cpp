@@ -95,7 +95,7 @@ const reference_run& reference_of(const choice& x) {
       add(trainer.state().moments(), state.tensors);
     }
     const auto report = trainer.step();
-    out.loss.push_back(report.lm_loss);
+    out.loss.push_back(report.loss);
     out.norm.push_back(report.grad_norm);
   }
   return out;

@@ -79,7 +79,8 @@ TEST_CASE_METHOD(wire,
                  "[messages]") {
   using limits = std::numeric_limits<double>;
   for (const double x : {0.0, 1.0, -2.5, 1e-3, 1e300, limits::min(), limits::max()})
-    CHECK(bytes_of(*this, loss_part{x, 1, 2}) == bytes_of(*this, x, 1.0, std::int32_t(2)));
+    CHECK(bytes_of(*this, runtime::loss_part{x, 1, 2, 3, 4})
+          == bytes_of(*this, x, 1.0, std::int32_t(2), std::int32_t(3), std::int64_t(4)));
 }
 
 TEST_CASE_METHOD(wire,
@@ -96,10 +97,10 @@ TEST_CASE_METHOD(
     "a message with NaN or infinity survives a round trip, though NaN does not equal itself",
     "[messages]") {
   auto sent = example<committed>(*this);
-  sent.report.lm_loss = std::numeric_limits<double>::quiet_NaN();
+  sent.report.loss = std::numeric_limits<double>::quiet_NaN();
   sent.report.grad_norm = std::numeric_limits<double>::infinity();
   const auto received = through_bytes(system, sent);
-  CHECK(std::isnan(received.report.lm_loss));
+  CHECK(std::isnan(received.report.loss));
   CHECK(received.report.grad_norm == sent.report.grad_norm);
   CHECK(received.report.state == sent.report.state);
 }

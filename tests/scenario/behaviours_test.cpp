@@ -97,7 +97,7 @@ TEST_CASE("a script that schedules at run time gives the bits of the reference t
   REQUIRE(steps.size() == expected.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
     CHECK(steps[i].report.state == expected[i].state);
-    CHECK(steps[i].report.lm_loss == expected[i].lm_loss);
+    CHECK(steps[i].report.loss == expected[i].loss);
   }
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale
   for (const auto& x : by_reference(job)) {
     const auto& seen = steps.at(int(x.iteration));
     CHECK(seen["state_digest"] == to_string(x.state));
-    CHECK(seen["lm_loss"] == x.lm_loss);
+    CHECK(seen["lm_loss"] == x.loss);
     CHECK(seen["loss_scale"] == x.scale.value);
     CHECK(seen["learning_rate"] == x.learning_rate);
     CHECK(seen["skipped_iterations"] == x.skipped.iterations);
@@ -147,10 +147,10 @@ TEST_CASE("losses in fp16 equal those in fp32 within a hundredth", "[scenario][f
   job.training.precision = runtime::dtype::f32;
   const auto whole = by_reference(job);
   CHECK(half.back().skipped.iterations == 0);
-  CHECK(whole.back().lm_loss < 0.9 * whole.front().lm_loss);  // it learns
+  CHECK(whole.back().loss < 0.9 * whole.front().loss);  // it learns
   // Each rounding is off by up to 2^-12, and a step has some hundred of them.
   for (std::size_t i = 0; i < whole.size(); ++i)
-    CHECK(std::abs(half[i].lm_loss - whole[i].lm_loss) < 0.01 * whole[i].lm_loss);
+    CHECK(std::abs(half[i].loss - whole[i].loss) < 0.01 * whole[i].loss);
 }
 
 TEST_CASE("a constant scale that is a power of two does not change finite states",

@@ -107,7 +107,7 @@ TEST_CASE("STEP-7: whichever rank finds NaN, all skip the step, with the referen
   for (const auto& x : expected) {
     const auto& seen = steps.at(int(x.iteration));
     CHECK(seen["state_digest"] == to_string(x.state));
-    CHECK(seen["lm_loss"] == x.lm_loss);
+    CHECK(seen["lm_loss"] == x.loss);
     CHECK(seen["learning_rate"] == x.learning_rate);
     CHECK(seen["skipped_iterations"] == x.skipped.iterations);
   }

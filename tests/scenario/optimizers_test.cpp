@@ -51,14 +51,14 @@ TEST_CASE("with every optimizer the bits are the same for stages, replicas and s
   const auto expected = tests::by_reference_trainer(job);
   CHECK((expected.back().skipped.iterations > 0) == (precision == runtime::dtype::f16));
   INFO(expected.back().skipped.iterations << " steps skipped");
-  CHECK(expected.back().lm_loss < expected.front().lm_loss - 0.05);
+  CHECK(expected.back().loss < expected.front().loss - 0.05);
   for (const bool distributed : {false, true}) {
     job.reduction.distributed_optimizer = distributed;
     const auto seen = steps_of(job);
     for (const auto& step : expected) {
       const auto& line = seen.at(int(step.iteration));
       CHECK(line["state_digest"] == to_string(step.state));
-      CHECK((step.was_skipped() || line["lm_loss"] == step.lm_loss));
+      CHECK((step.was_skipped() || line["lm_loss"] == step.loss));
     }
   }
 }
@@ -81,7 +81,7 @@ TEST_CASE("with every optimizer tensor ranks train as one, and sharded state giv
   // The tolerance that docs/guides/layouts.md promises across layouts.
   for (const auto& step : expected)
     CHECK_THAT(whole.at(int(step.iteration))["lm_loss"].get<double>(),
-               Catch::Matchers::WithinAbs(step.lm_loss, 1e-4));
+               Catch::Matchers::WithinAbs(step.loss, 1e-4));
   job.reduction.distributed_optimizer = true;
   const auto sharded = steps_of(job);
   for (const auto& [iteration, line] : whole)

@@ -105,11 +105,11 @@ TEST_CASE("a user's block, loss and learning rate give the bits of the reference
         = {.granularity = runtime::recompute_granularity::selective, .feed_forward = true};
   const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
   REQUIRE(seen.size() == expected.size());
-  CHECK(std::abs(expected[0].lm_loss / 2 - std::log(61.0)) < 0.3);
+  CHECK(std::abs(expected[0].loss / 2 - std::log(61.0)) < 0.3);
   CHECK(expected[4].learning_rate == job.training.rate_of.at(32));
   for (std::size_t i = 0; i < seen.size(); ++i) {
     CHECK(seen[i].state == expected[i].state);
-    CHECK(seen[i].lm_loss == expected[i].lm_loss);
+    CHECK(seen[i].loss == expected[i].loss);
     CHECK(seen[i].learning_rate == expected[i].learning_rate);
   }
 }
@@ -120,7 +120,7 @@ TEST_CASE("a user's block is sharded over tensor ranks", "[scenario]") {
   const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
   REQUIRE(seen.size() == expected.size());
   for (std::size_t i = 0; i < seen.size(); ++i)
-    CHECK(std::abs(seen[i].lm_loss - expected[i].lm_loss) < 1e-4);  // another order of sums
+    CHECK(std::abs(seen[i].loss - expected[i].loss) < 1e-4);  // another order of sums
 }
 
 TEST_CASE("the memory of a user's block is forecast", "[scenario]") {

@@ -68,7 +68,7 @@ std::vector<record> run(runtime::training_job job,
 std::vector<record> by_reference(const runtime::training_job& job) {
   std::vector<record> out;
   for (const auto& x : tests::by_reference_trainer(job))
-    out.push_back({to_string(x.state), x.lm_loss, x.grad_norm});
+    out.push_back({to_string(x.state), x.loss, x.grad_norm});
   return out;
 }
 

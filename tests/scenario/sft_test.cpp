@@ -88,7 +88,7 @@ TEST_CASE("with equal weights of answer tokens the step does not depend on the m
     const auto step = talks_job(what).by_reference().front();
     if (!first)
       first = step;
-    CHECK(std::abs(step.lm_loss - first->lm_loss) <= allowed.loss * first->lm_loss);
+    CHECK(std::abs(step.loss - first->loss) <= allowed.loss * first->loss);
     CHECK(std::abs(step.grad_norm - first->grad_norm) <= allowed.norm * first->grad_norm);
   }
 }
@@ -118,7 +118,7 @@ TEST_CASE("a micro-batch without an answer adds nothing to the step", "[scenario
   }
   CHECK(empty > 0);
   for (const auto& step : job.by_reference()) {
-    CHECK(std::isfinite(step.lm_loss));
+    CHECK(std::isfinite(step.loss));
     CHECK(std::isfinite(step.grad_norm));
   }
 }

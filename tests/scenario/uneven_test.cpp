@@ -37,7 +37,7 @@ TEST_CASE("stages of any shape, and empty ones, give the bits of the reference t
     REQUIRE(seen < expected.size());
     const auto record = json::parse(line);
     CHECK(record["state_digest"] == to_string(expected[seen].state));
-    CHECK(record["lm_loss"] == expected[seen].lm_loss);
+    CHECK(record["lm_loss"] == expected[seen].loss);
     CHECK(record["grad_norm"] == expected[seen].grad_norm);
   }
   CHECK(seen == expected.size());

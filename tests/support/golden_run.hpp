@@ -186,7 +186,7 @@ inline void meet(const std::string& name,
     const auto report = trainer.step();
     CAPTURE(report.iteration);
     CHECK(std::abs(report.learning_rate - expected["learning_rate"].get<double>()) < 1e-12);
-    CHECK(std::abs(report.lm_loss - expected["lm_loss"].get<double>())
+    CHECK(std::abs(report.loss - expected["lm_loss"].get<double>())
           < (report.iteration == 1 ? allowed.first : allowed.loss));
     meet_update(expected, report, scale, allowed);
     scale = report.scale;

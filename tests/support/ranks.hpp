@@ -67,7 +67,7 @@ class hand_over {
 };
 
 struct group_step_result {
-  std::vector<runtime::loss_value> losses;  ///< of each logical replica
+  std::vector<runtime::loss_part> losses;  ///< of all logical replicas
   runtime::square_norms norms;
   std::map<std::string, runtime::digest> digests;  ///< of the state after the update
 };
@@ -171,9 +171,15 @@ class ranks {
     hand_over wire(token_);
     each([&](const rank_coordinates& s) { passes(s, number, microbatches, logical, wire); });
     group_step_result out;
-    for (int r = 0; r < logical; ++r)
-      out.losses.push_back(
-          at({0, grid_.pipeline - 1, r / settings_.replicas}).loss(r % settings_.replicas));
+    for_each_rank([&](const rank_coordinates& s) {
+      if (s.tensor > 0)
+        return;
+      for (auto part : at(s).losses()) {
+        part.number += s.data * settings_.replicas;
+        out.losses.push_back(part);
+      }
+    });
+    std::ranges::sort(out.losses, {}, &runtime::loss_part::order);
     for_each_rank([&](const rank_coordinates& s) {
       if (answers(s))
         add_to(out.norms, at(s).norms());

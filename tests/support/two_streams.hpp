@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include "runtime/tensor/moves.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 namespace troupe::tests {
@@ -31,7 +32,11 @@ inline runtime::module_traits traits_of(const summary& x) {
   return {.width = x.width, .reads = {"decoder"}, .takes_stream = false};
 }
 
-/// Adds the embedding of the tokens, from a table that is tied to the embedding's.
+inline constexpr double echo_weight = 0.5;
+
+/// Adds the embedding of the tokens, from a table that is tied to the embedding's. Its "echo loss"
+/// is that of a head that reads the token from the stream; the first row of each micro-batch does
+/// not count.
 struct embedded_again {
   runtime::embedding_spec of;
 };
@@ -54,11 +59,40 @@ inline void add(runtime::module_builder& to, const embedded_again& x) {
         p.hidden
             = dropout_add(tape, reduce_from_tensor_region(tape, words), p.hidden, 0, 0, p.rows);
       });
+  const int echo = to.add({.name = "echo",
+                           .extents = {x.of.padded_vocabulary, x.of.hidden},
+                           .initial = runtime::distribution::normal(x.of.init_std),
+                           .decays = true,
+                           .valid_rows = x.of.vocabulary,
+                           .placements = {{runtime::axis::tensor, runtime::row_sharded()}}});
+  to.segment("echo",
+             [=, rows = x.of.padded_vocabulary / to.tensor_ranks()](runtime::tape& tape,
+                                                                    runtime::pass& p) {
+               const auto& tokens = p.batch.at("tokens");
+               std::vector<float> counts(std::size_t(tokens.size()), 1);
+               counts.front() = 0;
+               auto logits = linear(tape,
+                                    copy_to_tensor_region(tape, p.hidden),
+                                    runtime::product::column,
+                                    rows,
+                                    echo,
+                                    runtime::no_parameter);
+               p.add_loss(
+                   "echo loss",
+                   cross_entropy(tape,
+                                 std::move(logits),
+                                 tokens,
+                                 runtime::uploaded<float>(tape.stream(), counts, tokens.extents()),
+                                 x.of.vocabulary,
+                                 p.average(echo_weight)));
+             });
 }
 
 inline runtime::module_traits traits_of(const embedded_again& x) {
-  return {
-      .width = x.of.hidden, .reads = {"tokens"}, .tied_to = {"embedding.word_embeddings.weight"}};
+  return {.width = x.of.hidden,
+          .reads = {"tokens"},
+          .tied_to = {"embedding.word_embeddings.weight"},
+          .losses = {{"echo loss", echo_weight}}};
 }
 
 /// Adds a norm of the summary to the decoder's stream.

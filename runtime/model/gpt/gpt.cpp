@@ -62,6 +62,7 @@ layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rota
         "mlp",
         [build = own.feed_forward, feed_forward](module_builder& to) { build(to, feed_forward); },
         {},
+        own.losses,
         own.tied_to});
   else
     out.sublayers.emplace_back(

@@ -23,23 +23,29 @@ void add(module_builder& to, const head_spec& x) {
     p.hidden = {};
   };
   to.segment("head.norm", run_norm).adds = true;
-  to.segment("head", [=, loss = x.loss, vocabulary = x.vocabulary](tape& tape, pass& p) {
-    auto logits = output(tape, std::exchange(p.x, {}));
-    if (!p.batch.has("labels")) {
-      p.logits = std::move(logits.data);
-      return;
-    }
-    p.loss = loss(tape,
-                  std::move(logits),
-                  p.batch.at("labels"),
-                  p.batch.at("mask"),
-                  vocabulary,
-                  {float(p.settings.loss_scale), p.settings.per_token_loss});
-  });
+  to.segment(
+      "head",
+      [=, loss = x.loss, reported = x.reported, vocabulary = x.vocabulary](tape& tape, pass& p) {
+        auto logits = output(tape, std::exchange(p.x, {}));
+        if (!p.batch.has("labels")) {
+          p.logits = std::move(logits.data);
+          return;
+        }
+        p.add_loss(reported.name,
+                   loss(tape,
+                        std::move(logits),
+                        p.batch.at("labels"),
+                        p.batch.at("mask"),
+                        vocabulary,
+                        p.average(reported.weight)));
+      });
 }
 
 module_traits traits_of(const head_spec& x) {
-  module_traits out{.width = x.hidden, .reads = {"labels", "mask"}, .gives_stream = false};
+  module_traits out{.width = x.hidden,
+                    .reads = {"labels", "mask"},
+                    .losses = {x.reported},
+                    .gives_stream = false};
   if (!x.tied_to.empty())
     out.tied_to = {x.tied_to};
   return out;

@@ -14,9 +14,10 @@ struct head_spec {
   std::string tied_to = {};            ///< parameter that shares the weight; empty: not tied
   double init_std = 0;
   std::function<decltype(cross_entropy)> loss = cross_entropy;  ///< same contract as cross_entropy
+  loss_spec reported = {"lm loss"};
 };
 
-/// Reads pass::hidden, "labels" and "mask" of the batch, and writes pass::loss; without labels it
+/// Reads pass::hidden, "labels" and "mask" of the batch, and writes its loss; without labels it
 /// writes pass::logits. Parameters: those of the norm and "output_layer.weight". The builder's name
 /// is empty.
 void add(module_builder& to, const head_spec& x);

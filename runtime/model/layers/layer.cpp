@@ -52,7 +52,7 @@ void add(module_builder& layer, const own_sublayer& x) {
 }
 
 module_traits traits_of(const own_sublayer& x) {
-  return {.reads = x.reads, .tied_to = x.tied_to};
+  return {.reads = x.reads, .tied_to = x.tied_to, .losses = x.losses};
 }
 
 void add(module_builder& to, const layer_spec& x) {
@@ -69,6 +69,7 @@ module_traits traits_of(const layer_spec& x) {
     out.width = std::max(out.width, of.width);
     out.reads.insert(out.reads.end(), of.reads.begin(), of.reads.end());
     out.tied_to.insert(out.tied_to.end(), of.tied_to.begin(), of.tied_to.end());
+    out.losses.insert(out.losses.end(), of.losses.begin(), of.losses.end());
   }
   return out;
 }

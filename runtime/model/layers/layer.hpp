@@ -35,7 +35,9 @@ module_traits traits_of(const residual_sublayer& x);
 struct own_sublayer {
   std::string name;  ///< name within the layer: "mlp"
   std::function<void(module_builder&)> build;
-  std::vector<std::string> reads = {}, tied_to = {};  ///< see module_traits
+  std::vector<std::string> reads = {};    ///< see module_traits
+  std::vector<loss_spec> losses = {};     ///< see module_traits
+  std::vector<std::string> tied_to = {};  ///< see module_traits
 };
 
 void add(module_builder& to, const own_sublayer& x);

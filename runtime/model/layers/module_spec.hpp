@@ -24,8 +24,9 @@ struct module_traits {
   /// Parameters of earlier units with which its own share values, once per use: see
   /// parameter_spec::tied_to.
   std::vector<std::string> tied_to = {};
-  bool takes_stream = true;  ///< false: it begins the stream, as an embedding does
-  bool gives_stream = true;  ///< false: it ends the stream, as a head does
+  std::vector<loss_spec> losses = {};  ///< that its passes write, unless only logits are wanted
+  bool takes_stream = true;            ///< false: it begins the stream, as an embedding does
+  bool gives_stream = true;            ///< false: it ends the stream, as a head does
   /// False for a table: its own backward pass does not read the parameters, only that of a unit
   /// tied to it.
   bool reads_backward = true;

@@ -47,7 +47,7 @@ export function seconds_left(store) {
 /// Figures of the newest step: [[term, text]].
 export function figures_of_step(step) {
   return [
-    ["Training loss", `${loss_text(step.lm_loss)} nats per token`],
+    ["Training loss", `${loss_text(step.loss ?? step.lm_loss)} nats per token`],
     ["Gradient norm", number_text(step.grad_norm, 3)],
     ["Learning rate", number_text(step.learning_rate, 3)],
   ];

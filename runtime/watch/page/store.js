@@ -116,7 +116,7 @@ function take_step(store, x) {
   if (!is_number(x.iteration))
     return;
   store.step = x;
-  add_point(store.training, x.iteration, x.lm_loss);
+  add_point(store.training, x.iteration, x.loss ?? x.lm_loss);
   add_point(store.speed, x.iteration, x.tokens_per_second);
   if (is_number(x.elapsed_ms))
     store.step_times_ms.push(x.elapsed_ms);

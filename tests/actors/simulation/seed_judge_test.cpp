@@ -32,7 +32,7 @@ seen_run good_run() {
   seen_run out;
   out.end = outcome{};
   for (std::uint64_t i = 1; i <= 3; ++i) {
-    runtime::step_report step{.iteration = i, .lm_loss = 1.0 / double(i)};
+    runtime::step_report step{.iteration = i, .loss = 1.0 / double(i)};
     step.state = {i, i};
     out.committed.push_back(step);
     out.taken_down.push_back(i);
@@ -126,7 +126,7 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
              "2 of 3 steps"));
   CHECK(says(wrong_with([](seen_run& x) { x.committed[1].iteration = 1; }), "no. 2 is step 1"));
   CHECK(says(wrong_with([](seen_run& x) { x.committed[1].state = {7, 7}; }), "after step 2"));
-  CHECK(says(wrong_with([](seen_run& x) { x.committed[1].lm_loss = 7; }), "loss of step 2"));
+  CHECK(says(wrong_with([](seen_run& x) { x.committed[1].loss = 7; }), "loss of step 2"));
   CHECK(says(wrong_with([](seen_run& x) { x.samples.erase(1); }), "samples"));
   CHECK(says(wrong_with([](seen_run& x) { x.validated.emplace_back(); }), "validations"));
   CHECK(says(wrong_with([](seen_run& x) { x.saved.clear(); }), "is not saved"));

@@ -44,7 +44,7 @@ class stepper {
   }
   void input_gradients(int s) { tape_.input_gradients(s); }
   void weight_gradients(int s) { tape_.weight_gradients(s); }
-  loss_value loss() { return loss_of(tape_.stream(), pass_.loss); }
+  loss_value loss() { return loss_of(tape_.stream(), pass_.losses.begin()->second); }
 
  private:
   const std::vector<segment>& program_;

@@ -185,7 +185,7 @@ TEST_CASE("LEDGER-4: a ledger read from its file equals the original") {
     x.tell(step_report{.iteration = n,
                        .consumed_samples = 8 * n,
                        .global_batch_size = 8,
-                       .lm_loss = n == 15 ? std::nan("") : 0.1 * double(n),
+                       .loss = n == 15 ? std::nan("") : 0.1 * double(n),
                        .grad_norm = std::numeric_limits<double>::infinity(),
                        .state = {n, 0}});
   }

@@ -140,7 +140,7 @@ step_report step(std::uint64_t iteration) {
   return {.iteration = iteration,
           .consumed_samples = iteration * 300,
           .global_batch_size = 300,
-          .lm_loss = 1.0 / double(iteration),
+          .loss = 1.0 / double(iteration),
           .grad_norm = 0.5,
           .learning_rate = 1e-3,
           .elapsed_ms = 250,
@@ -209,7 +209,7 @@ TEST_CASE("requested values are present, and values that are not finite are left
   x.params_norm = 9;
   x.scale.value = 65536;
   x.zero_gradients = 12;
-  x.lm_loss = NAN;
+  x.loss = NAN;
   x.grad_norm = HUGE_VAL;
   x.skipped = {.iterations = 1, .samples = 300, .nan = 1, .in_a_row = 1};
   open_event_file(folder.path(), {.log = {.throughput = true, .matrix_rate = 6e12}, .interval = 3})

@@ -18,7 +18,7 @@ step_report full_step() {
           .consumed_samples = 56,
           .consumed_tokens = 896,
           .global_batch_size = 8,
-          .lm_loss = 0.1,
+          .loss = 0.1,
           .grad_norm = 0.3,
           .learning_rate = 1e-3,
           .elapsed_ms = 2.5,
@@ -77,7 +77,7 @@ TEST_CASE("a step survives the round trip through its record", "[log]") {
 
 TEST_CASE("a skipped step differs from a step without a loss", "[log]") {
   auto x = full_step();
-  x.lm_loss = NAN;
+  x.loss = NAN;
   const auto no_loss = read_step_record(json_record(x, {}));
   REQUIRE(no_loss);
   CHECK(no_loss->has_no_loss());
@@ -118,7 +118,7 @@ TEST_CASE("records of the hub and of other versions are read, other texts are re
       R"({"kind":"step","at":12.5,"iteration":3,"lm_loss":"high","elapsed_ms":2,"state_digest":"x","new":[{}]})");
   REQUIRE(step);
   CHECK(step->iteration == 3);
-  CHECK(std::isnan(step->lm_loss));
+  CHECK(std::isnan(step->loss));
   CHECK(step->elapsed_ms == 2);
   CHECK(step->state == digest{});
   CHECK(step->params_norm < 0);

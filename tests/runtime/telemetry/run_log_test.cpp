@@ -22,7 +22,7 @@ step_report step(std::uint64_t iteration) {
           .consumed_samples = 8 * iteration,
           .consumed_tokens = 128 * iteration,
           .global_batch_size = 8,
-          .lm_loss = 0.1,
+          .loss = 0.1,
           .grad_norm = 0.5,
           .learning_rate = 1e-3,
           .elapsed_ms = 2,
@@ -72,7 +72,7 @@ TEST_CASE("a JSON record restores the same doubles and has the requested fields"
   x.params_norm = 7;
   x.zero_gradients = 0;
   x.scale.value = 65536;
-  x.lm_loss = NAN;
+  x.loss = NAN;
   x.skipped = {.iterations = 2, .nan = 1, .in_a_row = 1};
   const auto all = nlohmann::json::parse(json_record(x, {.throughput = true, .matrix_rate = 1e12}));
   CHECK(all["lm_loss"].is_null());

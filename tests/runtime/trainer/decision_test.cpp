@@ -18,7 +18,7 @@ recipe simple() {
 }
 
 step_result finite() {
-  return {.losses = {{6, 2}, {2, 2}}, .norms = {{"a", exact_sum(9)}, {"b", exact_sum(16)}}};
+  return {.losses = {{6, 2}, {2, 2, 1}}, .norms = {{"a", exact_sum(9)}, {"b", exact_sum(16)}}};
 }
 
 step_result not_finite() {
@@ -61,6 +61,30 @@ TEST_CASE("a loss per token divides gradients by the step's token count before c
   CHECK(none.fault.empty());
   CHECK(none.grad_norm == 5);
   CHECK(none.update.gradient_scale == 1);
+}
+
+TEST_CASE("the loss of a step is the weighted sum of its losses that count", "[decision]") {
+  auto recipe = simple();
+  recipe.own = {.name = "own",
+                .feed_forward = [](module_builder&, const feed_forward_spec&) {},
+                .losses = {{"load_balancing_loss", 0.5}}};
+  recipe.model.layers = 2;
+  auto result = finite();
+  for (const std::int64_t unit : {1, 2})
+    result.losses.push_back({3, 6, 1, 1, unit});
+  CHECK(loss_names(recipe) == std::vector<std::string>{"lm loss", "load_balancing_loss"});
+  const auto x = decide(recipe, {}, result);
+  CHECK(x.loss == 2 + 0.5 * 0.5);
+  CHECK(x.losses == std::vector<named_loss>{{"lm loss", 2}, {"load_balancing_loss", 0.5}});
+  result.losses.back().total = INFINITY;
+  CHECK_THAT(decide(recipe, {}, result).fault,
+             ContainsSubstring("the load_balancing_loss of replica 1 is inf"));
+  result.losses.resize(2);  // no token of the second counts
+  const auto one = decide(recipe, {}, result);
+  CHECK(one.loss == 2);
+  CHECK(std::isnan(one.losses.back().mean));
+  result.losses.clear();
+  CHECK(std::isnan(decide(recipe, {}, result).loss));
 }
 
 TEST_CASE("a step that is not finite ends the run with its cause, rank and step", "[decision]") {

@@ -55,8 +55,8 @@ std::vector<digest> states(const std::vector<step_report>& x) {
 TEST_CASE("training lowers the loss and reports its steps", "[trainer]") {
   trained x(tiny_recipe());
   const auto reports = x.steps(40);
-  CHECK(std::abs(reports.front().lm_loss - std::log(21.0)) < 0.2);  // an untrained model
-  CHECK(reports.back().lm_loss < 0.8 * reports.front().lm_loss);
+  CHECK(std::abs(reports.front().loss - std::log(21.0)) < 0.2);  // an untrained model
+  CHECK(reports.back().loss < 0.8 * reports.front().loss);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const auto& r = reports[i];
     CHECK(r.iteration == i + 1);
@@ -92,7 +92,7 @@ TEST_CASE("the reference trainer computes on several tensor ranks, each time wit
   for (int i = 0; i < 3; ++i) {
     const auto expected = judge.step(), found = cut.step();
     // Sums over the ranks are rounded to f32 once more, 6e-8 each, a few times per layer.
-    CHECK(std::abs(found.lm_loss - expected.lm_loss) < 1e-5 * expected.lm_loss);
+    CHECK(std::abs(found.loss - expected.loss) < 1e-5 * expected.loss);
     CHECK(std::abs(found.grad_norm - expected.grad_norm) < 1e-3 * expected.grad_norm);
     CHECK(same.step().state == found.state);
   }
@@ -117,10 +117,10 @@ TEST_CASE("2 and 4 logical replicas use the samples of one and reproduce its los
   const auto expected = one.steps(10), seen = several.steps(10);
   // Samples and micro-batches are equal; only the order of sums differs. The difference is a
   // rounding error in the first step (float32 losses near 3), and grows over ten updates.
-  CHECK(std::abs(seen[0].lm_loss - expected[0].lm_loss) < 1e-6);
+  CHECK(std::abs(seen[0].loss - expected[0].loss) < 1e-6);
   CHECK(std::abs(seen[0].grad_norm - expected[0].grad_norm) < 1e-6 * expected[0].grad_norm);
   for (std::size_t i = 0; i < seen.size(); ++i)
-    CHECK(std::abs(seen[i].lm_loss - expected[i].lm_loss) < 1e-4);
+    CHECK(std::abs(seen[i].loss - expected[i].loss) < 1e-4);
 }
 
 TEST_CASE("evaluation has no side effects and is repeatable", "[trainer]") {
