@@ -28,7 +28,7 @@ std::vector<loss_spec> losses_of(const model_spec& model) {
       const auto found
           = std::ranges::find_if(out, [&x](const auto& one) { return one.name == x.name; });
       ensure(x.name.ends_with("loss") && (found == out.end() || found->weight == x.weight),
-             "MODEL-5: a loss has one weight, and its name ends in 'loss'");
+             "MODEL-6: a loss has one weight, and its name ends in 'loss'");
       if (found == out.end())
         out.push_back(x);
     }

@@ -49,6 +49,19 @@ TEST_CASE("a short line fits 80 columns with any numbers", "[actors]") {
   CHECK_THAT(actors::short_line(x, skipped, 3, {}), ContainsSubstring("iter 2/3  skipped 1  lr"));
 }
 
+TEST_CASE("a line has the mean of each loss over the steps in which it counts", "[actors]") {
+  runtime::step_report x{.iteration = 1, .loss = 5, .losses = {{"lm loss", 4}, {"sop loss", 2}}};
+  actors::since_last_line since;
+  since.add(x);
+  x.losses = {{"lm loss", 5}, {"sop loss", NAN}};
+  since.add(x);
+  CHECK_THAT(actors::log_line(x, since, 2, {}),
+             ContainsSubstring(" | lm loss: 4.500000E+00 | sop loss: 2.000000E+00 | "));
+  const runtime::validation_report validated{2, 5, false, {{"lm loss", 4}, {"sop loss", 1}}};
+  CHECK_THAT(actors::evaluation_line(validated, false),
+             ContainsSubstring("| lm loss PPL: 5.459815E+01 | sop loss value: 1.000000E+00 |"));
+}
+
 TEST_CASE("steps in which no token counts are left out of the mean loss", "[actors]") {
   runtime::step_report x{.iteration = 1, .loss = 5};
   actors::since_last_line since;

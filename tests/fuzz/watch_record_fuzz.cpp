@@ -11,7 +11,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr log_settings settings{.throughput = true};
+const log_settings settings{.throughput = true};
 
 step_report measured_step() {
   step_report out;

@@ -3,6 +3,7 @@
 #include "actors/job/start.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/inference/loaded_model.hpp"
+#include "runtime/tensor/moves.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -54,6 +55,31 @@ void squared_sublayer(runtime::module_builder& to, const runtime::feed_forward_s
   to.segment("residual", [=](tape& on, pass& p) {
     p.hidden = dropout_add(
         on, reduce_from_tensor_region(on, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
+  });
+}
+
+/// The same, and a loss of a layer that reads each row's position from the stream.
+void sublayer_with_loss(runtime::module_builder& to,
+                        const runtime::feed_forward_spec& in_place_of) {
+  using namespace runtime;
+  constexpr std::int64_t positions = 64;  // at least the sequence length
+  squared_sublayer(to, in_place_of);
+  const int place = to.add({.name = "place",
+                            .extents = {positions, in_place_of.hidden},
+                            .initial = distribution::normal(0.1),
+                            .placements = {{axis::tensor, row_sharded()}}});
+  const auto own = positions / to.ranks(axis::tensor);
+  to.segment("place", [=](tape& on, pass& p) {
+    const auto x = copy_to_tensor_region(on, p.hidden);
+    const auto& target = p.rows.positions;
+    const std::vector<float> mask(std::size_t(target.size()), 1);
+    p.add_loss("place loss",
+               cross_entropy(on,
+                             linear(on, x, product::column, own, place, no_parameter),
+                             target,
+                             uploaded<float>(on.stream(), mask, target.extents()),
+                             positions,
+                             p.average(0.25)));
   });
 }
 
@@ -112,6 +138,26 @@ TEST_CASE("a user's block, loss and learning rate give the bits of the reference
     CHECK(seen[i].loss == expected[i].loss);
     CHECK(seen[i].learning_rate == expected[i].learning_rate);
   }
+}
+
+TEST_CASE("losses of layers on all stages are those of the reference trainer", "[scenario]") {
+  const int P = GENERATE(1, 2), D = GENERATE(1, 2);
+  CAPTURE(P, D);
+  auto job = own_job(P, D);
+  job.training.own.feed_forward = sublayer_with_loss;
+  job.training.own.losses = {{"place loss", 0.25}};
+  if (GENERATE(false, true))
+    job.recompute.granularity = runtime::recompute_granularity::full;
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    REQUIRE(seen[i].losses.size() == 2);
+    CHECK(seen[i].losses == expected[i].losses);
+    CHECK(seen[i].loss == expected[i].loss);
+    CHECK(seen[i].loss == seen[i].losses[0].mean + 0.25 * seen[i].losses[1].mean);
+    CHECK(seen[i].state == expected[i].state);
+  }
+  CHECK(seen.back().losses[1].mean < seen.front().losses[1].mean);
 }
 
 TEST_CASE("a user's block is sharded over tensor ranks", "[scenario]") {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <fcntl.h>
@@ -166,6 +167,28 @@ TEST_CASE("reports to a monitor are numbered, and the newest are kept") {
   CHECK(facts.front().first == 45);
   CHECK(std::get<step_report>(facts.front().second).iteration == 45);
   CHECK(facts.back().first == 300);
+}
+
+TEST_CASE("a report has its losses in the ledger only if there are several") {
+  const auto through = [](const watched& x) {
+    const auto text = text_of(ledger::told{1, x});
+    const auto read = std::get<ledger::told>(read_ledger_record(text, "a test"));
+    CHECK(read.fact == x);
+    return text;
+  };
+  step_report x{.iteration = 3, .loss = 4.5};
+  const auto plain = through(x);
+  x.losses = {{"lm loss", 4}, {"sop loss", 0.5}};
+  auto several = through(x);
+  const auto list = fmt::format(",[[\"lm loss\",{}],[\"sop loss\",{}]]",
+                                std::bit_cast<std::uint64_t>(4.0),
+                                std::bit_cast<std::uint64_t>(0.5));
+  const auto at = several.find(list);
+  REQUIRE(at != std::string::npos);
+  CHECK(several.erase(at, list.size()) == plain);
+  CHECK(through(validation_report{.iteration = 3, .loss = 4.5}).find("false]")
+        != std::string::npos);
+  through(validation_report{3, 4.5, true, {{"lm loss", 4.5}, {"sop loss", 0}}});
 }
 
 TEST_CASE("LEDGER-4: a ledger read from its file equals the original") {

@@ -100,6 +100,31 @@ TEST_CASE("a row has a cell for every column; missing values are empty", "[log]"
   CHECK(columns_of(header) == columns_of(full));
 }
 
+TEST_CASE("several losses have a field and a column each, and one for their sum", "[log]") {
+  auto x = step(3);
+  x.loss = 4.5;
+  x.losses = {{"lm loss", 4}, {"sop loss", NAN}};
+  const auto record = json_record(x, {});
+  CHECK_THAT(record,
+             Catch::Matchers::ContainsSubstring(R"("lm_loss":4.0,"sop_loss":null,"loss":4.5,)"));
+  const auto read = read_step_record(record);
+  REQUIRE((read && read->losses.size() == 2));
+  CHECK(read->loss == 4.5);
+  CHECK(read->losses[0] == named_loss{"lm_loss", 4});
+  const validation_report validated{3, 4.25, false, {{"lm loss", 4}, {"sop loss", 0.5}}};
+  CHECK(json_record(validated)
+        == R"({"iteration":3,"validation_loss":4.25,"validation_lm_loss":4.0,)"
+           R"("validation_sop_loss":0.5})");
+  CHECK(read_validation_record(json_record(validated))->losses.size() == 2);
+  const std::vector<std::string> names = {"lm loss", "sop loss"};
+  CHECK(csv_header(names).starts_with(
+      "iteration,consumed_samples,consumed_tokens,lm_loss,sop_loss,loss,validation_loss,"
+      "validation_lm_loss,validation_sop_loss,grad_norm,"));
+  CHECK(csv_row(x, nullptr, {}, csv_columns(names)).starts_with("3,24,384,4,,4.5,,,,0.5,"));
+  CHECK(csv_row(x, &validated, {}, csv_columns(names))
+            .starts_with("3,24,384,4,,4.5,4.25,4,0.5,0.5,"));
+}
+
 TEST_CASE("a validation completes the newest row of a table", "[log]") {
   const scratch_folder folder;
   const auto file = folder / "log.csv";

@@ -50,13 +50,13 @@ TEST_CASE("the losses of a model are those of its last unit, then the others", "
   CHECK(is_only_lm_loss(losses_of(gpt_spec(tiny_gpt(2)))));
 }
 
-TEST_CASE("MODEL-5: a loss has one weight, and its name ends in 'loss'", "[trainer]") {
+TEST_CASE("MODEL-6: a loss has one weight, and its name ends in 'loss'", "[trainer]") {
   auto model = gpt_spec(tiny_gpt(1));
   auto& layer = model.part<layer_spec>();
   layer.sublayers.emplace_back(own_sublayer{.name = "own", .losses = {{"lm loss", 2}}});
-  CHECK_BREAKS("MODEL-5", losses_of(model));
+  CHECK_BREAKS("MODEL-6", losses_of(model));
   layer.sublayers.back() = own_sublayer{.name = "own", .losses = {{"penalty"}}};
-  CHECK_BREAKS("MODEL-5", losses_of(model));
+  CHECK_BREAKS("MODEL-6", losses_of(model));
 }
 
 TEST_CASE("the loss of a middle stage has the bits and the count of the whole model", "[trainer]") {
