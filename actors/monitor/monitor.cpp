@@ -70,13 +70,13 @@ bool monitor_book::take(std::uint64_t fact) {
 runtime::log_settings monitor_book::log_settings() const {
   return {.throughput = job_->job.watch.log_throughput,
           .matrix_rate = told_.matrix_rate,
-          .append = append_,
-          .losses = runtime::loss_names(job_->job.training)};
+          .append = append_};
 }
 
 void monitor_book::open_recorders() {
   const auto& watch = job_->job.watch;
-  const auto settings = log_settings();
+  auto settings = log_settings();
+  settings.losses = runtime::loss_names(job_->job.training);
   const auto add = [this](const char* flag,
                           const std::filesystem::path& path,
                           const runtime::recorder::opener& open) {

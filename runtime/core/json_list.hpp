@@ -47,9 +47,8 @@ bool is_by_bits(const Value& x, const double& member) {
 /// encoding of a value without it.
 template <class Member>
 concept list_member = requires {
-  typename Member::value_type;
-}
-&&aggregate<typename Member::value_type>;
+  requires aggregate<typename Member::value_type>;
+};
 
 template <class Value>
 nlohmann::json json_list(const Value& x) {
