@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/state/ledger_record.hpp"
+#include "runtime/telemetry/run_log.hpp"
 #include "runtime/watch/follower.hpp"
 
 #include <filesystem>

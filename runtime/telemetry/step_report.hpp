@@ -60,6 +60,8 @@ struct loss_part {
 
   /// Parts are added in this order, whichever ranks they come from (WORKER-15).
   auto order() const { return std::tuple(number, unit, loss); }
+
+  friend bool operator==(const loss_part&, const loss_part&) = default;
 };
 
 inline constexpr const char* lm_loss = "lm loss";
