@@ -1,5 +1,5 @@
+#include "actors/stage/passes.hpp"
 #include "actors/stage/stage_context.hpp"
-#include "actors/stage/verifying.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
@@ -147,86 +147,19 @@ void stage_state::fill_lane() {
 }
 
 void stage_state::submit(const action& x, ticket_bundle inputs) {
-  struct outcome {
-    std::shared_ptr<const void> credit;  ///< for the outputs
-    ticket_bundle outputs;
-    time_spent times = {};
-    double longest_ms = 0;
-    std::optional<messages::check_pass> check = {};  ///< to be sent to the verifying stage
-  };
-  const auto done = std::make_shared<outcome>();
-  done->credit = lend_credit(x);
+  const auto done = std::make_shared<pass_outcome>(pass_outcome{.credit = lend_credit(x)});
   submit((now_->step.validation ? "eval " : "") + to_string(x, now_->plan->copies),
-         [x,
-          done,
-          in = std::move(inputs),
-          by = node_->transport,
-          g = told_.generation,
-          token = groups_->token(),
-          timed = now_->step.timed || now_->policy.has_value(),
-          spent = takes_times(),
-          verified = is_verified(x),
-          key = key_of(x.chunk, x.microbatch)](stage_context& context, runtime::stream& by_stream) {
-           const auto handed_on = [&](const runtime::bundle& parts) {
-             done->outputs = deposit(*by, parts, g, std::exchange(done->credit, nullptr));
-           };
-           // Work on a device needs no core, so its waits are not counted.
-           const auto without_core
-               = [&] { return spent && by_stream.queue() == nullptr ? context.core.ns() : 0; };
-           const auto taken = [&] {
-             const auto waited = without_core();
-             if (spent)
-               done->times.redeems = by_stream.now();
-             auto out = redeem(*by, in, {&by_stream, token});
-             if (spent) {
-               done->times.redeemed = by_stream.now();
-               done->times.no_core_redeeming = without_core() - waited;
-               for (const auto& [name, part] : out)
-                 done->times.bytes += part.bytes();
-             }
-             return out;
-           };
-           const auto waited_before = without_core();
-           if (timed || spent)
-             done->times.begin = by_stream.now();
-           auto& worker = *context.worker;
-           switch (x.kind) {
-             case action_kind::forward: {
-               const auto from = taken();
-               auto out = worker.forward(key, from);
-               if (verified)
-                 keep_forward(context, key, from, out);
-               handed_on(out);
-               break;
-             }
-             case action_kind::input_gradients: {
-               const auto from = taken();
-               if (verified)
-                 keep_gradient(context, key, from);
-               auto out = worker.input_gradients(key, from, x.block);
-               if (verified && x.block == 0)
-                 keep_input_gradient(context, key, out);
-               handed_on(out);
-               break;
-             }
-             case action_kind::weight_gradients:
-               if (verified)
-                 done->check = add_and_keep(context, key, x.block, *by, g);
-               else
-                 worker.weight_gradients(key, x.block);
-               break;
-             case action_kind::recompute:
-               context.worker->recompute(key, x.block);
-               break;
-             default:
-               throw runtime::broken_promise("STAGE-1: a row is lowered before it is executed");
-           }
-           if (timed || spent)
-             done->times.end = by_stream.now();
-           done->times.no_core = without_core() - waited_before;
-           if (timed)
-             done->longest_ms = context.longest_ms(done->times.begin, done->times.end, by_stream);
-         },
+         [done,
+          order = pass_order{.what = x,
+                             .key = key_of(x.chunk, x.microbatch),
+                             .inputs = std::move(inputs),
+                             .by = node_->transport,
+                             .generation = told_.generation,
+                             .token = groups_->token(),
+                             .timed = now_->step.timed || now_->policy.has_value(),
+                             .spends_times = takes_times(),
+                             .verified = is_verified(x)}](
+             stage_context& context, runtime::stream& by) { carry_out(order, *done, context, by); },
          [this, x, done] {
            --now_->in_lane;
            longest_ms_ = std::max(longest_ms_, done->longest_ms);

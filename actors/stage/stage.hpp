@@ -15,6 +15,7 @@
 #pragma once
 
 #include "actors/host/stage_resources.hpp"
+#include "actors/stage/timing.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/behaviour.hpp"
@@ -100,16 +101,6 @@ class stage_state {
   struct carried_out {
     runtime::action what;
     runtime::moment begin = {}, end = {};
-  };
-
-  /// Times of an action on its stream.
-  struct time_spent {
-    runtime::moment begin = {}, end = {};
-    /// Begin and end of redeeming inputs of other ranks.
-    runtime::moment redeems = {}, redeemed = {};
-    std::uint64_t bytes = 0;  ///< redeemed bytes
-    /// Time without a core, in nanoseconds: of the action, and of its redeeming.
-    std::uint64_t no_core = 0, no_core_redeeming = 0;
   };
 
   /// Times of the current step; recorded while slow workers are looked for.

@@ -3,10 +3,21 @@
 #pragma once
 
 #include "messages/training/step.hpp"
+#include "runtime/device/stream.hpp"
 
 #include <cstdint>
 
 namespace troupe::actors {
+
+/// Times of an action on its stream.
+struct time_spent {
+  runtime::moment begin = {}, end = {};
+  /// Begin and end of redeeming inputs of other ranks.
+  runtime::moment redeems = {}, redeemed = {};
+  std::uint64_t bytes = 0;  ///< redeemed bytes
+  /// Time without a core, in nanoseconds: of the action, and of its redeeming.
+  std::uint64_t no_core = 0, no_core_redeeming = 0;
+};
 
 /// Times of one action on its stream, in nanoseconds.
 struct action_time {

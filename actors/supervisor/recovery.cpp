@@ -42,57 +42,56 @@ std::string_view name_of(runtime::state_tier x) {
 
 }  // namespace
 
-void supervisor_state::carry_out(membership::orders orders) {
-  for (const auto& restart : members_->take_restarts())
-    pen()->add(restart);
-  if (members_->now() == membership::phase::ending && !orders.empty()) {
-    if (gives_up_)
-      return end(2, diagnosis_);  // the save is lost with the dead member
-    forget_step();
-    abandon_save();
+void recoverer::begin(const succession& after) {
+  run_.context->messages->monitor(run_.self, run_.node);
+  node_address_ = run_.node.address();
+  if (after.epoch > 0) {
+    note_loss({.who = run_.is_cold ? "the run before" : "supervisor", .why = after.why});
+    if (after.noticed_ns != 0)
+      loss_.began_ns = after.noticed_ns;
+  }
+  if (run_.processes() > 1 && after.epoch > 0)
+    end_services_before();
+  else
+    carry_out(run_.members.begin(run_.is_cold));
+}
+
+void recoverer::carry_out(const order_replace& x) {
+  roster_.replace(x);
+}
+
+void recoverer::carry_out(membership::orders orders) {
+  for (const auto& restart : run_.members.take_restarts())
+    run_.pen()->add(restart);
+  if (run_.members.now() == membership::phase::ending && !orders.empty()) {
+    if (steps_.gives_up())
+      return steps_.end(2, steps_.diagnosis());  // the save is lost with the dead member
+    ready_ = 0;
+    steps_.forget();
+    saver_.forget_kept();
+    roster_.forget_ranks();
+    saver_.abandon();
   }
   for (const auto& one : orders)
     std::visit([this](const auto& x) { carry_out(x); }, one);
 }
 
-// Discards the running step.
-void supervisor_state::forget_step() {
-  begun_ = false;
-  ready_ = 0;
-  decided_ = false;
-  waits_to_decide_ = waits_to_finish_ = false;
-  kept_by_.clear();
-  told_to_store_ = 0;
-  forming_.reset();
-  now_.reset();
-  votes_.clear();
-  applied_.clear();
-  executed_.clear();
-  evaluation_ = {};
-  validated_ = std::max(validated_told_, context_->ledger->newest_validated());
-  tested_ = context_->ledger->is_tested();
-  concluding_ = false;
-  replicas_.clear();
-  std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });
-}
-
-void supervisor_state::carry_out(const order_end& x) {
-  const auto incarnation = members_->incarnation(x.process);
-  const auto& node = host_of(x.process) == home ? node_ : processes_[std::size_t(x.process)].node;
-  context_->messages
-      ->request(self_, node, caf::infinite, messages::end_generation{x.last, told_, x.broken_with})
+void recoverer::carry_out(const order_end& x) {
+  const auto incarnation = run_.members.incarnation(x.process);
+  const auto& node = run_.host_of(x.process) == home ? run_.node : roster_.process(x.process).node;
+  run_.request(node, messages::end_generation{x.last, run_.told, x.broken_with})
       .then(
           [this, p = x.process, incarnation](const messages::generation_ended& gone) {
-            const auto turn = take_turn("generation_ended");
-            if (members_->incarnation(p) != incarnation)
+            const auto turn = run_.take_turn("generation_ended");
+            if (run_.members.incarnation(p) != incarnation)
               return;  // MEMBER-2
             for (const auto& who : gone.hung)
               runtime::log_warning(
                   "{} did not end in time (`recovery.suspicion` {} s) and is left behind; its "
                   "successor works on a copy of its state",
                   who,
-                  job_->job.recovery.suspicion);
-            const auto ranks = job_->placed();
+                  run_.job->job.recovery.suspicion);
+            const auto ranks = run_.job->placed();
             generation_remains remains;
             // A rank that never stood has no state to go back to.
             if (gone.has_state && gone.ranks == ranks.end_of(p) - ranks.first_of(p)) {
@@ -100,110 +99,84 @@ void supervisor_state::carry_out(const order_end& x) {
               remains.newest = gone.newest;
             }
             remains.kept = gone.kept;
-            members_->saved(context_->ledger->newest_saved());
-            loss_.released_ns = clock_ns();
-            carry_out(members_->ended(gone.last, p, std::move(remains), clock_ns()));
+            run_.members.saved(run_.context->ledger->newest_saved());
+            loss_.released_ns = run_.clock_ns();
+            carry_out(run_.members.ended(gone.last, p, std::move(remains), run_.clock_ns()));
           },
           [this](const caf::error& reason) {
-            const auto turn = take_turn("error");
+            const auto turn = run_.take_turn("error");
             refuse(reason);
           });
 }
 
-// The save can no longer complete. Complete parts are written and reported before the answer.
-void supervisor_state::abandon_save() {
-  if (!saves_.is_writing() || !checkpointer_)
-    return;
-  abandoning_ = generation();
-  context_->messages->send(self_, checkpointer_, messages::abandon{generation()});
-}
-
-void supervisor_state::receive(const messages::abandoned& x) {
-  if (abandoning_ != x.generation)
-    return;  // answer to an earlier death
-  abandoning_.reset();
-  if (saves_.is_writing())
-    show_save("failed", saving_, "a rank or the checkpointer died");
-  saves_.abandon();
-  begin_when_ready();
-}
-
-std::optional<runtime::training_position> supervisor_state::position(std::uint64_t step) const {
-  if (at_.iteration == step)
-    return at_;
-  return before_ && before_->iteration == step ? before_ : context_->ledger->position(step);
-}
-
-void supervisor_state::carry_out(const order_form& x) {
-  show(loss_.began_ns == 0 ? "starting" : "recovering");
-  show_stages("starting");
-  const auto at = position(value(x.step()));
+void recoverer::carry_out(const order_form& x) {
+  run_.show(loss_.began_ns == 0 ? "starting" : "recovering");
+  run_.show_stages("starting");
+  const auto at = run_.position(value(x.step()));
   if (!at)
     throw runtime::broken_promise("MEMBER-3: the run goes back to a step whose position is known");
-  at_ = *at;
-  before_.reset();
-  forming_ = x;
-  kept_by_.clear();
-  told_to_store_ = 0;
+  run_.at = *at;
+  run_.before.reset();
+  saver_.forget_kept();
   ready_ = 0;
   loss_.transfer = 0;
-  ranks_asked_for_ = false;
-  replicas_.resize(std::size_t(job_->replicas()));
-  spawn_services();
-  spawn_ranks_if_served();
+  roster_.form(x);
 }
 
 // Ignores other errors: a node that dies or ends reports the reason by its own end.
-void supervisor_state::refuse(const caf::error& reason) {
+void recoverer::refuse(const caf::error& reason) {
   if (is(reason, messages::ec::refused) || is(reason, messages::ec::protocol_violated))
-    end(is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason));
+    steps_.end(is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason));
 }
 
-void supervisor_state::receive(const messages::ready& x) {
-  if (x.generation != generation() || members_->now() != membership::phase::forming)
+void recoverer::receive(const messages::ready& x) {
+  if (x.generation != run_.generation() || run_.members.now() != membership::phase::forming)
     return;
   loss_.transfer = std::max(loss_.transfer, x.transfer);
-  if (++ready_ == job_->replicas())
-    members_->ready(generation());
+  if (++ready_ == run_.job->replicas())
+    run_.members.ready(run_.generation());
   begin_when_ready();
 }
 
-void supervisor_state::begin_when_ready() {
-  if (!expected_.empty() || abandoning_ || members_->now() != membership::phase::running
-      || std::exchange(begun_, true))
+void recoverer::begin_when_ready() {
+  if (roster_.expected() > 0 || saver_.is_abandoning()
+      || run_.members.now() != membership::phase::running || steps_.begun())
     return;
-  if (processes_.size() == 1)
-    context_->messages->send(self_, node_, messages::all_restored{generation()});
+  steps_.begin();
+  if (run_.processes() == 1)
+    run_.send(run_.node, messages::all_restored{run_.generation()});
   else
-    for (const auto& x : processes_)
-      context_->messages->send(self_, x.node, messages::all_restored{generation()});
-  tell_of_services();
-  show_stages("running");
+    for (const auto& x : roster_.processes())
+      run_.send(x.node, messages::all_restored{run_.generation()});
+  roster_.tell_of_services();
+  run_.show_stages("running");
   tell_restart();
-  proceed();
+  steps_.proceed();
 }
 
-void supervisor_state::tell_restart() {
+void recoverer::tell_restart() {
   if (loss_.began_ns == 0)
     return;
   const auto seconds = [this](std::uint64_t until) {
     return double(std::max(until, loss_.began_ns) - loss_.began_ns) / 1e9;
   };
-  const auto now = clock_ns();
+  const auto now = run_.clock_ns();
   // A cold start from a checkpoint counts as disk.
-  const bool from_checkpoint
-      = is_cold_ && forming_->tier() == runtime::state_tier::start && told_.iteration > 0;
+  const bool from_checkpoint = run_.is_cold
+                               && roster_.forming()->tier() == runtime::state_tier::start
+                               && run_.told.iteration > 0;
   const auto formed = seconds(std::max(loss_.released_ns, loss_.stands_ns));
   runtime::run_event event{
-      .iteration = context_->ledger->newest(),
+      .iteration = run_.context->ledger->newest(),
       .kind = loss_.cause.moves        ? "move"
               : loss_.cause.runs_again ? "rerun"
                                        : "restart",
       .who = loss_.cause.who,
       .why = loss_.cause.why,
-      .from = std::string(name_of(from_checkpoint ? runtime::state_tier::disk : forming_->tier())),
-      .resumed = value(forming_->step()),
-      .generation = value(generation()),
+      .from = std::string(
+          name_of(from_checkpoint ? runtime::state_tier::disk : roster_.forming()->tier())),
+      .resumed = value(roster_.forming()->step()),
+      .generation = value(run_.generation()),
       .seconds = seconds(now),
       .news_ns = loss_.began_ns,
       .release = seconds(loss_.released_ns),
@@ -212,94 +185,72 @@ void supervisor_state::tell_restart() {
       .rebuild = std::max(0.0, seconds(now) - formed - loss_.transfer),
       .verdict = loss_.cause.wrong_bits ? "wrong bits" : ""};
   loss_ = {};
-  tell(event);
+  roster_.tell(event);
 }
 
-void supervisor_state::carry_out(const order_forgo&) {
-  monitor_ = nullptr;
-  without_monitor_ = true;
+void recoverer::carry_out(const order_forgo&) {
+  roster_.forgo_monitor();
   runtime::log_warning(
       "the monitor died repeatedly: the run continues without console lines and logs");
-  if (concluding_)
-    shut_down();
+  if (steps_.is_concluding())
+    steps_.shut_down();
 }
 
-void supervisor_state::carry_out(const order_stop& x) {
-  if (x.ranks_stand && begun_ && gives_up_)
+void recoverer::carry_out(const order_stop& x) {
+  if (x.ranks_stand && steps_.begun() && steps_.gives_up())
     return;  // the loader of another process with the same data
-  if (x.ranks_stand && begun_ && diagnosis_.empty())
-    return give_up(x.why);
-  end(x.refused || gives_up_ ? 2 : 3, diagnosis_.empty() ? x.why : diagnosis_);
+  if (x.ranks_stand && steps_.begun() && steps_.diagnosis().empty())
+    return steps_.give_up(x.why);
+  steps_.end(x.refused || steps_.gives_up() ? 2 : 3,
+             steps_.diagnosis().empty() ? x.why : steps_.diagnosis());
 }
 
-// Ranks may wait for each other in the abandoned step, so they get no new requests. They do carry
-// out a decided step.
-void supervisor_state::give_up(const std::string& why) {
-  diagnosis_ = why;
-  gives_up_ = true;
-  waits_to_decide_ = waits_to_finish_ = false;
-  if (!decided_) {
-    now_.reset();
-    votes_.clear();
-  }
-  proceed();
-}
-
-void supervisor_state::end(int exit_code, const std::string& why) {
-  show("ending");
-  members_->close();
-  if (front_)
-    context_->messages->send_at_once(self_, front_, messages::job_over{exit_code, why});
-  end_processes();
-  self_->quit(messages::make_error(
-      exit_code == 2 ? messages::ec::refused : messages::ec::protocol_violated, why));
-}
-
-void supervisor_state::suspect(const std::string& why) {
-  const member_death x{.generation = generation(),
+void recoverer::suspect(const std::string& why) {
+  const member_death x{.generation = run_.generation(),
                        .role = member_role::rank,
                        .who = "replicas",
                        .cause = death_cause::own,
                        .why = "supervisor: " + why};
   note_loss(x);
-  carry_out(members_->lost(x, clock_ns()));
+  carry_out(run_.members.lost(x, run_.clock_ns()));
 }
 
-void supervisor_state::run_again(const std::string& why) {
-  const member_death x{.generation = generation(),
+void recoverer::run_again(const std::string& why) {
+  const member_death x{.generation = run_.generation(),
                        .role = member_role::rank,
-                       .who = fmt::format("step {}", value(now_->step)),
+                       .who = fmt::format("step {}", steps_.running()),
                        .cause = death_cause::own,
                        .why = why,
                        .runs_again = true};
   note_loss(x);
-  carry_out(members_->lost(x, clock_ns()));
+  carry_out(run_.members.lost(x, run_.clock_ns()));
 }
 
-void supervisor_state::note_loss(const member_death& death) {
+void recoverer::note_loss(const member_death& death) {
   if (loss_.began_ns == 0)
-    loss_.began_ns = clock_ns();
+    loss_.began_ns = run_.clock_ns();
   loss_.cause = death;
 }
 
 /// Handles the end of nodes and viewers, which are not members. Returns whether it was one.
-bool supervisor_state::lose_known(const caf::down_msg& x) {
+bool recoverer::lose_known(const caf::down_msg& x) {
   if (x.source == node_address_) {
-    if (shut_down_)
-      self_->quit();
+    if (steps_.is_shut_down())
+      run_.self->quit();
     else
-      self_->quit(diagnosis_.empty() ? because_of("node", x.reason)
-                                     : messages::make_error(messages::ec::refused, diagnosis_));
+      run_.self->quit(steps_.diagnosis().empty()
+                          ? because_of("node", x.reason)
+                          : messages::make_error(messages::ec::refused, steps_.diagnosis()));
     return true;
   }
-  for (const auto& viewer : viewers_)
+  for (const auto& viewer : roster_.viewers())
     if (viewer.address() == x.source) {
       runtime::log_warning("a viewer has ended ({}); the job continues without it",
                            messages::text_of(x.reason));
       return true;
     }
-  for (int p = 0; p < int(processes_.size()); ++p)
-    if (const auto& node = processes_[std::size_t(p)].node; node && node.address() == x.source) {
+  for (int p = 0; p < run_.processes(); ++p)
+    if (const auto& node = roster_.process(p).node; node && node.address() == x.source) {
       lose_node(p, x.reason);
       return true;
     }
@@ -307,23 +258,22 @@ bool supervisor_state::lose_known(const caf::down_msg& x) {
 }
 
 // The name in a dead actor's own reason is used: it carries the first cause.
-void supervisor_state::lose(const caf::down_msg& x) {
+void recoverer::lose(const caf::down_msg& x) {
   if (lose_known(x))
     return;
-  const auto who = std::find_if(watched_.begin(), watched_.end(), [&](const watched_actor& a) {
-    return a.address == x.source;
-  });
-  if (who == watched_.end() || shut_down_)
+  const auto* const who = roster_.watched(x.source);
+  if (who == nullptr || steps_.is_shut_down())
     return;
   const auto where = who->where;
   // The whole process is unreachable.
   if (where.lives_in != home && x.reason == caf::exit_reason::remote_link_unreachable)
     return lose_node(where.lives_in, x.reason);
   // When a peer reports another process's end, that process's host is about to report the cause.
-  if (!job_->job.recovery.on && processes_.size() > 1 && cause_of(x.reason) == death_cause::peer) {
+  if (!run_.job->job.recovery.on && run_.processes() > 1
+      && cause_of(x.reason) == death_cause::peer) {
     if (awaits_cause_.insert(x.source).second) {
       caf::delayed_anon_send(
-          caf::actor_cast<caf::actor>(self_), patience_with_causes(), caf::down_msg(x));
+          caf::actor_cast<caf::actor>(run_.self), patience_with_causes(), caf::down_msg(x));
       return;
     }
     if (unreachable_)  // MEMBER-4: the effect was reported before the cause
@@ -339,20 +289,21 @@ void supervisor_state::lose(const caf::down_msg& x) {
       .refused = is(x.reason, messages::ec::refused),
       .why = messages::text_of(known ? x.reason : because_of(where.name, x.reason)),
       .process = where.serves};
-  watched_.erase(who);
-  show_member(where, "dead", death.why);
-  const auto before = members_->now();
-  auto orders = members_->lost(death, clock_ns());
+  roster_.forget(x.source);
+  run_.show_member(where, "dead", death.why);
+  const auto before = run_.members.now();
+  auto orders = run_.members.lost(death, run_.clock_ns());
   if (before != membership::phase::ending && death.role == member_role::rank && !orders.empty())
     note_loss(death);
-  if (members_->cause() && members_->cause()->why != loss_.cause.why)
-    loss_.cause = *members_->cause();
+  if (run_.members.cause() && run_.members.cause()->why != loss_.cause.why)
+    loss_.cause = *run_.members.cause();
   if (death.role != member_role::rank && death.cause != death_cause::cancelled && !orders.empty()
-      && job_->job.recovery.on && !std::holds_alternative<order_stop>(orders.front()))
-    tell({.iteration = context_->ledger->newest(),
-          .kind = std::holds_alternative<order_forgo>(orders.front()) ? "given up" : "replaced",
-          .who = death.who,
-          .why = death.why});
+      && run_.job->job.recovery.on && !std::holds_alternative<order_stop>(orders.front()))
+    roster_.tell(
+        {.iteration = run_.context->ledger->newest(),
+         .kind = std::holds_alternative<order_forgo>(orders.front()) ? "given up" : "replaced",
+         .who = death.who,
+         .why = death.why});
   carry_out(std::move(orders));
 }
 

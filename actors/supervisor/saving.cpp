@@ -1,96 +1,131 @@
-// Checkpoints, on the supervisor's side.
-
 #include "actors/supervisor/supervisor.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace troupe::actors {
 
-// Number of ranks that contribute a part to a checkpoint.
-int supervisor_state::snapshot_parts() const {
-  int out = 0;
-  for (int rank = 0; rank < job_->seats.size(); ++rank)
-    out += job_->writes(rank) ? 1 : 0;
-  return out;
-}
+saver::saver(supervisor_parts& all)
+    : supervisor_part(all),
+      schedule_(!run_.job->job.checkpoints.save.empty(),
+                run_.context->ledger->newest_saved().value_or(run_.told.iteration),
+                run_.job->job.checkpoints.save_interval),
+      store_told_(std::size_t(run_.processes())) {}
 
-// With the change for the next step, so that a run that resumes from this checkpoint has it too.
-std::string supervisor_state::identity_of_save() const {
-  return runtime::with_rate_changes(told_.identity, recipe_.rate_changes);
-}
-
-void supervisor_state::begin_save() {
-  saves_.begin(at_.iteration, is_over());
-  saving_ = at_.iteration;
-  save_began_ns_ = clock_ns();
-  show_save("begun", saving_);
-  pen()->keep_position(at_);
-  context_->messages->send(self_,
-                           checkpointer_,
-                           messages::save{.generation = generation(),
-                                          .step = runtime::step_id(at_.iteration),
-                                          .consumed = at_.consumed,
-                                          .parts = snapshot_parts(),
-                                          .skipped = at_.skipped,
-                                          .scale = at_.scale,
-                                          .attempt = ++attempt_,
-                                          .identity = identity_of_save()});
-  const messages::take_snapshot order{generation(), runtime::step_id(at_.iteration), attempt_};
-  for (int r = 0; r < job_->replicas(); ++r)
-    if (job_->has_writer(r))
-      context_->messages->send(self_, replicas_[std::size_t(r)], order);
+void saver::begin() {
+  schedule_.begin(run_.at.iteration, steps_.is_over());
+  saving_ = run_.at.iteration;
+  began_ns_ = run_.clock_ns();
+  show("begun", saving_);
+  run_.pen()->keep_position(run_.at);
+  // With the change for the next step, so that a run that resumes from it has it too.
+  auto identity = runtime::with_rate_changes(run_.told.identity, commands_.recipe().rate_changes);
+  int parts = 0;
+  for (int rank = 0; rank < run_.job->seats.size(); ++rank)
+    parts += run_.job->writes(rank) ? 1 : 0;
+  run_.send(roster_.checkpointer(),
+            messages::save{.generation = run_.generation(),
+                           .step = runtime::step_id(run_.at.iteration),
+                           .consumed = run_.at.consumed,
+                           .parts = parts,
+                           .skipped = run_.at.skipped,
+                           .scale = run_.at.scale,
+                           .attempt = ++attempt_,
+                           .identity = std::move(identity)});
+  const messages::take_snapshot order{
+      run_.generation(), runtime::step_id(run_.at.iteration), attempt_};
+  for (int r = 0; r < run_.job->replicas(); ++r)
+    if (run_.job->has_writer(r))
+      run_.send(roster_.replica(r), order);
 }
 
 // A checkpointer serves all generations of a supervisor.
-void supervisor_state::receive(const messages::saved& x) {
-  if (epoch_of(x.generation) != epoch_of(generation()))
+void saver::receive(const messages::saved& x) {
+  if (!run_.is_of_this_epoch(x.generation))
     return;
-  pen()->saved(value(x.step));
-  if (x.attempt != attempt_ || !saves_.is_writing())
+  run_.pen()->saved(value(x.step));
+  if (x.attempt != attempt_ || !schedule_.is_writing())
     return;  // from a dead checkpointer; another attempt is running or will come
-  saves_.succeed();
-  show_save("written", value(x.step));
+  schedule_.succeed();
+  show("written", value(x.step));
   unsaved_.clear();
-  proceed();
+  steps_.proceed();
 }
 
 // A failed disk costs no step: the run continues and retries.
-void supervisor_state::receive(const messages::save_failed& x) {
-  if (epoch_of(x.generation) != epoch_of(generation()) || x.attempt != attempt_
-      || !saves_.is_writing())
+void saver::receive(const messages::save_failed& x) {
+  if (!run_.is_of_this_epoch(x.generation) || x.attempt != attempt_ || !schedule_.is_writing())
     return;
   const auto step = runtime::value(x.step);
-  saves_.fail(at_.iteration);
-  show_save("failed", step, x.why);
-  if (processes_.size() > 1)  // SHARDS-3; in one process the checkpointer has fetched everything
-    tell_replicas(messages::drop_snapshot{x.generation, x.step, x.attempt});
+  schedule_.fail(run_.at.iteration);
+  show("failed", step, x.why);
+  if (run_.processes() > 1)  // SHARDS-3; in one process the checkpointer has fetched everything
+    roster_.tell_replicas(messages::drop_snapshot{x.generation, x.step, x.attempt});
   unsaved_ = fmt::format("iteration {} is not saved: {}", step, x.why);
-  if (!is_over()) {
+  if (!steps_.is_over()) {
     runtime::log_error(
         "{}; training continues, and the save is tried again after iteration {}; earlier "
         "checkpoints are intact",
         unsaved_,
-        saves_.next_try());
-  } else if (saves_.may_try_last_again(at_.iteration)) {
-    const auto pause = saves_.pause(job_->job.checkpoints.last_pause);
+        schedule_.next_try());
+  } else if (schedule_.may_try_last_again(run_.at.iteration)) {
+    const auto pause = schedule_.pause(run_.job->job.checkpoints.last_pause);
     runtime::log_error(
         "{}; it is the last one: tried again in {} s", unsaved_, double(pause.count()) / 1e3);
-    waits_to_save_ = true;
-    context_->messages->send_later(
-        self_, messages::supervisor_actor(self_), pause, messages::save_again{generation()});
+    waits_ = true;
+    run_.send_to_self_later(pause, messages::save_again{run_.generation()});
     return;
-  } else if (!saves_.is_saved(at_.iteration)) {
+  } else if (!schedule_.is_saved(run_.at.iteration)) {
     runtime::log_error("{}", unsaved_);
   }
-  proceed();
+  steps_.proceed();
 }
 
-void supervisor_state::receive(const messages::save_again& x) {
-  if (epoch_of(x.generation) != epoch_of(generation()))
+void saver::receive(const messages::save_again& x) {
+  if (!run_.is_of_this_epoch(x.generation))
     return;
-  waits_to_save_ = false;
-  proceed();
+  waits_ = false;
+  steps_.proceed();
+}
+
+// The save can no longer complete. Complete parts are written and reported before the answer.
+void saver::abandon() {
+  if (!schedule_.is_writing() || !roster_.checkpointer())
+    return;
+  abandoning_ = run_.generation();
+  run_.send(roster_.checkpointer(), messages::abandon{run_.generation()});
+}
+
+void saver::receive(const messages::abandoned& x) {
+  if (abandoning_ != x.generation)
+    return;  // answer to an earlier death
+  abandoning_.reset();
+  if (schedule_.is_writing())
+    show("failed", saving_, "a rank or the checkpointer died");
+  schedule_.abandon();
+  recovery_.begin_when_ready();
+}
+
+void saver::lose_checkpointer() {
+  schedule_.abandon();
+  abandoning_.reset();
+}
+
+void saver::show(const char* state, std::uint64_t iteration, const std::string& why) const {
+  if (!run_.context->records)
+    return;
+  const auto now = run_.clock_ns();
+  const double seconds = double(now - std::min(now, began_ns_)) / 1e9;
+  run_.context->records->add("save", [state, iteration, why, seconds, path = run_.told.save] {
+    return runtime::json_text_replacing(nlohmann::json{{"iteration", iteration},
+                                                       {"state", state},
+                                                       {"seconds", seconds},
+                                                       {"path", path},
+                                                       {"why", why}});
+  });
 }
 
 }  // namespace troupe::actors

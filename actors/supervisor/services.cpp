@@ -9,63 +9,63 @@
 
 namespace troupe::actors {
 
-bool supervisor_state::is_served() const {
+bool roster::is_served() const {
   if (!checkpointer_)
     return false;
   for (const auto& x : processes_)
-    if (!x.loader || (keeps() && !x.keeper))
+    if (!x.loader || (run_.keeps() && !x.keeper))
       return false;
   return true;
 }
 
 // Replicas are spawned with the services of their ranks, so these must exist.
-void supervisor_state::spawn_ranks_if_served() {
+void roster::spawn_ranks_if_served() {
   if (!forming_ || !is_served() || ranks_asked_for_
-      || members_->now() != membership::phase::forming)
+      || run_.members.now() != membership::phase::forming)
     return;
   ranks_asked_for_ = true;
   for (auto& x : processes_) {
     x.told_loader = x.loader;
     x.told_keeper = x.keeper;
   }
-  for (int p = 0; p < int(processes_.size()); ++p)
+  for (int p = 0; p < run_.processes(); ++p)
     processes_[std::size_t(p)].told_holder = holder_for(p);
   told_checkpointer_ = checkpointer_;
   spawn_replicas();
 }
 
-void supervisor_state::tell_of_services() {
-  for (int p = 0; p < int(processes_.size()); ++p) {
+void roster::tell_of_services() {
+  for (int p = 0; p < run_.processes(); ++p) {
     auto& x = processes_[std::size_t(p)];
     if (x.loader && x.told_loader != x.loader)
-      tell_replicas(messages::use_loader{generation(), p, x.told_loader = x.loader});
+      tell_replicas(messages::use_loader{run_.generation(), p, x.told_loader = x.loader});
     const auto holder = holder_for(p);
     if (!x.keeper || (x.told_keeper == x.keeper && (!holder || x.told_holder == holder)))
       continue;
     x.told_keeper = x.keeper;
     if (holder)
       x.told_holder = holder;
-    tell_replicas(messages::use_keeper{generation(), p, x.keeper, holder});
+    tell_replicas(messages::use_keeper{run_.generation(), p, x.keeper, holder});
   }
   if (checkpointer_ && told_checkpointer_ != checkpointer_)
-    tell_replicas(messages::use_checkpointer{generation(), told_checkpointer_ = checkpointer_});
+    tell_replicas(
+        messages::use_checkpointer{run_.generation(), told_checkpointer_ = checkpointer_});
 }
 
 // Updates a replica that was being spawned while a service was replaced.
-void supervisor_state::tell_of_services(const messages::replica_actor& to,
-                                        const std::vector<messages::hosting_process>& known) const {
-  for (int p = 0; p < int(processes_.size()); ++p) {
+void roster::tell_of_services(const messages::replica_actor& to,
+                              const std::vector<messages::hosting_process>& known) const {
+  for (int p = 0; p < run_.processes(); ++p) {
     const auto& x = processes_[std::size_t(p)];
     const auto& then = known[std::size_t(p)];
     if (x.told_loader && x.told_loader != then.loader)
-      context_->messages->send(self_, to, messages::use_loader{generation(), p, x.told_loader});
+      run_.send(to, messages::use_loader{run_.generation(), p, x.told_loader});
     if (x.told_keeper && (x.told_keeper != then.keeper || x.told_holder != then.holder))
-      context_->messages->send(
-          self_, to, messages::use_keeper{generation(), p, x.told_keeper, x.told_holder});
+      run_.send(to, messages::use_keeper{run_.generation(), p, x.told_keeper, x.told_holder});
   }
 }
 
-void supervisor_state::spawn_services() {
+void roster::spawn_services() {
   spawn_viewers();
   const auto is_coming = [&](member_role role, int process = 0) {
     return std::any_of(expected_.begin(), expected_.end(), [&](const auto& x) {
@@ -74,10 +74,10 @@ void supervisor_state::spawn_services() {
   };
   if (!monitor_ && !without_monitor_ && !is_coming(member_role::monitor))
     spawn_monitor();
-  for (int p = 0; p < int(processes_.size()); ++p) {
+  for (int p = 0; p < run_.processes(); ++p) {
     if (!processes_[std::size_t(p)].loader && !is_coming(member_role::loader, p))
       spawn_loader(p);
-    if (keeps() && !processes_[std::size_t(p)].keeper && !is_coming(member_role::keeper, p))
+    if (run_.keeps() && !processes_[std::size_t(p)].keeper && !is_coming(member_role::keeper, p))
       spawn_keeper(p);
     if (writes_apart() && !processes_[std::size_t(p)].writer
         && !is_coming(member_role::shard_writer, p))
@@ -87,62 +87,62 @@ void supervisor_state::spawn_services() {
     spawn_checkpointer();
 }
 
-std::string supervisor_state::name_of_service(const char* what, int process) const {
-  return processes_.size() == 1 ? what : fmt::format("{}:{}", what, process);
+std::string roster::name_of_service(const char* what, int process) const {
+  return run_.processes() == 1 ? what : fmt::format("{}:{}", what, process);
 }
 
 template <class Handle>
-void supervisor_state::watch(residence where, const Handle& actor) {
-  context_->messages->monitor(self_, actor);
-  show_member(where, "running");
-  watched_.push_back({std::move(where), generation(), actor.address()});
+void roster::watch(residence where, const Handle& actor) {
+  run_.context->messages->monitor(run_.self, actor);
+  run_.show_member(where, "running");
+  watched_.push_back({std::move(where), run_.generation(), actor.address()});
 }
 
 // A node answers in the order of the requests. A dead node never answers; its requests are then
 // forgotten.
 template <class Answer, class Request, class Keep>
-void supervisor_state::spawn(Request what, residence where, Keep keep) {
+void roster::spawn(Request what, residence where, Keep keep) {
   const auto number = ++asked_;
   expected_.emplace(number, where);
-  show_member(where, "starting");
+  run_.show_member(where, "starting");
   const auto of = what.generation;
-  context_->messages->request(self_, node_in(where.lives_in), caf::infinite, std::move(what))
+  run_.request(node_in(where.lives_in), std::move(what))
       .then(
           [this, number, where, keep, of](const Answer& x) {
-            const auto turn = take_turn("spawned");
+            const auto turn = run_.take_turn("spawned");
             if (expected_.erase(number) == 0)
               return;  // it has died since
             if (where.role == member_role::rank
-                && (of != generation() || members_->now() == membership::phase::ending))
+                && (of != run_.generation() || run_.members.now() == membership::phase::ending))
               return;  // its generation has ended; what it spawned ends with it
             watch(where, keep(x));
-            begin_when_ready();
+            recovery_.begin_when_ready();
           },
           [this, number](const caf::error& reason) {
-            const auto turn = take_turn("error");
+            const auto turn = run_.take_turn("error");
             if (expected_.erase(number) == 0)
               return;
-            refuse(reason);
+            recovery_.refuse(reason);
             // NODE-1: requested in a generation that is over.
             if (is(reason, messages::ec::cancelled)
-                && members_->now() == membership::phase::forming)
+                && run_.members.now() == membership::phase::forming)
               spawn_services();
           });
 }
 
-void supervisor_state::spawn_monitor() {
+void roster::spawn_monitor() {
   spawn<messages::monitor_spawned>(
-      messages::spawn_monitor{generation(), told_},
+      messages::spawn_monitor{run_.generation(), run_.told},
       {"monitor", member_role::monitor},
       [this](const messages::monitor_spawned& x) {
         monitor_ = x.monitor;
         tell_monitor_of_processes();
         // Facts that the previous monitor may not have written; it ignores known ones.
-        for (auto& [number, fact] : context_->ledger->facts()) {
+        for (auto& [number, fact] : run_.context->ledger->facts()) {
           const auto resend = [this, n = number](auto what) {
             what.fact = n;
-            what.generation = generation();
-            context_->messages->send_at_once(self_, monitor_, what);
+            what.generation = run_.generation();
+            run_.send_at_once(monitor_, what);
           };
           if (const auto* a = std::get_if<runtime::step_report>(&fact))
             resend(messages::committed{*a});
@@ -151,100 +151,98 @@ void supervisor_state::spawn_monitor() {
           else
             resend(messages::happened{std::get<runtime::run_event>(fact)});
         }
-        if (concluding_) {
-          concluding_ = false;
-          finish();
-        }
+        steps_.conclude_again();
         return monitor_;
       });
 }
 
-void supervisor_state::spawn_loader(int process) {
+void roster::spawn_loader(int process) {
   spawn<messages::loader_spawned>(
-      messages::spawn_loader{generation(), told_},
-      {name_of_service("loader", process), member_role::loader, host_of(process), process},
+      messages::spawn_loader{run_.generation(), run_.told},
+      {name_of_service("loader", process), member_role::loader, run_.host_of(process), process},
       [this, process](const messages::loader_spawned& x) {
         auto& to = processes_[std::size_t(process)];
         to.loader = x.loader;
         spawn_ranks_if_served();
-        if (begun_)
+        if (steps_.begun())
           tell_of_services();
         return to.loader;
       });
 }
 
 // Ranks may wait for states from the previous keeper.
-void supervisor_state::spawn_keeper(int process) {
-  spawn<messages::keeper_spawned>(messages::spawn_keeper{generation(), told_, process, self_},
-                                  {name_of_service("keeper", process),
-                                   member_role::keeper,
-                                   processes_[std::size_t(process)].kept_in,
-                                   process},
-                                  [this, process](const messages::keeper_spawned& x) {
-                                    auto& to = processes_[std::size_t(process)];
-                                    to.keeper = x.keeper;
-                                    spawn_ranks_if_served();
-                                    if (ranks_asked_for_)
-                                      tell_of_services();
-                                    return to.keeper;
-                                  });
+void roster::spawn_keeper(int process) {
+  spawn<messages::keeper_spawned>(
+      messages::spawn_keeper{run_.generation(), run_.told, process, run_.self},
+      {name_of_service("keeper", process),
+       member_role::keeper,
+       processes_[std::size_t(process)].kept_in,
+       process},
+      [this, process](const messages::keeper_spawned& x) {
+        auto& to = processes_[std::size_t(process)];
+        to.keeper = x.keeper;
+        spawn_ranks_if_served();
+        if (ranks_asked_for_)
+          tell_of_services();
+        return to.keeper;
+      });
 }
 
-void supervisor_state::spawn_checkpointer() {
-  spawn<messages::checkpointer_spawned>(messages::spawn_checkpointer{generation(), told_, self_},
-                                        {"checkpointer", member_role::checkpointer},
-                                        [this](const messages::checkpointer_spawned& x) {
-                                          checkpointer_ = x.checkpointer;
-                                          for (int p = 0; p < int(processes_.size()); ++p)
-                                            if (processes_[std::size_t(p)].writer)
-                                              tell_of_shard_writer(p);
-                                          spawn_ranks_if_served();
-                                          if (begun_) {
-                                            tell_of_services();
-                                            proceed();
-                                          }
-                                          return checkpointer_;
-                                        });
+void roster::spawn_checkpointer() {
+  spawn<messages::checkpointer_spawned>(
+      messages::spawn_checkpointer{run_.generation(), run_.told, run_.self},
+      {"checkpointer", member_role::checkpointer},
+      [this](const messages::checkpointer_spawned& x) {
+        checkpointer_ = x.checkpointer;
+        for (int p = 0; p < run_.processes(); ++p)
+          if (processes_[std::size_t(p)].writer)
+            tell_of_shard_writer(p);
+        spawn_ranks_if_served();
+        if (steps_.begun()) {
+          tell_of_services();
+          steps_.proceed();
+        }
+        return checkpointer_;
+      });
 }
 
-void supervisor_state::spawn_shard_writer(int process) {
+void roster::spawn_shard_writer(int process) {
   std::error_code ignored;
   spawn<messages::shard_writer_spawned>(
       messages::spawn_shard_writer{
-          generation(),
-          told_,
+          run_.generation(),
+          run_.told,
           process,
-          std::filesystem::is_directory(job_->job.checkpoints.save, ignored)},
+          std::filesystem::is_directory(run_.job->job.checkpoints.save, ignored)},
       {name_of_service("shard_writer", process),
        member_role::shard_writer,
-       host_of(process),
+       run_.host_of(process),
        process},
       [this, process](const messages::shard_writer_spawned& x) {
         const auto writer = processes_[std::size_t(process)].writer = x.writer;
         tell_of_shard_writer(process);
-        if (begun_)
-          proceed();
+        if (steps_.begun())
+          steps_.proceed();
         return writer;
       });
 }
 
-void supervisor_state::tell_of_shard_writer(int process) {
+void roster::tell_of_shard_writer(int process) {
   if (checkpointer_ && writes_apart())
-    context_->messages->send(
-        self_,
-        checkpointer_,
-        messages::use_shard_writer{generation(), process, processes_[std::size_t(process)].writer});
+    run_.send(checkpointer_,
+              messages::use_shard_writer{
+                  run_.generation(), process, processes_[std::size_t(process)].writer});
 }
 
-bool supervisor_state::can_save() const {
+bool roster::can_save() const {
   return checkpointer_
          && (!writes_apart()
              || std::all_of(
                  processes_.begin(), processes_.end(), [](const auto& x) { return x.writer; }));
 }
 
-void supervisor_state::carry_out(const order_replace& x) {
-  const auto now = members_->now();
+void roster::replace(const order_replace& x) {
+  const auto now = run_.members.now();
   const bool at_once = now == membership::phase::running || now == membership::phase::forming;
   switch (x.role) {
     case member_role::monitor:
@@ -254,19 +252,18 @@ void supervisor_state::carry_out(const order_replace& x) {
       break;
     case member_role::loader:
       processes_[std::size_t(x.process)].loader = nullptr;
-      if (at_once && !gives_up_)
+      if (at_once && !steps_.gives_up())
         spawn_loader(x.process);
       break;
     case member_role::keeper:
       processes_[std::size_t(x.process)].keeper = nullptr;
       processes_[std::size_t(x.process)].is_keeper_new = true;
-      if (at_once && members_->stands(processes_[std::size_t(x.process)].kept_in))
+      if (at_once && run_.members.stands(processes_[std::size_t(x.process)].kept_in))
         spawn_keeper(x.process);
       break;
     case member_role::checkpointer:
       checkpointer_ = nullptr;
-      saves_.abandon();
-      abandoning_.reset();
+      saver_.lose_checkpointer();
       if (at_once)
         spawn_checkpointer();
       break;
@@ -282,35 +279,33 @@ void supervisor_state::carry_out(const order_replace& x) {
 }
 
 // Viewers only watch, so their deaths are ignored; but the supervisor waits until they are spawned.
-void supervisor_state::spawn_viewers() {
+void roster::spawn_viewers() {
   if (!viewers_.empty())
     return;
-  for (const auto& viewer : told_.viewers) {
+  for (const auto& viewer : run_.told.viewers) {
     const auto number = ++asked_;
     expected_.emplace(number, residence{.name = viewer});
-    context_->messages
-        ->request(
-            self_, node_, caf::infinite, messages::spawn_viewer{generation(), told_, viewer, self_})
+    run_.request(run_.node, messages::spawn_viewer{run_.generation(), run_.told, viewer, run_.self})
         .then(
             [this, number](const messages::viewer_spawned& x) {
-              const auto turn = take_turn("viewer_spawned");
-              self_->monitor(viewers_.emplace_back(x.viewer));
+              const auto turn = run_.take_turn("viewer_spawned");
+              run_.self->monitor(viewers_.emplace_back(x.viewer));
               expected_.erase(number);
-              begin_when_ready();
+              recovery_.begin_when_ready();
             },
             [this, number](const caf::error& reason) {
-              const auto turn = take_turn("error");
+              const auto turn = run_.take_turn("error");
               expected_.erase(number);
-              refuse(reason);
+              recovery_.refuse(reason);
             });
   }
 }
 
-std::vector<messages::hosting_process> supervisor_state::hosting_processes() const {
+std::vector<messages::hosting_process> roster::hosting_processes() const {
   std::vector<messages::hosting_process> out;
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     const auto& x = processes_[p];
-    out.push_back({.node = node_in(host_of(int(p))),
+    out.push_back({.node = node_in(run_.host_of(int(p))),
                    .loader = x.loader,
                    .keeper = x.keeper,
                    .source = forming_->sources[p],
@@ -320,14 +315,14 @@ std::vector<messages::hosting_process> supervisor_state::hosting_processes() con
 }
 
 // Each process has one keeper.
-messages::keeper_actor supervisor_state::keeper_in(int process) const {
+messages::keeper_actor roster::keeper_in(int process) const {
   for (const auto& x : processes_)
     if (x.kept_in == process)
       return x.keeper;
   return {};
 }
 
-messages::keeper_actor supervisor_state::holder_for(int process) const {
+messages::keeper_actor roster::holder_for(int process) const {
   if (!forming_)
     return {};
   const auto& from = forming_->sources[std::size_t(process)];
@@ -337,17 +332,17 @@ messages::keeper_actor supervisor_state::holder_for(int process) const {
 }
 
 // A replica lives in the process of its first rank.
-void supervisor_state::spawn_replicas() {
+void roster::spawn_replicas() {
   const auto known = hosting_processes();
-  for (int r = 0; r < job_->replicas(); ++r)
+  for (int r = 0; r < run_.job->replicas(); ++r)
     spawn<messages::replica_spawned>(
-        messages::spawn_replica{.generation = generation(),
-                                .job = told_,
+        messages::spawn_replica{.generation = run_.generation(),
+                                .job = run_.told,
                                 .replica = r,
                                 .processes = known,
-                                .supervisor = self_,
+                                .supervisor = run_.self,
                                 .checkpointer = checkpointer_},
-        {fmt::format("replica:{}", r), member_role::rank, host_of(process_of(r, 0))},
+        {fmt::format("replica:{}", r), member_role::rank, run_.host_of(run_.process_of(r, 0))},
         [this, r, known](const messages::replica_spawned& x) {
           replicas_[std::size_t(r)] = x.replica;
           tell_of_services(x.replica, known);

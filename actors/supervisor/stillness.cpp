@@ -15,26 +15,27 @@
 namespace troupe::actors {
 
 // The description of this supervisor's wait changes with each answer.
-void supervisor_state::hear_of_stillness(const messages::taken_for_dead& x) {
+void recoverer::hear_of_stillness(const messages::taken_for_dead& x) {
   // The pause before another attempt to save and the end of the monitor have their own limits.
-  if (processes_.size() == 1 || !job_->job.recovery.on || shut_down_ || concluding_
-      || waits_to_save_ || is_at_rest() || members_->now() == membership::phase::stopped)
+  if (run_.processes() == 1 || !run_.job->job.recovery.on || steps_.is_shut_down()
+      || steps_.is_concluding() || saver_.waits() || commands_.is_at_rest()
+      || run_.members.now() == membership::phase::stopped)
     return;
-  const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
+  const auto by = caf::actor_cast<caf::actor_addr>(run_.self->current_sender());
   int from = home;
-  for (int p = 0; p < int(processes_.size()); ++p)
-    if (const auto& node = node_in(p); node && node.address() == by)
+  for (int p = 0; p < run_.processes(); ++p)
+    if (const auto& node = roster_.node_in(p); node && node.address() == by)
       from = p;
-  if (from == home && by != node_.address())
+  if (from == home && by != run_.node.address())
     return;
-  const auto now = clock_ns();
-  const auto waits = waits_for();
+  const auto now = run_.clock_ns();
+  const auto waits = steps_.waits_for();
   auto what = fmt::format("{} of {} after iteration {} in generation {}, {} answers",
                           waits.what.what.empty() ? "an answer" : waits.what.what,
                           fmt::join(waits.what.whom, ", "),
-                          at_.iteration,
-                          value(generation()),
-                          expected_.size());
+                          run_.at.iteration,
+                          value(run_.generation()),
+                          roster_.expected());
   if (std::exchange(still_.waits_for, what) != what) {
     still_.of.clear();
     still_.since_ns = now;
@@ -44,13 +45,13 @@ void supervisor_state::hear_of_stillness(const messages::taken_for_dead& x) {
     end_stillness();
 }
 
-bool supervisor_state::is_still(std::uint64_t now_ns) const {
+bool recoverer::is_still(std::uint64_t now_ns) const {
   // Still processes report several times in this period; one that moves again does not.
-  const auto period = std::uint64_t(job_->job.recovery.suspicion * 1e9) / 2;
+  const auto period = std::uint64_t(run_.job->job.recovery.suspicion * 1e9) / 2;
   if (now_ns - still_.since_ns < period)
     return false;
-  for (int p = home; p < int(processes_.size()); ++p) {
-    if (p != home && !members_->stands(p))
+  for (int p = home; p < run_.processes(); ++p) {
+    if (p != home && !run_.members.stands(p))
       return false;  // the launcher is starting it
     const auto told = still_.of.find(p);
     if (told == still_.of.end() || now_ns - told->second.at_ns >= period)
@@ -59,12 +60,11 @@ bool supervisor_state::is_still(std::uint64_t now_ns) const {
   return true;
 }
 
-std::vector<int> supervisor_state::unanswering() const {
+std::vector<int> recoverer::unanswering() const {
   std::vector<int> out;
-  for (int p = 0; p < int(processes_.size()); ++p) {
-    const bool spawns = std::any_of(
-        expected_.begin(), expected_.end(), [p](const auto& x) { return x.second.lives_in == p; });
-    if (spawns || members_->is_ending(p) || (members_->is_looking() && !look_.found.contains(p)))
+  for (int p = 0; p < run_.processes(); ++p) {
+    if (roster_.expects_from(p) || run_.members.is_ending(p)
+        || (run_.members.is_looking() && !look_.found.contains(p)))
       out.push_back(p);
   }
   return out;
@@ -72,7 +72,7 @@ std::vector<int> supervisor_state::unanswering() const {
 
 // The process at fault is unknown, unless one owes an answer. If it happens again and again, the
 // limits of restarts end the run with this reason.
-void supervisor_state::end_stillness() {
+void recoverer::end_stillness() {
   std::string graphs;
   for (const auto& [process, told] : still_.of)
     graphs += fmt::format("\n {}{}",
@@ -83,23 +83,23 @@ void supervisor_state::end_stillness() {
   const auto why = fmt::format(
       "no process has shown progress for {} s or longer, and the supervisor waits for {}; messages "
       "may have been lost (`recovery.suspicion` {})",
-      2 * job_->job.recovery.suspicion,
+      2 * run_.job->job.recovery.suspicion,
       std::exchange(still_.waits_for, {}),
-      job_->job.recovery.suspicion);
+      run_.job->job.recovery.suspicion);
   still_.of.clear();
   const auto silent = unanswering();
   for (const int p : silent)
     lose_process(
-        p, members_->incarnation(p), fmt::format("process:{}: it does not answer: {}", p, why));
-  if (!silent.empty() || members_->now() == membership::phase::ending)
+        p, run_.members.incarnation(p), fmt::format("process:{}: it does not answer: {}", p, why));
+  if (!silent.empty() || run_.members.now() == membership::phase::ending)
     return;
-  const member_death x{.generation = generation(),
+  const member_death x{.generation = run_.generation(),
                        .role = member_role::rank,
                        .who = "the run",
                        .cause = death_cause::own,
                        .why = "the run: " + why};
   note_loss(x);
-  carry_out(members_->lost(x, clock_ns()));
+  carry_out(run_.members.lost(x, run_.clock_ns()));
 }
 
 }  // namespace troupe::actors

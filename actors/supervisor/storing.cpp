@@ -13,19 +13,63 @@
 
 namespace troupe::actors {
 
-void supervisor_state::store_if_due() {
-  const auto step = at_.iteration;
+bool saver::is_kept(std::uint64_t step) const {
+  if (!run_.keeps())
+    return true;
+  for (int p = 0; p < run_.processes(); ++p)
+    if (const auto found = kept_by_.find(p);
+        found == kept_by_.end() || value(found->second.step) < step)
+      return false;
+  return true;
+}
+
+void saver::receive(const messages::kept& x) {
+  const auto now = run_.members.now();
+  if (x.generation != run_.generation() || !run_.is_process(x.process)
+      || (now != membership::phase::forming && now != membership::phase::running))
+    return;  // KEPT-2
+  auto& newest = kept_by_[x.process];
+  const auto step = std::max(newest.step, x.step);
+  newest = x;
+  newest.step = step;
+  roster_.keeper_reports(x.process);
+  if (!is_kept(run_.at.iteration))
+    return;
+  run_.members.kept(run_.at.iteration);
+  store_if_due();
+  if (recovery_.move_process() || checks_.exchange_when_kept())
+    return;
+  steps_.proceed_when_kept();
+}
+
+std::vector<std::string> saver::keepers_waited_for() const {
+  std::vector<std::string> out;
+  for (int p = 0; p < run_.processes(); ++p)
+    if (const auto found = kept_by_.find(p);
+        found == kept_by_.end() || value(found->second.step) < run_.at.iteration)
+      out.push_back(fmt::format("keeper:{}", p));
+  return out;
+}
+
+void saver::forget_kept() {
+  kept_by_.clear();
+  told_to_store_ = 0;
+}
+
+void saver::store_if_due() {
+  const auto step = run_.at.iteration;
   if (!is_stored(step) || step <= told_to_store_ || !is_kept(step))
     return;
   if (on_all_disks_ > step)
     on_all_disks_ = 0;  // the run has gone back behind it
   on_all_disks_ = std::max(on_all_disks_, stored_by_all());
-  for (int p = 0; p < int(processes_.size()); ++p) {
-    const auto& x = processes_[std::size_t(p)];
+  for (int p = 0; p < run_.processes(); ++p) {
+    const auto& x = roster_.process(p);
     const auto& said = kept_by_.at(p);
+    const auto& told = store_told_[std::size_t(p)];
     if (!x.keeper || x.is_keeper_new)
       return;  // a new keeper first reports what it has
-    if (x.keeper == x.store_told.keeper && said.told_to_store != x.store_told.step)
+    if (x.keeper == told.keeper && said.told_to_store != told.step)
       return;  // the request is on its way
     // A write that began before the run went back has the same content.
     if (value(said.storing) != 0 && value(said.storing) != step)
@@ -33,20 +77,19 @@ void supervisor_state::store_if_due() {
   }
   told_to_store_ = step;
   left_out_ = 0;
-  for (auto& x : processes_) {
-    x.store_told = {x.keeper, runtime::step_id(step)};
-    context_->messages->send(
-        self_,
-        x.keeper,
-        messages::store_kept{
-            generation(), runtime::step_id(step), runtime::step_id(on_all_disks_)});
+  for (int p = 0; p < run_.processes(); ++p) {
+    const auto& keeper = roster_.process(p).keeper;
+    store_told_[std::size_t(p)] = {keeper, runtime::step_id(step)};
+    run_.send(keeper,
+              messages::store_kept{
+                  run_.generation(), runtime::step_id(step), runtime::step_id(on_all_disks_)});
   }
 }
 
-std::uint64_t supervisor_state::stored_by_all() const {
+std::uint64_t saver::stored_by_all() const {
   auto all = kept_by_.at(0).stored;
   std::erase_if(all, [&](const auto step) {
-    if (step > at_.iteration)  // the run has gone back behind it
+    if (step > run_.at.iteration)  // the run has gone back behind it
       return true;
     return std::any_of(kept_by_.begin(), kept_by_.end(), [&](const auto& one) {
       const auto& there = one.second.stored;
@@ -58,20 +101,20 @@ std::uint64_t supervisor_state::stored_by_all() const {
 
 // Counts each step once, although it is looked at several times. Logs the first skipped step and
 // every tenth after it.
-void supervisor_state::leave_out(int process, std::uint64_t step) {
+void saver::leave_out(int process, std::uint64_t step) {
   constexpr int told_again = 10;
   if (step == newest_left_out_)
     return;
   newest_left_out_ = step;
   if (left_out_++ % told_again != 0)
     return;
-  const auto& x = processes_[std::size_t(process)];
+  const auto& x = roster_.process(process);
   runtime::log_warning(
       "the local disk of process {} (host '{}') is slow or hangs: it is still writing the states "
       "of process {}'s ranks after iteration {}, so those after iteration {} are skipped on all "
       "disks ({}); consider a longer `checkpoints.local_interval`",
       x.kept_in,
-      processes_[std::size_t(x.kept_in)].host,
+      roster_.process(x.kept_in).host,
       process,
       value(kept_by_.at(process).storing),
       step,

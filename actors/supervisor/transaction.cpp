@@ -18,11 +18,11 @@ constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a s
 
 }  // namespace
 
-void supervisor_state::receive(const messages::vote& x) {
-  if (x.generation != generation() || !begun_ || gives_up_)
+void step_driver::receive(const messages::vote& x) {
+  if (x.generation != run_.generation() || !begun_ || gives_up_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
-  if (!complete(votes_, x, &messages::vote::replica, replicas_.size(), one_of_each_replica))
+  if (!complete(votes_, x, &messages::vote::replica, roster_.replicas(), one_of_each_replica))
     return;
   if (now_->validation)
     end_evaluation_round();
@@ -31,7 +31,7 @@ void supervisor_state::receive(const messages::vote& x) {
 }
 
 /// Counts what several replicas hold alike once.
-runtime::step_result supervisor_state::sum_votes() {
+runtime::step_result step_driver::sum_votes() {
   runtime::step_result out;
   for (const auto& vote : votes_) {
     const int before = out.losses.empty() ? 0 : out.losses.back().number + 1;
@@ -40,11 +40,11 @@ runtime::step_result supervisor_state::sum_votes() {
       out.losses.push_back(part);
     }
   }
-  const auto& watch = job_->job.watch;
+  const auto& watch = run_.job->job.watch;
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
   for (const auto& vote : votes_) {
-    if (!job_->has_writer(vote.replica))
+    if (!run_.job->has_writer(vote.replica))
       continue;
     runtime::add_to(out.norms, vote.square_norms);
     zeros += vote.zeros;
@@ -59,7 +59,7 @@ runtime::step_result supervisor_state::sum_votes() {
 }
 
 // Uses the slowest replica, for which the others waited.
-void supervisor_state::take_executed() {
+void step_driver::take_executed() {
   executed_.clear();
   double longest = -1;
   for (auto& vote : votes_) {
@@ -76,46 +76,47 @@ void supervisor_state::take_executed() {
   }
 }
 
-void supervisor_state::decide() {
-  if (!is_kept(at_.iteration)) {
+void step_driver::decide() {
+  if (!saver_.is_kept(run_.at.iteration)) {
     waits_to_decide_ = true;  // otherwise the run could not go back to it
     return;
   }
-  if (!passes_agree() || !votes_agree())
+  if (!checks_.passes_agree(votes_) || !checks_.votes_agree(votes_))
     return;
   const auto result = sum_votes();
-  const auto verdict = runtime::decide(recipe_, at_, result);
-  if (is_to_run_again(verdict, result.nonfinite_where))
+  const auto verdict = runtime::decide(commands_.recipe(), run_.at, result);
+  if (checks_.is_to_run_again(votes_, verdict, result.nonfinite_where))
     return;
-  look_for_stragglers();  // only for the run of a step that counts
+  checks_.look_for_stragglers(votes_,
+                              now_->microbatches);  // only for the run of a step that counts
   votes_.clear();
   if (verdict.stops) {
-    diagnosis_ = runtime::diagnosis(verdict, at_);
-    if (const auto& save = job_->job.checkpoints.save;
-        !save.empty() && at_.iteration > told_.iteration)
+    diagnosis_ = runtime::diagnosis(verdict, run_.at);
+    if (const auto& save = run_.job->job.checkpoints.save;
+        !save.empty() && run_.at.iteration > run_.told.iteration)
       diagnosis_ += fmt::format(
           "; '{}' has the state of iteration {}, to resume from with `checkpoints.load`",
           save.string(),
-          at_.iteration);
+          run_.at.iteration);
     now_.reset();
     return proceed();
   }
   if (verdict.skips() && !verdict.overflows)  // overflows are normal in the search for a loss scale
     runtime::log_warning("iteration {}: {}; skipped ({} of at most {} in a row)",
-                         at_.iteration + 1,
+                         run_.at.iteration + 1,
                          verdict.fault,
                          verdict.before + 1,
-                         job_->job.training.skippable_in_a_row);
+                         run_.job->job.training.skippable_in_a_row);
   report_.loss = verdict.loss;
   report_.losses = verdict.losses;
   report_.grad_norm = verdict.grad_norm;
-  show_norms(result.norms, verdict.grad_norm);
+  commands_.show_norms(result.norms, verdict.grad_norm);
   const double rate = report_.learning_rate = verdict.update.learning_rate;
   report_.skipped = verdict.skipped;
   report_.scale = verdict.scale;
   decided_ = true;
-  tell_replicas(messages::decision{
-      .generation = generation(),
+  roster_.tell_replicas(messages::decision{
+      .generation = run_.generation(),
       .step = now_->step,
       .skip = verdict.skips(),
       .update = verdict.update.step,
@@ -125,14 +126,14 @@ void supervisor_state::decide() {
       .gradient_scale = verdict.update.gradient_scale});
 }
 
-void supervisor_state::receive(const messages::applied& x) {
-  if (x.generation != generation() || !begun_)
+void step_driver::receive(const messages::applied& x) {
+  if (x.generation != run_.generation() || !begun_)
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: no replica updates before all have voted");
-  if (!complete(applied_, x, &messages::applied::replica, replicas_.size(), one_of_each_replica))
+  if (!complete(applied_, x, &messages::applied::replica, roster_.replicas(), one_of_each_replica))
     return;
-  if (!states_agree())
+  if (!checks_.states_agree(applied_))
     return;
   try {
     commit();
@@ -140,48 +141,48 @@ void supervisor_state::receive(const messages::applied& x) {
     return end(
         3, std::string("supervisor: ") + found.what());  // it is unknown which of the two is right
   } catch (const runtime::broken_promise& found) {
-    return suspect(found.what());
+    return recovery_.suspect(found.what());
   }
   proceed();
 }
 
-void supervisor_state::commit() {
+void step_driver::commit() {
   std::map<std::string, runtime::digest> state;
   runtime::exact_sum square_norm;
   for (const auto& x : applied_)
-    if (job_->has_writer(x.replica)) {
+    if (run_.job->has_writer(x.replica)) {
       for (const auto& [parameter, part] : x.own)
         state[parameter] += part;
       square_norm += x.square_norm;
     }
   applied_.clear();
-  const auto& ledger = *context_->ledger;
+  const auto& ledger = *run_.context->ledger;
   report_.state = runtime::combine(state);
-  const auto before = ledger.state(at_.iteration);
+  const auto before = ledger.state(run_.at.iteration);
   runtime::ensure(!report_.was_skipped() || before == runtime::digest{} || report_.state == before,
                   "STEP-7: a step that is left out changes no state");
-  if (job_->job.watch.log_params_norm)
+  if (run_.job->job.watch.log_params_norm)
     report_.params_norm = std::sqrt(square_norm.value());
-  const bool again = replays();
-  runtime::committed_step done{at_, report_.state, std::move(state)};
-  done.at.iteration = at_.iteration + 1;
+  const bool again = run_.replays();
+  runtime::committed_step done{run_.at, report_.state, std::move(state)};
+  done.at.iteration = run_.at.iteration + 1;
   done.at.consumed += std::uint64_t(report_.global_batch_size);
   done.at.skipped = report_.skipped;
   done.at.scale = report_.scale;
   if (again)
-    pen()->replay(done);
-  before_ = std::exchange(at_, done.at);
-  twice_.commit(at_.iteration);
-  if (is_stored(at_.iteration))
-    pen()->keep_position(at_, true);
+    run_.pen()->replay(done);
+  run_.before = std::exchange(run_.at, done.at);
+  checks_.commit(run_.at.iteration);
+  if (saver_.is_stored(run_.at.iteration))
+    run_.pen()->keep_position(run_.at, true);
   // Each rank has sealed the state in its estate before it reported; its keeper may have reported
   // earlier or later.
-  if (is_kept(at_.iteration)) {
-    members_->kept(at_.iteration);
-    store_if_due();
+  if (saver_.is_kept(run_.at.iteration)) {
+    run_.members.kept(run_.at.iteration);
+    saver_.store_if_due();
   }
   if (!again)
-    tell_watchers(commit(std::move(done)));
+    roster_.tell_watchers(commit(std::move(done)));
   now_.reset();
   decided_ = false;
   look_at_clock();
@@ -189,19 +190,19 @@ void supervisor_state::commit() {
 
 // One pen writes commit and report before they are announced, so that a successor finds both or
 // neither.
-messages::committed supervisor_state::commit(runtime::committed_step done) {
-  const auto by = pen();
+messages::committed step_driver::commit(runtime::committed_step done) {
+  const auto by = run_.pen();
   by->commit(std::move(done));
   return report_step(by);
 }
 
-messages::committed supervisor_state::report_step(const runtime::step_ledger::pen& by) {
-  const auto& model = job_->job.training.model;
-  const std::chrono::duration<double> passed = self_->home_system().clock().now() - began_at_;
+messages::committed step_driver::report_step(const runtime::step_ledger::pen& by) {
+  const auto& model = run_.job->job.training.model;
+  const std::chrono::duration<double> passed = run_.self->home_system().clock().now() - began_at_;
   const double seconds = std::max(passed.count(), 1e-9);
-  report_.iteration = at_.iteration;
-  report_.consumed_samples = at_.consumed;
-  report_.consumed_tokens = at_.consumed * std::uint64_t(model.sequence);
+  report_.iteration = run_.at.iteration;
+  report_.consumed_samples = run_.at.consumed;
+  report_.consumed_tokens = run_.at.consumed * std::uint64_t(model.sequence);
   report_.elapsed_ms = seconds * 1e3;
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
@@ -211,17 +212,11 @@ messages::committed supervisor_state::report_step(const runtime::step_ledger::pe
           std::exchange(executed_, {}),
           now_->microbatches,
           fact,
-          generation(),
-          at_.iteration <= control_.timed_until};
+          run_.generation(),
+          commands_.is_timed(run_.at.iteration)};
 }
 
-void supervisor_state::tell(const runtime::run_event& x) {
-  const auto fact = pen()->tell(x);
-  if (monitor_)
-    context_->messages->send_at_once(self_, monitor_, messages::happened{x, fact, generation()});
-}
-
-void supervisor_state::end_evaluation_round() {
+void step_driver::end_evaluation_round() {
   for (const auto& vote : votes_)
     add_to(evaluation_.losses, vote.losses);
   votes_.clear();
@@ -230,20 +225,20 @@ void supervisor_state::end_evaluation_round() {
     return begin_evaluation_round();
   // A shortened validation is not reported, because it used other samples.
   if (evaluation_.microbatches == 0) {
-    const auto found = runtime::losses_of(recipe_, evaluation_.losses);
+    const auto found = runtime::losses_of(commands_.recipe(), evaluation_.losses);
     const runtime::validation_report report{
-        at_.iteration, found.loss, evaluation_.test, found.by_name};
+        run_.at.iteration, found.loss, evaluation_.test, found.by_name};
     const auto fact = [&] {
-      const auto by = pen();
+      const auto by = run_.pen();
       if (evaluation_.test) {
         by->tested();
       } else {
-        by->validated(at_.iteration);
-        control_.evaluates = false;
+        by->validated(run_.at.iteration);
+        commands_.evaluated();
       }
       return by->tell(report);
     }();
-    tell_watchers(messages::validated{report, fact, generation()});
+    roster_.tell_watchers(messages::validated{report, fact, run_.generation()});
   }
   proceed();
 }

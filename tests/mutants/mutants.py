@@ -32,7 +32,7 @@ MUTANTS = [
     ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
      "all.square_norms[parameter] += square;", "all.square_norms[parameter] = square;"),
     ("the norm of a distributed optimizer is that of one replica", "actors/supervisor/transaction.cpp",
-     "if (!job_->has_writer(vote.replica))", "if (vote.replica != 0)"),
+     "if (!run_.job->has_writer(vote.replica))", "if (vote.replica != 0)"),
     ("a bucket is summed before the backward pass of its last micro-batch", REDUCTION,
      "home.store->emitted(unit) != microbatches())",
      "home.store->emitted(unit) != step_.microbatches)"),

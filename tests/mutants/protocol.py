@@ -17,7 +17,10 @@ FRONT = "actors/job/front.cpp"
 KEEPER = "actors/keeper/keeper.cpp"
 LOADER = "actors/loader/loader.cpp"
 NODE = "actors/node/node.cpp"
+PASSES = "actors/stage/passes.cpp"
+PASSES_HEADER = "actors/stage/passes.hpp"
 RECOVERY = "actors/supervisor/recovery.cpp"
+ROSTER = "actors/supervisor/roster.cpp"
 STAGE = "actors/stage/stage.cpp"
 STAGE_HEADER = "actors/stage/stage.hpp"
 TRANSACTION = "actors/supervisor/transaction.cpp"
@@ -25,18 +28,18 @@ TRANSACTION = "actors/supervisor/transaction.cpp"
 
 def complete(what, message):
     """The supervisor's count of its replicas, and the same count with one replica less."""
-    text = f"complete({what}, x, &messages::{message}::replica, replicas_.size(), one_of_each_replica)"
-    fewer = "std::max<std::size_t>(1, replicas_.size() - 1)"
-    return TRANSACTION, text, text.replace("replicas_.size()", fewer)
+    text = f"complete({what}, x, &messages::{message}::replica, roster_.replicas(), one_of_each_replica)"
+    fewer = "std::max<std::size_t>(1, roster_.replicas() - 1)"
+    return TRANSACTION, text, text.replace("roster_.replicas()", fewer)
 
 
 MUTANTS = [
     ("lose-gradient: a stage leaves out the weight gradients of its first micro-batch in step 2", 1, [
-        (ACTIONS, "          key = key_of(x.chunk, x.microbatch)]",
-         "          step = value(step_),\n          key = key_of(x.chunk, x.microbatch)]"),
-        (ACTIONS, "             case action_kind::weight_gradients:\n",
-         "             case action_kind::weight_gradients:\n"
-         "               if (step == 2 && value(x.microbatch) == 0)\n                 break;\n")]),
+        (ACTIONS, ".verified = is_verified(x)}]", ".verified = is_verified(x), .step = value(step_)}]"),
+        (PASSES_HEADER, "  bool verified = false; ", "  std::uint64_t step = 0;\n  bool verified = false; "),
+        (PASSES, "      case action_kind::weight_gradients:\n",
+         "      case action_kind::weight_gradients:\n"
+         "        if (of_.step == 2 && value(of_.what.microbatch) == 0)\n          return;\n")]),
     ("update-twice: a stage updates twice in step 2", 1, [
         (STAGE, "          context.worker->update(update_of(x));\n",
          "          context.worker->update(update_of(x));\n"
@@ -50,9 +53,8 @@ MUTANTS = [
     ("forget-generation: a stage takes messages of other generations", 1, [
         (STAGE_HEADER, "{ return x == told_.generation; }", "{ return x == told_.generation || node_; }")]),
     ("leak-lease: a stage deposits an activation that no stage redeems", 1, [
-        (ACTIONS, "                 keep_forward(context, key, from, out);\n",
-         "                 keep_forward(context, key, from, out);\n"
-         "               by->deposit(runtime::tensor(), g);\n")]),
+        (PASSES, "        return hand_on(forward(take()));\n",
+         "        of_.by->deposit(runtime::tensor(), of_.generation);\n        return hand_on(forward(take()));\n")]),
     ("serve-wrong-sample: after a death the loader answers with the micro-batch before", 1, [
         (LOADER, "      const auto all = read(*recent, source_of(x, *context), x);\n",
          "      auto wanted = x;\n"
@@ -65,9 +67,9 @@ MUTANTS = [
         (STAGE, "       later,\n", "       later = later && x.skip,\n")]),
     ("decide-early: the supervisor decides when one replica's vote is missing", 1, [complete("votes_", "vote")]),
     ("commit-twice: the supervisor tells of step 2 twice", 1, [
-        (TRANSACTION, "    tell_watchers(commit(std::move(done)));\n",
+        (TRANSACTION, "    roster_.tell_watchers(commit(std::move(done)));\n",
          "    [this](const messages::committed& told) {\n"
-         "      for (int n = 0; n < (report_.iteration == 2 ? 2 : 1); ++n)\n        tell_watchers(told);\n"
+         "      for (int n = 0; n < (report_.iteration == 2 ? 2 : 1); ++n)\n        roster_.tell_watchers(told);\n"
          "    }(commit(std::move(done)));\n")]),
     ("vote-early: a stage votes before its buckets have been summed on the communication lane", 1, [
         (STAGE, "  if (now_->finished < now_->length || now_->unreduced > 0)\n",
@@ -94,21 +96,23 @@ MUTANTS = [
          "        return node.estates->gone_back(mesh_rank, other, by);\n"
          "  if (source.tier == runtime::state_tier::estate)\n    return")]),
     ("accept-late-death: the supervisor takes the death of an ended generation for one of the newest", 1, [
-        (RECOVERY, "  std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });\n",
+        (ROSTER, "  std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });\n",
          ""),
-        (RECOVERY, "      .generation = who->generation,\n", "      .generation = generation(),\n")]),
+        (RECOVERY, "      .generation = who->generation,\n", "      .generation = run_.generation(),\n")]),
     ("count-old-ready: the supervisor counts replicas that were ready in another generation", 850, [
-        (RECOVERY, "  if (x.generation != generation() || members_->now() != membership::phase::forming)\n",
-         "  if (members_->now() != membership::phase::forming)\n")]),
+        (RECOVERY, "  if (x.generation != run_.generation() || run_.members.now() != membership::phase::forming)\n",
+         "  if (run_.members.now() != membership::phase::forming)\n")]),
     ("decide-before-kept: the supervisor commits when one replica has not applied the update", 1,
      [complete("applied_", "applied")]),
     ("announce-replay: the supervisor tells again of a step that runs again", 90, [
-        (TRANSACTION, "    tell_watchers(commit(std::move(done)));\n",
-         "    tell_watchers(commit(std::move(done)));\n  else\n    tell_watchers(report_step(pen()));\n")]),
+        (TRANSACTION, "    roster_.tell_watchers(commit(std::move(done)));\n",
+         "    roster_.tell_watchers(commit(std::move(done)));\n  else\n"
+         "    roster_.tell_watchers(report_step(run_.pen()));\n")]),
     ("two-supervisors: a supervisor outlives its node, and a successor begins beside it", 180, [
         (RECOVERY,
-         "      self_->quit(diagnosis_.empty() ? because_of(\"node\", x.reason)\n"
-         "                                     : messages::make_error(messages::ec::refused, diagnosis_));\n",
+         "      run_.self->quit(steps_.diagnosis().empty()\n"
+         "                          ? because_of(\"node\", x.reason)\n"
+         "                          : messages::make_error(messages::ec::refused, steps_.diagnosis()));\n",
          "      static_cast<void>(x.reason);\n"),
         (FRONT, "  if (!over_ && stands)\n", "  if (!over_ && (stands || ended_))\n"),
         (FRONT, "  if (supervisor_ || (node_ && node_is_dead))\n",
@@ -118,8 +122,8 @@ MUTANTS = [
     ("keep-second-batch: a stage keeps the lease of a batch that a dead loader had answered, too", 1670, [
         (BATCHES, "  node_->transport->take_back(data.tickets);\n", "  static_cast<void>(data);\n")]),
     ("decide-before-keepers: the supervisor decides although no other process keeps the state before", 1000, [
-        (TRANSACTION, "  if (!is_kept(at_.iteration)) {\n    waits_to_decide_",
-         "  if (!is_kept(at_.iteration) && gives_up_) {\n    waits_to_decide_")]),
+        (TRANSACTION, "  if (!saver_.is_kept(run_.at.iteration)) {\n    waits_to_decide_",
+         "  if (!saver_.is_kept(run_.at.iteration) && gives_up_) {\n    waits_to_decide_")]),
     ("keep-before-all: a keeper says that a process's states are kept when it has one rank's", 750, [
         (KEEPER, "  if (!has_all)\n", "  if (!has_all && value(step) == 0)\n")]),
     ("keep-old-state: a keeper takes what a stage gives for the state of the step after it", 1, [
@@ -127,11 +131,11 @@ MUTANTS = [
     ("share-estate: the successor of a lane that hangs works on the state itself, not on a copy", 1, [
         (NODE, "    context_->estates->leave_behind(rank);\n", "    static_cast<void>(rank);\n")]),
     ("believe-states: the supervisor commits although replicas hold different states", 110, [
-        (CHECKING, "  if (!job_->job.reduction.distributed_optimizer) {\n    std::vector<std::vector<runtime::digest>> digests;\n"
-         "    std::set<std::string> parameters;\n    for (const auto& x : applied_)",
-         "  if (!job_->job.reduction.distributed_optimizer && gives_up_) {\n"
+        (CHECKING, "  if (!run_.job->job.reduction.distributed_optimizer) {\n    std::vector<std::vector<runtime::digest>> digests;\n"
+         "    std::set<std::string> parameters;\n    for (const auto& x : applied)",
+         "  if (!run_.job->job.reduction.distributed_optimizer && steps_.gives_up()) {\n"
          "    std::vector<std::vector<runtime::digest>> digests;\n"
-         "    std::set<std::string> parameters;\n    for (const auto& x : applied_)")]),
+         "    std::set<std::string> parameters;\n    for (const auto& x : applied)")]),
     ("ignore-credits: a stage hands on more than its credits", 1, [
         (CREDITS, "handoffs_of(x).lent < credits;", "handoffs_of(x).lent >= 0;")]),
     ("lose-credit: a stage forgets the credits that come back in step 2", 1, [

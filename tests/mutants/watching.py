@@ -38,7 +38,7 @@ MUTANTS = [
      "      recipe_.rate_changes.push_back({x.step, x.factor});\n    else",
      "      static_cast<void>(x.factor);\n    else"),
     ("a command is not written to the ledger", COMMANDS,
-     "  pen()->command(record);\n", ""),
+     "  run_.pen()->command(record);\n", ""),
     ("a decision ignores the learning rate of a command", DECISION,
-     "runtime::decide(recipe_, at_, result)", "runtime::decide(job_->job.training, at_, result)"),
+     "runtime::decide(commands_.recipe(), run_.at, result)", "runtime::decide(run_.job->job.training, run_.at, result)"),
 ]

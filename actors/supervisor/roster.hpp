@@ -1,0 +1,141 @@
+// The actors and processes of a run: spawned, watched, replaced, and told of each other.
+
+#pragma once
+
+#include "actors/supervisor/supervised_run.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+/// A process that hosts ranks, and its services.
+struct hosting {
+  messages::node_actor node;
+  std::string host;
+  int kept_in = home;                          ///< process of the keeper of their states
+  messages::loader_actor loader, told_loader;  ///< the one that the ranks know
+  messages::keeper_actor keeper, told_keeper;
+  bool is_keeper_new = false;           ///< replaced a dead one and has not reported yet
+  messages::keeper_actor told_holder;   ///< of its ranks' initial state
+  messages::shard_writer_actor writer;  ///< none: no writer is needed, or it is dead
+};
+
+struct watched_actor {
+  residence where;
+  runtime::generation_id generation;
+  caf::actor_addr address;
+};
+
+class roster : supervisor_part {
+ public:
+  explicit roster(supervisor_parts& all)
+      : supervisor_part(all), processes_(std::size_t(run_.processes())) {}
+
+  /// Spawns missing services, then the ranks.
+  void form(const order_form& x);
+  const std::optional<order_form>& forming() const { return forming_; }
+  void forget_ranks();
+  void replace(const order_replace& x);
+  void forgo_monitor();
+  void join(const messages::process_started& x);
+  /// Also forgets the actors that lived there.
+  void forget_process(int process);
+  void end_processes();
+
+  const std::vector<hosting>& processes() const { return processes_; }
+  const hosting& process(int x) const { return processes_[std::size_t(x)]; }
+  const messages::node_actor& node_in(int process) const {
+    return process == home ? run_.node : processes_[std::size_t(process)].node;
+  }
+  std::size_t replicas() const { return replicas_.size(); }  ///< 0: no generation is formed
+  /// Null: it is not there.
+  messages::replica_actor replica(int x) const {
+    return std::size_t(x) < replicas_.size() ? replicas_[std::size_t(x)]
+                                             : messages::replica_actor();
+  }
+  const messages::monitor_actor& monitor() const { return monitor_; }
+  const messages::checkpointer_actor& checkpointer() const { return checkpointer_; }
+  const std::vector<messages::viewer_actor>& viewers() const { return viewers_; }
+  bool can_save() const;                            ///< all writers are there
+  std::string name_and_host_of(int process) const;  ///< "process 1 (host 'a')"
+
+  /// Spawn requests without an answer.
+  std::size_t expected() const { return expected_.size(); }
+  bool expects_from(int process) const;
+  /// Null: unknown.
+  const watched_actor* watched(const caf::actor_addr& x) const;
+  void forget(const caf::actor_addr& x);
+
+  void keeper_reports(int process) { processes_[std::size_t(process)].is_keeper_new = false; }
+  void tell_of_services();
+  void tell_of_shard_writer(int process);
+  void tell(const runtime::run_event& x);
+  template <class Order>
+  void tell_replicas(const Order& x) {
+    for (const auto& replica : replicas_)
+      if (replica)
+        run_.send(replica, x);
+  }
+  template <class Fact>
+  void tell_watchers(const Fact& x) {
+    if (monitor_)
+      run_.send_at_once(monitor_, x);
+    for (const auto& viewer : viewers_)
+      run_.send_at_once(viewer, x);
+  }
+
+ private:
+  void settle_keepers();
+  void tell_keepers(const std::vector<int>& before) const;
+  void show_keepers(const std::vector<int>& of) const;
+  void tell_monitor_of_processes();
+  void spawn_services();
+  bool is_served() const;
+  void spawn_ranks_if_served();
+  void tell_of_services(const messages::replica_actor& to,
+                        const std::vector<messages::hosting_process>& known) const;
+  void spawn_monitor();
+  void spawn_loader(int process);
+  void spawn_keeper(int process);
+  void spawn_checkpointer();
+  void spawn_shard_writer(int process);
+  void spawn_viewers();
+  void spawn_replicas();
+  std::vector<messages::hosting_process> hosting_processes() const;
+  /// The keeper in that process, for its memory and its host's disk; null: being spawned.
+  messages::keeper_actor keeper_in(int process) const;
+  /// The keeper with the initial state of a process's ranks; null: the ranks have it themselves, or
+  /// it comes from elsewhere.
+  messages::keeper_actor holder_for(int process) const;
+  /// Each process writes its ranks' parts of a checkpoint.
+  bool writes_apart() const {
+    return run_.processes() > 1 && !run_.job->job.checkpoints.save.empty();
+  }
+  /// Sends a request to the node of that process; `keep` takes the answer, and the new actor is
+  /// watched.
+  template <class Answer, class Request, class Keep>
+  void spawn(Request what, residence where, Keep keep);
+  template <class Handle>
+  void watch(residence where, const Handle& actor);
+  /// With several processes, a service's name has the number of its process.
+  std::string name_of_service(const char* what, int process) const;
+
+  std::vector<hosting> processes_;
+  std::vector<watched_actor> watched_;
+  std::vector<messages::replica_actor> replicas_;
+  messages::monitor_actor monitor_;
+  bool without_monitor_ = false;  ///< it died too often
+  std::vector<messages::viewer_actor> viewers_;
+  messages::checkpointer_actor checkpointer_;
+  messages::checkpointer_actor told_checkpointer_;  ///< the one that the ranks know
+  std::optional<order_form> forming_;
+  bool ranks_asked_for_ = false;
+  std::map<std::uint64_t, residence> expected_;  ///< spawn requests without an answer
+  std::uint64_t asked_ = 0;
+};
+
+}  // namespace troupe::actors
