@@ -35,7 +35,7 @@ def complete(what, message):
 
 MUTANTS = [
     ("lose-gradient: a stage leaves out the weight gradients of its first micro-batch in step 2", 1, [
-        (ACTIONS, ".verified = is_verified(x)}]", ".verified = is_verified(x), .step = value(step_)}]"),
+        (ACTIONS, ".verified = is_verified(x)}]", ".step = value(step_), .verified = is_verified(x)}]"),
         (PASSES_HEADER, "  bool verified = false; ", "  std::uint64_t step = 0;\n  bool verified = false; "),
         (PASSES, "      case action_kind::weight_gradients:\n",
          "      case action_kind::weight_gradients:\n"
