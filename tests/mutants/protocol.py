@@ -131,7 +131,8 @@ MUTANTS = [
     ("share-estate: the successor of a lane that hangs works on the state itself, not on a copy", 1, [
         (NODE, "    context_->estates->leave_behind(rank);\n", "    static_cast<void>(rank);\n")]),
     ("believe-states: the supervisor commits although replicas hold different states", 110, [
-        (CHECKING, "  if (!run_.job->job.reduction.distributed_optimizer) {\n    std::vector<std::vector<runtime::digest>> digests;\n"
+        (CHECKING, "  if (!run_.job->job.reduction.distributed_optimizer) {\n"
+         "    std::vector<std::vector<runtime::digest>> digests;\n"
          "    std::set<std::string> parameters;\n    for (const auto& x : applied)",
          "  if (!run_.job->job.reduction.distributed_optimizer && steps_.gives_up()) {\n"
          "    std::vector<std::vector<runtime::digest>> digests;\n"
