@@ -68,7 +68,7 @@ void supervisor_state::start(messages::node_actor node,
 }
 
 void supervisor_state::begin(const succession& after) {
-  auto& run = parts_->run;
+  const auto& run = parts_->run;
   if (run.job->job.recovery.verify_fraction > 0 && run.job->replicas() == 1
       && (after.epoch == 0 || after.is_cold))
     runtime::log_warning(
@@ -80,9 +80,8 @@ void supervisor_state::begin(const succession& after) {
     parts_->recovery.lose(x);
   });
   self_->set_exit_handler([this](const caf::exit_msg& x) {
-    const auto& run = parts_->run;
-    const auto turn = run.take_turn("exit_msg");
-    if (x.reason && run.context->messages->arrives(self_, x))
+    const auto turn = parts_->run.take_turn("exit_msg");
+    if (x.reason && parts_->run.context->messages->arrives(self_, x))
       self_->quit(x.reason);
   });
   parts_->recovery.begin(after);
