@@ -78,7 +78,8 @@ void recoverer::carry_out(membership::orders orders) {
 
 void recoverer::carry_out(const order_end& x) {
   const auto incarnation = run_.members.incarnation(x.process);
-  const auto& node = run_.host_of(x.process) == home ? run_.node : roster_.process(x.process).node;
+  const auto& node
+      = run_.host_of(x.process) == home_process ? run_.node : roster_.process(x.process).node;
   run_.request(node, messages::end_generation{x.last, run_.told, x.broken_with})
       .then(
           [this, p = x.process, incarnation](const messages::generation_ended& gone) {
@@ -266,7 +267,7 @@ void recoverer::lose(const caf::down_msg& x) {
     return;
   const auto where = who->where;
   // The whole process is unreachable.
-  if (where.lives_in != home && x.reason == caf::exit_reason::remote_link_unreachable)
+  if (where.lives_in != home_process && x.reason == caf::exit_reason::remote_link_unreachable)
     return lose_node(where.lives_in, x.reason);
   // When a peer reports another process's end, that process's host is about to report the cause.
   if (!run_.job->job.recovery.on && run_.processes() > 1

@@ -16,7 +16,7 @@ namespace troupe::actors {
 struct hosting {
   messages::node_actor node;
   std::string host;
-  int kept_in = home;                          ///< process of the keeper of their states
+  int kept_in = home_process;                  ///< process of the keeper of their states
   messages::loader_actor loader, told_loader;  ///< the one that the ranks know
   messages::keeper_actor keeper, told_keeper;
   bool is_keeper_new = false;           ///< replaced a dead one and has not reported yet
@@ -49,7 +49,7 @@ class roster : supervisor_part {
   const std::vector<hosting>& processes() const { return processes_; }
   const hosting& process(int x) const { return processes_[std::size_t(x)]; }
   const messages::node_actor& node_in(int process) const {
-    return process == home ? run_.node : processes_[std::size_t(process)].node;
+    return process == home_process ? run_.node : processes_[std::size_t(process)].node;
   }
   std::size_t replicas() const { return replicas_.size(); }  ///< 0: no generation is formed
   /// Null: it is not there.

@@ -29,7 +29,7 @@ void supervised_run::show_member(const residence& where,
       "member",
       where.name,
       [where, state, why, at = runtime::value(generation()), several = processes() > 1] {
-        const bool elsewhere = several && where.lives_in != home;
+        const bool elsewhere = several && where.lives_in != home_process;
         const auto process
             = elsewhere ? fmt::format("node-{}", where.lives_in) : std::string("supervisor");
         return runtime::json_text_replacing(nlohmann::json{{"who", where.name},

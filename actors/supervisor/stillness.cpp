@@ -22,11 +22,11 @@ void recoverer::hear_of_stillness(const messages::taken_for_dead& x) {
       || run_.members.now() == membership::phase::stopped)
     return;
   const auto by = caf::actor_cast<caf::actor_addr>(run_.self->current_sender());
-  int from = home;
+  int from = home_process;
   for (int p = 0; p < run_.processes(); ++p)
     if (const auto& node = roster_.node_in(p); node && node.address() == by)
       from = p;
-  if (from == home && by != run_.node.address())
+  if (from == home_process && by != run_.node.address())
     return;
   const auto now = run_.clock_ns();
   const auto waits = steps_.waits_for();
@@ -50,8 +50,8 @@ bool recoverer::is_still(std::uint64_t now_ns) const {
   const auto period = std::uint64_t(run_.job->job.recovery.suspicion * 1e9) / 2;
   if (now_ns - still_.since_ns < period)
     return false;
-  for (int p = home; p < run_.processes(); ++p) {
-    if (p != home && !run_.members.stands(p))
+  for (int p = home_process; p < run_.processes(); ++p) {
+    if (p != home_process && !run_.members.stands(p))
       return false;  // the launcher is starting it
     const auto told = still_.of.find(p);
     if (told == still_.of.end() || now_ns - told->second.at_ns >= period)
@@ -76,8 +76,8 @@ void recoverer::end_stillness() {
   std::string graphs;
   for (const auto& [process, told] : still_.of)
     graphs += fmt::format("\n {}{}",
-                          process == home ? std::string("the supervisor's process")
-                                          : runtime::name_of_process(process),
+                          process == home_process ? std::string("the supervisor's process")
+                                                  : runtime::name_of_process(process),
                           told.graph);
   runtime::log_warning("no process of the run shows progress; wait graph:{}", graphs);
   const auto why = fmt::format(

@@ -29,14 +29,14 @@ struct succession {
   std::uint64_t noticed_ns = 0;
 };
 
-constexpr int home = -1;  ///< the process of the supervisor
+constexpr int home_process = -1;  ///< the process of the supervisor
 
 /// Home of an actor, and the process it serves, for the handling of its death.
 struct residence {
   std::string name;
   member_role role = {};
-  int lives_in = home;  ///< process
-  int serves = 0;       ///< process that it serves
+  int lives_in = home_process;  ///< process
+  int serves = 0;               ///< process that it serves
 };
 
 struct supervised_run {
@@ -59,7 +59,7 @@ struct supervised_run {
   /// A process besides this one that hosts ranks, as named in messages.
   bool is_process(int x) const { return processes() > 1 && x >= 0 && x < processes(); }
   /// The process of the loader and the ranks of place `x`.
-  int host_of(int x) const { return processes() == 1 ? home : x; }
+  int host_of(int x) const { return processes() == 1 ? home_process : x; }
   /// States of ranks are kept in other processes.
   bool keeps() const { return processes() > 1 && job->job.recovery.on; }
   int process_of(int replica, int stage) const;
