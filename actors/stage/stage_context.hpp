@@ -40,12 +40,12 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   runtime::core_wait core;
 
   /// Passes of the step that are verified by another replica, until their backward pass is done.
-  struct verified_pass {
+  struct kept_pass {
     runtime::bundle in = {}, gradient = {};
     runtime::digest output = {}, input_gradient = {};
     runtime::added_gradients added = {};
   };
-  std::map<runtime::pass_key, verified_pass> verified;
+  std::map<runtime::pass_key, kept_pass> verified;
 
   /// A snapshot that is read beside the lane; updates wait for its end.
   std::shared_ptr<const snapshot_reading> saving;

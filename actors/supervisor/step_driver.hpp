@@ -1,5 +1,5 @@
-// Drives the steps: begins one, decides when all have voted, commits when all have applied it, and
-// chooses what follows: a validation, a save, a pause, the next step or the end.
+// Drives the steps. Begins a step, decides when all have voted, commits when all have applied it.
+// Then chooses a validation, a save, a pause or the next step. Ends the run (ending.cpp).
 
 #pragma once
 
@@ -22,7 +22,7 @@ class step_driver : supervisor_part {
   void receive(const messages::applied& x);
   void receive(const messages::drain& x);
 
-  /// All of the generation are there.
+  /// Allows steps, because all of the generation are there. `proceed` begins the first one.
   void begin() { begun_ = true; }
   bool begun() const { return begun_; }
   /// Discards the running step.
@@ -33,6 +33,7 @@ class step_driver : supervisor_part {
   void proceed_when_kept();
   void look_at_clock();
 
+  /// The running step. Requires is_running().
   std::uint64_t running() const { return value(now_->step); }
   bool is_running() const { return now_.has_value(); }
   bool is_over() const;

@@ -77,7 +77,7 @@ void step_driver::take_executed() {
 }
 
 void step_driver::decide() {
-  if (!saver_.is_kept(run_.at.iteration)) {
+  if (!saves_.is_kept(run_.at.iteration)) {
     waits_to_decide_ = true;  // otherwise the run could not go back to it
     return;
   }
@@ -173,14 +173,11 @@ void step_driver::commit() {
     run_.pen()->replay(done);
   run_.before = std::exchange(run_.at, done.at);
   checks_.commit(run_.at.iteration);
-  if (saver_.is_stored(run_.at.iteration))
+  if (saves_.is_stored(run_.at.iteration))
     run_.pen()->keep_position(run_.at, true);
   // Each rank has sealed the state in its estate before it reported; its keeper may have reported
   // earlier or later.
-  if (saver_.is_kept(run_.at.iteration)) {
-    run_.members.kept(run_.at.iteration);
-    saver_.store_if_due();
-  }
+  saves_.note_kept();
   if (!again)
     roster_.tell_watchers(commit(std::move(done)));
   now_.reset();

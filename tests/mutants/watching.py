@@ -3,7 +3,7 @@
 The format is that of mutants.py. The tests of the same room must find each fault: TESTS.
 """
 
-COMMANDS = "actors/supervisor/control.cpp"
+COMMANDS = "actors/supervisor/commander.cpp"
 DECISION = "actors/supervisor/transaction.cpp"
 HUB = "runtime/watch/hub.cpp"
 RING = "runtime/telemetry/record_ring.cpp"

@@ -43,7 +43,8 @@ struct supervised_processes {
   explicit supervised_processes(const std::filesystem::path& save = {},
                                 std::uint64_t local_interval = 0,
                                 bool is_cold = false,
-                                const std::function<void(runtime::training_job&)>& change = {}) {
+                                const std::function<void(runtime::training_job&)>& change = {},
+                                const std::function<void(actors::prepared_job&)>& prepare = {}) {
     auto job = tiny_job(1, 2);
     job.recovery.on = true;
     job.layout.processes = 2;
@@ -57,6 +58,8 @@ struct supervised_processes {
       change(job);
     prepared = without_threads(job);
     prepared->node->agent = system.listener(agent);
+    if (prepare)
+      prepare(*prepared);
     if (is_cold)
       had_committed(2);
     for (auto& x : nodes)

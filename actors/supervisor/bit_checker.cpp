@@ -214,7 +214,7 @@ bool bit_checker::exchange_doubted() {
 
 bool bit_checker::exchange_when_kept() {
   if (doubted_.empty() || run_.members.now() != membership::phase::running || run_.replays()
-      || steps_.is_over() || saver_.schedule().is_writing())
+      || steps_.is_over() || saves_.is_writing())
     return false;
   for (const auto& [p, x] : doubted_)
     if (run_.at.iteration < x.step)
