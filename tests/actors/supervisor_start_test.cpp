@@ -34,9 +34,9 @@ TEST_CASE("HANG-6: a supervisor is on its process's board when it begins the led
   CHECK_FALSE(its->waits);
 }
 
-TEST_CASE("a supervisor without a launcher begins its ledger, then refuses", "[actors]") {
+TEST_CASE("a supervisor without a launcher refuses a job of several processes", "[actors]") {
   tests::supervised_processes it(
-      {}, 0, false, {}, [](actors::prepared_job& job) { job.node->agent = {}; });
+      {}, 0, false, {}, [](actors::prepared_job& job) { job.node->agent = nullptr; });
   REQUIRE(it.end->is(messages::ec::refused));
   CHECK(it.end->text().find("no launcher is set up") != std::string::npos);
 }
