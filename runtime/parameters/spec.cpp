@@ -61,7 +61,7 @@ parameter_placements::parameter_placements(
 }
 
 axis_use parameter_placements::use(axis a) const {
-  return view_ == axis_view::dense ? row_of(a).dense : row_of(a).experts;
+  return row_of(a).use(view_);
 }
 
 axis_set parameter_placements::sums() const {

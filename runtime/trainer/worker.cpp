@@ -155,6 +155,9 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
                                        settings_, which, stream, groups, found_of(which.id), draws))
                           .first;
     auto& x = *home->second;
+    for (const auto& e : x.store->entries())
+      if (x.layers_of(e.index) == axis_view::experts)
+        of_experts_.insert({e.spec.name, e.known_as()});
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
     for (const auto& values : x.store->stretches_of_values())
