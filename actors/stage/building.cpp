@@ -98,10 +98,8 @@ namespace {
 
 /// True if the group has ranks of several stages or replicas.
 bool reaches_beyond_stage(runtime::axis_set along) {
-  const auto& table = runtime::axis_table();
-  return std::any_of(table.begin(), table.end(), [along](const auto& row) {
-    return along.has(row.id) && !row.splits_replica();
-  });
+  return along.meets(
+      runtime::axes_where([](const runtime::axis_row& x) { return !x.splits_replica(); }));
 }
 
 }  // namespace

@@ -103,6 +103,16 @@ class axis_set {
 };
 static_assert(axes <= 32, "axis_set has a bit for each axis");
 
+/// The axes for which is(row) is true.
+template <class Condition>
+axis_set axes_where(const Condition& is) {
+  axis_set out;
+  for (const auto& row : axis_table())
+    if (is(row))
+      out.add(row.id);
+  return out;
+}
+
 /// "dp"; of several axes "cp-dp".
 std::string short_name(const axis_set& x);
 

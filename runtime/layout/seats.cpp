@@ -8,15 +8,6 @@
 namespace troupe::runtime {
 namespace {
 
-template <class Used>
-axis_set axes_where(const Used& used) {
-  axis_set out;
-  for (const auto& row : axis_table())
-    if (used(row))
-      out.add(row.id);
-  return out;
-}
-
 /// The axes of dense layers along which ranks share a stage.
 axis_set within_stage() {
   return axes_where([](const axis_row& x) { return splits_replica(x.dense); });

@@ -28,20 +28,12 @@ axis_map<communicator*> single_axes(const group_map& all) {
   return out;
 }
 
-axis_set axes_of_sums() {
-  axis_set out;
-  for (const auto& row : axis_table())
-    if (row.sums_gradients())
-      out.add(row.id);
-  return out;
-}
-
 /// True if no other rank, replica or tied chunk adds to the gradients, so their memory may be
 /// temporary.
 bool sums_alone(const worker_settings& settings, const group_map& groups) {
-  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [](const auto& x) {
-           return x.first.has(axis::pipeline)
-                  || (x.first.meets(axes_of_sums()) && x.second->size() > 1);
+  const auto sums = axes_where([](const axis_row& x) { return x.sums_gradients(); });
+  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [&](const auto& x) {
+           return x.first.has(axis::pipeline) || (x.first.meets(sums) && x.second->size() > 1);
          });
 }
 
