@@ -261,9 +261,9 @@ void replica_state::receive(const messages::applied& x) {
   for (auto& part : applied_)
     std::ranges::move(part.state, std::back_inserter(all.state));
   all.unlike = unlike(all.state);
-  for (auto& x : all.state) {
-    x.bits = whole(x);
-    x.copies.clear();
+  for (auto& part : all.state) {
+    part.bits = whole(part);
+    part.copies.clear();
   }
   applied_.clear();
   awaits_ = awaited::nothing;

@@ -414,7 +414,7 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
   std::vector<forecast_group> out;
   const auto pipeline = pipeline_of(job);
   const int tensor = job.layout.tensor;
-  const int data = std::max(1, job.layout.world / (tensor * job.layout.pipeline));
+  const int data = seats_of(job.layout).replicas();
   for (int p = 0; p < job.layout.pipeline; ++p) {
     std::vector<char> copied;  // of the data rank before
     for (int d = 0; d < data; ++d) {

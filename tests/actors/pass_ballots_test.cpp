@@ -80,12 +80,12 @@ TEST_CASE("the name of a pass includes the copy of the model if there are severa
                       all);
   CHECK(all[0].ranks == std::vector<int>{22, 26});
   REQUIRE(all.size() == 3);
-  CHECK(actors::name_of_pass(all[0].pass, 2)
+  CHECK(actors::name_of_pass(all[0].what, 2)
         == "output of micro-batch 9 of replica 5 by chunk 7 of copy 1");
-  CHECK(actors::name_of_pass(all[1].pass, 2)
+  CHECK(actors::name_of_pass(all[1].what, 2)
         == "input gradient of micro-batch 9 of replica 5 by chunk 7 of copy 1");
   all.clear();
   actors::add_ballots({{.replica = 5, .chunk = runtime::chunk_id(7)}}, seats, all);
-  CHECK(actors::name_of_pass(all[2].pass, 1)
+  CHECK(actors::name_of_pass(all[2].what, 1)
         == "weight gradients of micro-batch 0 of replica 5 by chunk 7");
 }

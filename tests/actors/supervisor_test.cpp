@@ -112,7 +112,8 @@ struct supervised {
     return {.generation = first_generation,
             .step = runtime::step_id(step),
             .replica = replica,
-            .losses = {{2, 1, replica}}};
+            .losses = {{2, 1, replica}},
+            .gradients = {{.rank = replica}}};
   }
   static messages::applied applied(int replica, std::uint64_t step = 1) {
     return {.generation = first_generation,
@@ -224,7 +225,7 @@ TEST_CASE("STEP-2: replicas with different gradients end the job", "[actors]") {
   supervised it;
   it.all_ready();
   auto other = supervised::vote(1);
-  other.gradients = {1, 1};
+  other.gradients[0].bits = {1, 1};
   it.system.tell(it.supervisor, supervised::vote(0));
   it.system.tell(it.supervisor, other);
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-2"));

@@ -109,6 +109,18 @@ TEST_CASE("KEEPER-3: states of other ranks are dropped once moved; later ones at
   CHECK(x.iterations({1}) == steps{6, 7});
 }
 
+TEST_CASE("the ranks of a process need not be contiguous", "[runtime][trainer]") {
+  kept_states x;
+  for (const int rank : {0, 1, 2})
+    x.put(before, rank, at(7), state(7));
+  x.put(before, 2, at(8), state(8));
+  CHECK(x.has(before, {0, 2}, 7));
+  CHECK_FALSE(x.has(before, {0, 2}, 8));
+  x.forget_others({0, 2});
+  CHECK(x.iterations({1}).empty());
+  CHECK(x.iterations({0, 2}) == steps{7});
+}
+
 TEST_CASE("a state that also ends later steps stays for the step that the run goes back to",
           "[runtime][trainer]") {
   kept_states x;
