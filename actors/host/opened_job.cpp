@@ -23,7 +23,11 @@ std::shared_ptr<const opened_job> job_registry::open(const messages::job_descrip
     auto job = runtime::job_from_json(description.settings, known_);
     auto seats = runtime::seats_of(job.layout);
     auto pipeline = runtime::pipeline_of(job);
-    opened_job out{std::move(job), std::move(seats), std::move(pipeline)};
+    runtime::process_map placed(job.layout.world, job.layout.processes);
+    opened_job out{std::move(job), std::move(seats), std::move(pipeline), std::move(placed)};
+    for (const auto layers : runtime::axis_views)
+      for (int rank = 0; rank < out.seats.size(); ++rank)
+        out.first_alike[layers].push_back(out.seats.alike(rank, layers).front());
     for (int r = 0; r < out.replicas(); ++r) {
       const auto ranks = out.seats.replica(r);
       out.with_writer.push_back(

@@ -26,7 +26,6 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   };
   std::vector<joined_group> groups;  ///< see worker_groups
   std::unique_ptr<runtime::worker> worker;
-  std::int64_t parameters = 0;
   std::uint64_t transfer_ns = 0;  ///< from the request to a keeper until the state has arrived
   int buckets = 0;
   std::vector<int> gather_order;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -37,6 +38,49 @@ std::string listed(const std::set<std::string>& names) {
       names.size() > first.size() ? fmt::format(" and {} more", names.size() - first.size()) : "");
 }
 
+/// Collects what ranks reported, by the ranks that must be alike. `Value`: of a parameter.
+template <class Value>
+class comparison {
+ public:
+  using by_parameter = std::map<std::string, Value>;
+
+  explicit comparison(const opened_job& job) : job_(job) {}
+
+  /// Notes the parameters whose values differ from those of the first of these ranks, unless each
+  /// has a share. `values` outlives this object.
+  template <class Report>
+  void add(const Report& x, const by_parameter& values) {
+    const int first = job_.first_alike[x.layers][std::size_t(x.rank)];
+    auto& [to, of_first] = found_[{x.layers, first}];
+    to.first = first;
+    to.what = std::uint64_t(x.layers);
+    to.ranks.push_back(x.rank);
+    to.digests.push_back(x.bits);
+    if (of_first == nullptr)
+      of_first = &values;
+    if (!job_.job.reduction.distributed_optimizer)
+      note_differing(*of_first, values, parameters_);
+  }
+  std::vector<ballot> ballots() const {
+    std::vector<ballot> out;
+    for (const auto& [key, x] : found_)
+      out.push_back(x.first);
+    return out;
+  }
+  const std::set<std::string>& parameters() const { return parameters_; }
+
+ private:
+  const opened_job& job_;
+  std::map<std::pair<runtime::axis_view, int>, std::pair<ballot, const by_parameter*>> found_;
+  std::set<std::string> parameters_;
+};
+
+/// Number of ranks that outvoted these; only gradients and states have more than two ranks.
+int others_than(const wrong_bits& x, const runtime::seats& seats) {
+  const auto all = seats.alike(x.first, runtime::axis_view(x.what));
+  return int(all.size()) - int(x.ranks.size());
+}
+
 std::string joined(std::vector<std::string> names) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return fmt::format("{}", fmt::join(names, " and "));
@@ -52,7 +96,7 @@ void bit_checker::receive(const messages::check_pass& x) {
 bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
   std::vector<ballot> all;
   for (const auto& vote : votes)
-    add_ballots(vote.checked, all);
+    add_ballots(vote.checked, run_.job->seats, all);
   return agree(checked_bits::passes,
                all,
                "VERIFY-2: a pass that is computed again has the bits that it had",
@@ -60,18 +104,14 @@ bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
 }
 
 bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
-  std::vector<std::vector<runtime::digest>> digests;
-  std::set<std::string> parameters;
-  for (const auto& x : votes) {
-    // One digest of a replica's whole gradient is enough to see that it differs.
-    digests.push_back(x.by_stage.empty() ? std::vector{x.gradients} : x.by_stage);
-    if (!run_.job->job.reduction.distributed_optimizer)
-      note_differing(votes.front().square_norms, x.square_norms, parameters);
-  }
+  comparison<runtime::exact_sum> all(*run_.job);
+  for (const auto& vote : votes)
+    for (const auto& x : vote.gradients)
+      all.add(x, x.square_norms);
   return agree(checked_bits::gradients,
-               ballots_of(digests),
+               all.ballots(),
                "STEP-2: replicas vote the same digest of their common gradients",
-               listed(parameters));
+               listed(all.parameters()));
 }
 
 bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
@@ -85,13 +125,11 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
   if (!unlike.empty())
     promise = unlike;
   if (!run_.job->job.reduction.distributed_optimizer) {
-    std::vector<std::vector<runtime::digest>> digests;
-    std::set<std::string> parameters;
-    for (const auto& x : applied) {
-      digests.push_back(x.by_stage.empty() ? std::vector{runtime::combine(x.own)} : x.by_stage);
-      note_differing(applied.front().own, x.own, parameters);
-    }
-    if (!agree(checked_bits::state, ballots_of(digests), promise, listed(parameters)))
+    comparison<runtime::digest> all(*run_.job);
+    for (const auto& of_replica : applied)
+      for (const auto& x : of_replica.state)
+        all.add(x, x.own);
+    if (!agree(checked_bits::state, all.ballots(), promise, listed(all.parameters())))
       return false;
   }
   if (unlike.empty())
@@ -119,10 +157,10 @@ bool bit_checker::agree(checked_bits what,
 
 std::string bit_checker::describe(const wrong_bits& x, checked_bits what) const {
   std::vector<std::string> names;
-  for (const int r : x.replicas)
-    names.push_back(run_.name_of_stage(r, x.stage));
+  for (const int r : x.ranks)
+    names.push_back(run_.job->stage_name(r));
   const auto of = what == checked_bits::passes
-                      ? name_of_pass(x.pass, run_.job->pipeline.schedule->copies())
+                      ? name_of_pass(x.what, run_.job->pipeline.schedule->copies())
                   : what == checked_bits::state                   ? std::string("updated state")
                   : run_.job->job.reduction.distributed_optimizer ? "values before the update"
                                                                   : "reduced gradients";
@@ -134,7 +172,7 @@ std::string bit_checker::describe(const wrong_bits& x, checked_bits what) const 
                          joined(names),
                          of,
                          step,
-                         run_.job->replicas() - int(x.replicas.size()),
+                         others_than(x, run_.job->seats),
                          where);
     case bits_verdict::transient:
       return fmt::format("{} had wrong {} of step {}{}, and the right ones when it ran again",
@@ -157,8 +195,8 @@ void bit_checker::tell_of(const wrong_bits& x, const std::string& why) {
   if (x.verdict == bits_verdict::undecided || !run_.job->job.recovery.on)
     return;
   std::vector<std::string> names;
-  for (const int r : x.replicas)
-    names.push_back(run_.name_of_stage(r, x.stage));
+  for (const int r : x.ranks)
+    names.push_back(run_.job->stage_name(r));
   roster_.tell({.iteration = run_.context->ledger->newest(),
                 .kind = "wrong bits",
                 .who = joined(names),
@@ -172,7 +210,7 @@ void bit_checker::send_back(const std::vector<wrong_bits>& found, const std::str
   if (run_.keeps())
     for (const auto& x : found)
       for (const int r : x.replaced)
-        doubt(run_.process_of(r, x.stage), steps_.running(), why);
+        doubt(run_.job->placed.process_of(r), steps_.running(), why);
   if (!exchange_doubted())
     recovery_.suspect(why);
 }

@@ -91,10 +91,9 @@ void recoverer::carry_out(const order_end& x) {
                   "successor works on a copy of its state",
                   who,
                   run_.job->job.recovery.suspicion);
-            const auto ranks = run_.job->placed();
             generation_remains remains;
             // A rank that never stood has no state to go back to.
-            if (gone.has_state && gone.ranks == ranks.end_of(p) - ranks.first_of(p)) {
+            if (gone.has_state && gone.ranks == int(run_.job->placed.ranks_of(p).size())) {
               remains.oldest = gone.oldest;
               remains.newest = gone.newest;
             }

@@ -61,7 +61,7 @@ std::string supervised_run::name_of_stage(int replica, int stage) const {
 }
 
 int supervised_run::process_of(int replica, int stage) const {
-  return job->placed().process_of(job->seats.rank_of_stage(replica, stage));
+  return job->placed.process_of(job->seats.rank_of_stage(replica, stage));
 }
 
 std::unique_ptr<runtime::lane_board::place::at_message> supervised_run::take_turn(

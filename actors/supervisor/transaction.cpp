@@ -30,7 +30,7 @@ void step_driver::receive(const messages::vote& x) {
     decide();
 }
 
-/// Counts what several replicas hold alike once.
+/// Counts what several ranks hold alike once.
 runtime::step_result step_driver::sum_votes() {
   runtime::step_result out;
   for (const auto& vote : votes_) {
@@ -44,10 +44,11 @@ runtime::step_result step_driver::sum_votes() {
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
   for (const auto& vote : votes_) {
-    if (!run_.job->has_writer(vote.replica))
-      continue;
-    runtime::add_to(out.norms, vote.square_norms);
-    zeros += vote.zeros;
+    for (const auto& x : vote.gradients)
+      if (run_.job->counts(x.rank, x.layers)) {
+        runtime::add_to(out.norms, x.square_norms);
+        zeros += x.zeros;
+      }
     if (first.yields_to(vote.nonfinite))
       first = vote.nonfinite;
   }
@@ -149,12 +150,13 @@ void step_driver::receive(const messages::applied& x) {
 void step_driver::commit() {
   std::map<std::string, runtime::digest> state;
   runtime::exact_sum square_norm;
-  for (const auto& x : applied_)
-    if (run_.job->has_writer(x.replica)) {
-      for (const auto& [parameter, part] : x.own)
-        state[parameter] += part;
-      square_norm += x.square_norm;
-    }
+  for (const auto& of_replica : applied_)
+    for (const auto& x : of_replica.state)
+      if (run_.job->counts(x.rank, x.layers)) {
+        for (const auto& [parameter, part] : x.own)
+          state[parameter] += part;
+        square_norm += x.square_norm;
+      }
   applied_.clear();
   const auto& ledger = *run_.context->ledger;
   report_.state = runtime::combine(state);

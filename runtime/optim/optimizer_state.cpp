@@ -241,30 +241,36 @@ void optimizer_state::for_each_answered(const Visit& visit) const {
   }
 }
 
-void optimizer_state::zero_gradients(reads& by, std::int64_t& to) const {
+void optimizer_state::zero_gradients(reads& by, by_view<std::int64_t>& to) const {
   std::vector<square_piece> pieces;
-  for_each_answered([&](const part& x, const entry&) {
+  std::vector<std::int64_t*> sums;
+  for_each_answered([&](const part& x, const entry& e) {
     pieces.push_back({gradient_of(store_, x.range), x.range.size()});
+    sums.push_back(&to[e.spec.placements.view()]);
   });
   // The buffer of u64 holds one count per piece.
   auto counts = tensor::empty<std::uint64_t>(by.stream(), {std::int64_t(pieces.size())});
   for (std::size_t i = 0; i < pieces.size(); ++i)
     by.stream().run(kernels::count_zeros<float>{
         reinterpret_cast<std::int64_t*>(counts.raw()) + i, pieces[i].x, pieces[i].n});
-  by.add<std::uint64_t>(counts, [&to](std::span<const std::uint64_t> found) {
-    for (const auto zeros : found)
-      to += std::int64_t(zeros);
+  by.add<std::uint64_t>(counts, [sums = std::move(sums)](std::span<const std::uint64_t> found) {
+    for (std::size_t i = 0; i < found.size(); ++i)
+      *sums[i] += std::int64_t(found[i]);
   });
 }
 
-void optimizer_state::square_norm_of_weights(reads& by, exact_sum& to) const {
+void optimizer_state::square_norm_of_weights(reads& by, by_view<exact_sum>& to) const {
   std::vector<square_piece> pieces;
-  for_each_answered([&](const part& x, const entry&) {
+  std::vector<exact_sum*> sums;  // of each grain
+  for_each_answered([&](const part& x, const entry& e) {
     pieces.push_back({weights_at(x), x.range.size()});
+    sums.insert(sums.end(),
+                std::size_t(kernels::grains_in(x.range.size(), grain_)),
+                &to[e.spec.placements.view()]);
   });
-  read_squares(by, pieces, grain_, [&to](std::span<const double> squares) {
-    for (const double square : squares)
-      to += square;
+  read_squares(by, pieces, grain_, [sums = std::move(sums)](std::span<const double> squares) {
+    for (std::size_t i = 0; i < squares.size(); ++i)
+      *sums[i] += squares[i];
   });
 }
 

@@ -125,9 +125,9 @@ class optimizer_state {
   /// Norms of the reduced gradients in gradients(0) of the store. Reuses what gradients() has read.
   void norms(reads& by, square_norms& to) const { gradients_->read(by, &to, nullptr); }
   /// Counts the zeros among the same elements.
-  void zero_gradients(reads& by, std::int64_t& to) const;
+  void zero_gradients(reads& by, by_view<std::int64_t>& to) const;
   /// Square norm of the weights (masters, if any) that this rank reports.
-  void square_norm_of_weights(reads& by, exact_sum& to) const;
+  void square_norm_of_weights(reads& by, by_view<exact_sum>& to) const;
   /// Digests without padding rows.
   void digests(reads& by, state_digests& to) const;
 

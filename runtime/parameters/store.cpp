@@ -13,6 +13,10 @@ std::int64_t aligned(std::int64_t n) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
+bool is_apart(const parameter_spec& a, const parameter_spec& b) {
+  return a.frozen != b.frozen || a.placements.view() != b.placements.view();
+}
+
 template <class Counts>
 std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entry>& entries,
                                                 const Counts& counts) {
@@ -22,7 +26,7 @@ std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entr
     begins = begins || !e.follows;
     if (!counts(e))
       continue;
-    if (begins || entries[std::size_t(out.back().first)].spec.frozen != e.spec.frozen)
+    if (begins || is_apart(entries[std::size_t(out.back().first)].spec, e.spec))
       out.push_back({e.index, e.index, 0});
     begins = false;
     out.back().end = e.index + 1;

@@ -154,7 +154,7 @@ class parameter_store {
   /// All gradients of the store as ascending stretches.
   std::vector<stretch> stretches_of_gradients() const;
   /// All values as ascending stretches, without entries that are tied to another entry. Either all
-  /// entries of a stretch are frozen or none is.
+  /// entries of a stretch are frozen or none is; all have one view.
   std::vector<stretch> stretches_of_values() const;
   bool is_frozen(const stretch& x) const { return entries()[std::size_t(x.first)].spec.frozen; }
   /// The parameter with this index in its unit.

@@ -28,20 +28,12 @@ axis_map<communicator*> single_axes(const group_map& all) {
   return out;
 }
 
-axis_set axes_of_sums() {
-  axis_set out;
-  for (const auto& row : axis_table())
-    if (row.sums_gradients())
-      out.add(row.id);
-  return out;
-}
-
 /// True if no other rank, replica or tied chunk adds to the gradients, so their memory may be
 /// temporary.
 bool sums_alone(const worker_settings& settings, const group_map& groups) {
-  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [](const auto& x) {
-           return x.first.has(axis::pipeline)
-                  || (x.first.meets(axes_of_sums()) && x.second->size() > 1);
+  const auto sums = axes_where([](const axis_row& x) { return x.sums_gradients(); });
+  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [&](const auto& x) {
+           return x.first.has(axis::pipeline) || (x.first.meets(sums) && x.second->size() > 1);
          });
 }
 
@@ -155,6 +147,9 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
                                        settings_, which, stream, groups, found_of(which.id), draws))
                           .first;
     auto& x = *home->second;
+    for (const auto& e : x.store->entries())
+      if (x.layers_of(e.index) == axis_view::experts)
+        of_experts_.insert({e.spec.name, e.known_as()});
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
     for (const auto& values : x.store->stretches_of_values())

@@ -35,7 +35,8 @@ void worker::append(std::vector<state_shard>& to,
                     const std::string& name,
                     std::span<float> all) const {
   const auto& e = home.store->entries()[std::size_t(x.range.entry)];
-  const bool another_answers = !e.spec.tied_to.empty() || !answers(e.spec, home.store->axes());
+  const bool another_answers = !e.spec.tied_to.empty() || !answers(e.spec, home.store->axes())
+                               || !settings_.saves[e.spec.placements.view()];
   if (another_answers)
     return;
   for_each_box(e, x.range, [&](const box& part, std::int64_t at) {

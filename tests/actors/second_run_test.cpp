@@ -22,9 +22,10 @@ run_of_step with_bits(std::vector<double> losses, double square, const std::stri
   for (int r = 0; r < 2; ++r)
     votes.push_back({.replica = r,
                      .losses = {{losses[std::size_t(r)], 1, 0}},
-                     .square_norms = {{"w", runtime::exact_sum(square)}},
-                     .gradients = {std::bit_cast<std::uint64_t>(square), 1}});
-  auto out = actors::run_of(votes, false);
+                     .gradients = {{.rank = r,
+                                    .square_norms = {{"w", runtime::exact_sum(square)}},
+                                    .bits = {std::bit_cast<std::uint64_t>(square), 1}}}});
+  auto out = actors::run_of(votes);
   out.fault = fault;
   out.where = "0.1";
   return out;
@@ -124,10 +125,16 @@ TEST_CASE("earlier steps that run again are judged separately", "[actors]") {
   CHECK(x.compare(4, bad).found->verdict == bits_verdict::reproducible);
 }
 
-TEST_CASE("norms of sharded gradients are summed over replicas", "[actors]") {
-  std::vector<messages::vote> votes;
-  for (int r = 0; r < 2; ++r)
-    votes.push_back({.replica = r, .square_norms = {{"w", runtime::exact_sum(r + 1)}}});
-  CHECK(actors::run_of(votes, true).norms.at("w").value() == 3);
-  CHECK(actors::run_of(votes, false).norms.at("w").value() == 1);
+TEST_CASE("a norm of any rank is among the bits of a step", "[actors]") {
+  const auto run = [](double of_second) {
+    std::vector<messages::vote> votes;
+    for (int r = 0; r < 2; ++r)
+      votes.push_back(
+          {.replica = r,
+           .gradients
+           = {{.rank = r, .square_norms = {{"w", runtime::exact_sum(r == 0 ? 1 : of_second)}}}}});
+    return actors::run_of(votes);
+  };
+  CHECK(run(2).has_bits_of(run(2)));
+  CHECK_FALSE(run(2).has_bits_of(run(3)));
 }

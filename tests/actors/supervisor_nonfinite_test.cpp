@@ -54,7 +54,7 @@ struct voted_run : tests::supervised_processes {
                   messages::applied{.generation = now,
                                     .step = runtime::step_id(step),
                                     .replica = r,
-                                    .own = {{"w", {step - 1, 7}}}});
+                                    .state = {{.rank = r, .own = {{"w", {step - 1, 7}}}}}});
   }
   /// Loses all states in memory; there is no checkpoint, so the run starts again.
   void lose_all(std::uint32_t incarnation) {

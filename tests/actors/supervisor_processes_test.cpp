@@ -314,7 +314,7 @@ TEST_CASE("processes with persistently different replicas are exchanged one afte
                                     .step = runtime::step_id(1),
                                     .replica = r,
                                     .losses = {{2, 1, r}},
-                                    .by_stage = {{std::uint64_t(r), 7}}});
+                                    .gradients = {{.rank = r, .bits = {std::uint64_t(r), 7}}}});
     generation = runtime::next(generation);
   };
   for (auto& x : it.nodes)

@@ -196,7 +196,7 @@ struct supervised_processes {
   }
   void run(runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)
-      system.tell(supervisor, messages::ready{generation, r, 1});
+      system.tell(supervisor, messages::ready{generation, r});
   }
   void keep(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int p = 0; p < 2; ++p)
@@ -216,7 +216,7 @@ struct supervised_processes {
                   messages::applied{.generation = generation,
                                     .step = runtime::step_id(step),
                                     .replica = r,
-                                    .own = {{"w", {step, 7}}}});
+                                    .state = {{.rank = r, .own = {{"w", {step, 7}}}}}});
   }
   std::size_t decisions() { return heard[0].of<messages::decision>().size(); }
 

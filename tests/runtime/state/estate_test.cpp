@@ -92,7 +92,7 @@ void check_replays(const grid& g, worker_settings settings) {
   CHECK(seen->gathered(true) == judge.gathered(true));
   // Sharded: digests of all values, with padding.
   judge.for_each_rank([&](const rank_coordinates& s) {
-    CHECK(seen->at(s).vote_digest() == judge.at(s).vote_digest());
+    CHECK(seen->at(s).vote_digests() == judge.at(s).vote_digests());
   });
 }
 
