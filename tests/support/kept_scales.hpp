@@ -30,6 +30,8 @@ struct scale_node final : runtime::node {
   }
 
   void weight_gradients(runtime::tape& on) override {
+    if (!on.trains({scale}))
+      return;
     const auto C = runtime::channels_of(x);
     const auto place = on.place_of_gradient(scale);
     on.stream().run([&] {
