@@ -94,7 +94,8 @@ struct parameter_spec {
   std::int64_t valid_rows = -1;      ///< first padding row; padding is always zero; -1: none
   std::string tied_to = {};          ///< parameter that shares the values; the gradient is separate
   bool has_copies = false;           ///< other parameters are tied to it
-  bool frozen = false;  ///< keeps its values: it has no gradient and no state of the optimizer
+  bool frozen = false;    ///< keeps its values: it has no gradient and no state of the optimizer
+  bool keep_f32 = false;  ///< its values are f32 in every store; the module casts them
   parameter_placements placements = {};
   /// Rows per kind in a group of rows (queries, keys, values); the parameter has several groups.
   /// Empty: one kind.

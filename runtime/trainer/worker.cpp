@@ -154,7 +154,8 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
       buckets_.push_back({&x, b});
     for (const auto& values : x.store->stretches_of_values())
       if (x.state_sharded && !x.store->is_frozen(values))
-        grains += kernels::grains_in(words_of(x.store->type(), values.size), settings_.grain);
+        grains
+            += kernels::grains_in(words_of(x.store->type_of(values), values.size), settings_.grain);
     x.store->on_emit([this, &x](int unit) { emitted(x, unit); });
     x.store->on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
   }
@@ -322,11 +323,14 @@ std::vector<worker::held_array> worker::value_arrays() const {
     const bool stays = !home->drops_values();
     if (stays)
       out.push_back({0, stays});
-    for (const auto& x : home->store->stretches_of_values())
+    for (const auto& x : home->store->stretches_of_values()) {
+      const auto& store = *home->store;
+      const auto size = x.size * std::int64_t(size_of(store.type_of(x)) / size_of(store.type()));
       if (stays)
-        out.back().elements += x.size;
+        out.back().elements += size;
       else
-        out.push_back({x.size, home->store->is_frozen(x)});
+        out.push_back({size, store.is_frozen(x)});
+    }
   }
   return out;
 }

@@ -301,7 +301,7 @@ class worker {
 
   /// A contiguous array of values, or of gradients of one logical replica.
   struct held_array {
-    std::int64_t elements = 0;  ///< includes padding and alignment
+    std::int64_t elements = 0;  ///< of the store's type; includes padding and alignment
     /// True: allocated from step to step. False: values until their last backward pass, gradients
     /// from then until they are dropped.
     bool stays = true;

@@ -350,7 +350,8 @@ void worker::gather_bucket(int which, stream& stream, bool with_frozen) {
   auto* const group = found.home->group_of(x);
   if (settings_.distributed_optimizer && x.has_values && (with_frozen || !x.frozen)
       && group != nullptr && group->size() > 1) {
-    const auto element = std::int64_t(size_of(store.type()));
+    const auto& first = store.entries()[std::size_t(x.first)];
+    const auto element = std::int64_t(size_of(store.type_of(first)));
     std::vector<std::int64_t> ends;
     for (const auto end : x.ends)
       ends.push_back(end * element);

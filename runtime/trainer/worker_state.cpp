@@ -59,7 +59,7 @@ std::vector<state_shard> worker::parameters() {
 
 std::span<float> worker::f32_weights(hosted& home, const optimizer_state::part& x) {
   const auto all = home.optimizer.weights(x);
-  const auto type = home.store->type();
+  const auto type = home.store->type_of(home.store->entries()[std::size_t(x.range.entry)]);
   if (!x.frozen || type == dtype::f32)
     return all;
   auto& out = widened_.emplace_back(tensor::empty<float>(stream_, {x.range.size()}));

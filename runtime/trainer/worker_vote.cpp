@@ -126,7 +126,7 @@ void worker::read_values(reads& by, by_view<digest>& to) const {
     for (const auto& x : store.stretches_of_values()) {
       if (store.is_frozen(x))
         continue;
-      pieces.push_back({store.values(x.first), words_of(store.type(), x.size), key});
+      pieces.push_back({store.values(x.first), words_of(store.type_of(x), x.size), key});
       key += kernels::grains_in(pieces.back().n, settings_.grain);
       layers.push_back(home->layers_of(x.first));
     }

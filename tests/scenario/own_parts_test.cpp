@@ -5,6 +5,7 @@
 #include "runtime/inference/loaded_model.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "runtime/tokenizer/description.hpp"
+#include "tests/support/kept_scales.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -137,6 +138,22 @@ TEST_CASE("a user's block, loss and learning rate give the bits of the reference
     CHECK(seen[i].state == expected[i].state);
     CHECK(seen[i].loss == expected[i].loss);
     CHECK(seen[i].learning_rate == expected[i].learning_rate);
+  }
+}
+
+TEST_CASE("parameters that stay f32 give the bits of the reference trainer", "[scenario]") {
+  const int P = GENERATE(1, 2), D = GENERATE(1, 2);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(P, D, distributed);
+  auto job = tests::tiny_job(P, D);
+  job.training.own = {.name = "scales", .feed_forward = tests::add_scale};
+  job.training.precision = runtime::dtype::bf16;
+  job.reduction.distributed_optimizer = distributed;
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i].state == expected[i].state);
+    CHECK(seen[i].loss == expected[i].loss);
   }
 }
 

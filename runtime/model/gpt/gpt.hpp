@@ -14,6 +14,9 @@ namespace troupe::runtime {
 /// if the extension has no name.
 model_spec gpt_spec(const gpt_config& config, const extension& own = {});
 
+/// The letters of its units: those of gpt_spec, for any number of layers.
+unit_letters gpt_letters(std::int64_t layers);
+
 rotary_spec rotary_of(const gpt_config& config);
 
 }  // namespace troupe::runtime
