@@ -20,7 +20,6 @@ using runtime::at_resume;
 using runtime::elsewhere;
 using runtime::largest_count;
 using runtime::real_range;
-using runtime::row;
 using runtime::whole_range;
 
 struct asked_model {
@@ -33,6 +32,7 @@ struct asked_model {
 
   static constexpr auto changed_at_resume = at_resume::refused;
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_model;
     return std::tuple(
         row("grouped_queries", &x::grouped_queries)
@@ -92,6 +92,7 @@ struct asked_data {
 
   static constexpr auto changed_at_resume = at_resume::told;
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_data;
     constexpr auto words_of_a_blend = "PREFIX...";
     constexpr int most_words = 1 << 20;
@@ -158,6 +159,7 @@ struct asked_steps {
   std::string nonfinite = "stop";
 
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_steps;
     return std::tuple(
         row("ramp", &x::ramp)
@@ -212,6 +214,7 @@ struct asked_decay {
   std::optional<double> start, end;
 
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_decay;
     return std::tuple(
         row("start", &x::start)
@@ -239,6 +242,7 @@ struct asked_rate {
 
   static constexpr auto changed_at_resume = at_resume::scheduler;
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_rate;
     return std::tuple(
         row("wsd_iterations", &x::wsd_iterations)
@@ -300,6 +304,7 @@ struct asked_layout {
   bool has_ends() const { return first_layers || last_layers || embedding_counts || loss_counts; }
 
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_layout;
     return std::tuple(
         row("stages", &x::stages)
@@ -376,6 +381,7 @@ struct asked_recompute {
   elsewhere modules;
 
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_recompute;
     return std::tuple(
         row("granularity", &x::granularity)
@@ -429,6 +435,7 @@ struct asked_settings {
   std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
 
   static constexpr auto fields() {
+    using runtime::row;
     using x = asked_settings;
     return std::tuple(
         row("model", &x::model),
