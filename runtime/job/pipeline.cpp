@@ -114,8 +114,8 @@ job_pipeline pipeline_of(const training_job& job) {
         schedule->chunks(),
         job.layout.pipeline);
   out.ties = ties_of(model);
-  std::map<std::string, parameter_spec> owners;
   out.sums.insert(parameter_placements().sums());
+  std::map<std::string, parameter_spec> owners;
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
     const chunk part(model, range);
