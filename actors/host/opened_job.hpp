@@ -18,6 +18,8 @@ namespace troupe::actors {
 
 /// Immutable.
 struct opened_job {
+  opened_job(runtime::training_job of, runtime::seats all, runtime::job_pipeline cut);
+
   runtime::training_job job;
   runtime::seats seats;
   runtime::job_pipeline pipeline;  ///< chunks, their ranks, and the plans of steps

@@ -1,6 +1,7 @@
 // Compares the values that must be equal on all replicas, to find wrong bits; also finds
 // stragglers.
 
+#include "actors/supervisor/compared_ranks.hpp"
 #include "actors/supervisor/pass_ballots.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -16,16 +16,6 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::size_t most_named_parameters = 8;
-
-/// Notes the parameters with different values.
-template <class Value>
-void note_differing(const std::map<std::string, Value>& one,
-                    const std::map<std::string, Value>& other,
-                    std::set<std::string>& to) {
-  for (const auto& [name, x] : one)
-    if (const auto found = other.find(name); found == other.end() || found->second != x)
-      to.insert(name);
-}
 
 std::string listed(const std::set<std::string>& names) {
   std::vector<std::string> first;
@@ -37,43 +27,6 @@ std::string listed(const std::set<std::string>& names) {
       fmt::join(first, ", "),
       names.size() > first.size() ? fmt::format(" and {} more", names.size() - first.size()) : "");
 }
-
-/// Collects what ranks reported, by the ranks that must be alike. `Value`: of a parameter.
-template <class Value>
-class comparison {
- public:
-  using by_parameter = std::map<std::string, Value>;
-
-  explicit comparison(const opened_job& job) : job_(job) {}
-
-  /// Notes the parameters whose values differ from those of the first of these ranks, unless each
-  /// has a share. `values` outlives this object.
-  template <class Report>
-  void add(const Report& x, const by_parameter& values) {
-    const int first = job_.first_alike[x.layers][std::size_t(x.rank)];
-    auto& [to, of_first] = found_[{x.layers, first}];
-    to.first = first;
-    to.what = std::uint64_t(x.layers);
-    to.ranks.push_back(x.rank);
-    to.digests.push_back(x.bits);
-    if (of_first == nullptr)
-      of_first = &values;
-    if (!job_.job.reduction.distributed_optimizer)
-      note_differing(*of_first, values, parameters_);
-  }
-  std::vector<ballot> ballots() const {
-    std::vector<ballot> out;
-    for (const auto& [key, x] : found_)
-      out.push_back(x.first);
-    return out;
-  }
-  const std::set<std::string>& parameters() const { return parameters_; }
-
- private:
-  const opened_job& job_;
-  std::map<std::pair<runtime::axis_view, int>, std::pair<ballot, const by_parameter*>> found_;
-  std::set<std::string> parameters_;
-};
 
 /// Number of ranks that outvoted these; only gradients and states have more than two ranks.
 int others_than(const wrong_bits& x, const runtime::seats& seats) {
@@ -104,7 +57,7 @@ bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
 }
 
 bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
-  comparison<runtime::exact_sum> all(*run_.job);
+  compared_ranks<runtime::exact_sum> all(*run_.job);
   for (const auto& vote : votes)
     for (const auto& x : vote.gradients)
       all.add(x, x.square_norms);
@@ -125,7 +78,7 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
   if (!unlike.empty())
     promise = unlike;
   if (!run_.job->job.reduction.distributed_optimizer) {
-    comparison<runtime::digest> all(*run_.job);
+    compared_ranks<runtime::digest> all(*run_.job);
     for (const auto& of_replica : applied)
       for (const auto& x : of_replica.state)
         all.add(x, x.own);

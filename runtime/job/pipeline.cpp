@@ -116,8 +116,8 @@ job_pipeline pipeline_of(const training_job& job) {
         job.layout.pipeline);
   out.ties = ties_of(model);
   out.sample_flops = training_flops(model, 1);
-  std::map<std::string, parameter_spec> owners;
   out.sums.insert(parameter_placements().sums());
+  std::map<std::string, parameter_spec> owners;
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
     const chunk part(model, range);

@@ -133,9 +133,9 @@ MUTANTS = [
         (NODE, "    context_->estates->leave_behind(rank);\n", "    static_cast<void>(rank);\n")]),
     ("believe-states: the supervisor commits although replicas hold different states", 110, [
         (CHECKING, "  if (!run_.job->job.reduction.distributed_optimizer) {\n"
-         "    comparison<runtime::digest> all",
+         "    compared_ranks<runtime::digest> all",
          "  if (!run_.job->job.reduction.distributed_optimizer && steps_.gives_up()) {\n"
-         "    comparison<runtime::digest> all")]),
+         "    compared_ranks<runtime::digest> all")]),
     ("ignore-credits: a stage hands on more than its credits", 1, [
         (CREDITS, "handoffs_of(x).lent < credits;", "handoffs_of(x).lent >= 0;")]),
     ("lose-credit: a stage forgets the credits that come back in step 2", 1, [
