@@ -72,16 +72,15 @@ class model_family {
   /// The part of to_json that a resumed run must repeat: parameters and function.
   virtual std::string essence(const model_description& model) const { return to_json(model); }
 
-  /// Letters of the units (model_unit::letter). Also for sizes that `validate` refuses.
-  virtual std::string letters(const model_description& model) const;
+  /// The letters of its units. Also for sizes that `validate` refuses.
+  virtual unit_letters letters(const model_description& model) const;
+  /// Without padding rows; tied ones count once. Also for untrusted sizes: a formula, not a sum
+  /// over as many units as a file says.
   virtual std::int64_t parameter_count(const model_description& model) const;
-  /// With the padding rows of the vocabulary.
-  virtual std::int64_t padded_parameter_count(const model_description& model) const;
   /// At most the number of its parameters with any extension, for a check of untrusted files.
   virtual std::int64_t fewest_parameters(const model_description& model) const {
     return sizes(model).layers;
   }
-  virtual double training_flops(const model_description& model, double samples) const;
   virtual bool has_dropout(const model_description& /*model*/) const { return false; }
 
   /// Rules of layouts: also for sizes of 0.
@@ -91,7 +90,7 @@ class model_family {
   virtual std::string tied_by(const model_description& /*model*/) const { return ""; }
 
   /// The first lines of a dry run. Each ends with a newline.
-  virtual std::string describe(const model_description& model) const = 0;
+  virtual std::string describe(const model_description& model, const extension& own) const = 0;
 
   /// Null: the Hub has no such models.
   virtual const hub_translation* hub() const { return nullptr; }
