@@ -47,7 +47,7 @@ class counting final : public rt::batch_source {
 
   rt::micro_batch microbatch(const rt::microbatch_address& at) const override {
     const auto& deal = recipe_.batch;
-    const auto T = recipe_.model.as<runtime::gpt_config>().sequence();
+    const auto T = recipe_.model.sequence();
     rt::micro_batch x(deal.micro, T, pool_);
     for (std::int64_t b = 0; b < deal.micro; ++b) {
       const auto sample

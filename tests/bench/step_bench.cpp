@@ -258,11 +258,9 @@ int main(int argc, char** argv) {
              to_string(type));
   parts(job, rate);
   const double ms = by_actors(job);
-  fmt::print(
-      "  by actors, one stage   {:8.2f} ms        {:.0f} tokens/s\n",
-      ms,
-      double(job.training.batch.global * job.training.model.as<runtime::gpt_config>().sequence())
-          / ms * 1e3);
+  fmt::print("  by actors, one stage   {:8.2f} ms        {:.0f} tokens/s\n",
+             ms,
+             double(job.training.batch.global * job.training.model.sequence()) / ms * 1e3);
   cost_of_an_action();
   cost_of_waiting();
   return 0;

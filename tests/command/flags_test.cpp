@@ -496,7 +496,7 @@ TEST_CASE("--load-hf and --load accept a Hugging Face folder with model and toke
     const auto x = training_job_from(tests::words_of(base + flag + folder.string()));
     CHECK(x.checkpoints.load_hub == folder);
     CHECK(x.checkpoints.load.empty());
-    CHECK(x.training.model.as<runtime::gpt_config>().layers() == 2);
+    CHECK(x.training.model.layers() == 2);
     CHECK_THAT(x.tokenizer_description, ContainsSubstring("GPT2BPETokenizer"));
     // A tokenizer flag takes precedence.
     CHECK_THAT(training_job_from(tests::words_of(base + flag + folder.string()
@@ -533,9 +533,9 @@ TEST_CASE("config.json defines the shape of a hub model, and flags must not chan
   const tests::scratch_folder folder;
   const auto base = with_gpt2(folder, "gelu_new");
   const auto x = training_job_from(tests::words_of(base + "--num-layers 2 --seq-length 16"));
-  CHECK(x.training.model.as<runtime::gpt_config>().layers() == 2);
+  CHECK(x.training.model.layers() == 2);
   CHECK(x.training.model.as<runtime::gpt_config>().hidden == 32);
-  CHECK(x.training.model.as<runtime::gpt_config>().sequence() == 16);
+  CHECK(x.training.model.sequence() == 16);
   CHECK(x.training.model.as<runtime::gpt_config>().positions == 64);
   CHECK(x.training.model.as<runtime::gpt_config>().hidden_dropout == 0);
   CHECK(x.checkpoints.load_hub == folder.path());

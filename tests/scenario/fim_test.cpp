@@ -39,8 +39,7 @@ class cut_text_job final : public tests::sampled_job {
  public:
   explicit cut_text_job(const runtime::training_job& job, bool cut = true)
       : sampled_job(job), cut_(cut) {
-    runtime::indexed_dataset_builder tokens(
-        folder() / "text", job.training.model.as<runtime::gpt_config>().vocabulary());
+    runtime::indexed_dataset_builder tokens(folder() / "text", job.training.model.vocabulary());
     const tests::byte_tokenizer by("th");
     for (int i = 0; i < 90; ++i) {
       auto ids = by.encode(std::string("the path, the other path").substr(0, std::size_t(i % 25)));

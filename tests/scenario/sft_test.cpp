@@ -38,8 +38,7 @@ void write_short_talks(const std::filesystem::path& prefix, std::int64_t vocabul
 class talks_job final : public tests::sampled_job {
  public:
   explicit talks_job(const runtime::training_job& job) : sampled_job(job) {
-    write_short_talks(folder() / "talks",
-                      job.training.model.as<runtime::gpt_config>().vocabulary());
+    write_short_talks(folder() / "talks", job.training.model.vocabulary());
   }
 
  private:

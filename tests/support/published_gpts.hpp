@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/model_description.hpp"
 
 namespace troupe::tests {
 
