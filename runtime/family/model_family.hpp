@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "runtime/data/split.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/peer_estimates.hpp"
@@ -13,6 +14,7 @@
 #include <any>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +22,8 @@
 #include <vector>
 
 namespace troupe::runtime {
+
+class sample_dataset;
 
 struct model_sizes {
   std::int64_t sequence = 0;           ///< T: tokens of a training sample
@@ -91,6 +95,14 @@ class model_family {
 
   /// The first lines of a dry run. Each ends with a newline.
   virtual std::string describe(const model_description& model, const extension& own) const = 0;
+
+  /// Made-up samples of a part, at least `samples` of them, for `data.mock`. Null: samples of
+  /// tokens, as a decoder of text has them (runtime/job/job_data.hpp).
+  virtual std::shared_ptr<const sample_dataset> made_up_samples(const model_description& /*model*/,
+                                                                data_split /*part*/,
+                                                                std::uint64_t /*samples*/) const {
+    return nullptr;
+  }
 
   /// Null: the Hub has no such models.
   virtual const hub_translation* hub() const { return nullptr; }

@@ -13,6 +13,7 @@
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/data/sft_dataset.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/tokenizer/description.hpp"
 
@@ -479,6 +480,9 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    data_split part,
                                                    std::uint64_t samples,
                                                    const cancel_token& stop) {
+  const auto& model = job.training.model;
+  if (auto own = job.data.mock ? model.family().made_up_samples(model, part, samples) : nullptr)
+    return own;
   if (job.data.mock)
     return std::make_shared<gpt_dataset>(
         std::make_shared<mock_dataset>(job.training.model.vocabulary(), job.data.end_of_document),
