@@ -1,5 +1,6 @@
 #include "runtime/forecast/time_forecast.hpp"
 
+#include "runtime/family/model_family.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/machine/matrix_rate.hpp"
