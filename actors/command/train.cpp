@@ -63,11 +63,12 @@ void add_family(command_line& train, const runtime::model_family& family) {
   });
   declare(line, *flags);
   const auto needed = needed_by(family, line);
-  line.begins_with(fmt::format(
-      "Required: {}, or --load-hf DIR; --micro-batch-size; --train-iters or --train-samples; --lr; "
-      "--data-path PREFIX or --mock-data; --tokenizer DIR or --tokenizer-type, unless the "
-      "--load-hf folder has one.",
-      needed.names));
+  line.begins_with(
+      fmt::format("Required: {}{}; --micro-batch-size; --train-iters or --train-samples; --lr; "
+                  "--data-path PREFIX or --mock-data; --tokenizer DIR or --tokenizer-type{}.",
+                  needed.names,
+                  family.hub() == nullptr ? "" : ", or --load-hf DIR",
+                  family.hub() == nullptr ? "" : ", unless the --load-hf folder has one"));
   line.begins_with(fmt::format(
       "Example, with made-up data: {} {}--micro-batch-size 4 --train-iters 100 --lr 1e-3 "
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "
