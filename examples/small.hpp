@@ -5,6 +5,7 @@
 #include "runtime/core/random.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
 namespace story {
@@ -47,7 +48,7 @@ class counting final : public rt::batch_source {
 
   rt::bundle microbatch(const rt::microbatch_address& at) const override {
     const auto& deal = recipe_.batch;
-    const auto T = recipe_.model.sequence;
+    const auto T = recipe_.model.sequence();
     auto x = rt::empty_batch(rt::token_schema(T), deal.micro, pool_);
     for (std::int64_t b = 0; b < deal.micro; ++b) {
       const auto sample

@@ -22,68 +22,6 @@ using runtime::largest_count;
 using runtime::real_range;
 using runtime::whole_range;
 
-struct asked_model {
-  bool grouped_queries = false;
-  std::optional<std::string> position;
-  bool no_position = false;
-  std::optional<double> llama3_factor, yarn_factor;
-  std::optional<std::string> normalization;
-  std::int64_t vocabulary_divisor = 128;
-
-  static constexpr auto changed_at_resume = at_resume::refused;
-  static constexpr auto fields() {
-    using runtime::row;
-    using x = asked_model;
-    return std::tuple(
-        row("grouped_queries", &x::grouped_queries)
-            .flag({.name = "--group-query-attention",
-                   .help = "Lets several query heads share one key and value head; see "
-                           "--num-query-groups."}),
-        row("position", &x::position)
-            .flag({.name = "--position-embedding-type",
-                   .type = "TYPE",
-                   .default_value = "learned_absolute",
-                   .help = "Position embedding: learned_absolute, rope (rotary), yarn (rotary, "
-                           "stretched) or none.",
-                   .megatron
-                   = "learned_absolute, rope, yarn and none; mrope and relative are refused",
-                   .choices = "learned_absolute rope yarn none"})
-            .flag({.name = "--use-rotary-position-embeddings",
-                   .help = "Older name of --position-embedding-type rope.",
-                   .value = "rope"}),
-        row("no_position", &x::no_position)
-            .named("position=none")
-            .flag(
-                {.name = "--no-position-embedding",
-                 .help = "No learned positions. The model has positions only if they are rotary."}),
-        row("llama3_factor", &x::llama3_factor)
-            .named("scaling_factor")
-            .flag({.name = "--rope-scaling-factor",
-                   .default_value = "8",
-                   .help = "Stretch factor, with --use-rope-scaling.",
-                   .megatron = "refused without --use-rope-scaling, not ignored",
-                   .range = real_range{1}}),
-        row("yarn_factor", &x::yarn_factor)
-            .flag({.name = "--rotary-scaling-factor",
-                   .default_value = "1",
-                   .help = "Stretch factor of YaRN, with --position-embedding-type yarn.",
-                   .megatron = "with --position-embedding-type yarn, for any GPT",
-                   .range = real_range{1}}),
-        row("normalization", &x::normalization)
-            .flag({.name = "--normalization",
-                   .type = "TYPE",
-                   .default_value = "LayerNorm",
-                   .help = "Kind of norm: LayerNorm or RMSNorm.",
-                   .choices = "LayerNorm RMSNorm"}),
-        row("vocabulary_divisor", &x::vocabulary_divisor)
-            .flag({.name = "--make-vocab-size-divisible-by",
-                   .help = "Pads the embedding with zero rows to a multiple of N, for faster "
-                           "matrix products. The rows do not change results.",
-                   .range = whole_range{1},
-                   .resume = at_resume::told}));
-  }
-};
-
 struct asked_data {
   std::vector<std::string> path, train_path, valid_path, test_path;
   std::string order = "single";
@@ -419,7 +357,7 @@ struct asked_recompute {
 };
 
 struct asked_settings {
-  asked_model model;
+  std::int64_t vocabulary_divisor = 128;
   asked_data data;
   asked_steps steps;
   asked_decay weight_decay;
@@ -437,7 +375,13 @@ struct asked_settings {
     using runtime::row;
     using x = asked_settings;
     return std::tuple(
-        row("model", &x::model),
+        row("vocabulary_divisor", &x::vocabulary_divisor)
+            .named("model.vocabulary_divisor")
+            .flag({.name = "--make-vocab-size-divisible-by",
+                   .help = "Pads the embedding with zero rows to a multiple of N, for faster "
+                           "matrix products. The rows do not change results.",
+                   .range = whole_range{1},
+                   .resume = at_resume::told}),
         row("data", &x::data),
         row("steps", &x::steps).named(""),
         row("weight_decay", &x::weight_decay).named("optimizer"),

@@ -1,4 +1,4 @@
-// The flags of `troupe train gpt`, and how they become a job. Names are Megatron-LM's where it has
+// The flags of `troupe train`, and how they become a job. Names are Megatron-LM's where it has
 // the flag.
 //
 // Every flag of Megatron-LM's GPT-3 345M and Llama-3 8B example scripts is known. It works, or is
@@ -10,10 +10,11 @@
 #include "actors/command/command_line.hpp"
 #include "actors/command/hosts.hpp"
 #include "actors/command/tokenizer_flags.hpp"
+#include "runtime/family/families.hpp"
 #include "runtime/job/job.hpp"
 
+#include <any>
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,14 @@ inline runtime::watch_settings megatron_watch() {
 /// The flags as written on the command line, without derived values: members of the job, and the
 /// settings of the command line only, from which `resolve` derives members of the job.
 struct training_flags : asked_settings {
+  explicit training_flags(const runtime::model_family& of = runtime::default_family())
+      : family(&of), model(of.asked()) {}
+
   runtime::training_job job = {.watch = megatron_watch()};
   /// The settings whose flags were given (command_line::notes).
-  std::set<std::string, std::less<>> given;
+  runtime::given_settings given;
+  const runtime::model_family* family;
+  std::any model;  ///< the family's settings as written
   tokenizer_flags tokenizer;
   host_flags hosts;
 };
@@ -62,7 +68,9 @@ void write_back(const runtime::training_job& job, training_flags& flags);
 /// of the Hugging Face Hub have their commit.
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags);
 
-/// The job of `troupe train gpt WORDS`: declares, parses and resolves its flags.
-runtime::training_job training_job_from(const std::vector<std::string>& words);
+/// The job of `troupe train FAMILY WORDS`: declares, parses and resolves its flags.
+runtime::training_job training_job_from(const std::vector<std::string>& words,
+                                        const runtime::model_family& family
+                                        = runtime::default_family());
 
 }  // namespace troupe::command

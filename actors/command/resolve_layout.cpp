@@ -59,7 +59,7 @@ void resolve_stages(const training_flags& flags,
   const auto& s = flags.layout;
   auto& chunks = job.layout.chunks;
   auto& schedule = job.layout.schedule;
-  const auto layers = job.training.model.layers;
+  const auto layers = job.training.model.layers();
   const auto letters = runtime::letters_of(job.training);
   const int ranks = job.layout.pipeline;
   const bool told = s.has_ends();

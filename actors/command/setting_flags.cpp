@@ -1,5 +1,6 @@
 #include "actors/command/setting_flags.hpp"
 
+#include "actors/command/setting_names.hpp"
 #include "runtime/core/bound_setting.hpp"
 
 #include <algorithm>
@@ -74,21 +75,6 @@ std::string unquoted(const std::string& word) {
   return quoted ? word.substr(1, word.size() - 2) : word;
 }
 
-/// Reads Megatron-LM's tuple: two numbers, with or without parentheses.
-std::int64_t window_from(const std::string& flag, const std::string& word) {
-  auto inner = word;
-  std::erase_if(inner, [](char c) { return c == '(' || c == ')' || c == ' '; });
-  const auto comma = std::min(inner.find(','), inner.size());
-  const auto right = inner.substr(std::min(comma + 1, inner.size()));
-  if (right != "0")
-    throw usage_error(
-        "cannot read {} '{}': give LEFT,0: how many earlier tokens each token sees, and no later "
-        "ones",
-        flag,
-        word);
-  return parse_whole(flag, inner.substr(0, comma), {.least = -1});
-}
-
 /// Reads --recompute-modules: the parts of a layer that this build can recompute separately.
 void read_modules(runtime::recompute_settings& to,
                   const std::string& flag,
@@ -140,14 +126,6 @@ own_readers readers_of(training_flags& to) {
   const auto no_experts = only_one("this build has no mixture-of-experts layers");
   return {
       {"data.split", [&job](const auto&, words x) { job.data.split = unquoted(x[0]); }},
-      {"model.window",
-       [&job](const auto& flag, words x) { job.training.model.window = window_from(flag, x[0]); }},
-      {"model.activation=gelu_erf",
-       [&job](const auto&, words) {  // other activations take precedence
-         using enum kernels::activation;
-         if (auto& kind = job.training.model.activation; kind == gelu_tanh)
-           kind = gelu_erf;
-       }},
       {"recompute.modules",
        [&job](const auto& flag, words x) { read_modules(job.recompute, flag, x); }},
       {"faults.delays", [&job](const auto& flag, words x) { read_delays(job.faults, flag, x[0]); }},
@@ -211,12 +189,16 @@ flag_description described(const bound_setting& x) {
 }
 
 void declare_setting(command_line& line, bound_setting x, const own_readers& own) {
-  list_reader take = [set = x.set](const auto&, const auto& words) { set(words); };
+  list_reader take = [set = x.set](const auto&, const auto& words) {
+    try {
+      set(words);
+    } catch (const runtime::input_error& failure) {
+      throw usage_error("{}", with_flags(failure.what()));
+    }
+  };
   if (const auto found = own.find(x.name); found != own.end()) {
+    x.read_by({});
     take = found->second;
-    x.range = x.flag->range;
-    x.choices.clear();
-    x.now = {};
   }
   auto what = described(x);
   if (x.is_toggle())
@@ -239,8 +221,8 @@ void declare_setting(command_line& line, bound_setting x, const own_readers& own
 
 void declare_settings(command_line& line, training_flags& to) {
   auto all = runtime::bind_settings(to.job);
-  const auto asked = runtime::bind_settings<asked_settings>(to);
-  all.insert(all.end(), asked.begin(), asked.end());
+  for (const auto& more : {to.family->bind(to.model), runtime::bind_settings<asked_settings>(to)})
+    all.insert(all.end(), more.begin(), more.end());
   std::vector<std::string> entries;
   for (const auto& group : help_groups)
     for (auto& entry : runtime::words_in(group.settings))

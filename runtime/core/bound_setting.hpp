@@ -38,6 +38,14 @@ struct bound_setting {
   /// is not shown.
   std::function<std::optional<std::string>()> now = {};
 
+  /// Replaces the reader of the member's type by one with words of its own.
+  void read_by(std::function<void(const std::vector<std::string>& words)> own) {
+    set = std::move(own);
+    range = flag->range;
+    choices.clear();
+    now = {};
+  }
+
   bool is_toggle() const { return *type == '\0'; }
 };
 
@@ -224,11 +232,12 @@ void bind_rows(Struct& to, const std::string& above, std::vector<bound_setting>&
 
 }  // namespace detail
 
-/// The flags of the rows of `to` and of its members, in order. `to` outlives them.
+/// The flags of the rows of `to` and of its members, in order. Their names begin with `above`,
+/// "model.". `to` outlives them.
 template <has_fields Struct>
-std::vector<bound_setting> bind_settings(Struct& to) {
+std::vector<bound_setting> bind_settings(Struct& to, const std::string& above = "") {
   std::vector<bound_setting> out;
-  detail::bind_rows(to, "", out);
+  detail::bind_rows(to, above, out);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/forecast/time_forecast.hpp"
 
+#include "runtime/family/model_family.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/machine/matrix_rate.hpp"
@@ -51,7 +52,7 @@ time_forecast forecast_time(const training_job& job,
                             double matrix_rate,
                             double bubble) {
   const auto& model = job.training.model;
-  const bool drops = model.hidden_dropout > 0 || model.attention_dropout > 0;
+  const bool drops = model.family().has_dropout(model);
   const double share = drops ? share_with_dropout : usual_share;
   return {remaining_flops(job, from) / (matrix_rate * share * (1 - bubble)), matrix_rate};
 }

@@ -24,7 +24,7 @@ std::string first_reader(const model_spec& model, const std::string& name) {
 }  // namespace
 
 batch_schema schema_of(const training_job& job) {
-  return token_schema(job.training.model.sequence, job.data.sft || job.data.reset_attention_mask);
+  return token_schema(job.training.model.sequence(), job.data.sft || job.data.reset_attention_mask);
 }
 
 void require_tensors(const training_job& job, const batch_schema& data) {

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/file/same_file.hpp"
 #include "runtime/job/batches.hpp"
@@ -325,8 +326,10 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
   sentences wrong;
   if (!unknown.shape) {
     auto model = job.training.model;
-    if (unknown.tokenizer)  // any size passes validation
-      model.vocabulary = model.padded_vocabulary = std::max<std::int64_t>(1, model.vocabulary);
+    if (unknown.tokenizer) {  // any size passes validation
+      const auto any = std::max<std::int64_t>(1, model.vocabulary());
+      model.family().set_vocabulary(model, any, any);
+    }
     wrong = validate(model);
   }
   for (auto& sentence : validate_layout(job, unknown))

@@ -1,15 +1,13 @@
 #include "runtime/job/recipe.hpp"
 
-#include "runtime/model/gpt/gpt.hpp"
-
 namespace troupe::runtime {
 
 model_spec spec_of(const recipe& recipe) {
-  return gpt_spec(recipe.model, recipe.own);
+  return recipe.model.spec(recipe.own);
 }
 
 unit_letters letters_of(const recipe& recipe) {
-  return gpt_letters(recipe.model.layers);
+  return recipe.model.letters();
 }
 
 std::vector<std::string> loss_names(const recipe& recipe) {

@@ -2,7 +2,7 @@
 
 namespace troupe::runtime {
 
-std::int64_t parameter_count(const model_spec& model) {
+std::int64_t parameter_count(const model_spec& model, bool with_padding_rows) {
   std::int64_t out = 0;
   for (const auto& x : model.units) {
     unit_spec unit;
@@ -13,7 +13,7 @@ std::int64_t parameter_count(const model_spec& model) {
     x.module.add_to(to);
     for (const auto& parameter : unit.parameters)
       if (parameter.tied_to.empty())
-        out += whole_extents(parameter).size();
+        out += (with_padding_rows ? parameter.extents : whole_extents(parameter)).size();
   }
   return out;
 }

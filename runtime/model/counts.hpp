@@ -8,9 +8,9 @@
 
 namespace troupe::runtime {
 
-/// Parameters without padding rows; tied ones count once. Builds each unit: first check the size of
-/// a model that a file describes.
-std::int64_t parameter_count(const model_spec& model);
+/// Parameters, tied ones once. Builds each unit: first check the size of a model that a file
+/// describes.
+std::int64_t parameter_count(const model_spec& model, bool with_padding_rows = false);
 
 /// Floating-point operations of the matrix products of one training step on `samples` sequences,
 /// forward and backward: module_flops. A backward pass has twice the products of its forward pass,

@@ -1,8 +1,9 @@
 """Checks that only the program (actors/command) and the columns of flags name flags. Run by ctest.
 
-The columns, `.flag({...})` and `.own_flag({...})`, are in the rows of settings. Other strings and comments of the library name settings
-instead. Each setting in backticks in a string has a flag, and so has each setting that the program asks for with
-given("model.layers"), or in a list of `for (const auto* setting : {...})`.
+The columns, `.flag({...})` and `.own_flag({...})`, are in the rows of settings. Other strings and comments of the
+library name settings instead. Each setting in backticks in a string has a flag, and so has each setting that the
+program or a model family asks for with given("model.layers"), or in a list of `for (const auto* setting : {...})`.
+Settings of a family are in the rows of its *_asked.hpp.
 """
 
 import pathlib
@@ -11,11 +12,12 @@ import sys
 
 ROOMS = ["kernels", "runtime", "messages", "actors"]
 PROGRAM = "actors/command/"
+FAMILIES = "runtime/family/"
 TOKEN = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|.', re.S)
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
 SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)(?:=\w+)?`")
 FIELD = re.compile(r'\.field = "([^"]+)')
-GIVEN = re.compile(r'\b(?:given(?:\.contains|\.insert)?\(|decide\(flags, )"([^"]+)"')
+GIVEN = re.compile(r'\b(?:given(?:\.contains|\.insert)?\(|decide\((?:flags|given), )"([^"]+)"')
 LIST = re.compile(r'const auto\* setting : \{([^}]*)\}')
 STRUCT = re.compile(r"^struct (\w+)[^;{]*\{\n(.*?)^\};", re.M | re.S)
 ROW = re.compile(r'\brow\("(\w+)",\s*&x::(\w+)\)')
@@ -52,14 +54,18 @@ def settings_of_rows(root):
             kind = re.search(rf"^  (\w+) {row[2]}\b", body, re.M)
             if kind and kind[1] in structs:
                 yield from of(kind[1], above + name + "." if name else above)
-    return {name for struct in ROOTS if struct in structs for name in of(struct, "")}
+
+    families = [(name, "model.") for path in (root / FAMILIES).rglob("*_asked.hpp")
+                for name, _ in STRUCT.findall(path.read_text())]
+    return {name for struct, above in [(struct, "") for struct in ROOTS if struct in structs] + families
+            for name in of(struct, above)}
 
 
 def complaints(root):
     fields = {field for path in (root / PROGRAM).rglob("*.cpp") for field in FIELD.findall(path.read_text())}
     fields |= settings_of_rows(root)
     known = fields | {field.split("=")[0] for field in fields}
-    for path in sorted((root / PROGRAM).rglob("*.cpp")):
+    for path in sorted(path for room in (PROGRAM, FAMILIES) for path in (root / room).rglob("*.cpp")):
         text = path.read_text()
         listed = [name for names in LIST.findall(text) for name in re.findall(r'"([^"]+)"', names)]
         for setting in GIVEN.findall(text) + listed:

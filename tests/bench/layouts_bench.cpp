@@ -8,7 +8,6 @@
 // warm-up.
 
 #include "runtime/forecast/memory_forecast.hpp"
-#include "runtime/model/choices.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <algorithm>
@@ -48,7 +47,7 @@ struct layout {
 
 runtime::training_job job_of(const layout& x) {
   auto job = tests::measured_job(x.pipeline, x.data);
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 6;
   m.hidden = 384;
   m.heads = m.groups = 6;
@@ -176,9 +175,9 @@ bool memory() {
          j.training.precision = runtime::dtype::bf16;
        }},
       {"PP 4, 1F1B of 12, f32",
-       [](auto& j) {
+       [](runtime::training_job& j) {
          j.layout = {.world = 4, .pipeline = 4};
-         j.training.model.layers = 8;
+         j.training.model.as<runtime::gpt_config>().layers = 8;
          j.training.batch.micro = 1;
        }},
       {"DP 2, distributed optimizer, f32",
@@ -188,8 +187,8 @@ bool memory() {
          j.reduction = {.distributed_optimizer = true};
        }},
       {"full recomputation, Llama-like, V 8192",
-       [](auto& j) {
-         auto& m = j.training.model;
+       [](runtime::training_job& j) {
+         auto& m = j.training.model.as<runtime::gpt_config>();
          m.position = runtime::position_embedding::rope;
          m.normalization = runtime::normalization_kind::rms;
          m.activation = runtime::activation_kind::swiglu;

@@ -189,9 +189,10 @@ TEST_CASE("SETTING-2: each flag of a row is declared once, with its columns",
     CHECK(declared.emplace(x.name, x).second);
   runtime::training_job job;
   asked_settings asked;
+  auto model = runtime::default_family().asked();
   auto rows = runtime::bind_settings(job);
-  for (auto& x : runtime::bind_settings(asked))
-    rows.push_back(std::move(x));
+  for (auto& more : {runtime::bind_settings(asked), runtime::default_family().bind(model)})
+    rows.insert(rows.end(), more.begin(), more.end());
   CHECK(rows.size() > 200);
   for (const auto& row : rows) {
     INFO(row.flag->name);

@@ -2,7 +2,8 @@
 
 #pragma once
 
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/model_description.hpp"
 
 namespace troupe::tests {
 

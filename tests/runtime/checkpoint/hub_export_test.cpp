@@ -4,6 +4,7 @@
 #include "kernels/op/f16.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
 #include "runtime/file/file.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
@@ -111,7 +112,7 @@ TEST_CASE("a model in the hub's format is read back as the same model", "[checkp
     const auto json = nlohmann::json::parse(text);
     CHECK(json["model_type"] == kind);
     CHECK(json["eos_token_id"] == 3);
-    CHECK(hub_config(text, "it") == as_read(x));
+    CHECK(gpt_from_hub(text, "it") == as_read(x));
   };
   auto x = llama();
   check(x, "llama");
@@ -198,8 +199,8 @@ TEST_CASE("an export keeps settings of the imported folder that Troupe does not 
   pass_on_hub_origin(dir / "run", dir / "next");
 
   hub_export what{.model = x, .end_of_document = 3, .origin = kept_hub_origin(dir / "next")};
-  what.model.hidden_dropout = 0.1;
-  what.model.sequence = 8;
+  what.model.as<gpt_config>().hidden_dropout = 0.1;
+  what.model.as<gpt_config>().sequence = 8;
   write_hub_model(dir / "out", what, numbered);
   auto expected = config;
   expected["dtype"] = "float32";
@@ -220,11 +221,11 @@ TEST_CASE("an export keeps settings of the imported folder that Troupe does not 
   CHECK(written("further", "generation_config.json")["eos_token_id"] == nlohmann::json({4, 5, 3}));
   CHECK(written("further", "generation_config.json")["temperature"] == 0.6);
 
-  what.model.vocabulary = 8;  // tokens were added
+  what.model.as<gpt_config>().vocabulary = 8;  // tokens were added
   write_hub_model(dir / "larger", what, numbered);
   CHECK(written("larger", "config.json")["vocab_size"] == 8);
   CHECK(written("larger", "config.json")["pad_token_id"] == 6);
-  what.model.norm_epsilon = 0.5;  // another model
+  what.model.as<gpt_config>().norm_epsilon = 0.5;  // another model
   write_hub_model(dir / "other", what, numbered);
   CHECK(written("other", "config.json")["eos_token_id"] == 3);
   CHECK_FALSE(fs::exists(dir / "other" / "generation_config.json"));
@@ -326,7 +327,7 @@ TEST_CASE("gains that are stored minus one are exported in full", "[checkpoint]"
     std::fill(to.begin(), to.end(), 0.25F);
   });
   const auto model = read_hub_model(dir / "out");
-  CHECK(model.config().gain_offset == 0);
+  CHECK(model.config().as<gpt_config>().gain_offset == 0);
   std::vector<float> gain(8), weight(8 * 12);
   for (const auto* name : {"decoder.final_layernorm.weight",
                            "decoder.layers.0.input_layernorm.weight",

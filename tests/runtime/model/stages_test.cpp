@@ -1,8 +1,8 @@
 #include "runtime/model/stages.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt.hpp"
 #include "runtime/file/file.hpp"
-#include "runtime/model/gpt/gpt.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/two_streams.hpp"

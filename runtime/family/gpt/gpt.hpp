@@ -4,8 +4,9 @@
 
 #pragma once
 
+#include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/model/extension.hpp"
-#include "runtime/model/gpt/gpt_config.hpp"
 #include "runtime/model/model_spec.hpp"
 
 namespace troupe::runtime {
@@ -14,6 +15,7 @@ namespace troupe::runtime {
 /// if the extension has no name.
 model_spec gpt_spec(const gpt_config& config, const extension& own = {});
 
+const model_family& gpt_family();
 /// The letters of its units: those of gpt_spec, for any number of layers.
 unit_letters gpt_letters(std::int64_t layers);
 

@@ -1,6 +1,7 @@
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/model_description.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/published_gpts.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 
 #include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
@@ -177,15 +177,6 @@ Number count_parameters(const gpt_config& x) {
 }
 
 }  // namespace
-
-std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
-                                    std::int64_t divisor,
-                                    std::int64_t tensor_parallel) {
-  const auto multiple = divisor * tensor_parallel;
-  ensure(vocabulary >= 0 && divisor > 0 && tensor_parallel > 0,
-         "VOCABULARY-1: a vocabulary is padded to a positive multiple");
-  return (vocabulary + multiple - 1) / multiple * multiple;
-}
 
 std::vector<std::string> validate(const gpt_config& config) {
   std::vector<std::string> out;

@@ -1,0 +1,23 @@
+#include "runtime/family/model_family.hpp"
+
+#include "runtime/model/counts.hpp"
+
+namespace troupe::runtime {
+
+unit_letters model_family::letters(const model_description& model) const {
+  return model.spec().letters();
+}
+
+std::int64_t model_family::parameter_count(const model_description& model) const {
+  return runtime::parameter_count(model.spec());
+}
+
+model_description model_family::resolve_hub(const model_description& there,
+                                            const std::any& /*asked*/,
+                                            const given_settings& /*given*/,
+                                            const std::string& /*hub*/,
+                                            std::vector<std::string>& /*wrong*/) const {
+  return there;
+}
+
+}  // namespace troupe::runtime
