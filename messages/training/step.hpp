@@ -124,7 +124,7 @@ struct vote {
   runtime::step_id step = {};
   int replica = 0;
   int stage_index = 0;  ///< index among the stages of the replica; 0 for a replica
-  /// In their order; each from the leading rank of the stage that computes it.
+  /// Sorted by loss_part::order. The leading rank of a stage sends those of its units.
   std::vector<runtime::loss_part> losses = {};
   std::map<std::string, runtime::exact_sum> square_norms
       = {};  ///< of reduced gradients, by parameter

@@ -93,7 +93,7 @@ std::vector<float> logits_of(const chunk& whole,
   rows.samples = row_of<std::uint64_t>(stream, 1, [](std::int64_t) { return 0; }).view({1});
   bundle in;
   add_inputs(in, rows);
-  chunk_pass pass(whole, plan, stream, store, {.training = false});
+  chunk_pass pass(whole, plan, stream, store, {.training = false, .losses = false});
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.model().head().vocabulary,
              padded = whole.model().head().padded_vocabulary;
