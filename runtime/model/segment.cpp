@@ -12,8 +12,8 @@ std::uint64_t pass::dropout_key(const std::string& name) const {
 void pass::add_loss(const std::string& name, const axis_map<placement>& rows, tensor sums) {
   if (!settings.losses)
     return;
-  for (const auto& axis : axis_table())
-    ensure(rows[axis.id] != placement::sequence_sharded && rows[axis.id] != placement::partial,
+  for (const auto& row : axis_table())
+    ensure(rows[row.id] != placement::sequence_sharded && rows[row.id] != placement::partial,
            "MODEL-8: a loss is a sum over the rows of all ranks");
   const bool fresh = losses.try_emplace({place.unit, place.segment, name}, std::move(sums)).second;
   ensure(fresh, "MODEL-7: a segment writes a loss once");

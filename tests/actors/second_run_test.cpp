@@ -48,7 +48,7 @@ TEST_CASE("VERIFY-3: the replica with NaN in a loss of any stage is found", "[ac
   };
   second_runs x;
   CHECK(x.compare(4, of(not_a_number)).again);
-  const double second = GENERATE(not_a_number, 3);
+  const double second = GENERATE(not_a_number, 3.0);
   const auto said = x.compare(4, of(second));
   REQUIRE(said.found);
   CHECK(said.found->verdict
