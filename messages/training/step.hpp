@@ -20,6 +20,7 @@
 //   STEP-7  A step with a loss or gradient that is not finite changes no state: all ranks skip it,
 //           or the job ends.
 //   STEP-8  Each replica reports a step once.
+//   STEP-10 A vote has the losses of its model and replica, each once, in the order of loss_part.
 
 #pragma once
 

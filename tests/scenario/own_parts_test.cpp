@@ -178,6 +178,46 @@ TEST_CASE("losses of layers on all stages are those of the reference trainer", "
   CHECK(seen.back().losses[1].mean < seen.front().losses[1].mean);
 }
 
+TEST_CASE("weighted losses keep their bits under a moving loss scale, and per token",
+          "[scenario]") {
+  auto job = own_job(2, 2);
+  job.training.own.feed_forward = sublayer_with_loss;
+  job.training.own.losses = {{"place loss", 0.25}};
+  job.training.precision = runtime::dtype::f16;
+  job.training.scaling.initial = 1 << 24;  // some steps are skipped
+  job.training.per_token_loss = GENERATE(false, true);
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  CHECK(expected.back().skipped.iterations > 0);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i].losses == expected[i].losses);
+    CHECK(seen[i].scale.value == expected[i].scale.value);
+    CHECK(seen[i].state == expected[i].state);
+  }
+}
+
+TEST_CASE("several losses of chunks in turn, of two copies and of replicas in turn", "[scenario]") {
+  auto job = own_job(2, 2);
+  job.training.own.feed_forward = sublayer_with_loss;
+  job.training.own.losses = {{"place loss", 0.25}};
+  job.training.model.layers = 8;
+  job.training.batch.micro = 1;
+  job.train_iterations = 4;
+  const std::string schedule = GENERATE("interleaved", "dualpipe", "1f1b");
+  CAPTURE(schedule);
+  job.layout.schedule.source = schedule;
+  if (schedule == "1f1b")
+    tests::play_in_turn(job, 2);
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    for (std::size_t j = 0; j < 2; ++j) {
+      const auto a = seen[i].losses.at(j).mean, b = expected[i].losses.at(j).mean;
+      // Two copies add gradients in another order.
+      CHECK(std::abs(a / b - 1) < (schedule == "dualpipe" ? 1e-4 : 1e-15));
+    }
+}
+
 TEST_CASE("a validation has the mean of each loss that the reference trainer has", "[scenario]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
