@@ -201,7 +201,7 @@ TEST_CASE("several losses of chunks in turn, of two copies and of replicas in tu
   job.training.own.feed_forward = sublayer_with_loss;
   job.training.own.losses = {{"place loss", 0.25}};
   job.training.model.layers = 8;
-  job.training.batch.micro = 1;
+  job.training.batch = {.micro = 1, .global = 16, .data_parallel = 2};
   job.train_iterations = 4;
   const std::string schedule = GENERATE("interleaved", "dualpipe", "1f1b");
   CAPTURE(schedule);
