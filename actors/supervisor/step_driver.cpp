@@ -15,6 +15,7 @@ constexpr std::int64_t validation_depth = 4;
 
 step_driver::step_driver(supervisor_parts& all)
     : supervisor_part(all),
+      losses_(runtime::losses_of(runtime::spec_of(run_.job->job.training))),
       tested_(run_.context->ledger->is_tested()),
       draining_(run_.context->ledger->draining().has_value()) {
   if (!run_.job->job.skip_train)
@@ -166,6 +167,7 @@ void step_driver::begin_evaluation(std::uint64_t consumed, bool test) {
   run_.show("validating");
   const auto& batch = run_.job->job.training.batch;
   evaluation_ = {.test = test,
+                 .losses = std::vector<runtime::loss_value>(losses_.size()),
                  .consumed = consumed,
                  .microbatches = batch.global / (batch.micro * batch.data_parallel)
                                  * run_.job->job.watch.eval_batches};

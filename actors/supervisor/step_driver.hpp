@@ -80,6 +80,8 @@ class step_driver : supervisor_part {
   messages::committed commit(runtime::committed_step done);
   messages::committed report_step(const runtime::step_ledger::pen& by);
 
+  std::vector<runtime::loss_spec> losses_;  ///< of the model
+
   bool begun_ = false;  ///< all of the generation are there
   std::optional<messages::run_step> now_;
   std::chrono::steady_clock::time_point began_at_;  ///< of the running step
@@ -95,7 +97,7 @@ class step_driver : supervisor_part {
   bool tested_;
   struct {
     bool test = false;                             ///< the test set; else the validation set
-    std::vector<runtime::loss_value> losses = {};  ///< by index in the model
+    std::vector<runtime::loss_value> losses = {};  ///< a sum for each of losses_
     std::uint64_t consumed = 0;                    ///< samples of the set before the next round
     std::int64_t microbatches = 0;                 ///< of each replica, still to come
   } evaluation_;

@@ -34,9 +34,11 @@ void step_driver::receive(const messages::vote& x) {
 runtime::step_result step_driver::sum_votes() {
   runtime::step_result out;
   for (const auto& vote : votes_) {
-    const int before = out.losses.empty() ? 0 : out.losses.back().number + 1;
+    const int each = run_.job->replicas_each() * run_.job->pipeline.schedule->copies();
     for (auto part : vote.losses) {
-      part.number += before;
+      runtime::ensure(part.number >= 0 && part.number < each,
+                      "STEP-10: a vote has losses of its replica");
+      part.number += vote.replica * each;
       out.losses.push_back(part);
     }
   }
@@ -85,7 +87,7 @@ void step_driver::decide() {
   if (!checks_.passes_agree(votes_) || !checks_.votes_agree(votes_))
     return;
   const auto result = sum_votes();
-  const auto verdict = runtime::decide(commands_.recipe(), run_.at, result);
+  const auto verdict = runtime::decide(commands_.recipe(), losses_, run_.at, result);
   if (checks_.is_to_run_again(votes_, verdict, result.nonfinite_where))
     return;
   checks_.look_for_stragglers(votes_,
@@ -224,7 +226,7 @@ void step_driver::end_evaluation_round() {
     return begin_evaluation_round();
   // A shortened validation is not reported, because it used other samples.
   if (evaluation_.microbatches == 0) {
-    const auto found = runtime::losses_of(commands_.recipe(), evaluation_.losses);
+    const auto found = runtime::means_of(losses_, evaluation_.losses);
     const runtime::validation_report report{
         run_.at.iteration, found.loss, evaluation_.test, found.by_name};
     const auto fact = [&] {

@@ -20,6 +20,7 @@
 //   STEP-7  A step with a loss or gradient that is not finite changes no state: all ranks skip it,
 //           or the job ends.
 //   STEP-8  Each replica reports a step once.
+//   STEP-10 A vote has the losses of its model and replica, each once, in the order of loss_part.
 
 #pragma once
 
@@ -136,7 +137,7 @@ struct vote {
   runtime::step_id step = {};
   int replica = 0;
   int rank = 0;  ///< of the job; 0 for a replica
-  /// In their order; each from the leading rank of the stage that computes it.
+  /// Sorted by loss_part::order. The leading rank of a stage sends those of its units.
   std::vector<runtime::loss_part> losses = {};
   std::vector<voted_gradients> gradients = {};  ///< by rank; of experts only if it has any
   nonfinite_gradient nonfinite = {};

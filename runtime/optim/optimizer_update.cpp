@@ -263,6 +263,8 @@ void optimizer_state::update_muon(stream& stream,
     const bool owned = next != parts_.end() && next->range.entry == e.index;
     auto change = tensor::empty<float>(stream, {e.size()});
     float* const all = change.data<float>();
+    if (e.valid < e.size())  // the padding is part of the matrix
+      stream.clear(all + e.valid, std::size_t(e.size() - e.valid) * sizeof(float));
     const auto own = owned ? next->range : entry_range{e.index, 0, 0};
     if (owned) {
       float* const m = first_moment(*next).data();

@@ -43,6 +43,15 @@ bool drops_values_of(const worker_settings& settings, const group_map& groups) {
          && settings.estate == nullptr && !settings.verifies;
 }
 
+/// (unit, name) of the losses of a chunk.
+std::set<std::pair<std::int64_t, std::string>> losses_in(const chunk& of) {
+  std::set<std::pair<std::int64_t, std::string>> out;
+  for (auto unit = of.range().first; unit < of.range().end; ++unit)
+    for (const auto& x : of.model().units[std::size_t(unit)].module.traits().losses)
+      out.emplace(unit, x.name);
+  return out;
+}
+
 /// `from`: null, or the arrays that hold the values in fp32.
 std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
@@ -95,6 +104,7 @@ worker::hosted::hosted(const worker_settings& settings,
       state_sharded(settings.distributed_optimizer),
       compared(settings.compared && !settings.distributed_optimizer),
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
+      losses(losses_in(model)),
       plan(model, settings.recompute),
       store(store_of(settings, model, all_groups, stream.pool(), from)),
       witness(settings.verifies ? std::make_unique<witnessed_gradients>(*store, stream) : nullptr),
@@ -217,6 +227,11 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
         home.store->drop_values(unit);
     });
   auto out = pass->forward(in);
+  std::set<std::pair<std::int64_t, std::string>> written;
+  for (const auto& [place, sums] : pass->losses())
+    written.emplace(place.unit, place.name);
+  ensure(!step_.training || written == home.losses,
+         "WORKER-15: a pass writes the losses that its units name");
   if (!pass->losses().empty())
     losses_.emplace(key, pass->losses());
   if (step_.training) {

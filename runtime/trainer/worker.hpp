@@ -25,6 +25,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -136,6 +137,7 @@ class worker {
 
   // The actions of a plan. See chunk_pass for the bundles and blocks. A chunk that exchanges
   // nothing computes I together with W, segment by segment, which needs less memory.
+  /// In training breaks WORKER-15 if the losses that the pass writes are not those of its units.
   virtual bundle forward(const pass_key& key, const bundle& in);
   void recompute(const pass_key& key, int block);
   virtual bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
@@ -184,10 +186,9 @@ class worker {
 
   /// The losses of the hosted chunks, in the order of loss_part. Each part is a sum in the order of
   /// the micro-batches. A part's number counts the hosted replicas, then those of further copies.
-  /// Breaks WORKER-15 if a pass has written a loss that its model does not name.
   void losses(reads& by, std::vector<loss_part>& to) const;
   std::vector<loss_part> losses() const;
-  /// The model's first loss for one replica.
+  /// The model's first loss for one replica, of the first copy.
   loss_value loss(int replica) const;
 
   /// Gradients are summed over all logical replicas bucket by bucket. Calls `then` within
@@ -356,6 +357,7 @@ class worker {
     bool state_sharded;              ///< optimizer state is sharded over replicas
     bool compared;                   ///< gradients are compared with those of other workers
     chunk model;
+    std::set<std::pair<std::int64_t, std::string>> losses;  ///< (unit, name) that a pass writes
     recompute_plan plan;
     std::unique_ptr<parameter_store> store;
     std::unique_ptr<witnessed_gradients> witness;  ///< wraps that store; null: no verification

@@ -16,7 +16,7 @@ void worker::losses(reads& by, std::vector<loss_part>& to) const {
   for (const auto& [key, all] : losses_)  // ascending: replica, chunk, micro-batch
     for (const auto& [place, x] : all) {
       const auto name = std::ranges::find(loss_names_, place.name, &loss_spec::name);
-      ensure(name != loss_names_.end(), "WORKER-15: a pass writes losses that its model names");
+      ensure(name != loss_names_.end(), "WORKER-15: a pass writes the losses that its units name");
       const auto copy = int(value(homes_.at(key.chunk)->copy));
       loss_part part{.number = copy * settings_.replicas + key.replica,
                      .loss = int(name - loss_names_.begin()),

@@ -6,6 +6,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -35,6 +36,26 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double overflown = std::numeric_limits<double>::infinity();
 
 }  // namespace
+
+TEST_CASE("VERIFY-3: the replica with NaN in a loss of any stage is found", "[actors]") {
+  const auto of = [](double middle) {
+    std::vector<messages::vote> votes;
+    for (int r = 0; r < 2; ++r)
+      votes.push_back(
+          {.replica = r, .losses = {{r == 1 ? middle : 3, 1, 0, 1, 2}, {2, 1, 0, 0, 5}}});
+    auto out = actors::run_of(votes, false);
+    out.fault = std::isnan(middle) ? "it is nan" : "";
+    return out;
+  };
+  second_runs x;
+  CHECK(x.compare(4, of(not_a_number)).again);
+  const double second = GENERATE(not_a_number, 3.0);
+  const auto said = x.compare(4, of(second));
+  REQUIRE(said.found);
+  CHECK(said.found->verdict
+        == (std::isnan(second) ? bits_verdict::reproducible : bits_verdict::transient));
+  CHECK(said.found->replicas == std::vector<int>{1});
+}
 
 TEST_CASE("a finite step does not run again", "[actors]") {
   second_runs x;

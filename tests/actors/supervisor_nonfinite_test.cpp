@@ -100,6 +100,19 @@ TEST_CASE("VERIFY-3: a step that is finite in its second run is accepted", "[act
   CHECK(it.prepared->node->ledger->restarts().empty());
 }
 
+TEST_CASE("a replica without a loss does not shift the numbers of the replicas after it",
+          "[actors]") {
+  voted_run it([](auto&) {});
+  messages::vote x{.generation = it.now, .step = runtime::step_id(1)};
+  it.system.tell(it.supervisor, x);
+  x.replica = 1;
+  x.losses = {{undefined_loss, 1, 0}};
+  it.system.tell(it.supervisor, x);
+  it.next_generation();
+  REQUIRE(it.happened.size() == 1);
+  CHECK_THAT(it.happened[0].why, ContainsSubstring("the loss of replica 1 is nan"));
+}
+
 TEST_CASE("VERIFY-3: a step that is not finite in both runs is skipped or ends the run",
           "[actors]") {
   const bool skips = GENERATE(true, false);

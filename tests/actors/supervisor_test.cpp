@@ -112,8 +112,8 @@ struct supervised {
     return {.generation = first_generation,
             .step = runtime::step_id(step),
             .replica = replica,
-            .losses = {{2, 1, replica}},
-            .gradients = {{.rank = replica}}};
+             .losses = {{2, 1}},
+             .gradients = {{.rank = replica}}};
   }
   static messages::applied applied(int replica, std::uint64_t step = 1) {
     return {.generation = first_generation,
@@ -323,6 +323,17 @@ TEST_CASE("STEP-8: a second vote of one replica does not count for the other", "
   it.system.tell(it.supervisor, supervised::vote(0));
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-8"));
+}
+
+TEST_CASE("STEP-10: a vote has losses of its own replica", "[actors]") {
+  supervised it;
+  it.all_ready();
+  auto x = supervised::vote(0);
+  x.losses.front().number = GENERATE(-1, 1);
+  it.system.tell(it.supervisor, x);
+  it.system.tell(it.supervisor, supervised::vote(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-10"));
 }
 
 TEST_CASE("a supervisor ignores messages of another generation", "[actors]") {

@@ -92,6 +92,20 @@ MUTANTS = [
      "  const auto& b = plan_.blocks.at(std::size_t(block));\n  for (std::size_t g = 0;",
      "  const auto& b = plan_.blocks.at(std::size_t(block));\n  ++pass_.settings.seed;\n"
      "  for (std::size_t g = 0;"),
+    # Losses.
+    ("the weight of a loss is no factor of its gradient", "runtime/model/segment.hpp",
+     "float(settings.loss_scale * weight)", "float(settings.loss_scale + 0 * weight)"),
+    ("the weight of a loss is no factor in the sum", "runtime/trainer/decision.cpp",
+     "losses[i].weight * sums[i].mean()", "sums[i].mean()"),
+    ("losses are added by unit, then by replica", "runtime/telemetry/step_report.hpp",
+     "std::tuple(number, unit, loss)", "std::tuple(unit, number, loss)"),
+    ("all tensor ranks vote their losses", STAGE,
+     "    if (leads)  // tensor ranks compute the same losses", "    if (leads || true)"),
+    ("the digest of a pass leaves out its losses", "runtime/trainer/verification.cpp",
+     'to.add(fmt::format("{} of {} {}", place.name, place.unit, place.segment), sums);',
+     "(void)to, (void)place, (void)sums;"),
+    ("a loss per token counts the tokens of the last loss", "runtime/trainer/decision.cpp",
+     "sums.empty() ? 0 : sums.front().tokens", "sums.empty() ? 0 : sums.back().tokens"),
     # Skipped steps.
     ("a skipped step advances the learning rate", "runtime/trainer/decision.cpp",
      "std::int64_t(at.consumed - at.skipped.samples)", "std::int64_t(at.consumed)"),

@@ -40,5 +40,5 @@ MUTANTS = [
     ("a command is not written to the ledger", COMMANDS,
      "  run_.pen()->command(record);\n", ""),
     ("a decision ignores the learning rate of a command", DECISION,
-     "runtime::decide(commands_.recipe(), run_.at, result)", "runtime::decide(run_.job->job.training, run_.at, result)"),
+     "runtime::decide(commands_.recipe(), losses_,", "runtime::decide(run_.job->job.training, losses_,"),
 ]

@@ -208,7 +208,7 @@ struct supervised_processes {
                   messages::vote{.generation = generation,
                                  .step = runtime::step_id(step),
                                  .replica = r,
-                                 .losses = {{2, 1, r}}});
+                                 .losses = {{2, 1}}});
   }
   void apply(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)
