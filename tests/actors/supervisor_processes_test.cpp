@@ -313,8 +313,8 @@ TEST_CASE("processes with persistently different replicas are exchanged one afte
                      messages::vote{.generation = generation,
                                     .step = runtime::step_id(1),
                                     .replica = r,
-                                     .losses = {{2, 1}},
-                                     .gradients = {{.rank = r, .bits = {std::uint64_t(r), 7}}}});
+                                    .losses = {{2, 1}},
+                                    .gradients = {{.rank = r, .bits = {std::uint64_t(r), 7}}}});
     generation = runtime::next(generation);
   };
   for (auto& x : it.nodes)

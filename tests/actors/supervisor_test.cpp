@@ -112,8 +112,8 @@ struct supervised {
     return {.generation = first_generation,
             .step = runtime::step_id(step),
             .replica = replica,
-             .losses = {{2, 1}},
-             .gradients = {{.rank = replica}}};
+            .losses = {{2, 1}},
+            .gradients = {{.rank = replica}}};
   }
   static messages::applied applied(int replica, std::uint64_t step = 1) {
     return {.generation = first_generation,

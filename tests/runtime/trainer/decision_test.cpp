@@ -122,7 +122,8 @@ TEST_CASE("a step in which no token counts for the first loss has no sum", "[dec
 TEST_CASE("a loss per token divides all gradients by the tokens of the first loss", "[decision]") {
   auto recipe = with_two_losses();
   recipe.per_token_loss = true;
-  recipe.model.as<gpt_config>().sequence = 2;  // 20 rows per step; 4 count for the first loss, 12 for the second
+  recipe.model.as<gpt_config>().sequence
+      = 2;  // 20 rows per step; 4 count for the first loss, 12 for the second
   recipe.optimizer.clip = 0;
   auto result = finite_of_two();
   CHECK(decide(recipe, {}, result).update.gradient_scale == 5);
