@@ -118,7 +118,7 @@ tensor smooth_loss(tape& tape,
 /// relative to the largest gradient. Checks some elements of each parameter.
 double check_gradients(const recipe& recipe) {
   stream stream(backend_kind::reference, 1, memory_pool());  // sums in double
-  const chunk model(spec_of(recipe), {0, recipe.model.layers + 2});
+  const chunk model(spec_of(recipe), {0, recipe.model.layers() + 2});
   const recompute_plan plan(model, {});
   resident_store store(model.units(), 1, stream.pool());
   initialise(store, recipe.seed);

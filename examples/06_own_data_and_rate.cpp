@@ -46,10 +46,10 @@ int main() {
         documents,
         split,
         part,
-        gpt_dataset_options{.sequence_length = recipe.model.sequence,
+        gpt_dataset_options{.sequence_length = recipe.model.sequence(),
                             .samples = samples,
                             .seed = std::uint32_t(recipe.seed),
-                            .vocabulary = recipe.model.vocabulary,
+                            .vocabulary = recipe.model.vocabulary(),
                             .end_of_document = 9});
     return std::make_shared<dataset_source>(
         data, batch_layout{std::uint64_t(recipe.batch.micro)}, memory_pool());

@@ -4,6 +4,7 @@
 
 #include "runtime/core/random.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
 namespace story {
@@ -46,7 +47,7 @@ class counting final : public rt::batch_source {
 
   rt::micro_batch microbatch(const rt::microbatch_address& at) const override {
     const auto& deal = recipe_.batch;
-    const auto T = recipe_.model.sequence;
+    const auto T = recipe_.model.sequence();
     rt::micro_batch x(deal.micro, T, pool_);
     for (std::int64_t b = 0; b < deal.micro; ++b) {
       const auto sample

@@ -8,12 +8,12 @@
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_bytes.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/tokenizer/description.hpp"
@@ -113,7 +113,7 @@ int export_to_hub(const export_flags& flags) {
 /// null tokenizer: words are ids.
 std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& model) {
   const auto choice = flags.tokenizer.empty()
-                          ? runtime::tokenizer_of_model(flags.hub, model.config().vocabulary)
+                          ? runtime::tokenizer_of_model(flags.hub, model.config().vocabulary())
                           : runtime::tokenizer_in(flags.tokenizer);
   return describe(choice, *make_tokenizer(choice));
 }

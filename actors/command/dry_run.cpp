@@ -7,10 +7,10 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/time_forecast.hpp"
 #include "runtime/layout/mesh.hpp"
-#include "runtime/model/choices.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
 
@@ -25,66 +25,6 @@ namespace troupe::command {
 namespace {
 
 using namespace runtime;  // this file prints its types
-
-std::string stretch_text(const gpt_config& x) {
-  const auto* scaling = x.scaling == rope_scaling::none     ? ""
-                        : x.scaling == rope_scaling::llama3 ? ", stretched as Llama 3"
-                                                            : ", stretched by YaRN";
-  auto out
-      = *scaling == '\0'
-            ? ""
-            : fmt::format("{} {}-fold from {}", scaling, x.scaling_factor, x.scaling_positions);
-  if (x.rotary_interpolation != 1)
-    out += fmt::format(", divided by {}", x.rotary_interpolation);
-  return out;
-}
-
-std::string position_text(const gpt_config& x) {
-  switch (x.position) {
-    case position_embedding::learned_absolute:
-      return fmt::format("{} learned positions", x.positions);
-    case position_embedding::rope:
-      return fmt::format("rotary positions (base {}{})", x.rotary_base, stretch_text(x));
-    case position_embedding::none:
-      break;
-  }
-  return "no positions";
-}
-
-std::string model_text(const gpt_config& x) {
-  const auto activation = x.activation == activation_kind::swiglu         ? "SwiGLU"
-                          : x.activation == activation_kind::squared_relu ? "squared ReLU"
-                          : x.activation == activation_kind::gelu_tanh    ? "GELU (tanh)"
-                                                                          : "GELU (erf)";
-  std::string out = fmt::format("model       {}, C {}, {} of {} in {}, feed-forward {}, T {}\n",
-                                counted(x.layers, "layer"),
-                                x.hidden,
-                                counted(x.heads, "head"),
-                                x.head_size,
-                                counted(x.groups, "group"),
-                                x.ffn,
-                                x.sequence);
-  out += fmt::format("            {}, {}, {}, {} biases, {} embeddings, dropout {} / {}\n",
-                     position_text(x),
-                     x.normalization == normalization_kind::layer ? "LayerNorm" : "RMSNorm",
-                     activation,
-                     x.linear_bias ? "with"
-                     : x.qkv_bias  ? "only QKV"
-                                   : "no",
-                     x.tied_embeddings ? "tied" : "untied",
-                     x.hidden_dropout,
-                     x.attention_dropout);
-  if (x.qk_norm || x.window >= 0)
-    out += fmt::format("            {}{}{}\n",
-                       x.qk_norm ? "queries and keys normalised" : "",
-                       x.qk_norm && x.window >= 0 ? ", " : "",
-                       x.window < 0 ? "" : fmt::format("attention sees {} tokens back", x.window));
-  return out
-         + fmt::format("            vocabulary {} padded to {}; {} parameters\n",
-                       x.vocabulary,
-                       x.padded_vocabulary,
-                       parameter_count(x));
-}
 
 /// "80 samples (10 steps)"; without the steps if the batch size changes.
 std::string samples_text(double samples, const batch_schedule& batch) {
@@ -113,7 +53,7 @@ std::string steps_text(const training_job& job) {
   auto out = fmt::format(
       "batch       {} ({}) a step: {} x {} x {}\n",
       counted(b.global, "sample"),
-      counted(b.global * job.training.model.sequence, "token"),
+      counted(b.global * job.training.model.sequence(), "token"),
       counted(b.data_parallel, "replica"),
       counted(
           microbatches({b.micro, b.global, b.data_parallel}, 0), "micro-batch", "micro-batches"),
@@ -172,7 +112,7 @@ std::string layout_text(const training_job& job) {
                        counted(job.threads_per_worker, "thread"),
                        to_string(job.backend),
                        to_string(job.training.precision),
-                       to_text(l.chunks, letters_of(job.training.model.layers)));
+                       to_text(l.chunks, job.training.model.letters()));
 }
 
 std::string chunk_text(const chunk_range& range, std::string_view letters) {
@@ -299,9 +239,10 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
   for (const int m : planned_microbatches(job, 0))
     pipeline.schedule->training(m);  // throws the same errors as a run
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
-  auto out = model_text(model) + fmt::format("data        {}\n", actors::describe_data(job))
-             + steps_text(job) + start_text(start) + layout_text(job);
-  const auto letters = letters_of(model.layers);
+  auto out = model.family().describe(model)
+             + fmt::format("data        {}\n", actors::describe_data(job)) + steps_text(job)
+             + start_text(start) + layout_text(job);
+  const auto letters = model.letters();
   std::vector<memory_forecast> all;
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {

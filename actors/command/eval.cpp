@@ -58,19 +58,19 @@ std::vector<std::string> documents_of(const std::filesystem::path& path, const e
 void write_logits(runtime::loaded_model& model,
                   std::span<const std::int32_t> tokens,
                   const std::filesystem::path& to) {
-  const auto T = std::min<std::int64_t>(std::int64_t(tokens.size()), model.config().sequence);
+  const auto T = std::min<std::int64_t>(std::int64_t(tokens.size()), model.config().sequence());
   const auto window = tokens.first(std::size_t(T));
   const auto logits = logits_of(model.whole(), model.store(), model.stream(), window);
   using runtime::stored_type, runtime::whole_tensor;
   const runtime::shard_to_write tensors[]
       = {whole_tensor("tokens", stored_type::i32, {T}, window.data()),
-         whole_tensor("logits", stored_type::f32, {T, model.config().vocabulary}, logits.data())};
+         whole_tensor("logits", stored_type::f32, {T, model.config().vocabulary()}, logits.data())};
   runtime::write_safetensors(to, tensors);
 }
 
 void measure(const std::vector<std::string>& documents, const eval_flags& flags, evaluation& out) {
   const auto model = load(flags.model);
-  const auto longest = model->config().sequence;
+  const auto longest = model->config().sequence();
   const auto stride = flags.stride.value_or(longest);
   if (stride > longest)
     throw usage_error(

@@ -4,15 +4,18 @@
 #include "actors/command/hub_models.hpp"
 #include "actors/command/other_names.hpp"
 #include "actors/command/settings/settings.hpp"
+#include "runtime/family/gpt/gpt_asked.hpp"
 
 namespace troupe::command {
 
 void declare(command_line& line, training_flags& to) {
   line.configurable();
   line.notes(to.given);
-  settings::declare_shape(line, to);
-  settings::declare_function(line, to);
-  settings::declare_rotary(line, to);
+  if (std::any_cast<runtime::gpt_asked>(&to.model) != nullptr) {
+    settings::declare_shape(line, to);
+    settings::declare_function(line, to);
+    settings::declare_rotary(line, to);
+  }
   settings::declare_data(line, to);
   settings::declare_steps(line, to);
   settings::declare_optimizer(line, to);

@@ -1,4 +1,4 @@
-// The flags of `troupe train gpt`, and how they become a job. Names are Megatron-LM's where it has
+// The flags of `troupe train`, and how they become a job. Names are Megatron-LM's where it has
 // the flag.
 //
 // Every flag of Megatron-LM's GPT-3 345M and Llama-3 8B example scripts is known. It works, or is
@@ -9,13 +9,14 @@
 #include "actors/command/command_line.hpp"
 #include "actors/command/hosts.hpp"
 #include "actors/command/tokenizer_flags.hpp"
+#include "runtime/family/families.hpp"
 #include "runtime/job/job.hpp"
 #include "runtime/model/stages.hpp"
 
+#include <any>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -34,18 +35,16 @@ inline runtime::watch_settings megatron_watch() {
 /// The others are options of the command line only; `resolve` derives settings of the job from
 /// them.
 struct training_flags {
+  explicit training_flags(const runtime::model_family& of = runtime::default_family())
+      : family(&of), model(of.asked()) {}
+
   runtime::training_job job = {.watch = megatron_watch()};
   /// The settings whose flags were given (command_line::notes).
-  std::set<std::string, std::less<>> given;
+  runtime::given_settings given;
 
-  struct {
-    bool grouped_queries = false;
-    std::optional<std::string> position;
-    bool no_position = false;
-    std::optional<double> llama3_factor, yarn_factor;
-    std::optional<std::string> normalization;
-    std::int64_t vocabulary_divisor = 128;
-  } model;
+  const runtime::model_family* family;
+  std::any model;  ///< the family's settings as written
+  std::int64_t vocabulary_divisor = 128;
 
   struct {
     std::vector<std::string> path, train_path, valid_path, test_path;

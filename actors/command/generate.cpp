@@ -84,15 +84,15 @@ shown_text stream_text(runtime::loaded_model& model,
   return out;
 }
 
-std::string end_note(runtime::generation_end end, const runtime::gpt_config& config) {
+std::string end_note(runtime::generation_end end, const runtime::model_spec& model) {
   if (end == runtime::generation_end::end_of_document)
     return "[the model ended the document]\n";
   if (end == runtime::generation_end::end_of_positions)
     return fmt::format(
         "[stopped after {} tokens, prompt included: the model has no more learned positions{}]\n",
-        config.positions,
-        config.positions > config.sequence
-            ? fmt::format("; its training samples had {} tokens", config.sequence)
+        model.positions(),
+        model.positions() > model.sequence
+            ? fmt::format("; its training samples had {} tokens", model.sequence)
             : "");
   return "";
 }
@@ -135,7 +135,7 @@ int generate_text(generate_flags& flags) {
   show(prompt);
   const auto end = stream_text(*model, flags, prompt).end;
   show("\n");
-  std::fputs(end_note(end, model->config()).c_str(), stderr);
+  std::fputs(end_note(end, model->whole().model()).c_str(), stderr);
   return 0;
 }
 

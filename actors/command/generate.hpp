@@ -57,7 +57,7 @@ shown_text stream_text(
 double parse_temperature(const std::string& flag, const std::string& word);
 
 /// The reason why a text ended, as a sentence; empty if it has the requested length.
-std::string end_note(runtime::generation_end end, const runtime::gpt_config& config);
+std::string end_note(runtime::generation_end end, const runtime::model_spec& model);
 
 /// Prints a line of JSON for each prompt of flags.prompts, in their order.
 int generate_batch(const generate_flags& flags);

@@ -31,7 +31,7 @@ class chat {
     const auto found = stream_text(*model_, flags_, text, wanted);
     show("\n");
     if (found.end != runtime::generation_end::end_of_document)
-      std::fputs(end_note(found.end, model_->config()).c_str(), stderr);
+      std::fputs(end_note(found.end, model_->whole().model()).c_str(), stderr);
     messages_.push_back({{"role", "assistant"}, {"content", found.text}});
   }
 

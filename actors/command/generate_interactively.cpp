@@ -62,10 +62,9 @@ void obey(const std::string& line, generate_flags& flags, const std::string& ope
 /// Shortens a text that fills the learned positions of the model: keeps its last half, to leave
 /// room for an answer.
 std::string fitting(const std::string& context, const runtime::loaded_model& model) {
-  const auto& config = model.config();
   const auto ids = model.text().encode(context, runtime::special_tokens::recognised);
-  const auto most = std::size_t(config.positions);
-  if (config.position != runtime::position_embedding::learned_absolute || ids.size() < most)
+  const auto most = std::size_t(model.whole().model().positions());
+  if (most == 0 || ids.size() < most)
     return context;
   return model.text().decode(std::span(ids).last(most / 2));
 }
@@ -114,7 +113,7 @@ int generate_interactively(generate_flags flags) {
         const auto answer = stream_text(*model, flags, context, wanted);
         context += answer.text;
         show("\n");
-        std::fputs(end_note(answer.end, model->config()).c_str(), stderr);
+        std::fputs(end_note(answer.end, model->whole().model()).c_str(), stderr);
       });
   return 0;
 }

@@ -5,10 +5,10 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/model_family.hpp"
+#include "runtime/forecast/peer_memory.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/program_memory.hpp"
-#include "runtime/forecast/pytorch_memory.hpp"
-#include "runtime/forecast/theoretical_memory.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -35,10 +35,7 @@ training_flags shape_and_layout(training_flags flags) {
   flags.steps.ramp.clear();
   if (!flags.steps.sizes.empty() && flags.given.insert("batch.global").second)
     flags.job.training.batch.global
-        = runtime::batch_steps_from(flags.steps.sizes,
-                                    std::max<std::int64_t>(flags.job.training.model.sequence, 1))
-              .back()
-              .size;
+        = runtime::batch_steps_from(flags.steps.sizes, 1).back().size;  // for any sequence length
   flags.steps.sizes.clear();
   flags.steps.samples.reset();
   flags.steps.iterations = 1;
@@ -64,7 +61,7 @@ double operations(const runtime::training_job& job) {
 }
 
 double operations_per_token(const runtime::training_job& job) {
-  return runtime::training_flops(job.training.model, 1) / double(job.training.model.sequence);
+  return runtime::training_flops(job.training.model, 1) / double(job.training.model.sequence());
 }
 
 std::string heads_text(const runtime::training_job& job) {
@@ -78,11 +75,10 @@ std::string heads_text(const runtime::training_job& job) {
       "recomputation)\n"
       "workers     {}: {} tensor{} x {} pipeline x {} data; {} of {} each, {}\n",
       runtime::parameter_count(m),
-      runtime::parameter_count(m)
-          + (m.padded_vocabulary - m.vocabulary) * m.hidden * (m.tied_embeddings ? 1 : 2),
-      m.padded_vocabulary,
+      m.family().padded_parameter_count(m),
+      m.padded_vocabulary(),
       runtime::counted(b.global, "sample"),
-      runtime::counted(m.sequence, "token"),
+      runtime::counted(m.sequence(), "token"),
       operations(job),
       operations_per_token(job),
       l.world,
@@ -220,6 +216,15 @@ std::string growth_text(const runtime::training_job& job) {
                   : "all of it on every data rank, unless --use-distributed-optimizer shards it");
 }
 
+/// Empty if the model's family has no formula.
+std::string megatron_text(const runtime::training_job& job) {
+  const auto found = runtime::megatron_memory(job);
+  return found ? "\nMegatron-LM's own estimate for its largest worker, by its formula (its "
+                 "MB is 2^20 bytes; above, 10^6)\n  "
+                     + to_text(*found) + "\n"
+               : "";
+}
+
 /// Empty if no estimate exists for this kind of run.
 std::string pytorch_text(const runtime::training_job& job,
                          const std::vector<forecast_group>& groups) {
@@ -274,11 +279,9 @@ std::string program_text(const runtime::training_job& job) {
 }
 
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
-  return heads_text(job) + forecast_text(groups) + program_text(job) + processes_text(processes_of(job, groups))
-         + "\nMegatron-LM's own estimate for its largest worker, by its formula (its "
-           "MB is 2^20 bytes; above, 10^6)\n  "
-         + to_text(runtime::megatron_memory(job)) + "\n" + pytorch_text(job, groups)
-         + growth_text(job);
+  return heads_text(job) + forecast_text(groups) + program_text(job)
+         + processes_text(processes_of(job, groups)) + megatron_text(job)
+         + pytorch_text(job, groups) + growth_text(job);
 }
 
 ordered_json handoffs_of(const runtime::memory_forecast& need) {
@@ -308,10 +311,9 @@ ordered_json pytorch_json(const runtime::pytorch_memory& x) {
 
 ordered_json as_json(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
   const auto& l = job.layout;
-  const auto theory = runtime::megatron_memory(job);
   ordered_json out
       = {{"parameters", runtime::parameter_count(job.training.model)},
-         {"padded_vocabulary", job.training.model.padded_vocabulary},
+         {"padded_vocabulary", job.training.model.padded_vocabulary()},
          {"flops_per_token", operations_per_token(job)},
          {"flops_per_sample", runtime::training_flops(job.training.model, 1)},
          {"flops_per_iteration", operations(job)},
@@ -349,10 +351,11 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                                 {"taken_over", x.taken_over},
                                 {"written", x.written},
                                 {"peak", x.peak()}});
-  out["megatron"] = {{"weights_and_optimizer", theory.weights_and_optimizer},
-                     {"activations", theory.activations},
-                     {"total", theory.total()},
-                     {"text", to_text(theory)}};
+  if (const auto theory = runtime::megatron_memory(job))
+    out["megatron"] = {{"weights_and_optimizer", theory->weights_and_optimizer},
+                       {"activations", theory->activations},
+                       {"total", theory->total()},
+                       {"text", to_text(*theory)}};
   if (has_pytorch_estimate(job))
     out["pytorch_estimate"]
         = {{"eager", pytorch_json(pytorch_estimate(job, runtime::pytorch_mode::eager))},

@@ -38,40 +38,44 @@ void resolve_model(const training_flags& flags,
                    unknown_parts& unknown,
                    sentences& wrong) {
   auto& model = job.training.model;
-  model = {};
+  const auto& family = *flags.family;
+  const bool from_hub = !flags.job.checkpoints.load_hub.empty();
+  model = family.defaults();
+  unknown.shape = true;  // until it is resolved
   collect(wrong, [&] {
-    model = flags.job.checkpoints.load_hub.empty() ? shape_from_flags(flags, wrong)
-                                                   : shape_from_hub(flags, wrong);
+    if (auto found = shape_of(flags, wrong)) {
+      model = *std::move(found);
+      unknown.shape = false;
+    }
   });
-  unknown.shape = model.layers == 0;
+  auto vocabulary = model.vocabulary();
+  family.set_vocabulary(model, vocabulary, 0);
   unknown.tokenizer = true;  // until it is made
-  model.init_std = flags.job.training.model.init_std;
-  model.padded_vocabulary = 0;
-  if (unknown.shape && !flags.job.checkpoints.load_hub.empty()
-      && !chooses_tokenizer(flags.tokenizer))
+  if (unknown.shape && from_hub && !chooses_tokenizer(flags.tokenizer))
     return;  // the folder that could not be read may have one
   collect(wrong, [&] {
     const auto tokens = make(flags.tokenizer);
     job.data.end_of_document = tokens->names_end_of_document() ? tokens->end_of_document() : -1;
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
-    if (flags.job.checkpoints.load_hub.empty())
-      model.vocabulary = tokens->vocabulary_size();
-    else if (!unknown.shape && tokens->vocabulary_size() > model.vocabulary)
+    if (!from_hub)
+      vocabulary = tokens->vocabulary_size();
+    else if (!unknown.shape && tokens->vocabulary_size() > vocabulary)
       throw usage_error(
           "the tokenizer has {} tokens, but the model of --load-hf has {}: use the tokenizer that "
           "it was trained with",
           tokens->vocabulary_size(),
-          model.vocabulary);
-    model.padded_vocabulary = runtime::padded_vocabulary_size(
-        model.vocabulary, flags.model.vocabulary_divisor, job.layout.tensor);
+          vocabulary);
+    const auto padded
+        = runtime::padded_vocabulary_size(vocabulary, flags.vocabulary_divisor, job.layout.tensor);
+    family.set_vocabulary(model, vocabulary, padded);
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-    if (model.padded_vocabulary > most)
+    if (padded > most)
       throw usage_error(
           "the vocabulary of {} tokens has {} rows after padding to a multiple of {}, but at most "
           "{} are possible: give a smaller --vocab-size or --make-vocab-size-divisible-by",
-          model.vocabulary,
-          model.padded_vocabulary,
-          flags.model.vocabulary_divisor * job.layout.tensor,
+          vocabulary,
+          padded,
+          flags.vocabulary_divisor * job.layout.tensor,
           most);
     unknown.tokenizer = false;
   });
@@ -282,10 +286,11 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
   };
   const auto& hub = flags.job.checkpoints.load_hub;
   if (hub.empty())
-    for (const auto* setting : {"model.layers", "model.hidden", "model.heads", "model.sequence"})
-      if (!flags.given.contains(setting))
-        wrong.push_back(fmt::format(
-            "`{}` is missing; without --load-hf the model's shape is given by flags", setting));
+    for (const auto& setting : flags.family->required())
+      if (!flags.given.contains(setting.name))
+        wrong.push_back(
+            fmt::format("`{}` is missing; without --load-hf the model's shape is given by flags",
+                        setting.name));
   const bool unread
       = names_hub_model(flags.tokenizer)
         || (!hub.empty() && !runtime::is_hub_folder(hub) && !chooses_tokenizer(flags.tokenizer));

@@ -60,7 +60,7 @@ void resolve_stages(const training_flags& flags,
   const auto& ends = s.ends;
   auto& chunks = job.layout.chunks;
   auto& schedule = job.layout.schedule;
-  const auto layers = job.training.model.layers;
+  const auto layers = job.training.model.layers();
   const int ranks = job.layout.pipeline;
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
   if (!flags.schedule_times.empty())

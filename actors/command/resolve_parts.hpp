@@ -5,6 +5,7 @@
 #include "actors/command/flags.hpp"
 #include "runtime/core/error.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,9 @@ using sentences = std::vector<std::string>;
 
 using runtime::unknown_parts;
 
-/// The shape of a new model, and that of an existing Hugging Face model. All sizes are 0 if one is
-/// missing. In resolve_shape.cpp.
-runtime::gpt_config shape_from_flags(const training_flags& flags, sentences& wrong);
-runtime::gpt_config shape_from_hub(const training_flags& flags, sentences& wrong);
+/// The model without its vocabulary: a new one, or that of a Hugging Face folder. Nothing if a
+/// setting is missing. In resolve_shape.cpp.
+std::optional<runtime::model_description> shape_of(const training_flags& flags, sentences& wrong);
 
 /// Layout, stages, reduction, precision, threads and batch. Requires the model's layers, unless its
 /// whole shape is unknown. In resolve_layout.cpp.

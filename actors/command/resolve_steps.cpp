@@ -119,7 +119,7 @@ void resolve_batch(const training_flags& flags,
     wrong.emplace_back(
         "--step-batch-size-schedule needs --train-samples instead of --train-iters, because steps "
         "have several sizes");
-  const auto sequence = job.training.model.sequence;
+  const auto sequence = job.training.model.sequence();
   unknown.batch = true;  // until they are read
   if (sequence < 1)
     return;

@@ -8,11 +8,11 @@
 #include "actors/job/run.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub_origin.hpp"
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/checkpoint/save_lock.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/severity_names.hpp"
@@ -422,8 +422,7 @@ actors::outcome carry_out(const runtime::training_job& job,
           " `troupe status --run '{0}'` shows its processes and `troupe wait --run '{0}'` the run, "
           "even after this command is killed; the folder is removed when the run ends",
           request.run_folder.string());
-    if (job.data.reset_position_ids
-        && job.training.model.position != runtime::position_embedding::learned_absolute)
+    if (job.data.reset_position_ids && spec_of(job.training).positions() == 0)
       runtime::log_info(
           " `data.reset_position_ids` has no effect: only learned positions restart with each "
           "document");

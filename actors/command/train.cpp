@@ -15,6 +15,7 @@
 
 #include <cstdlib>
 #include <fmt/format.h>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,33 +23,61 @@
 
 namespace troupe::command {
 
-void add_train(command_line& program) {
-  auto& train = program.command("train", "trains a model.");
-  auto& gpt
-      = train.command("gpt", "trains a GPT with Megatron-LM's flags, and resumes stopped runs.");
-  const auto flags = std::make_shared<training_flags>();
+namespace {
+
+/// "--num-layers, --hidden-size and --seq-length", and "--num-layers 2 --hidden-size 64 ...": the
+/// flags of the settings that a model of the family needs.
+struct needed_flags {
+  std::string names, example;
+};
+
+needed_flags needed_by(const runtime::model_family& family, const command_line& line) {
+  std::map<std::string, std::string> flags;  // by setting
+  for (const auto& group : line.describe().groups)
+    for (const auto& flag : group.flags)
+      flags.emplace(flag.field, flag.name);
+  needed_flags out;
+  const auto all = family.required();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& flag = flags.at(all[i].name);
+    out.names += (i == 0 ? "" : i + 1 < all.size() ? ", " : " and ") + flag;
+    out.example += flag + " " + all[i].example + " ";
+  }
+  return out;
+}
+
+/// "troupe train gpt", and so on.
+void add_family(command_line& train, const runtime::model_family& family) {
+  const std::string name(family.name());
+  auto& line = train.command(
+      name,
+      fmt::format("trains {} with Megatron-LM's flags, and resumes stopped runs.", family.title()));
+  const auto flags = std::make_shared<training_flags>(family);
   const auto table = std::make_shared<std::string (*)()>(nullptr);
-  gpt.toggle(
+  line.toggle(
       "--help-megatron",
       "Prints every flag of Megatron-LM: if it works, is accepted or is refused here, and why.",
       [table] { *table = megatron_help; });
-  gpt.toggle("--help-megatron-markdown", "As --help-megatron, in Markdown tables.", [table] {
+  line.toggle("--help-megatron-markdown", "As --help-megatron, in Markdown tables.", [table] {
     *table = megatron_markdown;
   });
-  declare(gpt, *flags);
-  gpt.begins_with(
-      "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
-      "DIR; --micro-batch-size; --train-iters or --train-samples; --lr; --data-path PREFIX or "
-      "--mock-data; --tokenizer DIR or --tokenizer-type, unless the --load-hf folder has one.");
-  gpt.begins_with(
-      "Example, with made-up data: troupe train gpt --num-layers 2 --hidden-size 64 "
-      "--num-attention-heads 4 --seq-length 64 --micro-batch-size 4 --train-iters 100 --lr 1e-3 "
+  declare(line, *flags);
+  const auto needed = needed_by(family, line);
+  line.begins_with(fmt::format(
+      "Required: {}, or --load-hf DIR; --micro-batch-size; --train-iters or --train-samples; --lr; "
+      "--data-path PREFIX or --mock-data; --tokenizer DIR or --tokenizer-type, unless the "
+      "--load-hf folder has one.",
+      needed.names));
+  line.begins_with(fmt::format(
+      "Example, with made-up data: {} {}--micro-batch-size 4 --train-iters 100 --lr 1e-3 "
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "
-      "--log-interval 10");
-  gpt.tells_besides([flags, table] {
+      "--log-interval 10",
+      line.path(),
+      needed.example));
+  line.tells_besides([flags, table] {
     return *table == nullptr ? what_is_missing(*flags) : std::vector<std::string>();
   });
-  gpt.runs([flags, table, &gpt] {
+  line.runs([flags, table, name, &line] {
     if (*table != nullptr) {
       print_page((*table)());
       return 0;
@@ -59,7 +88,7 @@ void add_train(command_line& program) {
       print_page(describe(job, hosts_of(flags->hosts)));
       return 0;
     }
-    if (const auto warning = launcher_warning([](const char* name) { return std::getenv(name); }))
+    if (const auto warning = launcher_warning([](const char* x) { return std::getenv(x); }))
       runtime::log_warning("{}", *warning);
     const auto hosts = find_hosts(flags->hosts);
     write_back(job, *flags);
@@ -67,19 +96,28 @@ void add_train(command_line& program) {
     auto again = for_shell((kept.save / configuration_file).string());
     if (kept.load.empty())  // a run does not begin anew among the checkpoints of another
       again += " --load " + for_shell(kept.save.string());
-    std::vector<std::string> typed{"troupe", "train", "gpt"};
-    typed.insert(typed.end(), gpt.given().begin(), gpt.given().end());
+    std::vector<std::string> typed{"troupe", "train", name};
+    typed.insert(typed.end(), line.given().begin(), line.given().end());
     const run_request request{
-        .configuration = configuration_text(kept_settings(gpt, *flags),
-                                            {"The configuration of a run: every flag that was "
-                                             "given or decided. Paths are as given.",
-                                             "To resume it: troupe train gpt --config " + again,
-                                             runtime::version_text()}),
+        .configuration
+        = configuration_text(kept_settings(line, *flags),
+                             {"The configuration of a run: every flag that was "
+                              "given or decided. Paths are as given.",
+                              fmt::format("To resume it: troupe train {} --config {}", name, again),
+                              runtime::version_text()}),
         .command = std::move(typed),
         .run_folder = flags->run_folder,
         .hosts = hosts};
     return job.layout.processes > 1 ? show_run(job, request) : run_training(job, request);
   });
+}
+
+}  // namespace
+
+void add_train(command_line& program) {
+  auto& train = program.command("train", "trains a model.");
+  for (const auto* family : runtime::families())
+    add_family(train, *family);
 }
 
 }  // namespace troupe::command

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/job/scheduler_values.hpp"
 #include "runtime/telemetry/run_log.hpp"
@@ -68,17 +69,6 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
       "to continue it, or choose another folder",
       where.save.string(),
       *newest);
-}
-
-/// Model settings without those that change neither parameters nor the function.
-json essence(const runtime::gpt_config& model) {
-  auto out = runtime::json_value(runtime::to_json(model));
-  for (const auto* field :
-       {"hidden_dropout", "attention_dropout", "init_std", "sequence", "padded_vocabulary"})
-    out.erase(field);
-  if (model.position != runtime::position_embedding::learned_absolute)
-    out.erase("positions");
-  return out;
 }
 
 }  // namespace
@@ -357,8 +347,13 @@ std::string differences(const std::string& there,
 
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
   runtime::require_extension(from.manifest(), job.training.own, from.folder());
-  const auto wrong = differences(runtime::json_text(essence(from.manifest().model)),
-                                 runtime::json_text(essence(job.training.model)));
+  const auto &there = from.manifest().model, &here = job.training.model;
+  if (&there.family() != &here.family())
+    throw runtime::input_error("cannot resume from '{}': its model is {}, and this run's is {}",
+                               from.folder().string(),
+                               there.family().title(),
+                               here.family().title());
+  const auto wrong = differences(there.family().essence(there), here.family().essence(here));
   if (!wrong.empty())
     throw runtime::input_error(
         "cannot resume from '{}': it is a checkpoint of another model.{}\n"

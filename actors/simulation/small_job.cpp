@@ -3,6 +3,7 @@
 #include "actors/simulation/choices.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/family/families.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,19 +12,6 @@
 
 namespace troupe::actors::simulation {
 namespace {
-
-runtime::gpt_config small_model(int layers) {
-  runtime::gpt_config m;
-  m.layers = layers;
-  m.hidden = 16;
-  m.heads = m.groups = 2;
-  m.head_size = 8;
-  m.ffn = 32;
-  m.sequence = m.positions = 6;
-  m.vocabulary = 29;
-  m.padded_vocabulary = 32;
-  return m;
-}
 
 /// A behaviour that picks the next action by what has arrived. It runs input gradients first, since
 /// other ranks wait for them, then as many forward passes as the first rank of 1F1B holds.
@@ -55,14 +43,14 @@ void draw_schedule(runtime::training_job& job, choices& from) {
   if (schedule.source == "interleaved")
     schedule.chunks_per_rank = 2;
   if (schedule.source == "interleaved" || schedule.source == "zb-v")
-    job.training.model.layers = 4;
+    job.training.model = job.training.model.family().smallest(4);
 }
 
 runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
   runtime::training_job job;
   const int pipeline = from.one_of({1, 2, 2}), data = from.one_of({1, 2, 2}),
             tensor = from.one_of({1, 1, 2});
-  job.training.model = small_model(2);
+  job.training.model = runtime::default_family().smallest(2);
   job.training.seed = 17;
   job.training.precision
       = from.one_of({runtime::dtype::f32, runtime::dtype::bf16, runtime::dtype::f16});
@@ -152,7 +140,7 @@ std::string describe_shape(const runtime::training_job& job) {
 }
 
 runtime::micro_batch made_up_samples::microbatch(const runtime::microbatch_address& at) const {
-  const auto B = recipe_.batch.micro, T = recipe_.model.sequence;
+  const auto B = recipe_.batch.micro, T = recipe_.model.sequence();
   runtime::micro_batch x(B, T, pool_);
   for (std::int64_t b = 0; b < B; ++b) {
     const auto sample
@@ -178,7 +166,7 @@ runtime::micro_batch made_up_samples::microbatch(const runtime::microbatch_addre
 
 std::int32_t made_up_samples::token(std::uint64_t sample, std::int64_t t) const {
   return std::int32_t(mixed(sample * 64 + std::uint64_t(t))
-                      % std::uint64_t(recipe_.model.vocabulary));
+                      % std::uint64_t(recipe_.model.vocabulary()));
 }
 
 std::set<std::uint64_t> made_up_samples::take_asked() const {

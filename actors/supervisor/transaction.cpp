@@ -202,9 +202,9 @@ messages::committed step_driver::report_step(const runtime::step_ledger::pen& by
   const double seconds = std::max(passed.count(), 1e-9);
   report_.iteration = run_.at.iteration;
   report_.consumed_samples = run_.at.consumed;
-  report_.consumed_tokens = run_.at.consumed * std::uint64_t(model.sequence);
+  report_.consumed_tokens = run_.at.consumed * std::uint64_t(model.sequence());
   report_.elapsed_ms = seconds * 1e3;
-  report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
+  report_.tokens_per_second = double(report_.global_batch_size * model.sequence()) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
   const auto fact = by->tell(report_);

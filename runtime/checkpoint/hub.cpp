@@ -1,8 +1,9 @@
 #include "runtime/checkpoint/hub.hpp"
 
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
+#include "runtime/family/families.hpp"
 #include "runtime/file/file.hpp"
 
 #include <algorithm>
@@ -15,12 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* one_file = "model.safetensors";
 constexpr const char* index_file = "model.safetensors.index.json";
-
-/// Masks and tables in old files. They follow from the configuration and are ignored.
-bool is_constant(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
-         || name.ends_with(".rotary_emb.inv_freq");
-}
 
 /// Reads the index: the file of each tensor.
 std::map<std::string, std::string> read_index(const fs::path& path) {
@@ -59,6 +54,10 @@ shape source_extents(const hub_recipe& recipe, const hub_rows& rows) {
     return {rows.of};
   const auto columns = recipe.extents[1];
   return recipe.transposed ? shape{columns, rows.of} : shape{rows.of, columns};
+}
+
+const hub_translation& hub_model::translation() const {
+  return *config_.family().hub();
 }
 
 bool hub_model::has(std::string_view name) const {
@@ -169,26 +168,28 @@ void hub_model::check_unread(const fs::path& dir) const {
     for (const auto& rows : recipe.rows)
       read.insert(rows.source);
   for (const auto& [name, where] : sources_) {
-    if (read.count(name) != 0 || is_constant(name))
+    if (read.contains(name) || translation().is_constant(name))
       continue;
-    if (name != "lm_head.weight")
+    const auto original = translation().copied_from(name, recipes_);
+    if (original.empty())
       throw input_error(
           "'{}': tensor '{}' is not a part of the model that config.json describes; the model "
           "cannot be imported",
           dir.string(),
           name);
-    check_tied_head(where);
+    check_copy(name, original);
   }
 }
 
-void hub_model::check_tied_head(const tensor_location& head) const {
-  const auto& words = sources_.find(recipes_.front().rows.front().source)->second;
-  const auto a = head.file->bytes(*head.tensor), b = words.file->bytes(*words.tensor);
+void hub_model::check_copy(const std::string& name, const std::string& original) const {
+  const auto &copy = sources_.find(name)->second, &of = sources_.find(original)->second;
+  const auto a = copy.file->bytes(*copy.tensor), b = of.file->bytes(*of.tensor);
   if (a.size() != b.size() || !std::equal(a.begin(), a.end(), b.begin()))
     throw input_error(
-        "'{}': 'lm_head.weight' differs from the word embedding, although config.json "
+        "'{}': '{}' differs from the word embedding, although config.json "
         "ties them; set tie_word_embeddings to false",
-        head.file->path().string());
+        copy.file->path().string(),
+        name);
 }
 
 hub_model read_hub_model(const fs::path& dir) {
@@ -196,8 +197,8 @@ hub_model read_hub_model(const fs::path& dir) {
   out.config_ = hub_config(read_hub_config(dir), "'" + (dir / "config.json").string() + "'");
   out.open(dir);
   out.check_size(dir);
-  const bool with_head = out.sources_.count("transformer.wte.weight") != 0;
-  out.recipes_ = hub_recipes(out.config_, with_head ? "transformer." : "");
+  out.recipes_ = out.translation().recipes(
+      out.config_, [&out](std::string_view name) { return out.sources_.contains(name); });
   out.check_sources(dir);
   out.check_unread(dir);
   return out;

@@ -1,13 +1,13 @@
 // Imports models of the Hugging Face Hub: a folder with config.json and safetensors files.
 //
-// Reads GPT-2 (model_type gpt2), Llama (llama), Mistral (mistral), Qwen 2 (qwen2) and Qwen 3
-// (qwen3); hub_export.hpp writes them. Throws input_error for a setting that changes the model's
-// function and has no field in gpt_config, and for a tensor without use. An import is thus exact.
+// Each family reads its own configurations and names (runtime/family/hub_translation.hpp);
+// hub_export.hpp writes them. Throws input_error for a setting that changes the model's function
+// and that the family lacks, and for a tensor without use. An import is thus exact.
 
 #pragma once
 
 #include "runtime/checkpoint/safetensors.hpp"
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/hub_translation.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -23,39 +23,13 @@ namespace troupe::runtime {
 
 class directory_lock;
 
-/// Returns the model of a config.json; `where` begins error messages. Sequence length and positions
-/// are the maximum of the model. The padded vocabulary is the vocabulary, and dropouts are 0 in any
-/// case; training may set other values. Throws input_error.
-gpt_config hub_config(std::string_view config_json, const std::string& where);
-
-/// Consecutive rows of a source tensor that become rows of a Troupe tensor. A vector has rows of
-/// one element. In a source stored as (in, out) they are columns.
-struct hub_rows {
-  std::string source;  ///< name in the files
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  std::int64_t of = 0;  ///< total rows of the source
-};
-
-/// A recipe to assemble a Troupe tensor from source tensors.
-struct hub_recipe {
-  std::string name;         ///< Megatron-core's name
-  shape extents;            ///< (out, in), without padding rows
-  bool transposed = false;  ///< sources are stored as (in, out)
-  std::vector<hub_rows> rows;
-};
-
 /// Returns the extents of a source as stored.
 shape source_extents(const hub_recipe& recipe, const hub_rows& rows);
-
-/// Returns the recipes of all parameters in model order: of a Llama if positions are rotary, else
-/// of a GPT-2. The source names of a GPT-2 begin with `prefix` ("transformer." or nothing).
-std::vector<hub_recipe> hub_recipes(const gpt_config& config, const std::string& prefix);
 
 /// An opened model. Immutable and thread-safe.
 class hub_model {
  public:
-  const gpt_config& config() const { return config_; }
+  const model_description& config() const { return config_; }
 
   /// All parameters by Troupe's names; "output_layer.weight" only if it is not tied.
   const std::vector<hub_recipe>& parameters() const { return recipes_; }
@@ -76,10 +50,12 @@ class hub_model {
   void check_size(const std::filesystem::path& dir) const;
   void check_sources(const std::filesystem::path& dir) const;
   void check_unread(const std::filesystem::path& dir) const;
-  void check_tied_head(const tensor_location& head) const;
+  void check_copy(const std::string& name, const std::string& original) const;
   const hub_recipe& recipe(std::string_view name) const;
 
-  gpt_config config_;
+  const hub_translation& translation() const;
+
+  model_description config_;
   std::vector<hub_recipe> recipes_;
   std::vector<std::unique_ptr<safetensors_file>> files_;
   std::map<std::string, tensor_location, std::less<>> sources_;  // by name in the files

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/file/file_lock.hpp"
 
@@ -49,13 +50,18 @@ std::vector<std::span<const hub_tensor>> files_of(std::span<const hub_tensor> al
   return out;
 }
 
-bool is_gain(const std::string& parameter) {
-  return parameter.ends_with("layernorm.weight");
+/// Throws input_error if the Hub has no models of the family.
+const hub_translation& translation_of(const model_description& model) {
+  if (const auto* const hub = model.family().hub())
+    return *hub;
+  throw input_error("the Hub has no models of the family '{}', so none can be exported",
+                    model.family().name());
 }
 
 std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const hub_source& read) {
   std::vector<float> out(std::size_t(x.extents.size()));
   std::vector<float> rows;
+  const auto& translation = translation_of(what.model);
   for (const auto& piece : x.pieces) {
     const auto columns = piece.extents.rank() == 1 ? 1 : piece.extents[1];
     rows.resize(std::size_t(piece.count * columns));
@@ -63,9 +69,9 @@ std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const 
     const box part = is_vector ? box{{piece.first}, {piece.count}}
                                : box{{piece.first, 0}, {piece.count, columns}};
     read(piece.parameter, part, rows);
-    if (what.model.gain_offset != 0 && is_gain(piece.parameter))
+    if (const auto offset = translation.offset(what.model, piece.parameter); offset != 0)
       for (auto& gain : rows)
-        gain += float(what.model.gain_offset);
+        gain += offset;
     if (!x.transposed) {
       std::copy(rows.begin(), rows.end(), out.begin() + piece.at * columns);
       continue;
@@ -179,10 +185,10 @@ void write_index(const fs::path& path,
 
 }  // namespace
 
-std::vector<hub_tensor> hub_tensors(const gpt_config& config) {
+std::vector<hub_tensor> hub_tensors(const model_description& model) {
   std::vector<hub_tensor> out;
   std::unordered_map<std::string, std::size_t> places;
-  for (const auto& recipe : hub_recipes(config, "transformer.")) {
+  for (const auto& recipe : translation_of(model).recipes(model, {})) {
     std::int64_t first = 0;
     for (const auto& rows : recipe.rows) {
       const auto [place, is_new] = places.emplace(rows.source, out.size());
@@ -194,6 +200,20 @@ std::vector<hub_tensor> hub_tensors(const gpt_config& config) {
     }
   }
   return out;
+}
+
+std::string hub_config_json(const model_description& model,
+                            std::optional<std::int32_t> end_of_document,
+                            stored_type type) {
+  auto out = ordered_json_value(translation_of(model).config_json(model));
+  out["torch_dtype"] = type == stored_type::bf16  ? "bfloat16"
+                       : type == stored_type::f16 ? "float16"
+                                                  : "float32";
+  const auto end = end_of_document ? nlohmann::ordered_json(*end_of_document)
+                                   : nlohmann::ordered_json(nullptr);
+  out["bos_token_id"] = end;
+  out["eos_token_id"] = end;
+  return json_text(out, 2) + "\n";
 }
 
 std::uint64_t hub_bytes(const hub_export& what) {

@@ -35,15 +35,15 @@ struct hub_tensor {
   std::vector<hub_piece> pieces;
 };
 
-/// Returns all Hub tensors in model order, from hub_recipes. Models that `hub_config_json` rejects
-/// have none.
-std::vector<hub_tensor> hub_tensors(const gpt_config& config);
+/// Returns all Hub tensors in model order, from the family's recipes. Models that `hub_config_json`
+/// rejects have none.
+std::vector<hub_tensor> hub_tensors(const model_description& model);
 
-/// Returns the config.json of a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 with the model's function.
-/// `end_of_document` becomes bos and eos id; `type` is the type in the files. hub_config reads back
-/// the same model, except dropouts, padding and gain_offset. Throws input_error with all settings
-/// that no Hub model supports.
-std::string hub_config_json(const gpt_config& config,
+/// Returns the config.json of a Hub model with the same function. `end_of_document` becomes bos and
+/// eos id; `type` is the type in the files. hub_config reads back the same model, except dropouts,
+/// padding and the storage of gains. Throws input_error with all settings that no Hub model
+/// supports.
+std::string hub_config_json(const model_description& model,
                             std::optional<std::int32_t> end_of_document = {},
                             stored_type type = stored_type::f32);
 
@@ -52,7 +52,7 @@ using hub_source
     = std::function<void(const std::string& parameter, const box& part, std::span<float> to)>;
 
 struct hub_export {
-  gpt_config model;
+  model_description model;
   std::optional<std::int32_t> end_of_document;
   stored_type type = stored_type::f32;           ///< f32, bf16 or f16, rounded to nearest
   std::uint64_t shard_bytes = 5'000'000'000;     ///< maximum size of a file with several tensors
@@ -69,9 +69,10 @@ struct hub_export {
 /// byte-level BPE. Throws io_error.
 void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& what);
 
-/// Writes the folder atomically and durably. Holds at most one file in memory. Adds gain_offset to
-/// gains that are stored without it. `advance` receives the number of bytes written so far. Throws
-/// input_error if the Hub has no such model or `dir` exists and is not empty. Throws io_error.
+/// Writes the folder atomically and durably. Holds at most one file in memory. Adds the
+/// family's offset to gains that are stored without it. `advance` receives the number of bytes
+/// written so far. Throws input_error if the Hub has no such model or `dir` exists and is not
+/// empty. Throws io_error.
 void write_hub_model(const std::filesystem::path& dir,
                      const hub_export& what,
                      const hub_source& read,

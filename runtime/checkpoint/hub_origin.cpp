@@ -1,9 +1,10 @@
 #include "runtime/checkpoint/hub_origin.hpp"
 
 #include "runtime/checkpoint/hub_export.hpp"
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/families.hpp"
 #include "runtime/file/file.hpp"
 
 #include <algorithm>
@@ -74,22 +75,15 @@ hub_origin kept_hub_origin(const fs::path& run) {
           .generation_config = text_of(run / kept_folder / generation_file)};
 }
 
-bool describes(const hub_origin& origin, const gpt_config& model) {
+bool describes(const hub_origin& origin, const model_description& model) {
   if (origin.config.empty())
     return false;
-  auto there = hub_config(origin.config, "the kept config.json");
-  there.sequence = model.sequence;
-  there.vocabulary = model.vocabulary;
-  there.padded_vocabulary = model.padded_vocabulary;
-  there.hidden_dropout = model.hidden_dropout;
-  there.attention_dropout = model.attention_dropout;
-  there.init_std = model.init_std;
-  there.gain_offset = model.gain_offset;
-  return there == model;
+  const auto there = hub_config(origin.config, "the kept config.json");
+  return &there.family() == &model.family() && model.family().hub()->is_same_function(there, model);
 }
 
 std::string returned_config(const hub_origin& origin,
-                            const gpt_config& model,
+                            const model_description& model,
                             std::optional<std::int32_t> end,
                             stored_type type) {
   auto fields = fields_of(origin.config, config_file);

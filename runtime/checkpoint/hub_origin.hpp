@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/checkpoint/stored_type.hpp"
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/model_description.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -32,13 +32,13 @@ hub_origin kept_hub_origin(const std::filesystem::path& run);
 
 /// True if the origin describes `model`. Dropouts, padding, the number of ids and the storage of
 /// norm gains may differ.
-bool describes(const hub_origin& origin, const gpt_config& model);
+bool describes(const hub_origin& origin, const model_description& model);
 
 /// Returns the config.json for an export of the model that `origin` describes. It is the origin's,
 /// with the element type, the number of ids and the architecture of the export. Adds `end` to the
 /// stop ids if missing. Throws input_error if the stop ids are not numbers.
 std::string returned_config(const hub_origin& origin,
-                            const gpt_config& model,
+                            const model_description& model,
                             std::optional<std::int32_t> end,
                             stored_type type);
 

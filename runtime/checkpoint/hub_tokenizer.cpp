@@ -1,7 +1,8 @@
 #include "runtime/checkpoint/hub_export.hpp"
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/file/file.hpp"
 
 namespace troupe::runtime {
@@ -61,7 +62,7 @@ void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& wha
   write_text(dir / "tokenizer.json", json_text(out) + "\n");
   ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                          {"clean_up_tokenization_spaces", false},
-                         {"model_max_length", what.model.positions}};
+                         {"model_max_length", what.model.family().hub()->longest(what.model)}};
   if (what.end_of_document)
     config["bos_token"] = config["eos_token"] = end_of_text;
   write_text(dir / "tokenizer_config.json", json_text(config, 2) + "\n");

@@ -1,10 +1,11 @@
 #include "runtime/checkpoint/manifest.hpp"
 
 #include "runtime/checkpoint/cover.hpp"
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/model_family.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -306,14 +307,13 @@ void require_model(const checkpoint_manifest& x, const std::string& where) {
   std::uint64_t bytes = 0;
   for (const auto& shard : x.shards)
     bytes += shard.bytes;
-  const auto most = std::max(x.model.layers, x.model.heads);  // each has at least one parameter
-  if (!x.shards.empty() && std::uint64_t(most) > bytes)
+  const auto fewest = x.model.family().fewest_parameters(x.model);
+  if (!x.shards.empty() && std::uint64_t(fewest) > bytes)
     throw input_error(
-        "{}: its model has {} layers of {} heads, but its shards only {} bytes; use another "
+        "{}: its model has at least {} parameters, but its shards only {} bytes; use another "
         "checkpoint",
         where,
-        x.model.layers,
-        x.model.heads,
+        fewest,
         bytes);
 }
 
@@ -348,7 +348,7 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   x.scale = scale_from(in, x.iteration, where);
   x.generation = generation_id(count_member(in, "generation", where));
   try {
-    x.model = gpt_config_from_json(json_text(object_member(in, "model", where)));
+    x.model = model_from_json(json_text(object_member(in, "model", where)));
   } catch (const input_error& failure) {
     throw input_error("{}: {}", where, failure.what());
   }

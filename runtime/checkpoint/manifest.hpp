@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/ids.hpp"
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/model_description.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct checkpoint_manifest {
   skipped_steps skipped;          ///< steps among these iterations that made no update
   loss_scale scale;               ///< scale of the next step; unused in fp32 and bf16
   generation_id generation = {};  ///< generation of the run that wrote it
-  gpt_config model;
+  model_description model;
   std::string identity = "{}";  ///< JSON object, opaque here: everything that changes bits
   std::string layout = "{}";    ///< JSON object, opaque here: the layout of the run that wrote it
   /// For runs on devices: the algorithm of each matrix product, docs/formats/products.md.

@@ -1,9 +1,8 @@
 #include "runtime/checkpoint/own_parameters.hpp"
 
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/model/chunk.hpp"
-#include "runtime/model/gpt/gpt.hpp"
 
 #include <algorithm>
 
@@ -48,7 +47,7 @@ void require_parameters(const checkpoint_reader& of, const extension& own) {
         of.folder().string(),
         wanted,
         found);
-  auto model = gpt_spec(config, own);
+  auto model = config.spec(own);
   const auto range = all_of(model);
   const chunk whole(std::move(model), range);
   for (const auto& unit : whole.units())

@@ -1,6 +1,6 @@
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/same_extension.hpp"
 
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 
 namespace troupe::runtime {
 namespace {

@@ -10,7 +10,7 @@
 
 namespace troupe::runtime {
 
-/// Parses a text of any length and depth; runtime/checkpoint/json.hpp adds limits. Throws
+/// Parses a text of any length and depth; runtime/core/json_reader.hpp adds limits. Throws
 /// nlohmann::json::exception.
 nlohmann::json json_value(std::string_view text);
 nlohmann::ordered_json ordered_json_value(std::string_view text);

@@ -50,7 +50,7 @@ time_forecast forecast_time(const training_job& job,
                             double matrix_rate,
                             double bubble) {
   const auto& model = job.training.model;
-  const bool drops = model.hidden_dropout > 0 || model.attention_dropout > 0;
+  const bool drops = model.family().has_dropout(model);
   const double share = drops ? share_with_dropout : usual_share;
   return {remaining_flops(job, from) / (matrix_rate * share * (1 - bubble)), matrix_rate};
 }

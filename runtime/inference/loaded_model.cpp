@@ -2,12 +2,11 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/model/gpt/gpt.hpp"
 #include "runtime/tokenizer/description.hpp"
 
 #include <utility>
@@ -85,19 +84,19 @@ void loaded_model::load_hub(loading& wanted) {
   require_extension(manifest_, wanted.own, wanted.from);
   tokenizer_ = wanted.with
                    ? std::move(wanted.with)
-                   : make_tokenizer(tokenizer_of_model(wanted.from, hub.config().vocabulary));
+                   : make_tokenizer(tokenizer_of_model(wanted.from, hub.config().vocabulary()));
   fill(hub, wanted);
 }
 
 template <class From>
 void loaded_model::fill(const From& from, const loading& wanted) {
   const auto& config = manifest_.model;
-  if (tokenizer_->vocabulary_size() > config.vocabulary)
+  if (tokenizer_->vocabulary_size() > config.vocabulary())
     throw input_error("the tokenizer has {} tokens, but the model in '{}' knows {}",
                       tokenizer_->vocabulary_size(),
                       wanted.from.string(),
-                      config.vocabulary);
-  auto model = gpt_spec(config, wanted.own);
+                      config.vocabulary());
+  auto model = config.spec(wanted.own);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
   // Zero replicas: inference needs no gradients.

@@ -37,7 +37,7 @@ class loaded_model {
   /// checkpoint.
   explicit loaded_model(loading wanted);
 
-  const gpt_config& config() const { return manifest_.model; }
+  const model_description& config() const { return manifest_.model; }
   /// A model folder of Hugging Face gives iteration 0, without shards.
   const checkpoint_manifest& manifest() const { return manifest_; }
   const tokenizer& text() const { return *tokenizer_; }

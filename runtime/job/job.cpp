@@ -324,8 +324,10 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
   sentences wrong;
   if (!unknown.shape) {
     auto model = job.training.model;
-    if (unknown.tokenizer)  // any size passes validation
-      model.vocabulary = model.padded_vocabulary = std::max<std::int64_t>(1, model.vocabulary);
+    if (unknown.tokenizer) {  // any size passes validation
+      const auto any = std::max<std::int64_t>(1, model.vocabulary());
+      model.family().set_vocabulary(model, any, any);
+    }
     wrong = validate(model);
   }
   for (auto& sentence : validate_layout(job, unknown))

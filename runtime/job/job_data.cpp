@@ -96,10 +96,10 @@ gpt_dataset_options options_for(const training_job& job,
                                 std::optional<std::uint64_t> samples,
                                 std::shared_ptr<const fill_in_middle> fim,
                                 const cancel_token& stop) {
-  return {.sequence_length = job.training.model.sequence,
+  return {.sequence_length = job.training.model.sequence(),
           .samples = samples,
           .seed = std::uint32_t(job.training.seed),
-          .vocabulary = job.training.model.vocabulary,
+          .vocabulary = job.training.model.vocabulary(),
           .end_of_document = job.data.end_of_document,
           .eod_mask_loss = job.data.eod_mask_loss,
           .reset_position_ids = job.data.reset_position_ids,
@@ -121,7 +121,7 @@ void require_samples(const training_job& job,
         "samples",
         to_string(part),
         found,
-        job.training.model.sequence,
+        job.training.model.sequence(),
         needed);
 }
 
@@ -262,7 +262,7 @@ bool has_labels(const training_job& job,
   const conversation_source source(prefix, objects_of(job.data));
   const auto range = split.of(part, source.tokens().sequences());
   for (auto i = range.begin; i < range.end; ++i)
-    if (has_label(source, i, job.training.model.sequence))
+    if (has_label(source, i, job.training.model.sequence()))
       return true;
   return false;
 }
@@ -276,10 +276,10 @@ std::shared_ptr<const sft_dataset> open_conversations(const training_job& job,
       std::make_shared<conversation_source>(prefix, objects_of(job.data)),
       split_for(job.data, part),
       part,
-      sft_dataset_options{.sequence_length = job.training.model.sequence,
+      sft_dataset_options{.sequence_length = job.training.model.sequence(),
                           .samples = samples,
                           .seed = std::uint32_t(job.training.seed),
-                          .vocabulary = job.training.model.vocabulary,
+                          .vocabulary = job.training.model.vocabulary(),
                           .stop = stop});
 }
 
@@ -432,11 +432,13 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
                                         {data_split::valid, &valid},
                                         {data_split::test, &test}}) {
     if (job.data.mock)
-      add(mock_dataset(job.training.model.vocabulary, job.data.end_of_document), part, *documents);
+      add(mock_dataset(job.training.model.vocabulary(), job.data.end_of_document),
+          part,
+          *documents);
     for (const auto& prefix : blend_for(job.data, part).prefixes)
       add(indexed_dataset(prefix, objects_of(job.data)), part, *documents);
   }
-  const auto length = job.training.model.sequence;
+  const auto length = job.training.model.sequence();
   const auto sets = blend_for(job.data, data_split::train).prefixes.size();
   const auto packed = job.data.sft ? packed_epoch(job) : packed_tokens{.all = tokens};
   return fmt::format(
@@ -479,7 +481,7 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    const cancel_token& stop) {
   if (job.data.mock)
     return std::make_shared<gpt_dataset>(
-        std::make_shared<mock_dataset>(job.training.model.vocabulary, job.data.end_of_document),
+        std::make_shared<mock_dataset>(job.training.model.vocabulary(), job.data.end_of_document),
         split_for(job.data, part),
         part,
         options_for(job, samples, nullptr, stop));

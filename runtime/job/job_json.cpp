@@ -121,7 +121,7 @@ struct writer {
   static json written(const std::filesystem::path& x) { return text_or_bytes(x.string()); }
   static json written(std::chrono::milliseconds x) { return x.count(); }
   static json written(const object_store&) { return {}; }  // stays
-  static json written(const gpt_config& x) { return json_value(to_json(x)); }
+  static json written(const model_description& x) { return json_value(to_json(x)); }
   static json written(const extension& x) { return text_or_bytes(x.name); }
   static json written(const own_rate& x) { return x.at ? text_or_bytes(x.name) : json(); }
   static json written(const behaviour_factory& x) { return text_or_bytes(x.name); }
@@ -182,7 +182,7 @@ class reader {
         from, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
   }
   void read(const json&, object_store&) {}  // stays
-  void read(const json& from, gpt_config& to) { to = gpt_config_from_json(json_text(from)); }
+  void read(const json& from, model_description& to) { to = model_from_json(json_text(from)); }
   void read(const json& from, extension& to) {
     if (const auto name = text_from(from); !name.empty())
       to = known_as(name, known_.extensions, "the model extension");

@@ -68,7 +68,7 @@ std::unique_ptr<pipeline_schedule> schedule_of(const training_job& job, sentence
 
 void validate_stages(const training_job& job, int stages, sentences& wrong) {
   const auto& chunks = job.layout.chunks;
-  const auto layers = job.training.model.layers;
+  const auto layers = job.training.model.layers();
   if (layers < 1)
     return;
   if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
@@ -93,7 +93,7 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
     whole = whole && x.first == next && x.end >= x.first;
     next = x.end;
   }
-  const auto letters = letters_of(layers);
+  const auto letters = job.training.model.letters();
   if (!whole || next != std::int64_t(letters.size()))
     wrong.push_back(
         fmt::format("the stages '{}' do not hold each of `model.layers` {} once, in order, over {} "
@@ -108,6 +108,7 @@ void validate_schedule(const training_job& job,
                        const pipeline_schedule& schedule,
                        sentences& wrong) {
   const auto& name = schedule.name();
+  const auto untie = job.training.model.family().tied_by(job.training.model);
   if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has two copies of the model, each with half of the "
@@ -115,25 +116,24 @@ void validate_schedule(const training_job& job,
         "leave that out",
         name,
         job.layout.replicas_per_worker));
-  if (schedule.copies() > 1 && job.reduction.distributed_optimizer
-      && job.training.model.tied_embeddings)
+  if (schedule.copies() > 1 && job.reduction.distributed_optimizer && !untie.empty())
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has two copies of the model, and with "
         "`reduction.distributed_optimizer` the ends of a tied embedding would have their "
-        "shares on different ranks: give `model.tied_embeddings=false`, or "
-        "leave `reduction.distributed_optimizer` out",
-        name));
+        "shares on different ranks: give {}, or leave `reduction.distributed_optimizer` out",
+        name,
+        untie));
   const auto head = chunk_id(schedule.chunks() - 1);
   const auto ends = [&](copy_id copy) {
     return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});
   };
-  if (schedule.copies() > 1 && job.training.model.tied_embeddings
-      && ends(copy_id(0)) != ends(copy_id(1)))
+  if (schedule.copies() > 1 && !untie.empty() && ends(copy_id(0)) != ends(copy_id(1)))
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has the first and the last stage of its two copies on "
         "different ranks, and a tied embedding is added up between two ranks: mirror one "
-        "copy, or give `model.tied_embeddings=false`",
-        name));
+        "copy, or give {}",
+        name,
+        untie));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
     wrong.push_back(
         fmt::format("`reduction.overlap_gradients` needs the same order of gradients on all "
@@ -154,50 +154,40 @@ std::int64_t nearest_multiple(std::int64_t size, std::int64_t tensor, std::int64
 }
 
 void validate_tensor(const training_job& job, sentences& wrong) {
-  const auto& m = job.training.model;
+  const auto& model = job.training.model;
   const std::int64_t tensor = job.layout.tensor;
-  const std::pair<const char*, std::int64_t> shared[]
-      = {{"`model.heads`", m.heads},
-         {"`model.groups`", m.groups},
-         {"`model.ffn`", m.ffn},
-         {"the padded vocabulary", m.padded_vocabulary}};
+  const auto shared = model.family().shared_by_tensor_ranks(model);
   std::int64_t common = 0;
-  for (const auto& [what, size] : shared)
-    common = std::gcd(common, size);
-  // Without grouped-query attention, heads and groups are equal: report them once.
-  const auto told_before
-      = [&](const char* what) { return what == shared[1].first && m.groups == m.heads; };
-  // Suggested heads must also divide the channels, and groups the heads.
-  const auto near = [&](const char* what, std::int64_t size) {
-    if (what == shared[0].first)
-      return nearest_multiple(size, tensor, m.hidden);
-    if (what == shared[1].first)
-      return nearest_multiple(size, tensor, m.heads);
-    return std::max<std::int64_t>(1, (size + tensor / 2) / tensor) * tensor;
+  for (const auto& x : shared)
+    common = std::gcd(common, x.size);
+  const auto near = [&](const shared_size& x) {
+    return x.whole > 0 ? nearest_multiple(x.size, tensor, x.whole)
+                       : std::max<std::int64_t>(1, (x.size + tensor / 2) / tensor) * tensor;
   };
-  for (const auto& [what, size] : shared) {
-    if (size <= 0 || size % tensor == 0 || told_before(what))
+  for (const auto& x : shared) {
+    if (x.size <= 0 || x.size % tensor == 0)
       continue;
-    const auto here = near(what, size);
+    const auto here = near(x);
     wrong.push_back(
         fmt::format("{} {} is not a multiple of `layout.tensor` {}, and every "
                     "worker needs an equal share; nearest valid: {}`layout.tensor` {}",
-                    what,
-                    size,
+                    x.name,
+                    x.size,
                     tensor,
                     here == 0 ? "" : fmt::format("{} here, or ", here),
                     nearest_divisor(common, tensor)));
   }
-  const auto rows = job.training.batch.micro * m.sequence;
+  const auto sequence = model.sequence();
+  const auto rows = job.training.batch.micro * sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
     wrong.push_back(fmt::format(
         "`layout.sequence_parallel` shards `batch.micro` {} x `model.sequence` {} tokens "
         "over `layout.tensor` {}, which does not divide them; nearest valid: "
         "`model.sequence` {}",
         job.training.batch.micro,
-        m.sequence,
+        sequence,
         tensor,
-        std::max<std::int64_t>(1, (m.sequence + tensor / 2) / tensor) * tensor));
+        std::max<std::int64_t>(1, (sequence + tensor / 2) / tensor) * tensor));
 }
 
 void validate_reduction(const training_job& job, sentences& wrong) {
@@ -222,10 +212,10 @@ void validate_recomputation(const training_job& job,
         "both");
   const auto& l = job.layout;
   if (r.granularity != recompute_granularity::full || unknown.stages
-      || job.training.model.layers < 1)
+      || job.training.model.layers() < 1)
     return;
-  std::int64_t most = l.chunks.empty() ? job.training.model.layers / l.pipeline : 0;
-  const auto letters = letters_of(job.training.model.layers);
+  std::int64_t most = l.chunks.empty() ? job.training.model.layers() / l.pipeline : 0;
+  const auto letters = job.training.model.letters();
   for (const auto& x : l.chunks) {
     const auto layers = layers_in(x, letters);
     most = std::max(most, layers.end - layers.first);

@@ -59,7 +59,7 @@ job_pipeline pipeline_of(const training_job& job) {
   job_pipeline out;
   out.chunks = job.layout.chunks;
   if (out.chunks.empty())
-    out.chunks = split_layers(job.training.model.layers, schedule->chunks(), {});
+    out.chunks = split_layers(job.training.model.layers(), schedule->chunks(), {});
   const auto model = spec_of(job.training);
   if (int(out.chunks.size()) != schedule->chunks())
     throw input_error(

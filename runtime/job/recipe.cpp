@@ -1,11 +1,9 @@
 #include "runtime/job/recipe.hpp"
 
-#include "runtime/model/gpt/gpt.hpp"
-
 namespace troupe::runtime {
 
 model_spec spec_of(const recipe& recipe) {
-  return gpt_spec(recipe.model, recipe.own);
+  return recipe.model.spec(recipe.own);
 }
 
 std::vector<std::string> loss_names(const recipe& recipe) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/core/setting.hpp"
+#include "runtime/family/model_description.hpp"
 #include "runtime/model/extension.hpp"
-#include "runtime/model/gpt/gpt_config.hpp"
 #include "runtime/model/model_spec.hpp"
 #include "runtime/optim/loss_scale.hpp"
 #include "runtime/optim/optimizer_state.hpp"
@@ -18,7 +18,7 @@
 namespace troupe::runtime {
 
 struct recipe {
-  gpt_config model;
+  model_description model;
   extension own = {};  ///< the user's extension of the model
   std::uint64_t seed = 1234;
   optimizer_settings optimizer;
@@ -58,7 +58,7 @@ struct recipe {
   }
 };
 
-/// The model to train. The model family is chosen only here and in loaded_model.
+/// The model to train.
 model_spec spec_of(const recipe& recipe);
 /// Names of its losses for reports; empty: only "lm loss", with weight 1.
 std::vector<std::string> loss_names(const recipe& recipe);

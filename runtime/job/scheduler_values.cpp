@@ -1,7 +1,7 @@
 #include "runtime/job/scheduler_values.hpp"
 
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 
 #include <cmath>

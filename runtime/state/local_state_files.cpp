@@ -1,8 +1,8 @@
 #include "runtime/state/local_state_files.hpp"
 
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/cancel.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/file/file_reader.hpp"

@@ -48,7 +48,7 @@ double mean_of_rows(const recipe& recipe, const training_position& at, double to
   if (!recipe.per_token_loss || tokens == 0)
     return 1;
   const auto samples = global_batch_size(recipe.batch, std::int64_t(at.consumed));
-  return double(samples * recipe.model.sequence) / tokens;
+  return double(samples * recipe.model.sequence()) / tokens;
 }
 
 step_losses means_of(const std::vector<loss_spec>& names, const std::vector<loss_value>& sums) {

@@ -174,7 +174,7 @@ step_report reference_trainer::step() {
   at_.scale = verdict.scale;
   report.iteration = ++at_.iteration;
   report.consumed_samples = at_.consumed;
-  report.consumed_tokens = at_.consumed * std::uint64_t(recipe_.model.sequence);
+  report.consumed_tokens = at_.consumed * std::uint64_t(recipe_.model.sequence());
   report.loss = verdict.loss;
   report.losses = verdict.losses;
   report.grad_norm = verdict.grad_norm;
@@ -188,7 +188,7 @@ step_report reference_trainer::step() {
   report.state = combine(digests.own);
   report.elapsed_ms = double(now_ns() - started) / 1e6;
   report.tokens_per_second
-      = double(report.global_batch_size * recipe_.model.sequence) / (report.elapsed_ms / 1e3);
+      = double(report.global_batch_size * recipe_.model.sequence()) / (report.elapsed_ms / 1e3);
   return report;
 }
 

@@ -129,7 +129,7 @@ def complaints(root):
 def self_test(tmp):
     """True if the check finds its own planted includes."""
     planted = {"kernels/a.hpp": "runtime/core/ids.hpp", "runtime/core/b.hpp": "caf/all.hpp",
-               "messages/c.hpp": "runtime/model/gpt.hpp", "actors/d.hpp": "kernels/op/philox.hpp",
+               "messages/c.hpp": "runtime/family/gpt.hpp", "actors/d.hpp": "kernels/op/philox.hpp",
                "runtime/data/e.cpp": "spdlog/spdlog.h", "examples/f.cpp": "kernels/op/norm.hpp",
                "examples/g.cpp": "gone.hpp",
                "actors/stage/i.cpp": "actors/faults/inject.hpp",

@@ -8,7 +8,6 @@
 // warm-up.
 
 #include "runtime/forecast/memory_forecast.hpp"
-#include "runtime/model/choices.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <algorithm>
@@ -48,7 +47,7 @@ struct layout {
 
 runtime::training_job job_of(const layout& x) {
   auto job = tests::measured_job(x.pipeline, x.data);
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 6;
   m.hidden = 384;
   m.heads = m.groups = 6;
@@ -178,7 +177,7 @@ bool memory() {
       {"PP 4, 1F1B of 12, f32",
        [](auto& j) {
          j.layout = {.world = 4, .pipeline = 4};
-         j.training.model.layers = 8;
+         j.training.model.as<runtime::gpt_config>().layers = 8;
          j.training.batch.micro = 1;
        }},
       {"DP 2, distributed optimizer, f32",
@@ -189,7 +188,7 @@ bool memory() {
        }},
       {"full recomputation, Llama-like, V 8192",
        [](auto& j) {
-         auto& m = j.training.model;
+         auto& m = j.training.model.as<runtime::gpt_config>();
          m.position = runtime::position_embedding::rope;
          m.normalization = runtime::normalization_kind::rms;
          m.activation = runtime::activation_kind::swiglu;

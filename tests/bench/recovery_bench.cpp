@@ -54,7 +54,7 @@ struct shape {
 
 runtime::training_job job_of(const shape& s, runtime::dtype type, int pipeline, int threads) {
   auto job = tests::measured_job(pipeline, 1);
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = s.layers;
   m.hidden = s.hidden;
   m.heads = m.groups = s.heads;

@@ -32,7 +32,7 @@ struct seen {
 
 runtime::training_job job_of(const std::string& schedule, int stages) {
   auto job = tests::measured_job(stages, 1);
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 8;
   m.hidden = 384;
   m.heads = m.groups = 6;

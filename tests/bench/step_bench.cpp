@@ -56,7 +56,7 @@ double matrix_rate(int threads) {
 
 runtime::training_job character_model(int threads) {
   runtime::training_job job = tests::measured_job(1, 1);
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 6;
   m.hidden = 384;
   m.heads = m.groups = 6;
@@ -74,7 +74,7 @@ runtime::training_job character_model(int threads) {
 /// The parts of a step, by a worker, without actors.
 void parts(const runtime::training_job& job, double rate) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
-  const auto& m = job.training.model;
+  const auto& m = job.training.model.as<runtime::gpt_config>();
   runtime::worker by({.model = runtime::spec_of(job.training),
                       .chunks = {{runtime::chunk_id(0), {0, m.layers + 2}}},
                       .optimizer = job.training.optimizer,
@@ -166,7 +166,7 @@ std::pair<double, double> by_trainer(const runtime::training_job& job) {
 
 void cost_of_an_action() {
   auto job = tests::measured_job(1, 1);
-  job.training.model.layers = 1;
+  job.training.model.as<runtime::gpt_config>().layers = 1;
   job.training.batch.global = 64;
   job.train_iterations = 400;
   const double actions = 3.0 * 32;  // F, I and W of 32 micro-batches
@@ -257,7 +257,7 @@ int main(int argc, char** argv) {
   const double ms = by_actors(job);
   fmt::print("  by actors, one stage   {:8.2f} ms        {:.0f} tokens/s\n",
              ms,
-             double(job.training.batch.global * job.training.model.sequence) / ms * 1e3);
+             double(job.training.batch.global * job.training.model.sequence()) / ms * 1e3);
   cost_of_an_action();
   cost_of_waiting();
   return 0;

@@ -7,6 +7,7 @@
 // recorded and invented times are tests/actors/stragglers_test.cpp and stage_timing_test.cpp.
 
 #include "runtime/core/log.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/recovery_judge.hpp"
 
 #include <algorithm>
@@ -22,10 +23,11 @@ namespace {
 /// Each worker computes long enough to lose its core.
 tests::arrangement sixteen_workers() {
   auto job = tests::tiny_job(1, 16);
-  job.training.model.hidden = 64;
-  job.training.model.head_size = 16;
-  job.training.model.ffn = 256;
-  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.model.as<runtime::gpt_config>().hidden = 64;
+  job.training.model.as<runtime::gpt_config>().head_size = 16;
+  job.training.model.as<runtime::gpt_config>().ffn = 256;
+  job.training.model.as<runtime::gpt_config>().sequence
+      = job.training.model.as<runtime::gpt_config>().positions = 64;
   job.training.batch.global = 128;
   tests::arrangement out{"sixteen workers", tests::watched_job(job)};
   out.job.train_iterations = 10;

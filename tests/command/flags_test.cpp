@@ -1,7 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/launcher.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/file/file.hpp"
-#include "runtime/model/choices.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("defaults are those of Megatron-LM", "[command]") {
   const auto x = tests::job_of_flags();
-  const auto& m = x.training.model;
+  const auto& m = x.training.model.as<runtime::gpt_config>();
   CHECK(m.ffn == 256);
   CHECK(m.head_size == 16);
   CHECK(m.groups == 4);
@@ -174,12 +174,12 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
   CHECK(x.layout.sequence_parallel);
   CHECK(x.training.batch.data_parallel == 4);
   CHECK(x.training.precision == runtime::dtype::bf16);
-  CHECK(x.training.model.padded_vocabulary == 1024);
+  CHECK(x.training.model.as<runtime::gpt_config>().padded_vocabulary == 1024);
   CHECK(runtime::to_text(x.layout.chunks, runtime::letters_of(4)) == "Et*2|t*2L");
   const auto y
       = tests::job_of_flags("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 130");
   CHECK(y.layout.world == 4);
-  CHECK(y.training.model.padded_vocabulary == 1040);
+  CHECK(y.training.model.as<runtime::gpt_config>().padded_vocabulary == 1040);
   CHECK(y.training.precision == runtime::dtype::f32);
   CHECK(!tests::job_of_flags("--sequence-parallel").layout.sequence_parallel);
   CHECK(tests::job_of_flags("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
@@ -276,7 +276,7 @@ TEST_CASE("Megatron-LM's flags select the layers of newer models", "[command]") 
                      "--qk-layernorm --apply-layernorm-1p --squared-relu --window-size 16,0 "
                      "--position-embedding-type rope --use-rope-scaling "
                      "--rotary-seq-len-interpolation-factor 2")
-                     .training.model;
+                     .training.model.as<runtime::gpt_config>();
   CHECK(m.qk_norm);
   CHECK(m.gain_offset == 1);
   CHECK(m.window == 16);
@@ -285,18 +285,21 @@ TEST_CASE("Megatron-LM's flags select the layers of newer models", "[command]") 
   CHECK(m.scaling_factor == 8);
   CHECK(m.scaling_positions == 8192);
   CHECK(m.rotary_interpolation == 2);
-  CHECK(tests::job_of_flags("--window-size (16,0)").training.model.window == 16);
-  CHECK(tests::job_of_flags("--window-size -1,0").training.model.window == -1);
+  CHECK(tests::job_of_flags("--window-size (16,0)").training.model.as<runtime::gpt_config>().window
+        == 16);
+  CHECK(tests::job_of_flags("--window-size -1,0").training.model.as<runtime::gpt_config>().window
+        == -1);
   CHECK(tests::job_of_flags(
             "--position-embedding-type rope --use-rope-scaling --rope-scaling-factor 32")
-            .training.model.scaling_factor
+            .training.model.as<runtime::gpt_config>()
+            .scaling_factor
         == 32);
 
   const auto y = tests::job_of_flags(
                      "--position-embedding-type yarn --rotary-scaling-factor 32 --mscale 0.7 "
                      "--mscale-all-dim 0.5 --yarn-beta-fast 30 --yarn-beta-slow 2 "
                      "--no-yarn-correction-range-round-to-int")
-                     .training.model;
+                     .training.model.as<runtime::gpt_config>();
   CHECK(y.position == runtime::position_embedding::rope);
   CHECK(y.scaling == runtime::rope_scaling::yarn);
   CHECK(y.scaling_factor == 32);
@@ -331,7 +334,7 @@ TEST_CASE("Megatron-LM's flags select the layers of a Llama", "[command]") {
                      "--rotary-percent 0.5 --rotary-interleaved --disable-bias-linear "
                      "--add-qkv-bias --untie-embeddings-and-output-weights --norm-epsilon 1e-6 "
                      "--hidden-dropout 0 --attention-dropout 0")
-                     .training.model;
+                     .training.model.as<runtime::gpt_config>();
   CHECK(m.groups == 2);
   CHECK(m.head_size == 32);
   CHECK(m.ffn == 128);  // 8/3 of 64 is 170, rounded down to a multiple of 64
@@ -346,9 +349,11 @@ TEST_CASE("Megatron-LM's flags select the layers of a Llama", "[command]") {
   CHECK(!m.tied_embeddings);
   // Without its fused kernel, which also needs biases, Megatron-LM uses the exact formula.
   for (const auto* exact : {"--no-bias-gelu-fusion", "--disable-bias-linear"})
-    CHECK(tests::job_of_flags(exact).training.model.activation
+    CHECK(tests::job_of_flags(exact).training.model.as<runtime::gpt_config>().activation
           == runtime::activation_kind::gelu_erf);
-  CHECK(tests::job_of_flags("--no-position-embedding").training.model.position
+  CHECK(tests::job_of_flags("--no-position-embedding")
+            .training.model.as<runtime::gpt_config>()
+            .position
         == runtime::position_embedding::none);
 }
 
@@ -364,7 +369,7 @@ TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
       "--data-impl mmap --distributed-backend nccl --log-interval 100 --save-interval 10000 "
       "--eval-interval 1000 --eval-iters 10 --save of-nobody --load of-nobody"));
   CHECK(runtime::parameter_count(x.training.model) == 354823168);
-  CHECK(x.training.model.padded_vocabulary == 50304);
+  CHECK(x.training.model.as<runtime::gpt_config>().padded_vocabulary == 50304);
   CHECK(x.training.rate.decay == std::int64_t{430000} * 1536);
   CHECK(x.training.rate.warmup == 660480);
   CHECK(x.training.batch.ramp_increment == 16);
@@ -490,7 +495,7 @@ TEST_CASE("--load-hf and --load accept a Hugging Face folder with model and toke
     const auto x = training_job_from(tests::words_of(base + flag + folder.string()));
     CHECK(x.checkpoints.load_hub == folder);
     CHECK(x.checkpoints.load.empty());
-    CHECK(x.training.model.layers == 2);
+    CHECK(x.training.model.layers() == 2);
     CHECK_THAT(x.tokenizer_description, ContainsSubstring("GPT2BPETokenizer"));
     // A tokenizer flag takes precedence.
     CHECK_THAT(training_job_from(tests::words_of(base + flag + folder.string()
@@ -527,11 +532,11 @@ TEST_CASE("config.json defines the shape of a hub model, and flags must not chan
   const tests::scratch_folder folder;
   const auto base = with_gpt2(folder, "gelu_new");
   const auto x = training_job_from(tests::words_of(base + "--num-layers 2 --seq-length 16"));
-  CHECK(x.training.model.layers == 2);
-  CHECK(x.training.model.hidden == 32);
-  CHECK(x.training.model.sequence == 16);
-  CHECK(x.training.model.positions == 64);
-  CHECK(x.training.model.hidden_dropout == 0);
+  CHECK(x.training.model.layers() == 2);
+  CHECK(x.training.model.as<runtime::gpt_config>().hidden == 32);
+  CHECK(x.training.model.sequence() == 16);
+  CHECK(x.training.model.as<runtime::gpt_config>().positions == 64);
+  CHECK(x.training.model.as<runtime::gpt_config>().hidden_dropout == 0);
   CHECK(x.checkpoints.load_hub == folder.path());
   CHECK_THAT(tests::refusal_of_flags(base + "--num-layers 3"),
              ContainsSubstring("--num-layers 3 contradicts --load-hf"));

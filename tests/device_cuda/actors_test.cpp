@@ -1,6 +1,7 @@
 // Tests of jobs with actors on devices: workers share a device or have their own.
 
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/job/device_setup.hpp"
 #include "tests/emulator/control.hpp"
 #include "tests/support/emulated_plugins.hpp"
@@ -34,8 +35,8 @@ std::vector<json> lines_of(const std::filesystem::path& path) {
 runtime::training_job device_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
   job.backend = runtime::backend_kind::cuda;
-  job.training.model.layers = 2;
-  job.training.model.attention_dropout = 0;
+  job.training.model.as<runtime::gpt_config>().layers = 2;
+  job.training.model.as<runtime::gpt_config>().attention_dropout = 0;
   job.training.batch.micro = 1;
   job.training.batch.global = 4;
   job.train_iterations = 4;

@@ -1,6 +1,7 @@
 // Fuzzes config.json of a Hugging Face model.
 
 #include "runtime/checkpoint/hub_export.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace troupe::runtime;
@@ -41,7 +42,7 @@ std::vector<std::string> fuzz::dictionary() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
-    const auto found = hub_config(fuzz::text_of(data, size), "config.json");
+    const auto found = gpt_from_hub(fuzz::text_of(data, size), "config.json");
     fuzz::require(validate(found).empty(), "an accepted model can be built");
     fuzz::require(parameter_count(found) > 0, "its parameters can be counted");
     fuzz::require(gpt_config_from_json(to_json(found)) == found,
@@ -51,10 +52,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       exported = hub_config_json(found);
     } catch (const input_error&) {  // import supports more than export
     }
-    fuzz::require(exported.empty() || hub_config(exported, "exported") == found,
+    fuzz::require(exported.empty() || gpt_from_hub(exported, "exported") == found,
                   "an exported model is imported unchanged");
     if (found.layers <= 100)
-      hub_recipes(found, "");
+      gpt_hub_recipes(found, "");
   });
   return 0;
 }

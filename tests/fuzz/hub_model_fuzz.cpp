@@ -1,6 +1,7 @@
 // Fuzzes a Hugging Face model folder: config.json, the index and a file of tensors.
 
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,7 +21,7 @@ std::vector<std::string> fuzz::seeds() {
   const std::vector<float> values(64, 0.5F);
   std::vector<shard_to_write> tensors;
   nlohmann::json map;
-  for (const auto& recipe : hub_recipes(hub_config(config, "seed"), ""))
+  for (const auto& recipe : gpt_hub_recipes(gpt_from_hub(config, "seed"), ""))
     for (const auto& rows : recipe.rows)
       if (!map.contains(rows.source)) {
         const auto columns = recipe.extents.rank() == 1 ? 0 : recipe.extents[1];

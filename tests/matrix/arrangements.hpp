@@ -132,7 +132,7 @@ inline runtime::training_job job_of(const choice& x) {
   const int data = x[DP] == 0 ? 1 : 2;
   auto job = tests::tiny_job(extent(x, PP), data);
   job.train_iterations = steps;
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.hidden_dropout = m.attention_dropout = x[dropout] == 0 ? 0.1 : 0;
   m.tied_embeddings = x[tied] == 0;
   if (x[model] == 1)

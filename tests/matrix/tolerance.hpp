@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/job/job.hpp"
 
 #include <cmath>
@@ -27,7 +28,7 @@ inline double unit_roundoff(runtime::dtype x) {
 }
 
 inline tolerance tolerance_of(const runtime::training_job& job) {
-  const auto& m = job.training.model;
+  const auto& m = job.training.model.as<runtime::gpt_config>();
   // Number of successive roundings from a token to its loss. Per layer: norm, QKV projection, its
   // bias, RoPE, scores, weighted values, projection, sum over tensor ranks, residual; norm,
   // product, activation, product, sum, residual. Outside of layers: embedding, position, dropout;

@@ -2,6 +2,7 @@
 
 #include "runtime/data/gpt_dataset.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/sampled_job.hpp"
 
@@ -28,8 +29,8 @@ std::shared_ptr<const runtime::fill_in_middle> cutter() {
 
 runtime::training_job tiny_bytes_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  job.training.model.vocabulary = 263;
-  job.training.model.padded_vocabulary = 384;
+  job.training.model.as<runtime::gpt_config>().vocabulary = 263;
+  job.training.model.as<runtime::gpt_config>().padded_vocabulary = 384;
   return job;
 }
 
@@ -38,7 +39,7 @@ class cut_text_job final : public tests::sampled_job {
  public:
   explicit cut_text_job(const runtime::training_job& job, bool cut = true)
       : sampled_job(job), cut_(cut) {
-    runtime::indexed_dataset_builder tokens(folder() / "text", job.training.model.vocabulary);
+    runtime::indexed_dataset_builder tokens(folder() / "text", job.training.model.vocabulary());
     const tests::byte_tokenizer by("th");
     for (int i = 0; i < 90; ++i) {
       auto ids = by.encode(std::string("the path, the other path").substr(0, std::size_t(i % 25)));
@@ -51,7 +52,7 @@ class cut_text_job final : public tests::sampled_job {
 
  private:
   std::shared_ptr<const runtime::sample_dataset> samples() const override {
-    const auto& model = job().training.model;
+    const auto& model = job().training.model.as<runtime::gpt_config>();
     return std::make_shared<runtime::gpt_dataset>(
         std::make_shared<runtime::indexed_dataset>(folder() / "text"),
         runtime::split_matrix("1,0,0"),

@@ -31,7 +31,8 @@ TEST_CASE("the peak memory of each schedule is forecast within 5 percent on ever
                                         "dualpipev");
   CAPTURE(schedule);
   auto job = tests::tiny_job(2, 1);
-  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.model.as<runtime::gpt_config>().sequence
+      = job.training.model.as<runtime::gpt_config>().positions = 64;
   job.training.batch = {.micro = 2, .global = 16, .data_parallel = 1};
   job.layout.schedule.source = schedule;
   job.train_iterations = 2;
@@ -55,7 +56,8 @@ TEST_CASE("inputs over a wire are part of the forecast, at the receiver and at t
   const std::string schedule = GENERATE("gpipe", "1f1b");
   CAPTURE(schedule);
   auto job = tests::tiny_job(2, 1);
-  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.model.as<runtime::gpt_config>().sequence
+      = job.training.model.as<runtime::gpt_config>().positions = 64;
   job.training.batch = {.micro = 2, .global = 32, .data_parallel = 1};
   job.recompute.granularity = runtime::recompute_granularity::full;
   job.layout.schedule.source = schedule;
@@ -85,7 +87,8 @@ TEST_CASE("the memory of passes that are recomputed for verification is forecast
   const int data = GENERATE(1, 2);
   CAPTURE(fraction, data);
   auto job = tests::tiny_job(2, data);
-  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.model.as<runtime::gpt_config>().sequence
+      = job.training.model.as<runtime::gpt_config>().positions = 64;
   job.training.batch = {.micro = 2, .global = 16 * data, .data_parallel = data};
   job.train_iterations = 3;
   job.recovery.verify_fraction = fraction;
@@ -129,7 +132,8 @@ class telling_worker final : public runtime::worker {
 TEST_CASE("gradients that wait for a slow receiver are forecast", "[scenario]") {
   using namespace std::chrono_literals;
   auto job = tests::tiny_job(2, 1);
-  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.model.as<runtime::gpt_config>().sequence
+      = job.training.model.as<runtime::gpt_config>().positions = 64;
   job.training.batch = {.micro = 2, .global = 32, .data_parallel = 1};
   job.layout.schedule.source = "gpipe";
   job.layout.schedule.credits = 12;
@@ -141,7 +145,7 @@ TEST_CASE("gradients that wait for a slow receiver are forecast", "[scenario]") 
   CHECK(forecast.handoffs.front().what.gradient);
   CHECK(forecast.handoffs.front().what.credits == 12);
   const auto bytes = forecast.handoffs.front().bytes;
-  CHECK(bytes == 2 * 64 * job.training.model.hidden * 4);
+  CHECK(bytes == 2 * 64 * job.training.model.as<runtime::gpt_config>().hidden * 4);
   CHECK(forecast.left_by_others >= 11 * bytes);
   // Stage 0 takes gradients only after the maximum number of them waits.
   std::atomic<bool> backward = false;

@@ -15,7 +15,7 @@ namespace {
 
 runtime::training_job trained_by(optimizer_kind kind, int pipeline, int data, int tensor) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  tests::make_llama(job.training.model);
+  tests::make_llama(job.training.model.as<runtime::gpt_config>());
   auto& training = job.training;
   training.optimizer.kind = kind;
   training.optimizer.muon.extra_scale = 0.2;

@@ -1,5 +1,6 @@
 // A checkpoint loads under any other layout: the same state, bit for bit, and the same next loss.
 
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -111,9 +112,9 @@ const std::vector<move> moves
 runtime::training_job job_of(const move& x, const arrangement& arrangement) {
   auto job = tests::tiny_job(arrangement.pipeline, arrangement.data, arrangement.tensor);
   if (x.llama)
-    tests::make_llama(job.training.model);
-  job.training.model.tied_embeddings = x.tied;
-  job.training.model.padded_vocabulary = arrangement.padded;
+    tests::make_llama(job.training.model.as<runtime::gpt_config>());
+  job.training.model.as<runtime::gpt_config>().tied_embeddings = x.tied;
+  job.training.model.as<runtime::gpt_config>().padded_vocabulary = arrangement.padded;
   job.training.precision = arrangement.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
   job.layout.sequence_parallel = arrangement.rows;
   tests::play_in_turn(job, arrangement.in_turn);

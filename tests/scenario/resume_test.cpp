@@ -1,6 +1,7 @@
 // A stopped and resumed run equals an uninterrupted one.
 
 #include "actors/job/start.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -42,7 +43,7 @@ TEST_CASE("a resumed run has the digests of an uninterrupted one", "[scenario]")
   const bool tied = GENERATE(true, false);
   CAPTURE(P, D, tied);
   auto job = tests::tiny_job(P, D);
-  job.training.model.tied_embeddings = tied;
+  job.training.model.as<runtime::gpt_config>().tied_embeddings = tied;
   check_resumed(job);
 }
 

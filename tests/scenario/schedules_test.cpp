@@ -27,7 +27,7 @@ runtime::training_job job_of(const std::string& schedule,
                              int data = 1,
                              int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  job.training.model.layers = 8;
+  job.training.model.as<runtime::gpt_config>().layers = 8;
   job.training.batch = {.micro = 1, .global = 8 * data, .data_parallel = data};
   job.layout.schedule.source = schedule;
   job.train_iterations = 20;
@@ -142,14 +142,14 @@ TEST_CASE("DualPipe's two copies give the bits of two replicas with half of the 
     return;  // refused: tests/runtime/job/pipeline_schedule_test.cpp
   CAPTURE(tied, distributed);
   auto job = job_of("dualpipe", 4);
-  job.training.model.tied_embeddings = tied;
+  job.training.model.as<runtime::gpt_config>().tied_embeddings = tied;
   job.reduction.distributed_optimizer = distributed;
   std::shared_ptr<actors::prepared_job> prepared;
   const auto seen = run(job, &prepared);
   check_trace_equals_plan(*prepared);
   auto two = job_of("1f1b", 4, 2);
   two.training.batch = {.micro = 1, .global = 8, .data_parallel = 2};
-  two.training.model.tied_embeddings = tied;
+  two.training.model.as<runtime::gpt_config>().tied_embeddings = tied;
   CHECK(seen == run(two));
 }
 

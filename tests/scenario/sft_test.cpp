@@ -2,6 +2,7 @@
 
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/data/sft_dataset.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/sampled_job.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -37,12 +38,12 @@ void write_short_talks(const std::filesystem::path& prefix, std::int64_t vocabul
 class talks_job final : public tests::sampled_job {
  public:
   explicit talks_job(const runtime::training_job& job) : sampled_job(job) {
-    write_short_talks(folder() / "talks", job.training.model.vocabulary);
+    write_short_talks(folder() / "talks", job.training.model.vocabulary());
   }
 
  private:
   std::shared_ptr<const runtime::sample_dataset> samples() const override {
-    const auto& model = job().training.model;
+    const auto& model = job().training.model.as<runtime::gpt_config>();
     return std::make_shared<runtime::sft_dataset>(
         std::make_shared<runtime::conversation_source>(folder() / "talks"),
         runtime::split_matrix("1,0,0"),

@@ -1,5 +1,6 @@
 // Reports of a step are the same for every layout, and do not delay the step.
 
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -63,8 +64,9 @@ TEST_CASE("the norm of parameters and the zeros of gradients are the same in any
   const bool tied = GENERATE(true, false);
   CAPTURE(tied);
   const auto model_of = [tied](runtime::training_job& job) {
-    job.training.model.tied_embeddings = tied;
-    job.training.model.linear_bias = false;  // biases of keys have zero gradients up to rounding
+    job.training.model.as<runtime::gpt_config>().tied_embeddings = tied;
+    job.training.model.as<runtime::gpt_config>().linear_bias
+        = false;  // biases of keys have zero gradients up to rounding
   };
   const auto with = [&](int P, int D, int N, bool distributed) {
     auto job = tests::tiny_job(P, D, N);

@@ -13,7 +13,7 @@ class formula_source final : public runtime::batch_source {
   formula_source(const runtime::recipe& recipe, bool masked) : recipe_(recipe), masked_(masked) {}
 
   runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
-    const auto B = recipe_.batch.micro, T = recipe_.model.sequence;
+    const auto B = recipe_.batch.micro, T = recipe_.model.sequence();
     runtime::micro_batch x(B, T, pool_);
     for (std::int64_t b = 0; b < B; ++b) {
       const auto sample
@@ -39,8 +39,8 @@ class formula_source final : public runtime::batch_source {
   std::int32_t token(std::uint64_t sample, std::int64_t t) const {
     const auto noise = runtime::uniform(sample, std::uint64_t(t));
     const auto period = std::int64_t(sample % 3) + 2;
-    return noise < 0.2 ? std::int32_t(noise * 5 * double(recipe_.model.vocabulary))
-                       : std::int32_t((t % period) * 3 % recipe_.model.vocabulary);
+    return noise < 0.2 ? std::int32_t(noise * 5 * double(recipe_.model.vocabulary()))
+                       : std::int32_t((t % period) * 3 % recipe_.model.vocabulary());
   }
 
   runtime::recipe recipe_;

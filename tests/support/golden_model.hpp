@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/file/file.hpp"
 
 #include <filesystem>
@@ -128,7 +129,7 @@ inline golden_model persimmon(const std::filesystem::path& folder, const nlohman
 
 inline golden_model from_hub(const std::filesystem::path& folder) {
   auto hub = std::make_shared<runtime::hub_model>(runtime::read_hub_model(folder));
-  return {hub->config(),
+  return {hub->config().as<runtime::gpt_config>(),
           [hub](const std::string& name, std::span<float> to) { hub->read(name, to); }};
 }
 

@@ -79,8 +79,9 @@ inline void set_optimizer(optimizer_settings& to, const json& how) {
 inline recipe recipe_of(const json& training, const gpt_config& model) {
   recipe recipe;
   recipe.model = model;
-  recipe.model.sequence = training["sequence_length"];
-  recipe.model.padded_vocabulary = padded_vocabulary_size(model.vocabulary, 128, 1);
+  recipe.model.as<gpt_config>().sequence = training["sequence_length"];
+  recipe.model.as<gpt_config>().padded_vocabulary
+      = padded_vocabulary_size(model.vocabulary, 128, 1);
   recipe.optimizer = {.beta1 = training["adam_beta1"],
                       .beta2 = training["adam_beta2"],
                       .epsilon = training["adam_eps"],

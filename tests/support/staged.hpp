@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/stage/stage.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "tests/support/deterministic.hpp"
 
@@ -16,7 +17,8 @@ inline constexpr std::uint64_t samples = 2 * microbatches;  ///< per step
 
 inline runtime::training_job job_of_two_stages() {
   auto job = tests::tiny_job(2, 1);
-  job.training.model.tied_embeddings = false;  // tied embeddings would need both stages
+  job.training.model.as<runtime::gpt_config>().tied_embeddings
+      = false;  // tied embeddings would need both stages
   job.training.batch.global = 2 * microbatches;
   return job;
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/core/random.hpp"
+#include "runtime/family/gpt/gpt.hpp"
 #include "runtime/model/chunk_pass.hpp"
-#include "runtime/model/gpt/gpt.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"

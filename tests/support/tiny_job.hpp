@@ -5,6 +5,7 @@
 #include "actors/faults/inject.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/formula_source.hpp"
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace troupe::tests {
 
 inline runtime::training_job tiny_job(int pipeline, int data, int tensor = 1) {
   runtime::training_job job;
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 4;
   m.hidden = 32;
   m.heads = 4;

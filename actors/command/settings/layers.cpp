@@ -1,5 +1,5 @@
 #include "actors/command/settings/settings.hpp"
-#include "runtime/model/choices.hpp"
+#include "runtime/family/gpt/gpt_asked.hpp"
 
 #include <algorithm>
 
@@ -25,8 +25,8 @@ std::int64_t window_from(const std::string& flag, const std::string& word) {
 
 void declare_function(command_line& line, training_flags& to) {
   using runtime::activation_kind;
-  auto& m = to.job.training.model;
-  auto& asked = to.model;
+  auto& asked = std::any_cast<runtime::gpt_asked&>(to.model);
+  auto& m = asked.config;
   const auto set = [](auto& member, auto value) { return [&member, value] { member = value; }; };
   line.group("Model: its layers");
   line.value(

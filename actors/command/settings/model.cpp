@@ -1,9 +1,11 @@
 #include "actors/command/settings/settings.hpp"
+#include "runtime/family/gpt/gpt_asked.hpp"
 
 namespace troupe::command::settings {
 
 void declare_shape(command_line& line, training_flags& to) {
-  auto& m = to.job.training.model;
+  auto& asked = std::any_cast<runtime::gpt_asked&>(to.model);
+  auto& m = asked.config;
   line.group("Model: its shape");
   line.value({.name = "--num-layers",
               .field = "model.layers",
@@ -54,7 +56,7 @@ void declare_shape(command_line& line, training_flags& to) {
        .help = "Lets several query heads share one key and value head; see --num-query-groups.",
        .megatron = "",
        .resume = at_resume::refused},
-      [&to] { to.model.grouped_queries = true; });
+      [&asked] { asked.grouped_queries = true; });
   line.value({.name = "--num-query-groups",
               .field = "model.groups",
               .type = "N",
@@ -88,7 +90,7 @@ void declare_shape(command_line& line, training_flags& to) {
                       "products. The rows do not change results.",
               .megatron = "",
               .resume = at_resume::told},
-             whole(to.model.vocabulary_divisor, 1));
+             whole(to.vocabulary_divisor, 1));
   line.value({.name = "--load-hf",
               .field = "checkpoints.load_hub",
               .type = "DIR",

@@ -1,9 +1,11 @@
 #include "actors/command/settings/settings.hpp"
+#include "runtime/family/gpt/gpt_asked.hpp"
 
 namespace troupe::command::settings {
 
 void declare_rotary(command_line& line, training_flags& to) {
-  auto& m = to.job.training.model;
+  auto& asked = std::any_cast<runtime::gpt_asked&>(to.model);
+  auto& m = asked.config;
   line.group("Model: rotary positions");
   line.value({.name = "--rotary-base",
               .field = "model.rotary_base",
@@ -49,7 +51,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "Stretch factor, with --use-rope-scaling.",
               .megatron = "refused without --use-rope-scaling, not ignored",
               .resume = at_resume::refused},
-             real(to.model.llama3_factor, 1));
+             real(asked.llama3_factor, 1));
   line.value({.name = "--rotary-scaling-factor",
               .field = "model.yarn_factor",
               .type = "X",
@@ -57,7 +59,7 @@ void declare_rotary(command_line& line, training_flags& to) {
               .help = "Stretch factor of YaRN, with --position-embedding-type yarn.",
               .megatron = "with --position-embedding-type yarn, for any GPT",
               .resume = at_resume::refused},
-             real(to.model.yarn_factor, 1));
+             real(asked.yarn_factor, 1));
   line.value({.name = "--yarn-original-max-position-embeddings",
               .field = "model.scaling_positions",
               .type = "N",

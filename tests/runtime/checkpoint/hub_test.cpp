@@ -1,7 +1,8 @@
 #include "runtime/checkpoint/hub.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/model/gpt/gpt.hpp"
+#include "runtime/family/gpt/gpt.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -53,7 +54,7 @@ std::vector<float> read(const hub_model& model, const std::string& name) {
 
 std::string refusal(const std::string& config_json) {
   try {
-    hub_config(config_json, "'config.json'");
+    gpt_from_hub(config_json, "'config.json'");
     return "";
   } catch (const input_error& failure) {
     return failure.what();
@@ -87,7 +88,7 @@ std::vector<shard_to_write> needed_by(const gpt_config& config, const std::strin
   static const std::vector<std::uint16_t> ones(4096, 0x3f80);
   std::vector<shard_to_write> out;
   std::map<std::string, int> seen;
-  for (const auto& recipe : hub_recipes(config, prefix))
+  for (const auto& recipe : gpt_hub_recipes(config, prefix))
     for (const auto& rows : recipe.rows) {
       if (seen[rows.source]++ > 0)
         continue;
@@ -109,7 +110,7 @@ TEST_CASE("a GPT-2 is imported element by element", "[checkpoint]") {
   const scratch_folder dir;
   write_golden(name, dir.path());
   const auto model = read_hub_model(dir.path());
-  const auto& c = model.config();
+  const auto& c = model.config().as<gpt_config>();
   CHECK(c.vocabulary == (with_head ? 128 : 211));
   CHECK(c.hidden == (with_head ? 32 : 48));
   CHECK(c.ffn == 4 * c.hidden);
@@ -160,7 +161,7 @@ TEST_CASE("a Llama is imported element by element", "[checkpoint]") {
   const scratch_folder dir;
   write_golden("llama_gqa_accumulate", dir.path());
   const auto model = read_hub_model(dir.path());
-  const auto& c = model.config();
+  const auto& c = model.config().as<gpt_config>();
   CHECK(c.groups == 2);
   CHECK(c.head_size == 8);
   CHECK(c.position == position_embedding::rope);
@@ -204,9 +205,9 @@ TEST_CASE("a tied Llama with another rotary base has no output layer", "[checkpo
   const scratch_folder dir;
   write_golden("llama_tied_rope_theta", dir.path());
   const auto model = read_hub_model(dir.path());
-  CHECK(model.config().tied_embeddings);
-  CHECK(model.config().rotary_base == 1e6);
-  CHECK(model.config().norm_epsilon == 1e-6);
+  CHECK(model.config().as<gpt_config>().tied_embeddings);
+  CHECK(model.config().as<gpt_config>().rotary_base == 1e6);
+  CHECK(model.config().as<gpt_config>().norm_epsilon == 1e-6);
   CHECK_FALSE(model.has("output_layer.weight"));
 }
 
@@ -292,11 +293,11 @@ TEST_CASE("an impossible size is refused, in any field and notation", "[checkpoi
 
 TEST_CASE("the rotary base is read in both formats of transformers", "[checkpoint]") {
   auto config = llama_json();
-  CHECK(hub_config(config.dump(), "it").rotary_base == 10000);
+  CHECK(gpt_from_hub(config.dump(), "it").rotary_base == 10000);
   config["rope_theta"] = 500000;
-  CHECK(hub_config(config.dump(), "it").rotary_base == 500000);
+  CHECK(gpt_from_hub(config.dump(), "it").rotary_base == 500000);
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e6}};
-  CHECK(hub_config(config.dump(), "it").rotary_base == 1e6);
+  CHECK(gpt_from_hub(config.dump(), "it").rotary_base == 1e6);
 }
 
 TEST_CASE("rope_scaling takes precedence over rope_parameters, as in transformers",
@@ -305,13 +306,13 @@ TEST_CASE("rope_scaling takes precedence over rope_parameters, as in transformer
   config["max_position_embeddings"] = 64;
   config["rope_theta"] = 500000.0;
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
-  auto x = hub_config(config.dump(), "it");
+  auto x = gpt_from_hub(config.dump(), "it");
   CHECK(x.scaling == rope_scaling::none);
   config["rope_scaling"] = nlohmann::json::object();  // false for Python
-  CHECK(hub_config(config.dump(), "it") == x);
+  CHECK(gpt_from_hub(config.dump(), "it") == x);
   config["rope_scaling"]
       = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}};
-  x = hub_config(config.dump(), "it");
+  x = gpt_from_hub(config.dump(), "it");
   CHECK(x.scaling == rope_scaling::yarn);
   CHECK(x.scaling_factor == 4);
   CHECK(x.scaling_positions == 16);
@@ -319,7 +320,7 @@ TEST_CASE("rope_scaling takes precedence over rope_parameters, as in transformer
 
   config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
   config["rope_parameters"] = {{"rope_type", "llama3"}, {"factor", 8.0}, {"rope_theta", 500000.0}};
-  x = hub_config(config.dump(), "it");
+  x = gpt_from_hub(config.dump(), "it");
   CHECK(x.scaling == rope_scaling::none);
   CHECK(x.rotary_interpolation == 2);
 
@@ -328,13 +329,13 @@ TEST_CASE("rope_scaling takes precedence over rope_parameters, as in transformer
              ContainsSubstring("'rope_scaling' and 'rope_parameters'") && ContainsSubstring("10000")
                  && ContainsSubstring("500000"));
   config["rope_scaling"]["rope_theta"] = 500000;
-  CHECK(hub_config(config.dump(), "it") == x);
+  CHECK(gpt_from_hub(config.dump(), "it") == x);
 }
 
 TEST_CASE("two names of one field of a GPT-2 must agree", "[checkpoint]") {
   auto config = gpt2_json();
   config["hidden_size"] = 4;
-  CHECK(hub_config(config.dump(), "it") == hub_config(gpt2_json().dump(), "it"));
+  CHECK(gpt_from_hub(config.dump(), "it") == gpt_from_hub(gpt2_json().dump(), "it"));
   config["hidden_size"] = 8;
   CHECK_THAT(refusal(config.dump()),
              ContainsSubstring("'n_embd' is 4") && ContainsSubstring("'hidden_size'"));
@@ -351,7 +352,7 @@ TEST_CASE("rotary scaling of the hub equals that of transformers", "[checkpoint]
     auto config = llama_json();
     config.update(c["config"]);
     const auto check = [&] {
-      const auto x = hub_config(config.dump(), "it");
+      const auto x = gpt_from_hub(config.dump(), "it");
       const auto found = rotary_frequencies(rotary_of(x));
       const auto expected = c["frequencies"].get<std::vector<float>>();
       REQUIRE(found.size() == expected.size());
@@ -378,9 +379,9 @@ TEST_CASE("a Qwen 3 is a Llama with normalised queries and keys", "[checkpoint]"
   config["layer_types"] = {"full_attention"};
   const scratch_folder dir;
   write_text(dir / "config.json", config.dump());
-  write_safetensors(dir / "model.safetensors", needed_by(hub_config(config.dump(), "it"), ""));
+  write_safetensors(dir / "model.safetensors", needed_by(gpt_from_hub(config.dump(), "it"), ""));
   const auto model = read_hub_model(dir.path());
-  CHECK(model.config().qk_norm);
+  CHECK(model.config().as<gpt_config>().qk_norm);
   CHECK(read(model, "decoder.layers.0.self_attention.k_layernorm.weight")
         == std::vector<float>(4, 1.0F));
   std::int64_t parameters = 0;
@@ -399,7 +400,7 @@ TEST_CASE("a Llama with all biases is imported with them", "[checkpoint]") {
   config["attention_bias"] = config["mlp_bias"] = true;
   const scratch_folder dir;
   write_text(dir / "config.json", config.dump());
-  write_safetensors(dir / "model.safetensors", needed_by(hub_config(config.dump(), "it"), ""));
+  write_safetensors(dir / "model.safetensors", needed_by(gpt_from_hub(config.dump(), "it"), ""));
   const auto model = read_hub_model(dir.path());
   CHECK(model.extents("decoder.layers.0.self_attention.linear_qkv.bias") == shape{16});
   CHECK(model.extents("decoder.layers.0.mlp.linear_fc1.bias") == shape{24});
@@ -409,7 +410,7 @@ TEST_CASE("a Llama with all biases is imported with them", "[checkpoint]") {
 TEST_CASE("a model in several files is read through its index", "[checkpoint]") {
   const scratch_folder dir;
   write_text(dir / "config.json", gpt2_json().dump());
-  const auto all = needed_by(hub_config(gpt2_json().dump(), "it"), "");
+  const auto all = needed_by(gpt_from_hub(gpt2_json().dump(), "it"), "");
   const std::span<const shard_to_write> tensors = all;
   write_safetensors(dir / "a.safetensors", tensors.first(3));
   write_safetensors(dir / "b.safetensors", tensors.subspan(3));
@@ -433,7 +434,8 @@ TEST_CASE("a model in several files is read through its index", "[checkpoint]") 
 TEST_CASE("a hub model checks names and shapes of requested parameters", "[checkpoint]") {
   const scratch_folder dir;
   write_text(dir / "config.json", gpt2_json().dump());
-  write_safetensors(dir / "model.safetensors", needed_by(hub_config(gpt2_json().dump(), "it"), ""));
+  write_safetensors(dir / "model.safetensors",
+                    needed_by(gpt_from_hub(gpt2_json().dump(), "it"), ""));
   const auto model = read_hub_model(dir.path());
   CHECK_BREAKS("HUB-1", model.extents("decoder.nothing"));
   std::vector<float> few(1);
@@ -445,7 +447,7 @@ TEST_CASE("a folder that does not match the model exactly is refused", "[checkpo
   CHECK_THROWS_WITH(read_hub_model(dir.path()), ContainsSubstring("config.json"));
   write_text(dir / "config.json", gpt2_json().dump());
   CHECK_THROWS_WITH(read_hub_model(dir.path()), ContainsSubstring("model.safetensors"));
-  const auto needed = needed_by(hub_config(gpt2_json().dump(), "it"), "");
+  const auto needed = needed_by(gpt_from_hub(gpt2_json().dump(), "it"), "");
   const auto with = [&](auto change) {
     auto tensors = needed;
     change(tensors);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <algorithm>

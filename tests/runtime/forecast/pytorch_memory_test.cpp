@@ -1,8 +1,8 @@
 // The expected numbers are computed by hand from the formulas of the header.
 
-#include "runtime/forecast/pytorch_memory.hpp"
-
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/forecast/peer_memory.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 /// 8 tokens of 4 channels: 568 parameters, including the vocabulary's padding.
 training_job small_gpt() {
   training_job out;
-  auto& m = out.training.model;
+  auto& m = out.training.model.as<runtime::gpt_config>();
   m.layers = 2;
   m.hidden = 4;
   m.heads = m.groups = m.head_size = 2;
@@ -32,7 +32,7 @@ training_job small_gpt() {
 /// RMS norms, a gated activation, two query heads per key head, no biases: 580 parameters.
 training_job small_llama() {
   auto out = small_gpt();
-  auto& m = out.training.model;
+  auto& m = out.training.model.as<runtime::gpt_config>();
   m.groups = 1;
   m.normalization = kernels::normalization::rms;
   m.activation = kernels::activation::swiglu;
@@ -91,7 +91,7 @@ TEST_CASE("without autocast there are no copies of weights, and activations are 
 
 TEST_CASE("eager PyTorch saves dropout masks", "[memory]") {
   auto job = small_gpt();
-  job.training.model.hidden_dropout = 0.1;
+  job.training.model.as<runtime::gpt_config>().hidden_dropout = 0.1;
   CHECK(pytorch_estimate(job, pytorch_mode::eager).activations == 8 * (2 * 176 + 52));
   CHECK(pytorch_estimate(job, pytorch_mode::compiled).activations == 8 * (2 * 168 + 48));
 }
@@ -111,14 +111,14 @@ TEST_CASE("compiled, a micro-batch's gradients coexist with the sum of the other
   auto job = small_gpt();
   job.training.batch.global = 2;
   CHECK(pytorch_estimate(job, pytorch_mode::compiled).peak() == 16 * 568 + 992 + 3072 + 272);
-  job.training.model.sequence = 1;
+  job.training.model.as<runtime::gpt_config>().sequence = 1;
   CHECK(pytorch_estimate(job, pytorch_mode::compiled).peak() == 20 * 568);
   CHECK(pytorch_estimate(job, pytorch_mode::eager).peak() == 16 * 568 + 992 + 384 + 120);
 }
 
 TEST_CASE("the update has gradients, but no activations", "[memory]") {
   auto job = small_gpt();
-  job.training.model.sequence = 1;
+  job.training.model.as<runtime::gpt_config>().sequence = 1;
   CHECK(pytorch_estimate(job, pytorch_mode::compiled).peak() == 16 * 568);
 }
 

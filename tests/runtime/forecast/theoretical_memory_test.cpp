@@ -1,6 +1,6 @@
-#include "runtime/forecast/theoretical_memory.hpp"
-
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
+#include "runtime/forecast/peer_memory.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -13,7 +13,7 @@ namespace {
 /// GPT-3 345M on 8 replicas, micro-batches of 4.
 training_job gpt3_345m() {
   training_job out;
-  auto& m = out.training.model;
+  auto& m = out.training.model.as<runtime::gpt_config>();
   m.layers = 24;
   m.hidden = 1024;
   m.heads = m.groups = 16;
@@ -37,10 +37,10 @@ TEST_CASE("the theoretical memory equals Megatron-LM's output", "[memory]") {
   sharded.reduction.distributed_optimizer = true;
   sharded.layout.sequence_parallel = true;
   sharded.recompute.granularity = recompute_granularity::selective;
-  CHECK(to_text(megatron_memory(sharded))
+  CHECK(to_text(megatron_memory(sharded).value())
         == "Theoretical memory footprints: weight and optimizer=2529.16 MB, "
            "activation=4070.03 MB, total=6599.19 MB");
-  CHECK(to_text(megatron_memory(gpt3_345m()))
+  CHECK(to_text(megatron_memory(gpt3_345m()).value())
         == "Theoretical memory footprints: weight and optimizer=6069.97 MB, "
            "activation=3852.48 MB, total=9922.46 MB");
 }
@@ -50,7 +50,7 @@ TEST_CASE("the theoretical memory equals Megatron-LM's output", "[memory]") {
 // has all 4 h of a layer's norms; divided by ranks as well they would make 32004.85.
 TEST_CASE("the theoretical memory counts norms as replicated over tensor ranks", "[memory]") {
   auto job = gpt3_345m();
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 96;
   m.hidden = 12288;
   m.heads = m.groups = 96;
@@ -61,26 +61,26 @@ TEST_CASE("the theoretical memory counts norms as replicated over tensor ranks",
   job.layout.world = 128;
   job.layout.tensor = job.layout.pipeline = 8;
   job.reduction.distributed_optimizer = true;
-  CHECK_THAT(to_text(megatron_memory(job)),
+  CHECK_THAT(to_text(megatron_memory(job).value()),
              Catch::Matchers::ContainsSubstring("weight and optimizer=32010.79 MB, "));
 }
 
 TEST_CASE("the theoretical memory depends on gates, norms, groups, ties and the layout",
           "[memory]") {
   auto job = gpt3_345m();
-  const auto weights = [&] { return megatron_memory(job).weights_and_optimizer / 18; };
+  const auto weights = [&] { return megatron_memory(job).value().weights_and_optimizer / 18; };
   const auto plain = weights();
   CHECK(plain == 24 * (12 * 1024. * 1024 + 4 * 1024) + 2 * 1024 + 50304 * 1024.);
-  job.training.model.activation = kernels::activation::swiglu;
+  job.training.model.as<runtime::gpt_config>().activation = kernels::activation::swiglu;
   CHECK(weights() == plain + 24 * 4096. * 1024);
   job = gpt3_345m();
-  job.training.model.normalization = kernels::normalization::rms;
+  job.training.model.as<runtime::gpt_config>().normalization = kernels::normalization::rms;
   CHECK(weights() == plain - 24 * 2 * 1024 - 1024);
   job = gpt3_345m();
-  job.training.model.groups = 4;
+  job.training.model.as<runtime::gpt_config>().groups = 4;
   CHECK(weights() == plain - 24 * 2 * 1024. * 1024 * 0.75);
   job = gpt3_345m();
-  job.training.model.tied_embeddings = false;
+  job.training.model.as<runtime::gpt_config>().tied_embeddings = false;
   CHECK(weights() == plain + 50304 * 1024.);
   job.layout.pipeline = 2;  // the second embedding is on the last stage, which has less else
   CHECK(weights() == (plain - 50304 * 1024.) / 2 + 50304 * 1024.);
@@ -89,14 +89,14 @@ TEST_CASE("the theoretical memory depends on gates, norms, groups, ties and the 
   CHECK(weights() == (plain - norms - 50304 * 1024.) / 4 + norms / 2 + 50304 * 512.);
   // Four micro-batches per replica fill two stages; one fills half of them.
   job.training.batch = {.micro = 4, .global = 32, .data_parallel = 2};
-  const auto full = megatron_memory(job).activations;
+  const auto full = megatron_memory(job).value().activations;
   job.training.batch.global = 8;
-  CHECK(megatron_memory(job).activations == full / 2);
+  CHECK(megatron_memory(job).value().activations == full / 2);
 }
 
 TEST_CASE("a forecast uses the largest batch, also where batches shrink", "[memory]") {
   auto job = gpt3_345m();
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 4;
   m.hidden = 64;
   m.ffn = 256;
@@ -118,7 +118,7 @@ TEST_CASE("a forecast uses the largest batch, also where batches shrink", "[memo
 
 TEST_CASE("the forecast of all workers equals that of each", "[memory]") {
   auto job = gpt3_345m();
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 2;
   m.hidden = 64;
   m.ffn = 256;
@@ -154,7 +154,7 @@ TEST_CASE("the forecast of all workers equals that of each", "[memory]") {
 TEST_CASE("a stage with a neighbour in another process has a copy of each received tensor",
           "[memory]") {
   auto job = gpt3_345m();
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<runtime::gpt_config>();
   m.layers = 4;
   m.hidden = 64;
   m.ffn = 256;

@@ -1,5 +1,7 @@
 #include "runtime/forecast/time_forecast.hpp"
 
+#include "runtime/family/gpt/gpt_config.hpp"
+
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
@@ -13,7 +15,7 @@ constexpr double flops_per_second = 1e12;  ///< of no machine
 /// 12 steps of 8 samples, without validations.
 training_job small_job() {
   training_job out;
-  auto& m = out.training.model;
+  auto& m = out.training.model.as<gpt_config>();
   m.layers = 2;
   m.hidden = 64;
   m.heads = m.groups = 4;
@@ -71,7 +73,7 @@ TEST_CASE("the forecast time grows with slower products, with bubbles and with d
   CHECK(forecast_time(job, 0, flops_per_second / 2, 0).seconds == Approx(all * 2));
   CHECK(forecast_time(job, 0, flops_per_second / 2, 0).matrix_rate == flops_per_second / 2);
   CHECK(seconds_of(job, 0, 0.5) == Approx(all * 2));
-  job.training.model.hidden_dropout = 0.1;
+  job.training.model.as<gpt_config>().hidden_dropout = 0.1;
   CHECK(seconds_of(job) > all);
 }
 

@@ -1,9 +1,9 @@
 #include "runtime/inference/generator.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt.hpp"
 #include "runtime/inference/score.hpp"
 #include "runtime/inference/text_stream.hpp"
-#include "runtime/model/gpt/gpt.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"

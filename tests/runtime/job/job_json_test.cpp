@@ -3,6 +3,7 @@
 #include "runtime/job/job_json.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -25,15 +26,15 @@ namespace {
 training_job some_job() {
   training_job job;
   auto& training = job.training;
-  training.model.layers = 4;
-  training.model.hidden = 32;
-  training.model.heads = 4;
-  training.model.groups = 2;
-  training.model.head_size = 8;
-  training.model.ffn = 64;
-  training.model.sequence = training.model.positions = 16;
-  training.model.vocabulary = 61;
-  training.model.padded_vocabulary = 64;
+  training.model.as<gpt_config>().layers = 4;
+  training.model.as<gpt_config>().hidden = 32;
+  training.model.as<gpt_config>().heads = 4;
+  training.model.as<gpt_config>().groups = 2;
+  training.model.as<gpt_config>().head_size = 8;
+  training.model.as<gpt_config>().ffn = 64;
+  training.model.as<gpt_config>().sequence = training.model.as<gpt_config>().positions = 16;
+  training.model.as<gpt_config>().vocabulary = 61;
+  training.model.as<gpt_config>().padded_vocabulary = 64;
   training.seed = std::numeric_limits<std::uint64_t>::max();
   training.rate = {.maximum = 0.1 + 0.2, .minimum = 1e-300, .warmup = 3, .decay = 9};
   training.precision = dtype::bf16;

@@ -2,6 +2,8 @@
 
 #include "runtime/job/job_seats.hpp"
 
+#include "runtime/family/gpt/gpt_config.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -21,7 +23,7 @@ struct layout {
 
 training_job job_of(const layout& x, bool tied) {
   training_job job;
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<gpt_config>();
   m.layers = 8;
   m.hidden = 32;
   m.heads = m.groups = 4;

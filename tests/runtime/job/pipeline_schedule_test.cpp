@@ -1,3 +1,4 @@
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/schedule/check.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 training_job job_of(const std::string& schedule, int pipeline, int replicas = 1) {
   training_job job;
-  auto& m = job.training.model;
+  auto& m = job.training.model.as<gpt_config>();
   m.layers = 8;
   m.hidden = 32;
   m.heads = m.groups = 4;
@@ -95,7 +96,7 @@ TEST_CASE("conflicts between a schedule and other settings are reported", "[trai
   auto x = job_of("dualpipe", 4);
   x.reduction.distributed_optimizer = true;
   CHECK_THAT(complaint(x), ContainsSubstring("`model.tied_embeddings=false`"));
-  x.training.model.tied_embeddings = false;
+  x.training.model.as<gpt_config>().tied_embeddings = false;
   CHECK(validate(x).empty());
   x.reduction.overlap_gradients = true;
   CHECK_THAT(complaint(x), ContainsSubstring("leave `reduction.overlap_gradients` out"));

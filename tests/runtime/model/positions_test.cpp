@@ -1,7 +1,7 @@
 // Position ids that restart within a row only select other rows of the position table.
 
+#include "runtime/family/gpt/gpt.hpp"
 #include "runtime/model/chunk_pass.hpp"
-#include "runtime/model/gpt/gpt.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 

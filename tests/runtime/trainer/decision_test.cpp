@@ -1,5 +1,7 @@
 #include "runtime/trainer/decision.hpp"
 
+#include "runtime/family/gpt/gpt_config.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -47,7 +49,7 @@ TEST_CASE("a loss per token divides gradients by the step's token count before c
           "[decision]") {
   auto recipe = simple();
   recipe.per_token_loss = true;
-  recipe.model.sequence = 2;  // 20 rows per step, 4 of which count
+  recipe.model.as<gpt_config>().sequence = 2;  // 20 rows per step, 4 of which count
   const auto x = decide(recipe, {.iteration = 3, .consumed = 30}, finite());
   CHECK(x.loss == 2);
   CHECK(x.grad_norm == 25);
@@ -68,7 +70,7 @@ TEST_CASE("the loss of a step is the weighted sum of its losses that count", "[d
   recipe.own = {.name = "own",
                 .feed_forward = [](module_builder&, const feed_forward_spec&) {},
                 .losses = {{"load_balancing_loss", 0.5}}};
-  recipe.model.layers = 2;
+  recipe.model.as<gpt_config>().layers = 2;
   auto result = finite();
   for (const std::int64_t unit : {1, 2})
     result.losses.push_back({3, 6, 1, 1, unit});

@@ -1,5 +1,6 @@
 // Sharding over the data axis keeps the same bits.
 
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/ranks.hpp"
 
 #include <catch2/catch_test_macros.hpp>

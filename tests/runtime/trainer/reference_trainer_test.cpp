@@ -73,8 +73,9 @@ TEST_CASE("training lowers the loss and reports its steps", "[trainer]") {
 TEST_CASE("the reference trainer computes on several tensor ranks, each time with the same bits",
           "[trainer]") {
   auto training = tiny_recipe(2);
-  training.model.padded_vocabulary = 32;
-  training.model.hidden_dropout = training.model.attention_dropout = 0;
+  training.model.as<gpt_config>().padded_vocabulary = 32;
+  training.model.as<gpt_config>().hidden_dropout = training.model.as<gpt_config>().attention_dropout
+      = 0;
   training.optimizer.epsilon = 1e-2;  // otherwise an update is the sign of the gradient
   const bool rows = GENERATE(false, true);
   CAPTURE(rows);

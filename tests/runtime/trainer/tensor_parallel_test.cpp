@@ -1,5 +1,6 @@
 // Tensor-parallel models, compared with one worker that holds everything.
 
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/ranks.hpp"
 

@@ -12,6 +12,12 @@
 
 namespace troupe::runtime {
 
+class model_family;
+
+// For code that may not name the kernels.
+using activation_kind = kernels::activation;
+using normalization_kind = kernels::normalization;
+
 enum class position_embedding : std::uint8_t { learned_absolute, rope, none };
 
 struct gpt_config {
@@ -106,10 +112,7 @@ struct gpt_config {
   }
 };
 
-/// ceil(vocabulary / (divisor * tensor parallel size)) * divisor * tensor parallel size.
-std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
-                                    std::int64_t divisor,
-                                    std::int64_t tensor_parallel);
+const model_family& family_of(const gpt_config& config);
 
 /// Checks the configuration. Returns one sentence per violated rule, which names the setting and
 /// the nearest valid value; empty if the configuration is valid.
@@ -122,6 +125,8 @@ gpt_config gpt_config_from_json(const std::string& text);
 
 /// Parameters of the whole model, without padding rows; tied parameters count once.
 std::int64_t parameter_count(const gpt_config& config);
+/// The same with padding rows.
+std::int64_t padded_parameter_count(const gpt_config& config);
 
 /// Floating-point operations of one training step on `samples` sequences, forward and backward, by
 /// Megatron-LM's formula. Causal attention counts half, a window counts what it covers, and

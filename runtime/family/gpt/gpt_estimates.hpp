@@ -1,4 +1,12 @@
-// An estimate, by a formula, of PyTorch's memory on one device for the same model and micro-batch.
+// Memory of a GPT in Megatron-LM and PyTorch, by formulas. runtime/forecast describes the memory of
+// this program.
+//
+// Megatron-LM: Korthikanti et al.: "Reducing Activation Recomputation in Large Transformer Models",
+// 2022, table 2; megatron/training/theoretical_memory_usage.py. As in the source, biases are not
+// counted, activations assume query matrices as wide as the residual stream, and only selective
+// recomputation with sequence parallelism has its own formula.
+//
+// PyTorch, on one device for the same model and micro-batch:
 // Measurements with PyTorch 2.15 on a CPU, without parameters and moments, agree within 1 %. The
 // exception is eager RMS norm, which a CPU composes of several operations: 8 % more
 // (tests/bench/peer_memory.py, docs/benchmarks/2026-11-21-gpu.md). Not measured on a device. Does
@@ -57,32 +65,16 @@
 
 #pragma once
 
-#include "runtime/job/job.hpp"
-
-#include <cstdint>
+#include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/peer_estimates.hpp"
 
 namespace troupe::runtime {
 
-enum class pytorch_mode : std::uint8_t { eager, compiled };
+theoretical_memory gpt_megatron_memory(const gpt_config& model, const job_outline& job);
 
-/// All sizes in bytes.
-struct pytorch_memory {
-  std::int64_t parameters = 0, gradients = 0, moments = 0, buckets = 0;
-  std::int64_t cast = 0;         ///< low-precision copies of weights
-  std::int64_t activations = 0;  ///< of one micro-batch, without the loss
-  std::int64_t loss = 0;         ///< peak of the loss, from logits to the gradient of the head
-  bool accumulates = false;      ///< several micro-batches per step: gradients exist at the loss
-  bool together = false;         ///< all gradients of a micro-batch are returned at once
-
-  friend bool operator==(const pytorch_memory&, const pytorch_memory&) = default;
-
-  std::int64_t peak() const;
-};
-
-/// True if the estimate covers the job: the whole model on each device, without a user's extension.
-bool has_pytorch_estimate(const training_job& job);
-
-/// Breaks MEMORY-1 if has_pytorch_estimate is false.
-pytorch_memory pytorch_estimate(const training_job& job, pytorch_mode mode);
+/// `job` has the whole model on each device.
+pytorch_memory gpt_pytorch_memory(const gpt_config& model,
+                                  const job_outline& job,
+                                  pytorch_mode mode);
 
 }  // namespace troupe::runtime

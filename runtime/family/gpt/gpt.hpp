@@ -4,8 +4,9 @@
 
 #pragma once
 
+#include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/model/extension.hpp"
-#include "runtime/model/gpt/gpt_config.hpp"
 #include "runtime/model/model_spec.hpp"
 
 namespace troupe::runtime {
@@ -13,6 +14,8 @@ namespace troupe::runtime {
 /// Describes the model of a configuration. Parameter names are Megatron-core's. Throws input_error
 /// if the extension has no name.
 model_spec gpt_spec(const gpt_config& config, const extension& own = {});
+
+const model_family& gpt_family();
 
 rotary_spec rotary_of(const gpt_config& config);
 

@@ -1,16 +1,7 @@
-#include "runtime/forecast/pytorch_memory.hpp"
-
-#include "runtime/core/error.hpp"
-
-#include <algorithm>
+#include "runtime/family/gpt/gpt_estimates.hpp"
 
 namespace troupe::runtime {
 namespace {
-
-std::int64_t all_parameters(const gpt_config& m) {
-  const auto padding = (m.padded_vocabulary - m.vocabulary) * m.hidden;
-  return parameter_count(m) + padding * (m.tied_embeddings ? 1 : 2);
-}
 
 /// Weights and biases that matrix products read.
 std::int64_t elements_of_products(const gpt_config& m) {
@@ -54,36 +45,22 @@ std::int64_t compiled_token(const gpt_config& m, std::int64_t narrow) {
 
 }  // namespace
 
-std::int64_t pytorch_memory::peak() const {
-  const auto at_loss = cast + activations + loss;
-  const auto all = parameters + moments + buckets;
-  const auto most = std::max(at_loss, gradients);
-  return all + (accumulates ? gradients + (together ? most : at_loss) : most);
-}
-
-bool has_pytorch_estimate(const training_job& job) {
-  return job.layout.tensor == 1 && job.layout.pipeline == 1 && job.training.own.name.empty();
-}
-
-pytorch_memory pytorch_estimate(const training_job& job, pytorch_mode mode) {
-  ensure(has_pytorch_estimate(job), "MEMORY-1: PyTorch's memory is estimated for whole models");
-  const auto& m = job.training.model;
-  const auto& batch = job.training.batch;
+pytorch_memory gpt_pytorch_memory(const gpt_config& m, const job_outline& job, pytorch_mode mode) {
   const bool eager = mode == pytorch_mode::eager;
-  const auto each = 4 * all_parameters(m);
-  const auto narrow = std::int64_t(size_of(job.training.precision));
-  const auto tokens = batch.micro * m.sequence;
+  const auto each = 4 * padded_parameter_count(m);
+  const auto narrow = job.element_bytes;
+  const auto tokens = job.micro * m.sequence;
   pytorch_memory out{.parameters = each,
                      .gradients = each,
                      .moments = 2 * each,
-                     .buckets = job.layout.world > 1 ? each : 0};
+                     .buckets = job.world > 1 ? each : 0};
   if (narrow < 4)
     out.cast = narrow * elements_of_products(m);
   out.activations = tokens * (eager ? eager_token(m, narrow) : compiled_token(m, narrow));
   out.loss = eager ? tokens * 12 * m.padded_vocabulary
                    : tokens * (narrow * m.padded_vocabulary + 4)
                          + narrow * m.padded_vocabulary * m.hidden;
-  out.accumulates = batch.global > batch.micro * job.layout.world;
+  out.accumulates = job.global > job.micro * job.world;
   out.together = !eager;
   return out;
 }

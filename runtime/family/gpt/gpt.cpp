@@ -1,4 +1,4 @@
-#include "runtime/model/gpt/gpt.hpp"
+#include "runtime/family/gpt/gpt.hpp"
 
 #include "runtime/core/error.hpp"
 

@@ -1,6 +1,6 @@
-#include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -138,21 +138,13 @@ ordered_json gpt2_json(const gpt_config& x) {
 
 }  // namespace
 
-std::string hub_config_json(const gpt_config& config,
-                            std::optional<std::int32_t> end_of_document,
-                            stored_type type) {
+std::string gpt_to_hub(const gpt_config& config) {
   require_sayable(config);
   auto out = is_llama_like(config) ? llama_json(config) : gpt2_json(config);
   out["vocab_size"] = config.vocabulary;
   out["tie_word_embeddings"] = config.tied_embeddings;
   out["initializer_range"] = config.init_std;
-  out["torch_dtype"] = type == stored_type::bf16  ? "bfloat16"
-                       : type == stored_type::f16 ? "float16"
-                                                  : "float32";
-  const ordered_json end = end_of_document ? ordered_json(*end_of_document) : ordered_json(nullptr);
-  out["bos_token_id"] = end;
-  out["eos_token_id"] = end;
-  return json_text(out, 2) + "\n";
+  return json_text(out);
 }
 
 }  // namespace troupe::runtime

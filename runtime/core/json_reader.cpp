@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/json.hpp"
+#include "runtime/core/json_reader.hpp"
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"

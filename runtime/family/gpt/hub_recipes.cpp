@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/hub.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
 
 #include <fmt/format.h>
 #include <utility>
@@ -156,7 +156,7 @@ std::vector<hub_recipe> llama_recipes(const gpt_config& c) {
 
 }  // namespace
 
-std::vector<hub_recipe> hub_recipes(const gpt_config& config, const std::string& prefix) {
+std::vector<hub_recipe> gpt_hub_recipes(const gpt_config& config, const std::string& prefix) {
   return config.position == position_embedding::rope ? llama_recipes(config)
                                                      : gpt2_recipes(config, prefix);
 }

@@ -1,6 +1,6 @@
-#include "runtime/checkpoint/hub.hpp"
-#include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -303,17 +303,25 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
   return x;
 }
 
+bool is_llama(std::string_view model_type) {
+  constexpr std::string_view all[] = {"llama", "mistral", "qwen2", "qwen3"};
+  return std::find(std::begin(all), std::end(all), model_type) != std::end(all);
+}
+
 }  // namespace
 
-gpt_config hub_config(std::string_view config_json, const std::string& where) {
+bool is_hub_type(std::string_view model_type) {
+  return model_type == "gpt2" || is_llama(model_type);
+}
+
+gpt_config gpt_from_hub(std::string_view config_json, const std::string& where) {
   const hub_fields in(parse_json(config_json, where), where);
   in.require("quantization_config", nullptr);
   in.require("is_encoder_decoder", false);
   const auto kind = in.text("model_type", "");
-  constexpr const char* llamas[] = {"llama", "mistral", "qwen2", "qwen3"};
-  if (kind != "gpt2" && std::find(std::begin(llamas), std::end(llamas), kind) == std::end(llamas))
+  if (!is_hub_type(kind))
     in.refuse("model_type", "\"gpt2\", \"llama\", \"mistral\", \"qwen2\" or \"qwen3\"");
-  auto x = kind == "gpt2" ? gpt2_config(in) : llama_config(in, kind);
+  auto x = is_llama(kind) ? llama_config(in, kind) : gpt2_config(in);
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);
   x.hidden_dropout = x.attention_dropout = 0;

@@ -1,4 +1,4 @@
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 
 #include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
@@ -184,15 +184,6 @@ double visible_pairs(double S, double window) {
 
 }  // namespace
 
-std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
-                                    std::int64_t divisor,
-                                    std::int64_t tensor_parallel) {
-  const auto multiple = divisor * tensor_parallel;
-  ensure(vocabulary >= 0 && divisor > 0 && tensor_parallel > 0,
-         "VOCABULARY-1: a vocabulary is padded to a positive multiple");
-  return (vocabulary + multiple - 1) / multiple * multiple;
-}
-
 std::vector<std::string> validate(const gpt_config& config) {
   std::vector<std::string> out;
   if (validate_sizes(config, out)) {
@@ -224,6 +215,11 @@ std::vector<std::string> validate(const gpt_config& config) {
 
 std::int64_t parameter_count(const gpt_config& config) {
   return count_parameters<std::int64_t>(config);
+}
+
+std::int64_t padded_parameter_count(const gpt_config& x) {
+  const auto padding = (x.padded_vocabulary - x.vocabulary) * x.hidden;
+  return parameter_count(x) + padding * (x.tied_embeddings ? 1 : 2);
 }
 
 double training_flops(const gpt_config& config, double samples) {

@@ -1,4 +1,4 @@
-#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 
 #include "runtime/core/error.hpp"
 #include "tests/support/broken.hpp"

@@ -1,0 +1,181 @@
+#include "runtime/core/json_text.hpp"
+#include "runtime/family/gpt/gpt.hpp"
+#include "runtime/family/gpt/gpt_estimates.hpp"
+#include "runtime/family/gpt/gpt_hub.hpp"
+#include "runtime/family/gpt/gpt_resolve.hpp"
+#include "runtime/family/gpt/gpt_text.hpp"
+#include "runtime/model/stages.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace troupe::runtime {
+namespace {
+
+const gpt_config& config_of(const model_description& model) {
+  return model.as<gpt_config>();
+}
+
+const gpt_asked& asked_of(const std::any& asked) {
+  return std::any_cast<const gpt_asked&>(asked);
+}
+
+class gpt final : public model_family {
+ public:
+  std::string_view name() const override { return "gpt"; }
+  std::string_view title() const override { return "a GPT"; }
+
+  model_description defaults() const override { return gpt_config(); }
+
+  model_description smallest(int layers) const override {
+    gpt_config out;
+    out.layers = layers;
+    out.hidden = 16;
+    out.heads = out.groups = 2;
+    out.head_size = 8;
+    out.ffn = 32;
+    out.sequence = out.positions = 6;
+    out.vocabulary = 29;
+    out.padded_vocabulary = 32;
+    return out;
+  }
+
+  model_spec spec(const model_description& model, const extension& own) const override {
+    return gpt_spec(config_of(model), own);
+  }
+
+  model_sizes sizes(const model_description& model) const override {
+    const auto& x = config_of(model);
+    return {x.sequence, x.vocabulary, x.padded_vocabulary, x.layers};
+  }
+
+  void set_vocabulary(model_description& model,
+                      std::int64_t vocabulary,
+                      std::int64_t padded) const override {
+    auto& x = model.as<gpt_config>();
+    x.vocabulary = vocabulary;
+    x.padded_vocabulary = padded;
+  }
+
+  std::vector<std::string> validate(const model_description& model) const override {
+    return runtime::validate(config_of(model));
+  }
+
+  std::string to_json(const model_description& model) const override {
+    return runtime::to_json(config_of(model));
+  }
+
+  model_description from_json(const std::string& text) const override {
+    return gpt_config_from_json(text);
+  }
+
+  std::string essence(const model_description& model) const override {
+    auto out = json_value(to_json(model));
+    for (const auto* field :
+         {"hidden_dropout", "attention_dropout", "init_std", "sequence", "padded_vocabulary"})
+      out.erase(field);
+    if (config_of(model).position != position_embedding::learned_absolute)
+      out.erase("positions");
+    return json_text(out);
+  }
+
+  std::string letters(const model_description& model) const override {
+    return letters_of(config_of(model).layers);
+  }
+
+  std::int64_t parameter_count(const model_description& model) const override {
+    return runtime::parameter_count(config_of(model));
+  }
+
+  std::int64_t padded_parameter_count(const model_description& model) const override {
+    return runtime::padded_parameter_count(config_of(model));
+  }
+
+  std::int64_t fewest_parameters(const model_description& model) const override {
+    const auto& x = config_of(model);
+    return std::max(x.layers, x.heads);  // each has at least one
+  }
+
+  double training_flops(const model_description& model, double samples) const override {
+    return runtime::training_flops(config_of(model), samples);
+  }
+
+  bool has_dropout(const model_description& model) const override {
+    const auto& x = config_of(model);
+    return x.hidden_dropout > 0 || x.attention_dropout > 0;
+  }
+
+  std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
+    const auto& x = config_of(model);
+    std::vector<shared_size> out = {{"`model.heads`", x.heads, x.hidden}};
+    if (x.groups != x.heads)
+      out.push_back({"`model.groups`", x.groups, x.heads});
+    out.push_back({"`model.ffn`", x.ffn});
+    out.push_back({"the padded vocabulary", x.padded_vocabulary});
+    return out;
+  }
+
+  std::string tied_by(const model_description& model) const override {
+    return config_of(model).tied_embeddings ? "`model.tied_embeddings=false`" : "";
+  }
+
+  std::string describe(const model_description& model) const override {
+    return text_of(config_of(model));
+  }
+
+  const hub_translation* hub() const override { return &gpt_hub(); }
+
+  std::optional<theoretical_memory> megatron_memory(const model_description& model,
+                                                    const job_outline& job) const override {
+    return gpt_megatron_memory(config_of(model), job);
+  }
+
+  std::optional<pytorch_memory> pytorch_estimate(const model_description& model,
+                                                 const job_outline& job,
+                                                 pytorch_mode mode) const override {
+    return gpt_pytorch_memory(config_of(model), job, mode);
+  }
+
+  std::any asked() const override { return gpt_asked(); }
+
+  std::vector<required_setting> required() const override {
+    return {{"model.layers", "2"},
+            {"model.hidden", "64"},
+            {"model.heads", "4"},
+            {"model.sequence", "64"}};
+  }
+
+  std::optional<model_description> resolve(const std::any& asked,
+                                           const given_settings& given,
+                                           std::vector<std::string>& wrong) const override {
+    return runtime::resolve(asked_of(asked), given, wrong);
+  }
+
+  model_description resolve_hub(const model_description& there,
+                                const std::any& asked,
+                                const given_settings& given,
+                                const std::string& hub,
+                                std::vector<std::string>& wrong) const override {
+    return runtime::resolve_hub(config_of(there), asked_of(asked), given, hub, wrong);
+  }
+
+  void write_back(const model_description& model,
+                  std::any& asked,
+                  given_settings& given,
+                  bool from_hub) const override {
+    runtime::write_back(config_of(model), std::any_cast<gpt_asked&>(asked), given, from_hub);
+  }
+};
+
+}  // namespace
+
+const model_family& gpt_family() {
+  static const gpt only;
+  return only;
+}
+
+const model_family& family_of(const gpt_config& /*config*/) {
+  return gpt_family();
+}
+
+}  // namespace troupe::runtime

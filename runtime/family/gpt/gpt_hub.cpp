@@ -1,0 +1,66 @@
+#include "runtime/family/gpt/gpt_hub.hpp"
+
+namespace troupe::runtime {
+namespace {
+
+class gpt_translation final : public hub_translation {
+ public:
+  bool reads(std::string_view model_type) const override { return is_hub_type(model_type); }
+
+  model_description model_of(std::string_view config_json,
+                             const std::string& where) const override {
+    return gpt_from_hub(config_json, where);
+  }
+
+  std::string config_json(const model_description& model) const override {
+    return gpt_to_hub(model.as<gpt_config>());
+  }
+
+  // The files of a GPT-2 without its head lack the prefix.
+  std::vector<hub_recipe> recipes(const model_description& model,
+                                  const std::function<bool(std::string_view)>& has) const override {
+    const bool with_head = !has || has("transformer.wte.weight");
+    return gpt_hub_recipes(model.as<gpt_config>(), with_head ? "transformer." : "");
+  }
+
+  bool is_constant(std::string_view source) const override {
+    return source.ends_with(".attn.bias") || source.ends_with(".attn.masked_bias")
+           || source.ends_with(".rotary_emb.inv_freq");
+  }
+
+  std::string copied_from(std::string_view source,
+                          const std::vector<hub_recipe>& all) const override {
+    return source == "lm_head.weight" ? all.front().rows.front().source : "";
+  }
+
+  float offset(const model_description& model, std::string_view parameter) const override {
+    return parameter.ends_with("layernorm.weight") ? float(model.as<gpt_config>().gain_offset) : 0;
+  }
+
+  bool is_same_function(const model_description& there,
+                        const model_description& here) const override {
+    auto x = there.as<gpt_config>();
+    const auto& y = here.as<gpt_config>();
+    x.sequence = y.sequence;
+    x.vocabulary = y.vocabulary;
+    x.padded_vocabulary = y.padded_vocabulary;
+    x.hidden_dropout = y.hidden_dropout;
+    x.attention_dropout = y.attention_dropout;
+    x.init_std = y.init_std;
+    x.gain_offset = y.gain_offset;
+    return x == y;
+  }
+
+  std::int64_t longest(const model_description& model) const override {
+    return model.as<gpt_config>().positions;
+  }
+};
+
+}  // namespace
+
+const hub_translation& gpt_hub() {
+  static const gpt_translation only;
+  return only;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,134 @@
+// A family of models: a folder of runtime/family, registered in one line of families.cpp. Generic
+// code sees this interface and model_description.
+//
+// A family has a struct of settings with a `family_of` (model_description.hpp), and a class that
+// overrides the functions below. docs/guides/new_family.md walks through one.
+
+#pragma once
+
+#include "runtime/family/hub_translation.hpp"
+#include "runtime/family/model_description.hpp"
+#include "runtime/family/peer_estimates.hpp"
+
+#include <any>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct model_sizes {
+  std::int64_t sequence = 0;           ///< T: tokens of a training sample
+  std::int64_t vocabulary = 0;         ///< real tokens
+  std::int64_t padded_vocabulary = 0;  ///< V
+  std::int64_t layers = 0;             ///< units that stages share evenly
+};
+
+/// A size that the tensor axis divides.
+struct shared_size {
+  std::string name;  ///< in errors, "`model.heads`"
+  std::int64_t size = 0;
+  std::int64_t whole = 0;  ///< a size must divide this; 0: any multiple will do
+};
+
+struct required_setting {
+  std::string name;     ///< "model.layers"
+  std::string example;  ///< a value for the help, "2"
+};
+
+/// Names of the settings that were given, such as "model.layers" or "model.activation=swiglu".
+using given_settings = std::set<std::string, std::less<>>;
+
+/// One object a family. Immutable and thread-safe. Functions get models of this family only.
+class model_family {
+ public:
+  virtual ~model_family() = default;
+
+  virtual std::string_view name() const = 0;   ///< in files, and of `troupe train NAME`
+  virtual std::string_view title() const = 0;  ///< in sentences: "a GPT"
+
+  virtual model_description defaults() const = 0;
+  /// A model of a few thousand parameters for simulations: 6 tokens, a vocabulary of 29, padded to
+  /// 32, and as many layers as given.
+  virtual model_description smallest(int layers) const = 0;
+
+  /// Throws input_error if the extension has no name.
+  virtual model_spec spec(const model_description& model, const extension& own) const = 0;
+  virtual model_sizes sizes(const model_description& model) const = 0;
+  virtual void set_vocabulary(model_description& model,
+                              std::int64_t vocabulary,
+                              std::int64_t padded) const = 0;
+
+  /// One sentence per violated rule, which names the setting and the nearest valid value.
+  virtual std::vector<std::string> validate(const model_description& model) const = 0;
+
+  /// A JSON object without a member "family". Reading throws input_error.
+  virtual std::string to_json(const model_description& model) const = 0;
+  virtual model_description from_json(const std::string& text) const = 0;
+  /// The part of to_json that a resumed run must repeat: parameters and function.
+  virtual std::string essence(const model_description& model) const { return to_json(model); }
+
+  /// Letters of the units (model_unit::letter). Also for sizes that `validate` refuses.
+  virtual std::string letters(const model_description& model) const;
+  virtual std::int64_t parameter_count(const model_description& model) const;
+  /// With the padding rows of the vocabulary.
+  virtual std::int64_t padded_parameter_count(const model_description& model) const;
+  /// At most the number of its parameters with any extension, for a check of untrusted files.
+  virtual std::int64_t fewest_parameters(const model_description& model) const {
+    return sizes(model).layers;
+  }
+  virtual double training_flops(const model_description& model, double samples) const;
+  virtual bool has_dropout(const model_description& /*model*/) const { return false; }
+
+  /// Rules of layouts: also for sizes of 0.
+  virtual std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const = 0;
+  /// The setting that separates tied ends of the model, "`model.tied_embeddings=false`"; empty:
+  /// they are not tied.
+  virtual std::string tied_by(const model_description& /*model*/) const { return ""; }
+
+  /// The first lines of a dry run. Each ends with a newline.
+  virtual std::string describe(const model_description& model) const = 0;
+
+  /// Null: the Hub has no such models.
+  virtual const hub_translation* hub() const { return nullptr; }
+
+  virtual std::optional<theoretical_memory> megatron_memory(const model_description& /*model*/,
+                                                            const job_outline& /*job*/) const {
+    return {};
+  }
+  /// `job` has the whole model on each device.
+  virtual std::optional<pytorch_memory> pytorch_estimate(const model_description& /*model*/,
+                                                         const job_outline& /*job*/,
+                                                         pytorch_mode /*mode*/) const {
+    return {};
+  }
+
+  /// Settings as a command line or file writes them, before `resolve`: any type of the family.
+  virtual std::any asked() const = 0;
+  /// The settings that `resolve` needs, without a Hub model.
+  virtual std::vector<required_setting> required() const = 0;
+  /// The model that was asked for. Adds a sentence for each contradiction. Nothing if a required
+  /// setting is missing. The vocabulary is set later.
+  virtual std::optional<model_description> resolve(const std::any& asked,
+                                                   const given_settings& given,
+                                                   std::vector<std::string>& wrong) const = 0;
+  /// The model of the Hub folder `hub` with the settings that may differ from it, such as dropout.
+  /// Adds a sentence for each given setting that contradicts it.
+  virtual model_description resolve_hub(const model_description& there,
+                                        const std::any& asked,
+                                        const given_settings& given,
+                                        const std::string& hub,
+                                        std::vector<std::string>& wrong) const;
+  /// Writes decided values into settings that were not given, and adds these to `given`. With
+  /// `from_hub`, only settings that may differ from the Hub's model.
+  virtual void write_back(const model_description& model,
+                          std::any& asked,
+                          given_settings& given,
+                          bool from_hub) const = 0;
+};
+
+}  // namespace troupe::runtime
