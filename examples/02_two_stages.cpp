@@ -31,10 +31,9 @@ int main() {
       const auto batch = data.microbatch({.consumed = consumed, .microbatch = std::uint64_t(m)});
       auto f = first.pass(n, m_each), l = last.pass(n, m_each);
 
-      bundle inputs;
-      add_inputs(inputs, batch);
-      bundle hidden = f->forward(inputs);  // F: activations, with positions and sample numbers
-      add_labels(hidden, batch);
+      bundle hidden = f->forward(batch);  // F: activations, with positions and sample numbers
+      hidden.add("labels", batch.at("labels"));
+      hidden.add("mask", batch.at("mask"));
       l->forward(hidden);
       loss.total += l->loss().total;
       loss.tokens += l->loss().tokens;

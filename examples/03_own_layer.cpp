@@ -122,7 +122,7 @@ double check_gradients(const recipe& recipe) {
   const recompute_plan plan(model, {});
   resident_store store(model.units(), 1, stream.pool());
   initialise(store, recipe.seed);
-  const auto batch = to_bundle(story::counting(recipe).microbatch({}));
+  const auto batch = story::counting(recipe).microbatch({});
   const auto loss = [&] {
     chunk_pass pass(model, plan, stream, store, {});
     pass.forward(batch);

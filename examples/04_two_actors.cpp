@@ -84,11 +84,8 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
           return;
         for (std::int64_t m = 0; m < shared->microbatches; ++m) {
           const auto id = microbatch_id(m);
-          bundle inputs;
-          add_inputs(
-              inputs,
+          const auto out = begin_pass(id).forward(
               shared->data.microbatch({.consumed = x.consumed, .microbatch = std::uint64_t(m)}));
-          const auto out = begin_pass(id).forward(inputs);
           self->send(state.next,
                      messages::activation{{.generation = now, .step = x.step, .microbatch = id},
                                           deposit(shared->transport, out, now)});
@@ -97,9 +94,10 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
       [=, &state](const messages::activation& x) {
         const auto m = x.at.microbatch;
         auto in = redeem(shared->transport, x.data);
-        add_labels(in,
-                   shared->data.microbatch(
-                       {.consumed = state.step.consumed, .microbatch = std::uint64_t(value(m))}));
+        const auto batch = shared->data.microbatch(
+            {.consumed = state.step.consumed, .microbatch = std::uint64_t(value(m))});
+        in.add("labels", batch.at("labels"));
+        in.add("mask", batch.at("mask"));
         auto& pass = begin_pass(m);
         pass.forward(in);
         state.loss.total += pass.loss().total;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/core/random.hpp"
+#include "runtime/data/token_schema.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
@@ -45,10 +46,10 @@ class counting final : public rt::batch_source {
  public:
   explicit counting(const rt::recipe& recipe) : recipe_(recipe) {}
 
-  rt::micro_batch microbatch(const rt::microbatch_address& at) const override {
+  rt::bundle microbatch(const rt::microbatch_address& at) const override {
     const auto& deal = recipe_.batch;
     const auto T = recipe_.model.sequence();
-    rt::micro_batch x(deal.micro, T, pool_);
+    auto x = rt::empty_batch(rt::token_schema(T), deal.micro, pool_);
     for (std::int64_t b = 0; b < deal.micro; ++b) {
       const auto sample
           = rt::sample_position({std::uint64_t(deal.micro), std::uint64_t(deal.data_parallel)},
@@ -56,8 +57,9 @@ class counting final : public rt::batch_source {
                                 at.microbatch,
                                 at.replica,
                                 std::uint64_t(b));
-      x.samples.data<std::uint64_t>()[b] = sample;
-      const auto row = x.row(b);
+      const rt::sample_view view(x, b);
+      view.at<std::uint64_t>("samples").front() = sample;
+      const rt::token_row row(view);
       for (std::int64_t t = 0; t < T; ++t) {
         row.tokens[std::size_t(t)] = digit(sample, t);
         row.labels[std::size_t(t)] = digit(sample, t + 1);

@@ -11,6 +11,7 @@
 #include "runtime/core/hmac.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/job/device_setup.hpp"
 #include "runtime/job/job_data.hpp"
 #include "runtime/machine/matrix_rate.hpp"
@@ -54,8 +55,10 @@ std::shared_ptr<const runtime::batch_source> open_part(const runtime::training_j
                                                        std::uint64_t samples,
                                                        const runtime::memory_pool& pool,
                                                        const runtime::cancel_token& stop) {
+  auto data = runtime::open_samples(job, part, samples, stop);
+  runtime::require_tensors(job, data->schema());
   return std::make_shared<runtime::dataset_source>(
-      runtime::open_samples(job, part, samples, stop),
+      std::move(data),
       runtime::batch_layout{std::uint64_t(job.training.batch.micro),
                             std::uint64_t(job.training.batch.data_parallel)},
       pool,

@@ -19,12 +19,18 @@
 namespace troupe::actors {
 namespace {
 
-runtime::bundle asked_for(const messages::request_batch& x, const runtime::micro_batch& all) {
-  const auto whole = to_bundle(all);
+/// DATA-4.
+runtime::bundle asked_for(const messages::request_batch& x, const runtime::bundle& all) {
   runtime::bundle out;
   for (const auto& name : x.names)
-    if (whole.has(name))
-      out.add(name, whole.at(name));
+    if (all.has(name))
+      out.add(name, all.at(name));
+    else if (!runtime::is_document_border(name))
+      throw runtime::input_error(
+          "cannot read '{}' of a micro-batch, which has only {}; train this model on data of its "
+          "family",
+          name,
+          names_of(all));
   return out;
 }
 
@@ -38,7 +44,7 @@ const runtime::batch_source& source_of(const messages::request_batch& x,
 /// what is being sent.
 class recent_batches {
  public:
-  runtime::micro_batch at(const runtime::batch_source& from, const messages::request_batch& x) {
+  runtime::bundle at(const runtime::batch_source& from, const messages::request_batch& x) {
     auto& kept = of({x.consumed, x.validation, x.test});
     const auto key = std::pair(x.replica, x.microbatch);
     const auto found = kept.find(key);
@@ -50,7 +56,7 @@ class recent_batches {
 
  private:
   using step = std::tuple<std::uint64_t, bool, bool>;
-  using batches = std::map<std::pair<int, std::uint64_t>, runtime::micro_batch>;
+  using batches = std::map<std::pair<int, std::uint64_t>, runtime::bundle>;
 
   batches& of(const step& which) {
     if (steps_[0].first != which) {
@@ -71,12 +77,12 @@ std::string data_of(const messages::request_batch& x) {
              : fmt::format("the data of iteration {}", step);
 }
 
-/// The error names the step that needs the data.
-runtime::micro_batch read(recent_batches& recent,
-                          const runtime::batch_source& from,
-                          const messages::request_batch& x) {
+/// The tensors that are requested. The error names the step that needs the data.
+runtime::bundle read(recent_batches& recent,
+                     const runtime::batch_source& from,
+                     const messages::request_batch& x) {
   try {
-    return recent.at(from, x);
+    return asked_for(x, recent.at(from, x));
   } catch (const runtime::cancelled&) {
     throw;
   } catch (const runtime::error& failure) {
@@ -99,9 +105,9 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
   const auto serve = [self, context, place, recent = std::make_shared<recent_batches>()](
                          const messages::request_batch& x) -> caf::result<messages::batch_ready> {
     try {
-      const auto all = read(*recent, source_of(x, *context), x);
-      messages::batch_ready answer{
-          x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)};
+      const auto asked = read(*recent, source_of(x, *context), x);
+      messages::batch_ready answer{x.at,
+                                   runtime::deposit(*context->transport, asked, x.at.generation)};
       if (!self->current_message_id().is_async())
         return context->messages->checked(self->home_system(), std::move(answer));
       // Sent as a message instead of a CAF response, because it may be late.

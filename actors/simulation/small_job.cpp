@@ -3,6 +3,7 @@
 #include "actors/simulation/choices.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/data/token_schema.hpp"
 #include "runtime/family/families.hpp"
 
 #include <algorithm>
@@ -139,9 +140,9 @@ std::string describe_shape(const runtime::training_job& job) {
                      l.processes > 1 ? fmt::format(", in {} processes", l.processes) : "");
 }
 
-runtime::micro_batch made_up_samples::microbatch(const runtime::microbatch_address& at) const {
+runtime::bundle made_up_samples::microbatch(const runtime::microbatch_address& at) const {
   const auto B = recipe_.batch.micro, T = recipe_.model.sequence();
-  runtime::micro_batch x(B, T, pool_);
+  auto x = runtime::empty_batch(runtime::token_schema(T), B, pool_);
   for (std::int64_t b = 0; b < B; ++b) {
     const auto sample
         = runtime::sample_position({std::uint64_t(B), std::uint64_t(recipe_.batch.data_parallel)},
@@ -149,8 +150,9 @@ runtime::micro_batch made_up_samples::microbatch(const runtime::microbatch_addre
                                    at.microbatch,
                                    at.replica,
                                    std::uint64_t(b));
-    x.samples.data<std::uint64_t>()[b] = sample;
-    const auto row = x.row(b);
+    const runtime::sample_view view(x, b);
+    view.at<std::uint64_t>("samples").front() = sample;
+    const runtime::token_row row(view);
     for (std::int64_t t = 0; t < T; ++t) {
       const auto i = std::size_t(t);
       row.tokens[i] = token(sample, t);

@@ -29,7 +29,7 @@ class made_up_samples final : public runtime::batch_source {
  public:
   made_up_samples(const runtime::recipe& recipe, bool masked) : recipe_(recipe), masked_(masked) {}
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override;
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override;
   /// Samples requested since the last call.
   std::set<std::uint64_t> take_asked() const;
 

@@ -15,6 +15,8 @@
 //   DATA-1  The content of a micro-batch depends only on the request.
 //   DATA-2  A step uses the micro-batches that were requested ahead for it.
 //   DATA-3  A failed request ahead does not disturb earlier steps.
+//   DATA-4  The data have every tensor that the model reads. Checked before the run, and by the
+//           loader for each name.
 
 #pragma once
 
@@ -35,7 +37,7 @@ struct request_batch {
   std::uint64_t consumed = 0;    ///< samples consumed before this step
   bool validation = false;       ///< from the validation set
   bool test = false;             ///< with `validation`: from the test set
-  /// Tensors of the micro-batch that the chunk takes, if the micro-batch has them.
+  /// Tensors of the micro-batch that the chunk takes; borders of documents if it has them.
   std::vector<std::string> names = {};
   bool ahead = false;  ///< requested before its step begins
 };

@@ -27,7 +27,8 @@ struct row_layout {
   tensor order;
   tensor starts;   ///< (B + 1) i32, first row of each sequence, then the number of rows
   tensor samples;  ///< (B) u64, sample numbers within the run
-  /// Set only if attention is limited to documents: (D + 1) i32 and (D) u64, as in micro_batch.
+  /// Set only if attention is limited to documents: (D + 1) i32 and (D) u64, as in
+  /// batch_schema.hpp.
   tensor documents, document_samples;
   /// `order` is 0, 1, ..., T - 1 in every sequence.
   bool uniform = false;

@@ -4,7 +4,6 @@
 
 #include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/sampler.hpp"
-#include "runtime/tensor/micro_batch.hpp"
 
 #include <memory>
 #include <utility>
@@ -15,9 +14,9 @@ class batch_source {
  public:
   virtual ~batch_source() = default;
 
-  /// Throws input_error when a sample is beyond the end of the data set; only cyclic orders wrap
-  /// around. Any thread.
-  virtual micro_batch microbatch(const microbatch_address& at) const = 0;
+  /// See batch_schema.hpp. The same tensors each time. Throws input_error when a sample is beyond
+  /// the end of the data set; only cyclic orders wrap around. Any thread.
+  virtual bundle microbatch(const microbatch_address& at) const = 0;
 };
 
 /// Micro-batches of a data set, distributed over replicas as in Megatron-LM.
@@ -31,15 +30,17 @@ class dataset_source final : public batch_source {
                  sampling how = sampling::single,
                  std::uint64_t ahead = 0)
       : data_(std::move(data)),
+        schema_(data_->schema()),
         layout_(layout),
         sampler_(how, layout, data_->size()),
         pool_(std::move(pool)),
         ahead_(ahead) {}
 
-  micro_batch microbatch(const microbatch_address& at) const override;
+  bundle microbatch(const microbatch_address& at) const override;
 
  private:
   std::shared_ptr<const sample_dataset> data_;
+  batch_schema schema_;
   batch_layout layout_;
   sampler sampler_;
   mutable memory_pool pool_;

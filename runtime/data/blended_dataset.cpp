@@ -17,8 +17,7 @@ blended_dataset::blended_dataset(const data_blend& blend,
   else
     order_by_weights(blend, *samples, open);
   for (const auto& set : sets_)
-    ensure(set->sequence_length() == sequence_length(),
-           "BLEND-1: the data sets of a blend have one sequence length");
+    ensure(set->schema() == schema(), "BLEND-1: the data sets of a blend have one schema");
   require_enough(blend);
 }
 
@@ -69,14 +68,14 @@ void blended_dataset::require_enough(const data_blend& blend) const {
           sets_[d]->size());
 }
 
-void blended_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
+void blended_dataset::fill(std::uint64_t i, const sample_view& out) const {
   if (i >= size())
     throw input_error(
         "cannot read sample {} of a blend of {} samples; train for fewer, or give the data sets "
         "weights, which allow more than one epoch",
         i,
         size());
-  sets_[std::size_t(order_.dataset[i])]->row(std::uint64_t(order_.sample[i]), out);
+  sets_[std::size_t(order_.dataset[i])]->fill(std::uint64_t(order_.sample[i]), out);
 }
 
 void blended_dataset::expect(std::uint64_t i) const {

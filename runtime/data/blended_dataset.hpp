@@ -19,7 +19,7 @@ using dataset_opener = std::function<std::shared_ptr<const sample_dataset>(
 
 class blended_dataset final : public sample_dataset {
  public:
-  /// `blend` has at least one data set; all have the same sequence length (BLEND-1). With weights,
+  /// `blend` has at least one data set; all have the same schema (BLEND-1). With weights,
   /// the blend has at least `samples` samples. Without weights, each data set is used for at most
   /// one epoch: the blend has `samples` samples, or all of them when `samples` is larger or
   /// nullopt. Throws input_error when a data set has no samples, or fewer than the blend takes from
@@ -29,9 +29,8 @@ class blended_dataset final : public sample_dataset {
                   const dataset_opener& open);
 
   std::uint64_t size() const override { return order_.dataset.size(); }
-  std::int64_t sequence_length() const override { return sets_.front()->sequence_length(); }
-  bool cuts_attention() const override { return sets_.front()->cuts_attention(); }
-  void row(std::uint64_t i, const micro_batch_row& out) const override;
+  batch_schema schema() const override { return sets_.front()->schema(); }
+  void fill(std::uint64_t i, const sample_view& out) const override;
   void expect(std::uint64_t i) const override;
 
   const blend_order& order() const { return order_; }

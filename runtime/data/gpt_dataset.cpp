@@ -138,11 +138,10 @@ void gpt_dataset::expect(std::uint64_t i) const {
   }
 }
 
-void gpt_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
+void gpt_dataset::fill(std::uint64_t i, const sample_view& to) const {
   const auto S = static_cast<std::size_t>(options_.sequence_length);
-  ensure(out.tokens.size() == S && out.labels.size() == S && out.mask.size() == S
-             && out.positions.size() == S,
-         "SAMPLE-2: a row has room for one sequence");
+  const token_row out(to);
+  ensure(out.has_room_for(options_.sequence_length), "SAMPLE-2: a row has room for one sequence");
   std::vector<std::int32_t> text(S + 1);
   const auto used = sample(i, text);
 
@@ -155,8 +154,8 @@ void gpt_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
     out.mask[t] = (ends && options_.eod_mask_loss) || is_padding ? 0.0F : 1.0F;
     out.positions[t] = position;
     position = ends && options_.reset_position_ids ? 0 : position + 1;
-    if (ends && options_.reset_attention_mask && out.cuts != nullptr && t + 1 < S)
-      out.cuts->push_back(static_cast<std::int32_t>(t + 1));
+    if (ends && options_.reset_attention_mask && t + 1 < S)
+      to.cut(std::int64_t(t + 1));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/gpt_index.hpp"
 #include "runtime/data/sample_dataset.hpp"
+#include "runtime/data/token_schema.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -41,11 +42,12 @@ class gpt_dataset final : public sample_dataset {
               const gpt_dataset_options& options);
 
   std::uint64_t size() const override { return static_cast<std::uint64_t>(plan_.samples); }
-  std::int64_t sequence_length() const override { return options_.sequence_length; }
+  std::int64_t sequence_length() const { return options_.sequence_length; }
+  batch_schema schema() const override {
+    return token_schema(options_.sequence_length, options_.reset_attention_mask);
+  }
   const gpt_index_plan& plan() const { return plan_; }
   const gpt_index& index() const { return index_; }
-
-  bool cuts_attention() const override { return options_.reset_attention_mask; }
 
   /// Writes the S + 1 tokens of sample i; `padding` after the end of the data. Returns the number
   /// of tokens before the padding (of the data or of `fim`). Throws input_error when i >= size(),
@@ -54,7 +56,7 @@ class gpt_dataset final : public sample_dataset {
 
   /// Sample i as inputs, labels, loss mask and positions. The mask is 0 where the label is padding;
   /// padding is written as token 0.
-  void row(std::uint64_t i, const micro_batch_row& out) const override;
+  void fill(std::uint64_t i, const sample_view& out) const override;
   void expect(std::uint64_t i) const override;
 
   static constexpr std::int32_t padding = -1;

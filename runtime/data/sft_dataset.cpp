@@ -89,9 +89,7 @@ void sft_dataset::add_epoch(sequence_range of, std::uint64_t epoch) {
   }
 }
 
-void sft_dataset::lay(std::int64_t conversation,
-                      std::int64_t at,
-                      const micro_batch_row& out) const {
+void sft_dataset::lay(std::int64_t conversation, std::int64_t at, const token_row& out) const {
   const auto n = std::size_t(used(conversation)), begin = std::size_t(at);
   const auto ids = out.tokens.subspan(begin, n);
   source_->tokens().get(conversation, 0, ids);
@@ -111,11 +109,10 @@ void sft_dataset::lay(std::int64_t conversation,
       out.mask[begin + std::size_t(t) - 1] = 1;
 }
 
-void sft_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
+void sft_dataset::fill(std::uint64_t i, const sample_view& to) const {
   const auto S = std::size_t(options_.sequence_length);
-  ensure(out.tokens.size() == S && out.labels.size() == S && out.mask.size() == S
-             && out.positions.size() == S,
-         "SFT-1: a row has room for one sequence");
+  const token_row out(to);
+  ensure(out.has_room_for(options_.sequence_length), "SFT-1: a row has room for one sequence");
   if (i >= size())
     throw input_error(
         "cannot read sample {} of the {} data: it has {} samples; request more when the data set "
@@ -132,13 +129,13 @@ void sft_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
     const auto length = used(order_[k]);
     if (length == 0)
       continue;
-    if (at > 0 && out.cuts != nullptr)
-      out.cuts->push_back(std::int32_t(at));
+    if (at > 0)
+      to.cut(at);
     lay(order_[k], at, out);
     at += length;
   }
-  if (at > 0 && std::size_t(at) < S && out.cuts != nullptr)
-    out.cuts->push_back(std::int32_t(at));
+  if (at > 0 && std::size_t(at) < S)
+    to.cut(at);
   std::iota(out.positions.begin() + at, out.positions.end(), 0);
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/data/conversation_files.hpp"
 #include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/split.hpp"
+#include "runtime/data/token_schema.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -43,20 +44,20 @@ class sft_dataset final : public sample_dataset {
               const sft_dataset_options& options);
 
   std::uint64_t size() const override { return starts_.size() - 1; }
-  std::int64_t sequence_length() const override { return options_.sequence_length; }
-  bool cuts_attention() const override { return true; }
+  std::int64_t sequence_length() const { return options_.sequence_length; }
+  batch_schema schema() const override { return token_schema(options_.sequence_length, true); }
 
   /// Number of padding tokens in all samples.
   std::int64_t padding() const;
 
   /// The mask is 1 where the label is a token of an answer of the same conversation.
-  void row(std::uint64_t i, const micro_batch_row& out) const override;
+  void fill(std::uint64_t i, const sample_view& out) const override;
   void expect(std::uint64_t i) const override;
 
  private:
   std::int64_t used(std::int64_t conversation) const;
   void add_epoch(sequence_range of, std::uint64_t epoch);
-  void lay(std::int64_t conversation, std::int64_t at, const micro_batch_row& out) const;
+  void lay(std::int64_t conversation, std::int64_t at, const token_row& out) const;
 
   std::shared_ptr<const conversation_source> source_;
   sft_dataset_options options_;

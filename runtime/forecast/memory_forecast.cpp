@@ -1,8 +1,8 @@
 #include "runtime/forecast/memory_forecast.hpp"
 
+#include "runtime/job/batches.hpp"
 #include "runtime/job/job_seats.hpp"
 #include "runtime/layout/process_map.hpp"
-#include "runtime/tensor/micro_batch.hpp"
 #include "runtime/trainer/verification.hpp"
 #include "runtime/trainer/worker_of_job.hpp"
 
@@ -159,22 +159,20 @@ class rehearsal {
     return sum;
   }
 
-  /// A micro-batch, with these streams. `copied`: inputs from a neighbouring stage are in this
+  /// A micro-batch, with the streams that cross the cut. `copied`: what crosses it is in this
   /// worker's memory too.
-  bundle batch(const std::vector<std::string>& streams, bool copied) {
+  bundle batch(const model_cut& cut, bool copied) {
     const auto& model = worker_.settings().model;
     const auto B = job_.training.batch.micro, T = model.sequence;
     stream others(job_.backend, 1, others_);
-    micro_batch rows;
     auto& maker = copied ? stream_ : others;
-    rows.positions = tensor::empty<std::int32_t>(maker, {B, T});
-    rows.samples = tensor::empty<std::uint64_t>(maker, {B});
-    for (auto* const x : {&rows.tokens, &rows.labels})
-      *x = tensor::empty<std::int32_t>(others, {B, T});
-    rows.mask = tensor::empty<float>(others, {B, T});
-    auto out = to_bundle(rows);
+    auto out = empty_batch(
+        schema_of(job_), B, [&](const std::string& name, std::size_t bytes) -> memory_block {
+          const bool crosses = std::ranges::find(cut.inputs, name) != cut.inputs.end();
+          return (crosses ? maker : others).allocate(bytes);
+        });
     const bool rows_sharded = job_.layout.sequence_parallel && job_.layout.tensor > 1;
-    for (const auto& name : streams) {
+    for (const auto& name : cut.streams) {
       const auto C = model.width_of(name);
       const auto hidden = rows_sharded ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
       out.add(name, with_element(job_.training.precision, [&]<class E>(E) {
@@ -186,10 +184,10 @@ class rehearsal {
 
   /// The streams that leave a chunk, or their gradients.
   bundle after(chunk_id chunk) {
-    const auto& streams = pipeline_.flow(chunk).after.streams;
-    const auto all = batch(streams, false);
+    const auto& cut = pipeline_.flow(chunk).after;
+    const auto all = batch(cut, false);
     bundle out;
-    for (const auto& name : streams)
+    for (const auto& name : cut.streams)
       out.add(name, all.at(name));
     return out;
   }
@@ -205,7 +203,7 @@ class rehearsal {
   /// sent them.
   std::int64_t bytes_into(chunk_id chunk) {
     const auto& flow = pipeline_.flow(chunk);
-    const auto all = batch(flow.before.streams, false);
+    const auto all = batch(flow.before, false);
     bundle in;
     for (const auto* const names : {&flow.batch, &flow.before.streams, &flow.before.inputs})
       for (const auto& name : *names)
@@ -265,10 +263,8 @@ class rehearsal {
     for (const auto& x : plan->ranks[std::size_t(pipeline_rank_)])
       act(x);
     for (auto& [chunk, added] : added_)
-      worker_.compute_again(chunk,
-                            batch(pipeline_.flow(chunk).before.streams, false),
-                            after(chunk),
-                            std::move(added));
+      worker_.compute_again(
+          chunk, batch(pipeline_.flow(chunk).before, false), after(chunk), std::move(added));
     worker_.end_computing_again();
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, stream_);
@@ -330,11 +326,11 @@ class rehearsal {
     };
     switch (x.kind) {
       case action_kind::forward:
-        return send(x, worker_.forward(key, batch(flow.before.streams, takes_copy(x))));
+        return send(x, worker_.forward(key, batch(flow.before, takes_copy(x))));
       case action_kind::recompute:
         return worker_.recompute(key, x.block);
       case action_kind::input_gradients:
-        returned_ = worker_.input_gradients(key, batch(flow.after.streams, takes_copy(x)), x.block);
+        returned_ = worker_.input_gradients(key, batch(flow.after, takes_copy(x)), x.block);
         note(x, returned_);
         sent_.erase({x.chunk, x.microbatch});
         std::erase(left_[x.chunk], x.microbatch);

@@ -4,7 +4,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/inference/score.hpp"
-#include "runtime/tensor/micro_batch.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -135,12 +134,10 @@ bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
     }
   }
   const auto rows = uploaded(stream_, places, {B * T});
-  micro_batch batch;
-  batch.tokens = uploaded(stream_, ids, {B, T});
-  batch.positions = uploaded(stream_, positions, {B, T});
-  batch.samples = uploaded(stream_, std::vector<std::uint64_t>(std::size_t(B)), {B});
   bundle in;
-  add_inputs(in, batch);
+  in.add("tokens", uploaded(stream_, ids, {B, T}));
+  in.add("positions", uploaded(stream_, positions, {B, T}));
+  in.add("samples", uploaded(stream_, std::vector<std::uint64_t>(std::size_t(B)), {B}));
   if (caches_)
     for (auto& cache : *caches_)
       cache.rows = rows;

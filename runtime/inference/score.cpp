@@ -2,7 +2,6 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/model/chunk_pass.hpp"
-#include "runtime/tensor/micro_batch.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -33,6 +32,18 @@ tensor row_of(stream& stream, std::int64_t size, const std::function<T(std::int6
   return uploaded(stream, out, {1, size});
 }
 
+/// What a whole model reads of one sample, without labels.
+bundle inputs_of(stream& stream,
+                 std::int64_t T,
+                 const std::function<std::int32_t(std::int64_t)>& token) {
+  bundle out;
+  out.add("tokens", row_of<std::int32_t>(stream, T, token));
+  out.add("positions",
+          row_of<std::int32_t>(stream, T, [](std::int64_t i) { return std::int32_t(i); }));
+  out.add("samples", uploaded(stream, std::vector<std::uint64_t>{0}, {1}));
+  return out;
+}
+
 }  // namespace
 
 std::string why_not_finite(dtype precision) {
@@ -59,15 +70,13 @@ double surprise(const chunk& whole,
     const auto begin = std::max<std::int64_t>(0, end - longest);
     const auto T = end - begin;
     const auto at = [&](std::int64_t i) { return tokens[std::size_t(begin + i)]; };
-    micro_batch in;
-    in.tokens = row_of<std::int32_t>(stream, T, at);
-    in.labels = row_of<std::int32_t>(stream, T, [&](std::int64_t i) { return at(i + 1); });
-    in.mask
-        = row_of<float>(stream, T, [&](std::int64_t i) { return begin + i < done ? 0.0F : 1.0F; });
-    in.positions = row_of<std::int32_t>(stream, T, [](std::int64_t i) { return std::int32_t(i); });
-    in.samples = row_of<std::uint64_t>(stream, 1, [](std::int64_t) { return 0; }).view({1});
+    auto in = inputs_of(stream, T, at);
+    in.add("labels", row_of<std::int32_t>(stream, T, [&](std::int64_t i) { return at(i + 1); }));
+    in.add("mask", row_of<float>(stream, T, [&](std::int64_t i) {
+             return begin + i < done ? 0.0F : 1.0F;
+           }));
     chunk_pass pass(whole, plan, stream, store, {.training = false});
-    pass.forward(to_bundle(in));
+    pass.forward(in);
     nats += pass.loss().total;
     done = end;
     if (progress)
@@ -86,13 +95,7 @@ std::vector<float> logits_of(const chunk& whole,
   const auto T = std::int64_t(tokens.size());
   ensure(T >= 1 && T <= whole.model().sequence, "SCORE-2: logits are of one window");
   const recompute_plan plan(whole, {});
-  micro_batch rows;
-  rows.tokens
-      = row_of<std::int32_t>(stream, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
-  rows.positions = row_of<std::int32_t>(stream, T, [](std::int64_t i) { return std::int32_t(i); });
-  rows.samples = row_of<std::uint64_t>(stream, 1, [](std::int64_t) { return 0; }).view({1});
-  bundle in;
-  add_inputs(in, rows);
+  const auto in = inputs_of(stream, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
   chunk_pass pass(whole, plan, stream, store, {.training = false});
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.model().head().vocabulary,

@@ -5,6 +5,7 @@
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/file/same_file.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/job/fault_rules.hpp"
 #include "runtime/job/job_data.hpp"
 #include "runtime/job/layout_rules.hpp"
@@ -335,6 +336,8 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
   validate_steps(job, unknown, wrong);
   validate_data(job, unknown, wrong);
   validate_tokenizer_of_data(job, wrong);
+  if (wrong.empty() && !unknown.shape)
+    validate_batches(job, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);
   validate_bits(job, wrong);

@@ -33,7 +33,7 @@ class chunk_pass {
   ///     (B, T), unless only logits are wanted;
   ///   * streams (B, T, C) by their names, or this rank's rows of them if they are sharded;
   ///   * "documents" (D + 1) i32 and "document_samples" (D) u64, if attention ends at document
-  ///     boundaries (micro_batch.hpp).
+  ///     boundaries (batch_schema.hpp).
   ///
   /// Output: the tensors of chunk_flow::after, or "logits" if a head gets no labels.
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);

@@ -35,10 +35,10 @@ struct chunk_range {
 /// The whole model.
 chunk_range all_of(const model_spec& model);
 
-/// The tensors that cross a cut.
+/// The tensors that cross a cut. Borders of documents do so only if the micro-batch has them.
 struct model_cut {
   std::vector<std::string> streams;  ///< hidden states; their gradients come back
-  std::vector<std::string> inputs;   ///< of the micro-batch, if it has them
+  std::vector<std::string> inputs;   ///< of the micro-batch
 
   bool is_crossed() const { return !streams.empty() || !inputs.empty(); }
 };
@@ -48,7 +48,7 @@ std::vector<model_cut> cuts_of(const model_spec& model);
 
 /// What a chunk exchanges.
 struct chunk_flow {
-  std::vector<std::string> batch;  ///< taken from the micro-batch, if it has them
+  std::vector<std::string> batch;  ///< taken from the micro-batch
   model_cut before, after;
 
   /// It exchanges nothing with other chunks.

@@ -131,8 +131,7 @@ step_report reference_trainer::step() {
     for (int r = 0; r < int(replicas); ++r)
       for (std::int64_t m = 0; m < now.microbatches; ++m) {
         const pass_key key{r, chunk_id(0), microbatch_id(m)};
-        by.forward(
-            key, to_bundle(data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)})));
+        by.forward(key, data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)}));
         by.backward(key, {});
       }
     by.reduce();
@@ -203,8 +202,8 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
         for (std::int64_t m = 0; m < m_each; ++m)
           by.forward(
               {r, chunk_id(0), microbatch_id(m)},
-              to_bundle(source.microbatch(
-                  {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)})));
+              source.microbatch(
+                  {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)}));
     });
     add_to(sums, state().losses());
   }

@@ -6,6 +6,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/telemetry/record_ring.hpp"
 #include "tests/support/deterministic.hpp"
+#include "tests/support/pictures.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -138,7 +139,7 @@ class counted_source final : public runtime::batch_source {
  public:
   explicit counted_source(std::shared_ptr<const runtime::batch_source> from)
       : from_(std::move(from)) {}
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     ++read_;
     return from_->microbatch(at);
   }
@@ -201,7 +202,7 @@ namespace {
 /// A source with failing reads.
 class broken_source final : public runtime::batch_source {
  public:
-  runtime::micro_batch microbatch(const runtime::microbatch_address&) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address&) const override {
     throw runtime::io_error("the disk is gone");
   }
 };
@@ -231,6 +232,39 @@ TEST_CASE("DATA-3: a loader that cannot read the current step ends and names the
   CHECK(failed.size() == 1);
   CHECK(end.is(messages::ec::refused));
   CHECK(end.text() == "loader: the data of iteration 1: the disk is gone");
+}
+
+TEST_CASE(
+    "DATA-4: a loader gives tensors of any type and length, and refuses names that the data "
+    "lack",
+    "[actors]") {
+  serving it(tests::tiny_job(1, 1));
+  it.prepared->node->training
+      = std::make_shared<runtime::dataset_source>(std::make_shared<tests::pictures>(),
+                                                  runtime::batch_layout{.micro_batch_size = 2},
+                                                  runtime::memory_pool());
+  const auto loader = it.loader();
+  const tests::ending end(loader);
+  auto x = request(1);
+  x.names = {"pixels", "documents", "number"};
+  const auto answer = it.ask<messages::batch_ready>(loader, x);
+  REQUIRE(answer);
+  CHECK(answer->data.names == x.names);
+  const auto found = runtime::redeem(*it.prepared->node->transport, answer->data);
+  const auto whole = it.prepared->node->training->microbatch({.microbatch = 1});
+  for (const auto& name : x.names) {
+    const auto &is = found.at(name), &should = whole.at(name);
+    CHECK(is.type() == should.type());
+    CHECK(is.extents() == should.extents());
+    CHECK(std::equal(is.raw(), is.raw() + is.bytes(), should.raw()));
+  }
+  x.names = {"pixels", "audio"};
+  CHECK_FALSE(it.ask<messages::batch_ready>(loader, x));
+  CHECK(end.is(messages::ec::refused));
+  CHECK(end.text()
+        == "loader: the data of iteration 1: cannot read 'audio' of a micro-batch, which has only "
+           "'pixels', 'caption', 'number', 'samples', 'documents', 'document_samples'; train this "
+           "model on data of its family");
 }
 
 TEST_CASE("a checkpointer saves once all parts have arrived, in any order", "[actors]") {

@@ -240,7 +240,7 @@ class killing_source final : public runtime::batch_source {
         global_(std::uint64_t(job.training.batch.global)),
         wait_(ms) {}
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     if (at.consumed / global_ + 1 == death_step && !begun_.exchange(true))
       killer_ = std::jthread([this] {
         std::this_thread::sleep_for(wait_);

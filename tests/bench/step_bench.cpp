@@ -93,7 +93,7 @@ void parts(const runtime::training_job& job, double rate) {
       ++part;
     };
     by.begin_step({runtime::step_id(i), true, 1, 1});
-    timed([&] { in = to_bundle(source.microbatch({i * 12, 0, 0})); });
+    timed([&] { in = source.microbatch({i * 12, 0, 0}); });
     timed([&] { by.forward(key, in); });
     timed([&] { by.input_gradients(key, {}); });
     timed([&] { by.weight_gradients(key); });
@@ -195,7 +195,7 @@ class late_source final : public runtime::batch_source {
  public:
   explicit late_source(const runtime::recipe& recipe) : made_(recipe, true) {}
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     if (++asked_ == 100) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       const std::clock_t before = std::clock();

@@ -56,10 +56,10 @@ MUTANTS = [
         (PASSES, "        return hand_on(forward(take()));\n",
          "        of_.by->deposit(runtime::tensor(), of_.generation);\n        return hand_on(forward(take()));\n")]),
     ("serve-wrong-sample: after a death the loader answers with the micro-batch before", 1, [
-        (LOADER, "      const auto all = read(*recent, source_of(x, *context), x);\n",
+        (LOADER, "      const auto asked = read(*recent, source_of(x, *context), x);\n",
          "      auto wanted = x;\n"
          "      if (runtime::number_of(x.at.generation) > 1 && x.microbatch > 0)\n        --wanted.microbatch;\n"
-         "      const auto all = read(*recent, source_of(x, *context), wanted);\n")]),
+         "      const auto asked = read(*recent, source_of(x, *context), wanted);\n")]),
     ("write-incomplete: the checkpointer writes when one rank's part is missing", 1, [
         (CHECKPOINTER, "int(parts_[which].size()) < expected->second.parts)",
          "int(parts_[which].size()) < std::max(1, expected->second.parts - 1))")]),

@@ -42,7 +42,7 @@ class told_source final : public runtime::batch_source {
               std::function<void(std::uint64_t step)> tell)
       : of_(std::move(of)), global_batch_(global_batch), tell_(std::move(tell)) {}
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     const auto step = at.consumed / std::uint64_t(global_batch_) + 1;
     {
       const std::lock_guard lock(mutex_);

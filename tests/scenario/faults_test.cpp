@@ -157,7 +157,7 @@ class damaged_source final : public runtime::batch_source {
  public:
   damaged_source(std::shared_ptr<const runtime::batch_source> from, std::uint64_t first)
       : from_(std::move(from)), first_(first) {}
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     if (at.consumed >= first_)
       throw runtime::io_error("cannot read sample {}: Input/output error", at.consumed);
     return from_->microbatch(at);

@@ -35,7 +35,7 @@ class nan_source final : public runtime::batch_source {
 
   void plant_in(runtime::reference_trainer& trainer) { trainer_ = &trainer; }
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     const auto iteration = trainer_->iteration() + 1;
     if (at.microbatch == 0 && at.replica == 0 && first_ <= iteration && iteration <= last_)
       trainer_->state().inject_nan_gradient();

@@ -30,23 +30,20 @@ class documents_source final : public runtime::batch_source {
  public:
   explicit documents_source(const runtime::recipe& recipe) : of_(recipe, true) {}
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     auto out = of_.microbatch(at);
-    const auto B = out.tokens.extents()[0], T = out.tokens.extents()[1];
+    const auto B = out.at("tokens").extents()[0], T = out.at("tokens").extents()[1];
     std::vector<std::int32_t> starts;
     std::vector<std::uint64_t> samples;
     for (std::int64_t b = 0; b < B; ++b) {
-      const auto sample = out.samples.data<std::uint64_t>()[b];
+      const auto sample = out.at("samples").elements<std::uint64_t>()[std::size_t(b)];
       for (const auto first : {std::int64_t{0}, 1 + std::int64_t(sample) % (T - 1)}) {
         starts.push_back(std::int32_t(b * T + first));
         samples.push_back(sample);
       }
     }
     starts.push_back(std::int32_t(B * T));
-    runtime::bundle documents;
-    add_documents(documents, starts, samples);
-    out.documents = documents.at("documents");
-    out.document_samples = documents.at("document_samples");
+    add_documents(out, starts, samples);
     return out;
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/core/random.hpp"
+#include "runtime/data/token_schema.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
 namespace troupe::tests {
@@ -12,9 +13,9 @@ class formula_source final : public runtime::batch_source {
  public:
   formula_source(const runtime::recipe& recipe, bool masked) : recipe_(recipe), masked_(masked) {}
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     const auto B = recipe_.batch.micro, T = recipe_.model.sequence();
-    runtime::micro_batch x(B, T, pool_);
+    auto x = runtime::empty_batch(runtime::token_schema(T), B, pool_);
     for (std::int64_t b = 0; b < B; ++b) {
       const auto sample
           = runtime::sample_position({std::uint64_t(B), std::uint64_t(recipe_.batch.data_parallel)},
@@ -22,8 +23,9 @@ class formula_source final : public runtime::batch_source {
                                      at.microbatch,
                                      at.replica,
                                      std::uint64_t(b));
-      x.samples.data<std::uint64_t>()[b] = sample;
-      const auto row = x.row(b);
+      const runtime::sample_view view(x, b);
+      view.at<std::uint64_t>("samples").front() = sample;
+      const runtime::token_row row(view);
       for (std::int64_t t = 0; t < T; ++t) {
         const auto at_t = std::size_t(t);
         row.tokens[at_t] = token(sample, t);

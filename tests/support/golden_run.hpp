@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/data/token_schema.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/golden_model.hpp"
@@ -30,23 +31,24 @@ class golden_source final : public batch_source {
  public:
   golden_source(json data, std::int64_t micro) : data_(std::move(data)), micro_(micro) {}
 
-  micro_batch microbatch(const microbatch_address& at) const override {
+  bundle microbatch(const microbatch_address& at) const override {
     const auto global = std::uint64_t(data_[0]["tokens"].size());
     const auto& step = data_.at(at.consumed / global);
     const auto T = std::int64_t(step["tokens"][0].size()) - 1;
-    micro_batch x(micro_, T, pool_);
+    auto x = empty_batch(token_schema(T), micro_, pool_);
     for (std::int64_t b = 0; b < micro_; ++b) {
       const auto number = std::size_t(at.microbatch) * std::size_t(micro_) + std::size_t(b);
       const auto ids = step["tokens"][number].get<std::vector<std::int32_t>>();
       const auto mask = step["masks"][number].get<std::vector<float>>();
       ensure(std::int64_t(ids.size()) == T + 1 && std::int64_t(mask.size()) == T,
              "all samples of a golden run have the same length");
-      const auto row = x.row(b);
+      const sample_view view(x, b);
+      const token_row row(view);
       std::copy(ids.begin(), ids.end() - 1, row.tokens.begin());
       std::copy(ids.begin() + 1, ids.end(), row.labels.begin());
       std::copy(mask.begin(), mask.end(), row.mask.begin());
       std::iota(row.positions.begin(), row.positions.end(), 0);
-      x.samples.data<std::uint64_t>()[b] = at.consumed + number;
+      view.at<std::uint64_t>("samples").front() = at.consumed + number;
     }
     return x;
   }

@@ -113,10 +113,14 @@ struct staged {
   runtime::ticket_bundle batch(std::uint64_t microbatch, bool inputs, bool labels) {
     runtime::bundle out;
     const auto all = prepared->node->training->microbatch({0, microbatch, 0});
+    const auto add = [&](std::initializer_list<const char*> names) {
+      for (const auto* name : names)
+        out.add(name, all.at(name));
+    };
     if (inputs)
-      add_inputs(out, all);
+      add({"tokens", "positions", "samples"});
     if (labels)
-      add_labels(out, all);
+      add({"labels", "mask"});
     return deposit(out);
   }
   static messages::pass_id pass(int chunk,
@@ -147,8 +151,8 @@ struct staged {
     runtime::bundle x;
     x.add("decoder", hidden());
     const auto all = prepared->node->training->microbatch({0, std::uint64_t(microbatch), 0});
-    x.add("positions", all.positions);
-    x.add("samples", all.samples);
+    x.add("positions", all.at("positions"));
+    x.add("samples", all.at("samples"));
     return {pass(1, microbatch, step), deposit(x)};
   }
   static messages::run_step step(std::uint64_t number) {

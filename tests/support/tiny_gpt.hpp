@@ -5,10 +5,10 @@
 #include "runtime/core/random.hpp"
 #include "runtime/family/gpt/gpt.hpp"
 #include "runtime/model/chunk_pass.hpp"
+#include "runtime/model/liveness.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
-#include "runtime/tensor/micro_batch.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -118,7 +118,11 @@ runtime::tensor filled(runtime::stream& stream, runtime::shape extents, Value va
   return out;
 }
 
-/// B samples of random tokens. `masked` leaves about a third of the rows out of the loss.
+/// Rows of "patches" in each sample of tiny_batch, fewer than the sequence's.
+inline constexpr std::int64_t patches = 4;
+
+/// B samples of random tokens, with patches if the model reads them. `masked` leaves about a third
+/// of the rows out of the loss.
 inline runtime::bundle tiny_batch(runtime::stream& stream,
                                   const runtime::model_spec& model,
                                   std::int64_t B,
@@ -134,13 +138,17 @@ inline runtime::bundle tiny_batch(runtime::stream& stream,
       return n * u(i);
     };
   };
-  runtime::micro_batch out;
-  out.tokens = filled<std::int32_t>(stream, rows, token(100));
-  out.labels = filled<std::int32_t>(stream, rows, token(200));
-  out.mask = filled<float>(stream, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; });
-  out.positions = filled<std::int32_t>(stream, rows, [&](auto i) { return i % T; });
-  out.samples = filled<std::uint64_t>(stream, {B}, [&](auto b) { return 10 * seed + b; });
-  return to_bundle(out);
+  runtime::bundle out;
+  out.add("tokens", filled<std::int32_t>(stream, rows, token(100)));
+  out.add("labels", filled<std::int32_t>(stream, rows, token(200)));
+  out.add("mask",
+          filled<float>(stream, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; }));
+  out.add("positions", filled<std::int32_t>(stream, rows, [&](auto i) { return i % T; }));
+  out.add("samples", filled<std::uint64_t>(stream, {B}, [&](auto b) { return 10 * seed + b; }));
+  const auto reads = flow_of(model, all_of(model)).batch;
+  if (std::find(reads.begin(), reads.end(), "patches") != reads.end())
+    out.add("patches", filled<float>(stream, {B, patches, model.width_of("decoder")}, draw(400)));
+  return out;
 }
 
 inline runtime::bundle tiny_batch(runtime::stream& stream,

@@ -115,6 +115,30 @@ inline runtime::own_sublayer reads_summary(std::int64_t width) {
           .reads = {"summary"}};
 }
 
+/// Adds the patches of the micro-batch to the decoder's stream: patch t % patches to row t.
+inline runtime::own_sublayer reads_patches() {
+  return {.name = "patches",
+          .build =
+              [](runtime::module_builder& to) {
+                to.segment("add", [](runtime::tape& tape, runtime::pass& p) {
+                  const auto& from = p.batch.at("patches");
+                  const auto all = runtime::elements_of<float>(tape.stream(), from);
+                  const auto B = from.extents()[0], P = from.extents()[1], C = from.extents()[2];
+                  const auto T = p.rows.positions.extents()[1];
+                  std::vector<float> rows;
+                  for (std::int64_t b = 0; b < B; ++b)
+                    for (std::int64_t t = 0; t < T; ++t) {
+                      const auto patch = all.begin() + (b * P + t % P) * C;
+                      rows.insert(rows.end(), patch, patch + C);
+                    }
+                  const auto x = tape.make(runtime::uploaded(tape.stream(), rows, {B, T, C}),
+                                           runtime::placement::replicated);
+                  p.hidden = dropout_add(tape, x, p.hidden, 0, 0, p.rows);
+                });
+              },
+          .reads = {"patches"}};
+}
+
 inline runtime::model_spec two_streams() {
   const auto config = tiny_gpt(3);
   auto out = runtime::gpt_spec(config);
@@ -132,6 +156,14 @@ inline runtime::model_spec two_streams() {
   };
   insert(1, "summary", "summary", summary{C});
   insert(4, "again", "decoder", embedded_again{out.embedding()});
+  return out;
+}
+
+/// two_streams whose units 2 and 5 also read "patches", a tensor of another length than the tokens.
+inline runtime::model_spec two_streams_with_patches() {
+  auto out = two_streams();
+  for (const std::size_t layer : {0, 2})
+    out.part<runtime::layer_spec>(layer).sublayers.emplace_back(reads_patches());
   return out;
 }
 

@@ -65,7 +65,7 @@ class watched_source final : public runtime::batch_source {
       : of_(std::move(of)),
         layout_{std::uint64_t(recipe.batch.micro), std::uint64_t(recipe.batch.data_parallel)} {}
 
-  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
     {
       const std::lock_guard lock(mutex_);
       for (std::uint64_t row = 0; row < layout_.micro_batch_size; ++row)

@@ -3,6 +3,8 @@
 #include "runtime/data/blended_dataset.hpp"
 #include "runtime/data/gpt_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
+#include "tests/support/pictures.hpp"
+#include "tests/support/sample_row.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -49,15 +51,16 @@ TEST_CASE("DATA-1: a batch holds the samples of its positions, row by row", "[da
       data_split::train,
       gpt_dataset_options{.sequence_length = 4, .samples = 12, .vocabulary = 97});
   const dataset_source source(data, {.micro_batch_size = 2, .data_parallel = 2}, memory_pool());
-  auto b = source.microbatch({.consumed = 4, .microbatch = 1, .replica = 1});
-  CHECK(b.tokens.extents() == shape{2, 4});
-  CHECK(b.samples.extents() == shape{2});
+  const auto b = source.microbatch({.consumed = 4, .microbatch = 1, .replica = 1});
+  CHECK(b.at("tokens").extents() == shape{2, 4});
+  CHECK(b.at("samples").extents() == shape{2});
   for (std::int64_t r = 0; r < 2; ++r) {
-    const auto sample = b.samples.elements<std::uint64_t>()[std::size_t(r)];
+    const sample_view view(b, r);
+    const auto sample = view.at<std::uint64_t>("samples").front();
     CHECK(sample == 10 + std::uint64_t(r));
     std::vector<std::int32_t> text(5);
     data->sample(sample, text);
-    const auto row = b.row(r);
+    const token_row row(view);
     for (std::size_t t = 0; t < 4; ++t) {
       CHECK(row.tokens[t] == text[t]);
       CHECK(row.labels[t] == text[t + 1]);
@@ -81,22 +84,45 @@ TEST_CASE("attention is cut after each end of a document except a last token", "
             .sequence_length = 4, .samples = 6, .vocabulary = 97, .reset_attention_mask = cut});
   };
   const batch_layout layout{.micro_batch_size = 6, .data_parallel = 1};
-  CHECK(!dataset_source(made(false), layout, memory_pool()).microbatch({}).documents);
-  auto b = dataset_source(made(true), layout, memory_pool()).microbatch({});
+  CHECK(!dataset_source(made(false), layout, memory_pool()).microbatch({}).has("documents"));
+  const auto b = dataset_source(made(true), layout, memory_pool()).microbatch({});
   std::vector<std::int32_t> starts;
   std::vector<std::uint64_t> samples;
   for (std::int32_t r = 0; r < 6; ++r)
     for (std::int32_t t = 0; t < 4; ++t)
-      if (t == 0 || b.row(r).tokens[std::size_t(t - 1)] == 0) {
+      if (t == 0 || sample_view(b, r).at<std::int32_t>("tokens")[std::size_t(t - 1)] == 0) {
         starts.push_back(4 * r + t);
         samples.push_back(std::uint64_t(r));
       }
   CHECK(starts.size() > 6);
   starts.push_back(24);
-  const auto found = b.documents.elements<std::int32_t>();
-  const auto of = b.document_samples.elements<std::uint64_t>();
+  const auto found = b.at("documents").elements<std::int32_t>();
+  const auto of = b.at("document_samples").elements<std::uint64_t>();
   CHECK(std::vector<std::int32_t>(found.begin(), found.end()) == starts);
   CHECK(std::vector<std::uint64_t>(of.begin(), of.end()) == samples);
+}
+
+TEST_CASE("DATA-1: a micro-batch has the tensors of its schema, each with its type and extents",
+          "[data]") {
+  const dataset_source source(std::make_shared<pictures>(), {.micro_batch_size = 2}, {});
+  const auto b = source.microbatch({.consumed = 4, .microbatch = 1});
+  CHECK(names_of(b) == "'pixels', 'caption', 'number', 'samples', 'documents', 'document_samples'");
+  CHECK(b.at("pixels").extents() == shape{2, 3, 2});
+  CHECK(b.at("caption").extents() == shape{2, 5});
+  CHECK(b.at("number").extents() == shape{2});
+  const auto all = [&]<class T>(const char* name, T) {
+    const auto found = b.at(name).elements<T>();
+    return std::vector<T>(found.begin(), found.end());
+  };
+  CHECK(all("pixels", 0.0F)
+        == std::vector<float>{6.5, 6.5, 6.5, 6.5, 6.5, 6.5, 7.5, 7.5, 7.5, 7.5, 7.5, 7.5});
+  CHECK(all("caption", std::int32_t())
+        == std::vector<std::int32_t>{6, 7, 8, 9, 10, 7, 8, 9, 10, 11});
+  CHECK(all("number", std::uint64_t()) == std::vector<std::uint64_t>{6000, 7000});
+  CHECK(all("samples", std::uint64_t()) == std::vector<std::uint64_t>{6, 7});
+  // Documents divide the rows of the captions.
+  CHECK(all("documents", std::int32_t()) == std::vector<std::int32_t>{0, 3, 5, 9, 10});
+  CHECK(all("document_samples", std::uint64_t()) == std::vector<std::uint64_t>{6, 6, 7, 7});
 }
 
 namespace {
@@ -105,8 +131,8 @@ namespace {
 class remembering final : public sample_dataset {
  public:
   std::uint64_t size() const override { return 40; }
-  std::int64_t sequence_length() const override { return 1; }
-  void row(std::uint64_t, const micro_batch_row&) const override {}
+  batch_schema schema() const override { return token_schema(1); }
+  void fill(std::uint64_t, const sample_view&) const override {}
   void expect(std::uint64_t i) const override { expected.push_back(i); }
 
   mutable std::vector<std::uint64_t> expected;
@@ -128,8 +154,7 @@ TEST_CASE("the next micro-batches of a replica are announced, also across steps"
 
   const dataset_source cyclic(data, layout, memory_pool(), sampling::cyclic, 2);
   for (const std::uint64_t consumed : {32, 36, 40}) {
-    const auto b = cyclic.microbatch({.consumed = consumed});
-    static_cast<void>(b);
+    cyclic.microbatch({.consumed = consumed});
   }
   const auto found = data->expected;
   REQUIRE(found.size() == 18);
@@ -170,15 +195,12 @@ TEST_CASE("all documents of a sample are expected, also in a blend", "[data]") {
               gpt_dataset_options{.sequence_length = 4, .samples = samples, .vocabulary = 97});
         };
   const blended_dataset blend({.prefixes = {"a", "b"}, .weights = {1, 1}}, 4, opened);
-  std::vector<std::int32_t> text(5);
   for (std::uint64_t i = 0; i < blend.size(); ++i) {
     for (const auto& set : {tokens, others}) {
       set->read.clear();
       set->expected.clear();
     }
-    memory_pool pool;
-    micro_batch one(1, 4, pool);
-    blend.row(i, one.row(0));
+    row_of(blend, i);
     blend.expect(i);
     CHECK(tokens->expected == tokens->read);
     CHECK(others->expected == others->read);

@@ -4,6 +4,7 @@
 #include "runtime/data/gpt_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/sample_row.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -78,20 +79,16 @@ json rows_of(const json& c, data_split part, const scratch_folder& folder) {
   };
   const blended_dataset data(blend, c["requested"][std::size_t(part)].get<std::uint64_t>(), open);
   auto out = json::array();
-  for (std::uint64_t i = 0; i < data.size(); ++i) {
-    std::vector<std::int32_t> tokens(4), labels(4), positions(4);
-    std::vector<float> mask(4);
-    data.row(i, {tokens, labels, mask, positions});
-    out.push_back(tokens);
-  }
+  for (std::uint64_t i = 0; i < data.size(); ++i)
+    out.push_back(row_of(data, i).tokens);
   return out;
 }
 
 /// A data set of 5 empty samples.
 struct five final : sample_dataset {
   std::uint64_t size() const override { return 5; }
-  std::int64_t sequence_length() const override { return length; }
-  void row(std::uint64_t, const micro_batch_row&) const override {}
+  batch_schema schema() const override { return token_schema(length); }
+  void fill(std::uint64_t, const sample_view&) const override {}
   std::int64_t length = 4;
 };
 
@@ -184,7 +181,7 @@ TEST_CASE("a blend takes at most all samples of a data set", "[data]") {
   CHECK(all.size() == 10);
   CHECK(blended_dataset({.prefixes = {"a", "b"}, .weights = {}}, 99, open).size() == 10);
   CHECK(blended_dataset({.prefixes = {"a", "b"}, .weights = {}}, 3, open).size() == 3);
-  CHECK_THROWS_AS(all.row(10, {}), input_error);
+  CHECK_THROWS_AS(row_of(all, 10), input_error);
   const auto unlike = [n = 4](const std::filesystem::path&, std::optional<std::uint64_t>) mutable {
     auto out = std::make_shared<five>();
     out->length = n++;

@@ -5,6 +5,7 @@
 #include "runtime/file/file.hpp"
 #include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/places.hpp"
+#include "tests/support/sample_row.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -181,14 +182,13 @@ TEST_CASE("padding does not count in the loss, and the rest of a sample does", "
                           .end_of_document = eod,
                           .fim = fim});
   for (std::uint64_t i = 0; i < 4; ++i) {
-    ids tokens(64), labels(64), positions(64);
-    std::vector<float> mask(64);
-    data.row(i, {tokens, labels, mask, positions});
+    const auto found = row_of(data, i);
+    const auto& labels = found.labels;
     const auto used = 64 - std::size_t(std::ranges::count(labels, pad_id));
     CHECK((used > 40 && used < 60));
     for (std::size_t t = 0; t < 64; ++t) {
       CHECK((labels[t] == pad_id) == (t >= used));
-      CHECK(mask[t] == (t < used ? 1.0F : 0.0F));
+      CHECK(found.mask[t] == (t < used ? 1.0F : 0.0F));
     }
   }
 }

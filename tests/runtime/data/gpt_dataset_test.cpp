@@ -3,6 +3,7 @@
 #include "runtime/data/mock_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/sample_row.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -43,16 +44,13 @@ void check_part(const gpt_dataset& data, const json& expected, const scratch_fol
   check_array(data.index().documents, expected["document_index"], folder);
   check_array(data.index().bounds, expected["sample_index"], folder);
   check_array(data.index().order, expected["shuffle_index"], folder);
-  const auto S = static_cast<std::size_t>(data.sequence_length());
   for (const auto& row : expected["rows"]) {
-    std::vector<std::int32_t> tokens(S), labels(S), position_ids(S);
-    std::vector<float> loss_mask(S);
-    data.row(row["i"], {tokens, labels, loss_mask, position_ids});
+    const auto found = row_of(data, row["i"]);
     INFO("sample " << row["i"]);
-    CHECK(tokens == row["tokens"].get<std::vector<std::int32_t>>());
-    CHECK(labels == row["labels"].get<std::vector<std::int32_t>>());
-    CHECK(loss_mask == row["loss_mask"].get<std::vector<float>>());
-    CHECK(position_ids == row["position_ids"].get<std::vector<std::int32_t>>());
+    CHECK(found.tokens == row["tokens"].get<std::vector<std::int32_t>>());
+    CHECK(found.labels == row["labels"].get<std::vector<std::int32_t>>());
+    CHECK(found.mask == row["loss_mask"].get<std::vector<float>>());
+    CHECK(found.positions == row["position_ids"].get<std::vector<std::int32_t>>());
   }
 }
 
@@ -154,7 +152,7 @@ TEST_CASE("a sample beyond the end is refused, without wrapping around", "[data]
   CHECK_THROWS_WITH(data.sample(data.size(), text),
                     ContainsSubstring("train data: it has 2 samples"));
   CHECK_BREAKS("SAMPLE-1", data.sample(0, std::span(text).first(7)));
-  CHECK_BREAKS("SAMPLE-2", data.row(0, micro_batch_row{}));
+  CHECK_BREAKS("SAMPLE-2", fill_other_length(data, 8));
 }
 
 TEST_CASE("a part without tokens and invalid options are refused", "[data]") {

@@ -1,0 +1,23 @@
+// The micro-batches of a job: the tensors that its data have and that its model reads.
+
+#pragma once
+
+#include "runtime/job/job.hpp"
+#include "runtime/tensor/batch_schema.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// The tensors of the job's data, without opening them.
+batch_schema schema_of(const training_job& job);
+
+/// Throws input_error if a unit of the model reads a tensor that the data lack (DATA-4).
+void require_tensors(const training_job& job, const batch_schema& data);
+
+/// Appends a sentence if a unit of the model reads a tensor that the job's data lack (DATA-4). The
+/// model must be valid.
+void validate_batches(const training_job& job, std::vector<std::string>& wrong);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,37 @@
+// The tensors that a job's data have and its model reads.
+
+#include "runtime/job/batches.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace troupe::runtime;
+
+TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[trainer]") {
+  training_job job;
+  job.training.model.layers = 2;
+  auto data = schema_of(job);
+  CHECK_NOTHROW(require_tensors(job, data));
+  data.tensors.erase(data.tensors.begin() + 2);
+  CHECK_THROWS_WITH(require_tensors(job, data),
+                    Catch::Matchers::ContainsSubstring(
+                        "reads 'mask' of each micro-batch, but the data have only 'tokens', "
+                        "'labels', 'positions', 'samples'"));
+  std::vector<std::string> wrong;
+  validate_batches(job, wrong);
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("a job's schema limits attention to documents if its data do", "[trainer]") {
+  training_job job;
+  job.training.model.sequence = 12;
+  CHECK(schema_of(job).document_rows() == 0);
+  job.data.reset_attention_mask = true;
+  CHECK(schema_of(job).document_rows() == 12);
+  job.data = {};
+  job.data.sft = true;
+  CHECK(schema_of(job).document_rows() == 12);
+}
