@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 
 batch_schema schema_of(const training_job& job) {
-  return token_schema(job.training.model.sequence, job.data.sft || job.data.reset_attention_mask);
+  return token_schema(job.training.model.sequence(), job.data.sft || job.data.reset_attention_mask);
 }
 
 void require_tensors(const training_job& job, const batch_schema& data) {

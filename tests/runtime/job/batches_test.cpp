@@ -1,5 +1,7 @@
 // The tensors that a job's data have and its model reads.
 
+#include "runtime/family/families.hpp"
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/job/batches.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,7 +14,7 @@ using namespace troupe::runtime;
 
 TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[trainer]") {
   training_job job;
-  job.training.model.layers = 2;
+  job.training.model = default_family().smallest(2);
   auto data = schema_of(job);
   CHECK_NOTHROW(require_tensors(job, data));
   data.tensors.erase(data.tensors.begin() + 2);
@@ -27,7 +29,7 @@ TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[tr
 
 TEST_CASE("a job's schema limits attention to documents if its data do", "[trainer]") {
   training_job job;
-  job.training.model.sequence = 12;
+  job.training.model.as<gpt_config>().sequence = 12;
   CHECK(schema_of(job).document_rows() == 0);
   job.data.reset_attention_mask = true;
   CHECK(schema_of(job).document_rows() == 12);
