@@ -2,7 +2,7 @@
 // code sees this interface and model_description.
 //
 // A family has a struct of settings with a `family_of` (model_description.hpp), and a class that
-// overrides the functions below. docs/guides/new_family.md walks through one.
+// overrides the functions below. runtime/family/gpt is one.
 
 #pragma once
 

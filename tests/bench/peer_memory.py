@@ -5,7 +5,7 @@
 Runs the script unchanged under PyTorch's profiler, which records each allocation of the CPU allocator. With
 --accumulate its optimizer updates only in every Nth step. Prints a JSON object: the parameters P, the peak of bytes
 beyond parameters and moments (12 P) between two updates, and the sizes with the most bytes among these. Compare with
-the formulas of runtime/forecast/pytorch_memory.hpp.
+the formulas of runtime/family/gpt/gpt_estimates.hpp.
 """
 
 import argparse
