@@ -1,5 +1,6 @@
 #include "runtime/family/model_family.hpp"
 
+#include "runtime/data/token_schema.hpp"
 #include "runtime/model/chunk.hpp"
 
 #include <utility>
@@ -36,6 +37,10 @@ std::int64_t model_family::padded_parameter_count(const model_description& model
 // and token.
 double model_family::training_flops(const model_description& model, double samples) const {
   return 6 * double(parameter_count(model)) * double(model.sequence()) * samples;
+}
+
+batch_schema model_family::schema(const model_description& model, bool documents) const {
+  return token_schema(model.sequence(), documents);
 }
 
 model_description model_family::resolve_hub(const model_description& there,

@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include "runtime/data/sample_dataset.hpp"
+#include "runtime/data/split.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/peer_estimates.hpp"
@@ -13,6 +15,7 @@
 #include <any>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -83,6 +86,18 @@ class model_family {
   }
   virtual double training_flops(const model_description& model, double samples) const;
   virtual bool has_dropout(const model_description& /*model*/) const { return false; }
+
+  /// The tensors of the samples that its models are trained on. `documents`: attention is limited
+  /// to documents.
+  virtual batch_schema schema(const model_description& model, bool documents) const;
+  /// At least `samples` samples for `data.mock`, with the tensors of `schema`. Null: they are cut
+  /// from made-up documents of tokens (mock_dataset).
+  virtual std::shared_ptr<const sample_dataset> made_up_samples(const model_description& /*model*/,
+                                                                data_split /*part*/,
+                                                                std::uint64_t /*samples*/,
+                                                                std::uint64_t /*seed*/) const {
+    return nullptr;
+  }
 
   /// Rules of layouts: also for sizes of 0.
   virtual std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const = 0;

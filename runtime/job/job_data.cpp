@@ -13,6 +13,7 @@
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/data/sft_dataset.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/tokenizer/description.hpp"
 
@@ -319,6 +320,16 @@ std::shared_ptr<const sample_dataset> open_set(const training_job& job,
       options_for(job, samples, fim, stop));
 }
 
+/// Null: the samples of the job are cut from documents.
+std::shared_ptr<const sample_dataset> made_up_by_family(const training_job& job,
+                                                        data_split part,
+                                                        std::uint64_t samples) {
+  const auto& model = job.training.model;
+  return job.data.mock
+             ? model.family().made_up_samples(model, part, samples, job.training.seed)
+             : nullptr;
+}
+
 }  // namespace
 
 void validate_data(const training_job& job,
@@ -420,6 +431,10 @@ std::vector<std::filesystem::path> prefixes_of(const data_settings& data) {
 }
 
 std::string data_text(const training_job& job, std::uint64_t samples) {
+  if (made_up_by_family(job, data_split::train, samples))
+    return fmt::format("{} made up for {}",
+                       counted(std::int64_t(samples), "training sample"),
+                       job.training.model.family().title());
   std::int64_t tokens = 0, train = 0, valid = 0, test = 0;
   const auto add = [&](const token_source& source, data_split part, std::int64_t& documents) {
     const auto range = split_for(job.data, part).of(part, source.sequences());
@@ -479,6 +494,8 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    data_split part,
                                                    std::uint64_t samples,
                                                    const cancel_token& stop) {
+  if (auto own = made_up_by_family(job, part, samples))
+    return own;
   if (job.data.mock)
     return std::make_shared<gpt_dataset>(
         std::make_shared<mock_dataset>(job.training.model.vocabulary(), job.data.end_of_document),

@@ -1,0 +1,368 @@
+// A model family in one file, for tests of code that must know none:
+//
+//   unit    embedding  patches  tower  layer 0  echo     layers 1 ..  head
+//   letter  E          p        i      t        a        t            L
+//   stream  decoder    image    image  decoder  decoder  decoder      decoder
+//
+// * two streams: each layer of the decoder reads the image's;
+// * a frozen tower: the units of the image;
+// * three uses of the table of tokens: embedding, echo and head;
+// * two losses with counts and weights of their own, in two units;
+// * samples with tensors of two lengths: tokens and patches.
+
+#pragma once
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/random.hpp"
+#include "runtime/core/setting.hpp"
+#include "runtime/data/token_schema.hpp"
+#include "runtime/family/model_family.hpp"
+#include "runtime/tensor/moves.hpp"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::tests::toy {
+
+namespace rt = runtime;
+
+struct toy_config {
+  std::int64_t layers = 2;  ///< of the decoder
+  std::int64_t hidden = 16;
+  std::int64_t sequence = 6;
+  std::int64_t patches = 4;  ///< rows of an image
+  std::int64_t vocabulary = 29;
+  std::int64_t padded_vocabulary = 32;
+
+  friend bool operator==(const toy_config&, const toy_config&) = default;
+
+  static constexpr auto fields() {
+    using x = toy_config;
+    return std::tuple(rt::row("layers", &x::layers),
+                      rt::row("hidden", &x::hidden),
+                      rt::row("sequence", &x::sequence),
+                      rt::row("patches", &x::patches),
+                      rt::row("vocabulary", &x::vocabulary),
+                      rt::row("padded_vocabulary", &x::padded_vocabulary));
+  }
+};
+
+inline constexpr auto table_name = "embedding.word_embeddings.weight";
+inline constexpr double deviation = 0.1;
+inline constexpr rt::norm_options rms = {.kind = kernels::normalization::rms, .epsilon = 1e-2F};
+
+/// A parameter (V, C), sharded over tensor ranks.
+inline rt::parameter_spec words_of(const toy_config& c,
+                                   std::string name,
+                                   std::string tied_to = {}) {
+  return {.name = std::move(name),
+          .extents = {c.padded_vocabulary, c.hidden},
+          .initial = rt::distribution::normal(deviation),
+          .decays = true,
+          .embedding_or_output = !tied_to.empty(),
+          .valid_rows = c.vocabulary,
+          .tied_to = std::move(tied_to),
+          .placements = {{rt::axis::tensor, rt::row_sharded()}}};
+}
+
+inline int add_gain(rt::module_builder& to, const toy_config& c) {
+  return to.add({.name = "gain", .extents = {c.hidden}, .initial = rt::distribution::normal(0.5)});
+}
+
+/// Begins the stream "image": a norm of the patches, of which row t gets patch t * P / T.
+struct patches {
+  toy_config of;
+};
+
+/// (B, P, C) -> (B, T, C), or this rank's rows if they are sharded.
+inline rt::variable spread(rt::tape& tape, const rt::tensor& from, std::int64_t T) {
+  const auto B = from.extents()[0], P = from.extents()[1], C = from.extents()[2];
+  const bool sharded = tape.sequence_parallel();
+  const auto R = sharded ? B * T / tape.group_size() : B * T;
+  const auto first = sharded ? tape.rank() * R : 0;
+  const auto all = rt::elements_of<float>(tape.stream(), from);
+  return rt::with_element(tape.type(), [&]<class E>(E) {
+    std::vector<E> rows;
+    for (auto r = first; r < first + R; ++r)
+      for (std::int64_t c = 0; c < C; ++c)
+        rows.emplace_back(all[std::size_t((r / T * P + r % T * P / T) * C + c)]);
+    return tape.make(
+        rt::uploaded(tape.stream(), rows, sharded ? rt::shape{R, C} : rt::shape{B, T, C}),
+        sharded ? rt::placement::sequence_sharded : rt::placement::replicated);
+  });
+}
+
+inline void add(rt::module_builder& to, const patches& x) {
+  const int gain = add_gain(to, x.of);
+  to.segment("", [gain, T = x.of.sequence](rt::tape& tape, rt::pass& p) {
+    p.hidden = norm(tape, spread(tape, p.batch.at("patches"), T), rms, gain, rt::no_parameter);
+  });
+}
+
+inline rt::module_traits traits_of(const patches& x) {
+  return {.width = x.of.hidden, .reads = {"patches"}, .takes_stream = false};
+}
+
+/// Adds the embedding of the tokens once more. Its loss finds the tokens again in the stream; the
+/// first row of each micro-batch does not count.
+struct echo {
+  toy_config of;
+};
+
+inline constexpr double echo_weight = 0.5;
+
+inline void add(rt::module_builder& to, const echo& x) {
+  const int table = to.add(words_of(x.of, "table", table_name));
+  const int output = to.add(words_of(x.of, "output"));
+  const auto V = x.of.padded_vocabulary / to.tensor_ranks();
+  to.segment("add", [table, V, C = x.of.hidden](rt::tape& tape, rt::pass& p) {
+    const auto words = embedding(tape, p.batch.at("tokens"), p.rows, C, V, table, rt::no_parameter);
+    p.hidden = dropout_add(tape, reduce_from_tensor_region(tape, words), p.hidden, 0, 0, p.rows);
+  });
+  to.segment("loss", [output, V, known = x.of.vocabulary](rt::tape& tape, rt::pass& p) {
+    const auto& tokens = p.batch.at("tokens");
+    std::vector<float> counts(std::size_t(tokens.size()), 1);
+    counts.front() = 0;
+    auto logits = linear(tape,
+                         copy_to_tensor_region(tape, p.hidden),
+                         rt::product::column,
+                         V,
+                         output,
+                         rt::no_parameter);
+    p.add_loss("echo loss",
+               cross_entropy(tape,
+                             std::move(logits),
+                             tokens,
+                             rt::uploaded(tape.stream(), counts, tokens.extents()),
+                             known,
+                             p.average(echo_weight)));
+  });
+}
+
+inline rt::module_traits traits_of(const echo& x) {
+  return {.width = x.of.hidden,
+          .reads = {"tokens"},
+          .tied_to = {table_name},
+          .losses = {{"echo loss", echo_weight}}};
+}
+
+/// Adds a norm of the stream "image".
+inline rt::own_sublayer sees_image(const toy_config& c) {
+  return {.name = "image",
+          .build =
+              [c](rt::module_builder& to) {
+                const int gain = add_gain(to, c);
+                to.segment("add", [gain](rt::tape& tape, rt::pass& p) {
+                  const auto x = norm(tape, p.streams.at("image"), rms, gain, rt::no_parameter);
+                  p.hidden = dropout_add(tape, x, p.hidden, 0, 0, p.rows);
+                });
+              },
+          .reads = {"image"}};
+}
+
+inline rt::residual_sublayer feed_forward(const toy_config& c) {
+  return {.name = "mlp",
+          .norm_before = rt::norm_spec{"norm", rms},
+          .body = rt::feed_forward_spec{.hidden = c.hidden,
+                                        .ffn = 2 * c.hidden,
+                                        .init_std = deviation,
+                                        .output_init_std = deviation},
+          .dropout = 0.1};
+}
+
+inline rt::residual_sublayer attention(const toy_config& c) {
+  return {.name = "self_attention",
+          .norm_before = rt::norm_spec{"input_norm", rms},
+          .body = rt::attention_spec{.hidden = c.hidden,
+                                     .heads = 2,
+                                     .groups = 2,
+                                     .head_size = c.hidden / 2,
+                                     .scale = 0.5,
+                                     .init_std = deviation,
+                                     .output_init_std = deviation}};
+}
+
+inline rt::model_spec spec_of(const toy_config& c) {
+  const auto C = c.hidden;
+  rt::model_spec out{.sequence = c.sequence, .streams = {{"decoder", C}, {"image", C}}};
+  const auto add = [&](char letter, std::string name, std::string stream, rt::module_spec module) {
+    out.units.push_back({.letter = letter,
+                         .name = name,
+                         .prefix = letter == 'L' ? "" : name,
+                         .stream = std::move(stream),
+                         .module = std::move(module)});
+  };
+  add('E',
+      "embedding",
+      "decoder",
+      rt::embedding_spec{.hidden = C,
+                         .vocabulary = c.vocabulary,
+                         .padded_vocabulary = c.padded_vocabulary,
+                         .init_std = deviation});
+  add('p', "patches", "image", patches{c});
+  add('i', "tower", "image", rt::layer_spec{{feed_forward(c)}});
+  for (std::int64_t l = 0; l < c.layers; ++l) {
+    add('t',
+        "decoder.layers." + std::to_string(l),
+        "decoder",
+        rt::layer_spec{{attention(c), sees_image(c), feed_forward(c)}});
+    out.units.back().layer = l;
+    if (l == 0)
+      add('a', "echo", "decoder", echo{c});
+  }
+  add('L',
+      "head",
+      "decoder",
+      rt::head_spec{.norm = {"decoder.final_norm", rms},
+                    .hidden = C,
+                    .vocabulary = c.vocabulary,
+                    .padded_vocabulary = c.padded_vocabulary,
+                    .tied_to = table_name});
+  for (auto& unit : out.units)
+    unit.frozen = unit.stream == "image";
+  return out;
+}
+
+inline rt::batch_schema schema_of(const toy_config& c) {
+  auto out = rt::token_schema(c.sequence);
+  out.tensors.push_back({.name = "patches", .extents = {c.patches, c.hidden}, .rows = 0});
+  return out;
+}
+
+/// Periodic tokens with 20 % noise, every fifth without a label, and random patches.
+class toy_samples final : public rt::sample_dataset {
+ public:
+  toy_samples(const toy_config& of, std::uint64_t samples, std::uint64_t seed)
+      : of_(of), samples_(samples), seed_(seed) {}
+
+  std::uint64_t size() const override { return samples_; }
+  rt::batch_schema schema() const override { return schema_of(of_); }
+  void fill(std::uint64_t i, const rt::sample_view& out) const override {
+    if (i >= samples_)
+      throw rt::input_error("the made-up data have {} samples, but not {}", samples_, i);
+    const auto key = rt::random_key(seed_, "sample", i);
+    const auto token = [&](std::int64_t t) {
+      const auto noise = rt::uniform(key, std::uint64_t(t));
+      return noise < 0.2 ? std::int32_t(noise * 5 * double(of_.vocabulary))
+                         : std::int32_t(t % std::int64_t(2 + i % 3) * 3 % of_.vocabulary);
+    };
+    const rt::token_row row(out);
+    for (std::int64_t t = 0; t < of_.sequence; ++t) {
+      const auto at = std::size_t(t);
+      row.tokens[at] = token(t);
+      row.labels[at] = token(t + 1);
+      row.mask[at] = (i + at) % 5 == 0 ? 0.0F : 1.0F;
+      row.positions[at] = std::int32_t(t);
+    }
+    const auto pixels = out.at<float>("patches");
+    for (std::size_t p = 0; p < pixels.size(); ++p)
+      pixels[p] = float(rt::uniform_between(key, 1000 + p, -1, 1));
+  }
+
+ private:
+  toy_config of_;
+  std::uint64_t samples_, seed_;
+};
+
+inline const rt::model_family& family_of(const toy_config& config);
+
+class toy_family final : public rt::model_family {
+ public:
+  std::string_view name() const override { return "toy"; }
+  std::string_view title() const override { return "a toy model"; }
+
+  rt::model_description defaults() const override { return toy_config(); }
+  rt::model_description smallest(int layers) const override { return toy_config{.layers = layers}; }
+  rt::model_spec spec(const rt::model_description& model,
+                      const rt::extension& /*own*/) const override {
+    return spec_of(config_of(model));
+  }
+  rt::model_sizes sizes(const rt::model_description& model) const override {
+    const auto& c = config_of(model);
+    return {c.sequence, c.vocabulary, c.padded_vocabulary, c.layers};
+  }
+  void set_vocabulary(rt::model_description& model,
+                      std::int64_t vocabulary,
+                      std::int64_t padded) const override {
+    model.as<toy_config>().vocabulary = vocabulary;
+    model.as<toy_config>().padded_vocabulary = padded;
+  }
+  std::vector<std::string> validate(const rt::model_description& model) const override {
+    std::vector<std::string> out;
+    rt::for_each_field<toy_config>([&](const auto& row) {
+      if (config_of(model).*row.member < 1)
+        out.push_back(fmt::format("`model.{}` is 0; give at least 1", row.key));
+    });
+    return out;
+  }
+  std::string to_json(const rt::model_description& model) const override {
+    nlohmann::ordered_json out;
+    rt::for_each_field<toy_config>(
+        [&](const auto& row) { out[row.key] = config_of(model).*row.member; });
+    return rt::json_text(out);
+  }
+  rt::model_description from_json(const std::string& text) const override {
+    const auto in = rt::json_value_or_discarded(text);
+    toy_config out;
+    rt::for_each_field<toy_config>([&](const auto& row) {
+      const auto found = in.is_object() && in.contains(row.key) ? rt::whole_number_in(in[row.key])
+                                                                : std::optional<std::int64_t>();
+      if (!found)
+        throw rt::input_error("model configuration: '{}' should be a whole number", row.key);
+      out.*row.member = *found;
+    });
+    return out;
+  }
+  bool has_dropout(const rt::model_description& /*model*/) const override { return true; }
+  rt::batch_schema schema(const rt::model_description& model, bool /*documents*/) const override {
+    return schema_of(config_of(model));
+  }
+  std::shared_ptr<const rt::sample_dataset> made_up_samples(const rt::model_description& model,
+                                                            rt::data_split part,
+                                                            std::uint64_t samples,
+                                                            std::uint64_t seed) const override {
+    return std::make_shared<toy_samples>(config_of(model), samples, 3 * seed + std::uint64_t(part));
+  }
+  std::vector<rt::shared_size> shared_by_tensor_ranks(
+      const rt::model_description& model) const override {
+    return {{"`model.heads`", 2, config_of(model).hidden},
+            {"the padded vocabulary", config_of(model).padded_vocabulary}};
+  }
+  std::string describe(const rt::model_description& model) const override {
+    return fmt::format("model       {} layers\n", config_of(model).layers);
+  }
+
+  std::any asked() const override { return toy_config(); }
+  std::vector<rt::required_setting> required() const override { return {}; }
+  std::optional<rt::model_description> resolve(const std::any& asked,
+                                               const rt::given_settings& /*given*/,
+                                               std::vector<std::string>& /*wrong*/) const override {
+    return std::any_cast<const toy_config&>(asked);
+  }
+  void write_back(const rt::model_description& model,
+                  std::any& asked,
+                  rt::given_settings& /*given*/,
+                  bool /*from_hub*/) const override {
+    asked = config_of(model);
+  }
+
+ private:
+  static const toy_config& config_of(const rt::model_description& model) {
+    return model.as<toy_config>();
+  }
+};
+
+inline const rt::model_family& family() {
+  static const toy_family only;
+  return only;
+}
+
+inline const rt::model_family& family_of(const toy_config& /*config*/) {
+  return family();
+}
+
+}  // namespace troupe::tests::toy
