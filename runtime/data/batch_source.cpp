@@ -18,7 +18,7 @@ tensor tensor_of(const std::vector<T>& from, memory_pool& pool) {
 bundle dataset_source::microbatch(const microbatch_address& at) const {
   const auto B = layout_.micro_batch_size;
   const bool limited = !schema_.documents_of.empty();
-  const auto T = schema_.document_rows();
+  const auto T = limited ? schema_.rows_of(schema_.documents_of) : 0;
   auto out = empty_batch(schema_, std::int64_t(B), pool_);
   // Starts at n = 0, so that the rows of this micro-batch are fetched in parallel. Micro-batches of
   // the next step are numbered as if this step had more of them.

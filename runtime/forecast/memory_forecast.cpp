@@ -163,17 +163,19 @@ class rehearsal {
   /// worker's memory too.
   bundle batch(const model_cut& cut, bool copied) {
     const auto& model = worker_.settings().model;
-    const auto B = job_.training.batch.micro, T = model.sequence;
+    const auto schema = schema_of(job_);
+    const auto B = job_.training.batch.micro;
     stream others(job_.backend, 1, others_);
     auto& maker = copied ? stream_ : others;
-    auto out = empty_batch(
-        schema_of(job_), B, [&](const std::string& name, std::size_t bytes) -> memory_block {
-          const bool crosses = std::ranges::find(cut.inputs, name) != cut.inputs.end();
-          return (crosses ? maker : others).allocate(bytes);
-        });
+    auto out
+        = empty_batch(schema, B, [&](const std::string& name, std::size_t bytes) -> memory_block {
+            const bool crosses = std::ranges::find(cut.inputs, name) != cut.inputs.end();
+            return (crosses ? maker : others).allocate(bytes);
+          });
     const bool rows_sharded = job_.layout.sequence_parallel && job_.layout.tensor > 1;
     for (const auto& name : cut.streams) {
-      const auto C = model.width_of(name);
+      const auto& of = model.stream_of(name);
+      const auto T = schema.rows_of(of.positions), C = of.width;
       const auto hidden = rows_sharded ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
       out.add(name, with_element(job_.training.precision, [&]<class E>(E) {
                 return tensor::empty<E>(maker, hidden);

@@ -14,7 +14,7 @@ namespace {
 
 void require_consistent(const model_spec& model) {
   for (const auto& unit : model.units) {
-    const auto of_stream = model.width_of(unit.stream), width = unit.module.traits().width;
+    const auto of_stream = model.stream_of(unit.stream).width, width = unit.module.traits().width;
     ensure(width == 0 || width == of_stream,
            "MODEL-2: every unit and sublayer has the width of its stream");
   }

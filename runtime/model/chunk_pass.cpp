@@ -94,19 +94,32 @@ chunk_pass::chunk_pass(const chunk& of,
   }
 }
 
-void chunk_pass::begin_rows(const bundle& in, bool decoding) {
-  auto& rows = pass_.rows;
-  rows.positions = in.at("positions");
+row_layout chunk_pass::rows_at(const bundle& in, const std::string& positions, bool decoding) {
+  row_layout rows;
+  rows.positions = in.at(positions);
   rows.samples = in.at("samples");
   const auto B = rows.positions.extents()[0], T = rows.positions.extents()[1];
   rows.starts = first_rows(tape_.stream(), B, T);
   // Without a cache each row starts at 0, whatever its position ids are.
   rows.order = decoding ? rows.positions : counted(tape_.stream(), B, T);
-  rows.uniform = !decoding && !in.has("documents");
-  if (in.has("documents")) {
+  const bool limited = positions == "positions" && in.has("documents");
+  rows.uniform = !decoding && !limited;
+  if (limited) {
     rows.documents = in.at("documents");
     rows.document_samples = in.at("document_samples");
   }
+  return rows;
+}
+
+void chunk_pass::begin_rows(const bundle& in, bool decoding) {
+  const auto& flow = chunk_.flow();
+  const auto takes = [&](const std::string& name) {
+    return std::ranges::find(flow.batch, name) != flow.batch.end()
+           || std::ranges::find(flow.before.inputs, name) != flow.before.inputs.end();
+  };
+  for (const auto& stream : chunk_.model().streams)
+    if (takes(stream.positions))
+      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream.positions, decoding));
   if (const auto& turns = chunk_.model().rotary_frequency; !turns.empty())
     pass_.rotary_frequency = rotary(tape_.stream(), turns);
 }
@@ -206,6 +219,7 @@ void chunk_pass::run_segment(int s) {
   if (const auto& name = chunk_.stream_of(x.unit); name != current_) {
     park();
     current_ = name;
+    pass_.rows = pass_.rows_of.at(name);
     if (auto found = pass_.streams.extract(name))
       pass_.hidden = std::move(found.mapped());
   }

@@ -28,7 +28,8 @@ class chunk_pass {
 
   /// Input: the tensors of chunk_flow::batch and chunk_flow::before, by name.
   ///
-  ///   * "positions" (B, T) i32 and "samples" (B) u64;
+  ///   * "positions" (B, T) i32, or those of each stream (stream_spec::positions), and "samples"
+  ///     (B) u64;
   ///   * what units read of the batch: "tokens" (B, T) i32; "labels" i32 and "mask" f32, both
   ///     (B, T), unless only logits are wanted;
   ///   * streams (B, T, C) by their names, or this rank's rows of them if they are sharded;
@@ -78,6 +79,7 @@ class chunk_pass {
     gradient_slots slots;
   };
 
+  row_layout rows_at(const bundle& in, const std::string& positions, bool decoding);
   void begin_rows(const bundle& in, bool decoding);
   bool begins_unit(int s) const;
   bool ends_unit(int s) const;

@@ -8,9 +8,6 @@
 namespace troupe::runtime {
 namespace {
 
-/// Every unit reads these: rows, their samples, and the documents that limit attention.
-const std::vector<std::string> of_rows = {"positions", "samples", "documents", "document_samples"};
-
 /// What a unit reads and writes.
 struct uses {
   std::vector<std::string> streams, inputs;  ///< read
@@ -19,6 +16,24 @@ struct uses {
 
 bool has(const std::vector<std::string>& all, std::string_view name) {
   return std::find(all.begin(), all.end(), name) != all.end();
+}
+
+void add_new(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  for (const auto& name : from)
+    if (!has(to, name))
+      to.push_back(name);
+}
+
+/// What a unit reads of the rows of streams: positions, samples, and the documents that limit
+/// attention.
+std::vector<std::string> of_rows(const model_spec& model, const std::vector<std::string>& streams) {
+  std::vector<std::string> out;
+  for (const auto& name : streams)
+    add_new(out, {model.stream_of(name).positions});
+  out.emplace_back("samples");
+  if (has(out, "positions"))
+    add_new(out, {"documents", "document_samples"});
+  return out;
 }
 
 std::vector<uses> uses_of(const model_spec& model) {
@@ -36,7 +51,9 @@ std::vector<uses> uses_of(const model_spec& model) {
                                         [&](const auto& stream) { return stream.name == name; });
       (of_model ? x.streams : x.inputs).push_back(name);
     }
-    x.inputs.insert(x.inputs.end(), of_rows.begin(), of_rows.end());
+    auto used = x.streams;
+    used.insert(used.begin(), unit.stream);
+    add_new(x.inputs, of_rows(model, used));
   }
   return out;
 }
@@ -57,19 +74,13 @@ bool is_awaited(std::span<const uses> units, const std::string& stream) {
   return false;
 }
 
-void add_new(std::vector<std::string>& to, const std::vector<std::string>& from) {
-  for (const auto& name : from)
-    if (!has(to, name))
-      to.push_back(name);
-}
-
 model_cut cut_at(const model_spec& model, std::span<const uses> all, std::size_t unit) {
   const auto before = all.first(unit), after = all.subspan(unit);
   model_cut out;
-  for (const auto& [name, width] : model.streams) {
-    const auto writes = [&name = name](const uses& x) { return x.written == name; };
-    if (std::any_of(before.begin(), before.end(), writes) && is_awaited(after, name))
-      out.streams.push_back(name);
+  for (const auto& stream : model.streams) {
+    const auto writes = [&](const uses& x) { return x.written == stream.name; };
+    if (std::any_of(before.begin(), before.end(), writes) && is_awaited(after, stream.name))
+      out.streams.push_back(stream.name);
   }
   for (const auto& x : before)
     for (const auto& name : x.inputs)

@@ -14,10 +14,10 @@ std::string model_spec::letters() const {
   return out;
 }
 
-std::int64_t model_spec::width_of(std::string_view stream) const {
+const stream_spec& model_spec::stream_of(std::string_view name) const {
   for (const auto& x : streams)
-    if (x.name == stream)
-      return x.width;
+    if (x.name == name)
+      return x;
   throw broken_promise("MODEL-2: a unit works on a stream of its model");
 }
 

@@ -17,6 +17,9 @@ namespace troupe::runtime {
 struct stream_spec {
   std::string name;
   std::int64_t width = 0;  ///< C
+  /// The tensor of the micro-batch with the positions of its rows, (B, T) i32. Streams with other
+  /// positions may have another T. Borders of documents are those of "positions".
+  std::string positions = "positions";
 };
 
 /// A part of a model that is never cut.
@@ -39,7 +42,8 @@ struct model_spec {
 
   /// The letters of all units.
   std::string letters() const;
-  std::int64_t width_of(std::string_view stream) const;
+  /// Breaks MODEL-2 if it has none of this name.
+  const stream_spec& stream_of(std::string_view name) const;
   /// The unit with this number among the modules of type X. Breaks MODEL-3 if there is none.
   template <class X>
   const X& part(std::size_t number = 0) const {

@@ -46,7 +46,8 @@ using pass_losses = std::map<loss_place, tensor>;
 /// The state of one micro-batch while its segments run.
 struct pass {
   pass_settings settings;
-  row_layout rows;
+  row_layout rows;                                         ///< of the current unit's stream
+  std::map<std::string, row_layout, std::less<>> rows_of;  ///< of each stream, by name
   bundle batch;  ///< tensors of the micro-batch that this chunk or a later one reads
   /// The stream of the current unit: (B, T, C), replicated; (B T / TP, C) if rows are sharded.
   variable hidden;

@@ -25,12 +25,10 @@ bool batch_schema::gives(std::string_view name) const {
          || (!documents_of.empty() && is_document_border(name));
 }
 
-std::int64_t batch_schema::document_rows() const {
-  if (documents_of.empty())
-    return 0;
-  const auto* const of = find(documents_of);
+std::int64_t batch_schema::rows_of(std::string_view name) const {
+  const auto* const of = find(name);
   ensure(of != nullptr && of->rows >= 0 && of->rows < of->extents.rank(),
-         "SCHEMA-1: documents divide the rows of a tensor");
+         "SCHEMA-1: rows are counted of a tensor that has them");
   return of->extents[of->rows];
 }
 

@@ -40,8 +40,8 @@ struct batch_schema {
   const tensor_schema* find(std::string_view name) const;  ///< null: it has none
   /// True if the micro-batches have a tensor of this name.
   bool gives(std::string_view name) const;
-  /// T: the rows of one sample that attention divides into documents; 0: it is not limited.
-  std::int64_t document_rows() const;
+  /// T: the rows of this tensor in one sample. Breaks SCHEMA-1 if it has none.
+  std::int64_t rows_of(std::string_view name) const;
 
   friend bool operator==(const batch_schema&, const batch_schema&) = default;
 };

@@ -114,8 +114,9 @@ TEST_CASE("a micro-batch without an answer adds nothing to the step", "[scenario
   int empty = 0;
   for (std::uint64_t m = 0; m < 8; ++m) {
     const auto x = source->microbatch({.microbatch = m});
-    const auto* const mask = x.mask.data<float>();
-    empty += std::all_of(mask, mask + x.mask.size(), [](float v) { return v == 0; }) ? 1 : 0;
+    empty += std::ranges::all_of(x.at("mask").elements<float>(), [](float v) { return v == 0; })
+                 ? 1
+                 : 0;
   }
   CHECK(empty > 0);
   for (const auto& step : job.by_reference()) {

@@ -118,10 +118,10 @@ runtime::tensor filled(runtime::stream& stream, runtime::shape extents, Value va
   return out;
 }
 
-/// Rows of "patches" in each sample of tiny_batch, fewer than the sequence's.
+/// Rows of "patches" in each sample of tiny_batch, fewer than tokens.
 inline constexpr std::int64_t patches = 4;
 
-/// B samples of random tokens, with patches if the model reads them. `masked` leaves about a third
+/// B samples of random tokens, with the patches that the model reads. `masked` leaves about a third
 /// of the rows out of the loss.
 inline runtime::bundle tiny_batch(runtime::stream& stream,
                                   const runtime::model_spec& model,
@@ -146,8 +146,14 @@ inline runtime::bundle tiny_batch(runtime::stream& stream,
   out.add("positions", filled<std::int32_t>(stream, rows, [&](auto i) { return i % T; }));
   out.add("samples", filled<std::uint64_t>(stream, {B}, [&](auto b) { return 10 * seed + b; }));
   const auto reads = flow_of(model, all_of(model)).batch;
-  if (std::find(reads.begin(), reads.end(), "patches") != reads.end())
-    out.add("patches", filled<float>(stream, {B, patches, model.width_of("decoder")}, draw(400)));
+  const auto is_read = [&](const char* name) {
+    return std::find(reads.begin(), reads.end(), name) != reads.end();
+  };
+  if (is_read("patches"))
+    out.add("patches", filled<float>(stream, {B, patches, model.streams.front().width}, draw(400)));
+  if (is_read("patch_positions"))
+    out.add("patch_positions",
+            filled<std::int32_t>(stream, {B, patches}, [](auto i) { return i % patches; }));
   return out;
 }
 

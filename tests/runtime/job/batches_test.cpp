@@ -30,10 +30,11 @@ TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[tr
 TEST_CASE("a job's schema limits attention to documents if its data do", "[trainer]") {
   training_job job;
   job.training.model.as<gpt_config>().sequence = 12;
-  CHECK(schema_of(job).document_rows() == 0);
+  CHECK(schema_of(job).rows_of("positions") == 12);
+  CHECK(schema_of(job).documents_of.empty());
   job.data.reset_attention_mask = true;
-  CHECK(schema_of(job).document_rows() == 12);
+  CHECK(schema_of(job).documents_of == "tokens");
   job.data = {};
   job.data.sft = true;
-  CHECK(schema_of(job).document_rows() == 12);
+  CHECK(schema_of(job).documents_of == "tokens");
 }

@@ -63,18 +63,16 @@ TEST_CASE("borders of documents are given for the schema that limits attention",
   CHECK(three.gives("samples"));
   CHECK(three.gives("document_samples"));
   CHECK(!three.gives("audio"));
-  CHECK(three.document_rows() == 3);
+  CHECK(three.rows_of("target") == 3);
+  CHECK(three.rows_of("patches") == 5);
   auto x = three;
   x.documents_of.clear();
   CHECK(!x.gives("documents"));
-  CHECK(x.document_rows() == 0);
 }
 
-TEST_CASE("SCHEMA-1: documents divide the rows of a tensor", "[tensor]") {
+TEST_CASE("SCHEMA-1: rows are counted of a tensor that has them", "[tensor]") {
   auto x = three;
-  x.documents_of = "audio";
-  CHECK_BREAKS("SCHEMA-1", x.document_rows());
-  x.documents_of = "patches";
+  CHECK_BREAKS("SCHEMA-1", x.rows_of("audio"));
   x.tensors.back().rows = -1;
-  CHECK_BREAKS("SCHEMA-1", x.document_rows());
+  CHECK_BREAKS("SCHEMA-1", x.rows_of("patches"));
 }

@@ -2,6 +2,7 @@
 
 #include "tests/support/broken.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/two_lengths.hpp"
 #include "tests/support/two_streams.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -41,6 +42,27 @@ TEST_CASE("a tensor of another length reaches each stage that reads it, with the
   auto without = settings;
   without.model = two_streams();
   CHECK(digests({.data = data}, without, {{0, units}}) != judge);
+}
+
+TEST_CASE("streams of two lengths have the bits of the whole model in each layout", "[trainer]") {
+  const worker_settings settings{.model = two_lengths(), .grain = 16};
+  const int data = GENERATE(1, 2);
+  const auto judge = digests({.data = data}, settings, {{0, 6}});
+  // The encoder learns by the gradients of the decoder.
+  for (const auto* name : {"patches.gain", "encoder.layers.0.mlp.linear_fc1.weight"})
+    CHECK(judge[0].at(name) != judge[1].at(name));
+  CHECK(digests({.pipeline = 2, .data = data}, settings, {{0, 2}, {2, 6}}) == judge);
+  CHECK(digests({.pipeline = 3, .data = data}, settings, {{0, 1}, {1, 4}, {4, 6}}) == judge);
+}
+
+TEST_CASE("a unit reads the positions of the streams that it uses", "[trainer]") {
+  using names = std::vector<std::string>;
+  const auto model = two_lengths();
+  CHECK(flow_of(model, {0, 2}).batch == names{"patches", "patch_positions", "samples"});
+  CHECK(flow_of(model, {2, 3}).batch
+        == names{"tokens", "positions", "documents", "document_samples"});
+  CHECK(flow_of(model, {3, 6}).before.inputs
+        == names{"patch_positions", "samples", "positions", "documents", "document_samples"});
 }
 
 TEST_CASE("BUNDLE-1: a pass without a tensor that its model reads is refused", "[trainer]") {

@@ -1,0 +1,100 @@
+// A tiny encoder and decoder: patches, and fewer of them than tokens.
+//
+//   unit    0        1        2          3        4        5
+//           patches  layer    embedding  layer    layer    head
+//   stream  encoder  encoder  decoder    decoder  decoder  decoder
+//
+// The rows of the encoder have positions of their own. Each layer of the decoder adds row t % P of
+// the encoder's stream to its row t.
+
+#pragma once
+
+#include "tests/support/tiny_gpt.hpp"
+
+namespace troupe::tests {
+
+/// Begins the stream "encoder": a norm of the patches.
+struct patch_norm {
+  std::int64_t width = 0;
+};
+
+inline void add(runtime::module_builder& to, const patch_norm& x) {
+  const int gain = to.add(
+      {.name = "gain", .extents = {x.width}, .initial = runtime::distribution::normal(0.5)});
+  to.segment("", [=](runtime::tape& tape, runtime::pass& p) {
+    p.hidden = norm(tape,
+                    tape.make(p.batch.at("patches"), runtime::placement::replicated),
+                    {kernels::normalization::rms},
+                    gain,
+                    runtime::no_parameter);
+  });
+}
+
+inline runtime::module_traits traits_of(const patch_norm& x) {
+  return {.width = x.width, .reads = {"patches"}, .takes_stream = false};
+}
+
+/// (B, P, C) to (B, T, C): row t % P. f32, on the CPU.
+inline runtime::variable repeated(runtime::tape& tape, const runtime::variable& x, std::int64_t T) {
+  const auto from = x.data.extents();
+  const auto B = from[0], P = from[1], C = from[2];
+  // Element i of the result is element source(i) of x.
+  const auto source = [=](std::int64_t i) {
+    const auto b = i / (T * C), t = i / C % T;
+    return (b * P + t % P) * C + i % C;
+  };
+  auto y = runtime::tensor::empty<float>(tape.stream(), {B, T, C});
+  tape.stream().run([&] {
+    for (std::int64_t i = 0; i < y.size(); ++i)
+      y.data<float>()[i] = x.data.data<float>()[source(i)];
+  });
+  auto out = tape.make(std::move(y), runtime::placement::replicated);
+  tape.record([=, to = x.gradient, of = out.gradient](runtime::tape& back) {
+    const auto dy = std::move(of->sum);
+    auto dx = runtime::tensor::empty<float>(back.stream(), from);
+    back.stream().run([&] {
+      std::fill_n(dx.data<float>(), dx.size(), 0.0F);
+      for (std::int64_t i = 0; i < dy.size(); ++i)
+        dx.data<float>()[source(i)] += dy.data<float>()[i];
+    });
+    back.add(*to, std::move(dx));
+  });
+  return out;
+}
+
+inline runtime::own_sublayer reads_encoder() {
+  return {.name = "encoder",
+          .build =
+              [](runtime::module_builder& to) {
+                to.segment("add", [](runtime::tape& tape, runtime::pass& p) {
+                  runtime::ensure(p.rows_of.at("encoder").T() == patches,
+                                  "TEST-1: each stream has its own rows");
+                  const auto x = repeated(tape, p.streams.at("encoder"), p.rows.T());
+                  p.hidden = dropout_add(tape, x, p.hidden, 0, 0, p.rows);
+                });
+              },
+          .reads = {"encoder"}};
+}
+
+inline runtime::model_spec two_lengths() {
+  const auto config = tiny_gpt(2);
+  auto out = runtime::gpt_spec(config);
+  const runtime::layer_spec encoder = out.part<runtime::layer_spec>();
+  for (const std::size_t l : {0, 1})
+    out.part<runtime::layer_spec>(l).sublayers.emplace_back(reads_encoder());
+  out.streams.insert(out.streams.begin(),
+                     {.name = "encoder", .width = config.hidden, .positions = "patch_positions"});
+  const auto insert = [&](std::ptrdiff_t at, char letter, std::string name, auto module) {
+    out.units.insert(out.units.begin() + at,
+                     {.letter = letter,
+                      .name = name,
+                      .prefix = name,
+                      .stream = "encoder",
+                      .module = std::move(module)});
+  };
+  insert(0, 'p', "patches", patch_norm{config.hidden});
+  insert(1, 't', "encoder.layers.0", encoder);
+  return out;
+}
+
+}  // namespace troupe::tests
