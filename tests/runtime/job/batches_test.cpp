@@ -1,8 +1,8 @@
 // The tensors that a job's data have and its model reads.
 
-#include "runtime/family/families.hpp"
-#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/job/batches.hpp"
+
+#include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -14,7 +14,7 @@ using namespace troupe::runtime;
 
 TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[trainer]") {
   training_job job;
-  job.training.model = default_family().smallest(2);
+  job.training.model = troupe::tests::tiny_gpt(2);
   auto data = schema_of(job);
   CHECK_NOTHROW(require_tensors(job, data));
   data.tensors.erase(data.tensors.begin() + 2);
@@ -29,8 +29,9 @@ TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[tr
 
 TEST_CASE("a job's schema limits attention to documents if its data do", "[trainer]") {
   training_job job;
-  job.training.model.as<gpt_config>().sequence = 12;
-  CHECK(schema_of(job).rows_of("positions") == 12);
+  const auto model = troupe::tests::tiny_gpt(2);
+  job.training.model = model;
+  CHECK(schema_of(job).rows_of("positions") == model.sequence);
   CHECK(schema_of(job).documents_of.empty());
   job.data.reset_attention_mask = true;
   CHECK(schema_of(job).documents_of == "tokens");
