@@ -18,7 +18,7 @@ int main() {
   const auto m_each = recipe.batch.global / recipe.batch.micro;
   stream stream(backend_kind::cpu, 1, memory_pool());
 
-  const auto half = split_layers(recipe.model.layers(), 2, {});
+  const auto half = split_layers(letters_of(recipe), 2, {});
   story::stage first(recipe, half[0], stream), last(recipe, half[1], stream);
   reference_trainer whole(recipe, std::make_shared<story::counting>(recipe), stream);
 

@@ -136,7 +136,7 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
                                          std::shared_ptr<shared_things> shared,
                                          watcher_actor watcher) {
   auto& state = self->state;
-  const auto first = split_layers(shared->training.model.layers(), 2, {});
+  const auto first = split_layers(letters_of(shared->training), 2, {});
   const auto last
       = self->home_system().spawn(stage, shared, first[1], conductor_actor(self), stage_actor());
   state.stages

@@ -19,7 +19,7 @@ runtime::checkpoint_manifest manifest_of(const messages::save& order,
   out.model = job.training.model;
   out.identity = order.identity.empty() ? identity : order.identity;
   out.products = runtime::products_of(job);
-  const auto letters = job.training.model.letters();
+  const auto letters = runtime::letters_of(job.training);
   out.layout = runtime::json_text(
       nlohmann::json{{"world_size", job.layout.world},
                      {"tensor_model_parallel_size", job.layout.tensor},

@@ -41,17 +41,23 @@ int list_faults() {
   return 0;
 }
 
+/// "train gpt ..." trains a GPT.
+const runtime::model_family& family_in(const std::vector<std::string>& command) {
+  if (command.size() < 2 || command[0] != "train")
+    throw usage_error("after -- give the job: train gpt and its flags");
+  return runtime::find_family(command[1]);
+}
+
 /// The job that the words after `--` describe.
 runtime::training_job job_of(const std::vector<std::string>& command) {
-  if (command.size() < 2 || command[0] != "train" || command[1] != "gpt")
-    throw usage_error("after -- give the job: train gpt and its flags");
+  const auto& family = family_in(command);
   for (const auto& word : command)
     for (const auto* own : {"--run", "--save", "--log-file", "--plant-death"})
       if (word == own || word.starts_with(std::string(own) + "="))
         throw usage_error("leave out {}: troupe chaos gives each run its own folders", own);
   std::vector<std::string> flags(command.begin() + 2, command.end());
   flags.insert(flags.end(), {"--save", "save"});  // each run gets it; other flags depend on it
-  auto job = training_job_from(flags);
+  auto job = training_job_from(flags, family);
   if (job.layout.processes < 2)
     throw usage_error("the job has one process, so its death ends the run: give --processes 2");
   if (!job.recovery.on)
@@ -62,8 +68,8 @@ runtime::training_job job_of(const std::vector<std::string>& command) {
 /// Number of nodes that the job names, spare nodes included.
 std::size_t nodes_of(const std::vector<std::string>& command) {
   const std::vector<std::string> words(command.begin() + 2, command.end());
-  training_flags flags;
-  command_line line("troupe train gpt", "");
+  training_flags flags(family_in(command));
+  command_line line("troupe train " + command[1], "");
   declare(line, flags);
   line.runs([] { return 0; });
   line.parse(words);

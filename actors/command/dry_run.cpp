@@ -11,6 +11,7 @@
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/time_forecast.hpp"
 #include "runtime/layout/mesh.hpp"
+#include "runtime/model/counts.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
 
@@ -71,7 +72,7 @@ std::string steps_text(const training_job& job) {
       "steps       {}, {:.3g} floating-point operations each\n"
       "rate        {}\n",
       job.train_iterations,
-      training_flops(job.training.model, double(b.global)),
+      training_flops(spec_of(job.training), double(b.global)),
       rate_text(r, b));
   if (r.style == decay_style::wsd)
     out += fmt::format("            falling in the last {}, {}\n",
@@ -112,18 +113,18 @@ std::string layout_text(const training_job& job) {
                        counted(job.threads_per_worker, "thread"),
                        to_string(job.backend),
                        to_string(job.training.precision),
-                       to_text(l.chunks, job.training.model.letters()));
+                       to_text(l.chunks, letters_of(job.training)));
 }
 
-std::string chunk_text(const chunk_range& range, std::string_view letters) {
+std::string chunk_text(const chunk_range& range, const unit_letters& letters) {
   std::string what;
   const auto add = [&what](const std::string& more) { what += (what.empty() ? "" : ", ") + more; };
-  const auto units = letters.substr(std::size_t(range.first), std::size_t(range.end - range.first));
-  if (units.find('E') != std::string_view::npos)
+  const auto units = to_text({range}, letters);
+  if (units.find('E') != std::string::npos)
     add("embedding");
   if (const auto layers = layers_in(range, letters); layers.end > layers.first)
     add(fmt::format("layers {} to {}", layers.first, layers.end - 1));
-  if (units.find('L') != std::string_view::npos)
+  if (units.find('L') != std::string::npos)
     add("head");
   return what.empty() ? "passes on" : what;
 }
@@ -149,7 +150,7 @@ std::string rank_text(int rank,
                       int tensor,
                       const job_pipeline& pipeline,
                       int pipeline_rank,
-                      std::string_view letters) {
+                      const unit_letters& letters) {
   auto out
       = fmt::format("rank {:<6} replica {}, stage {}", rank, at[axis::data], at[axis::pipeline]);
   if (tensor > 1)
@@ -232,17 +233,16 @@ std::string processes_text(const training_job& job,
 std::string describe(const training_job& given, const std::vector<std::string>& hosts) {
   auto job = given;
   const auto start = actors::plan_start(job);  // throws the same errors as a run
-  const auto& model = job.training.model;
   const auto& l = job.layout;
   const auto ranks = seats_of(l);
   const auto pipeline = pipeline_of(job);
   for (const int m : planned_microbatches(job, 0))
     pipeline.schedule->training(m);  // throws the same errors as a run
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
-  auto out = model.family().describe(model)
+  auto out = model.family().describe(model, job.training.own)
              + fmt::format("data        {}\n", actors::describe_data(job)) + steps_text(job)
              + start_text(start) + layout_text(job);
-  const auto letters = model.letters();
+  const auto letters = letters_of(job.training);
   std::vector<memory_forecast> all;
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {

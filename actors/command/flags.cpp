@@ -54,9 +54,10 @@ std::vector<setting> kept_settings(const command_line& line, const training_flag
   return out;
 }
 
-runtime::training_job training_job_from(const std::vector<std::string>& words) {
-  training_flags flags;
-  command_line line("troupe train gpt", "");
+runtime::training_job training_job_from(const std::vector<std::string>& words,
+                                        const runtime::model_family& family) {
+  training_flags flags(family);
+  command_line line(fmt::format("troupe train {}", family.name()), "");
   declare(line, flags);
   line.tells_besides([&flags] { return what_is_missing(flags); });
   line.runs([] { return 0; });

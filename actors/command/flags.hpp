@@ -125,7 +125,9 @@ void write_back(const runtime::training_job& job, training_flags& flags);
 /// of the Hugging Face Hub have their commit.
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags);
 
-/// The job of `troupe train gpt WORDS`: declares, parses and resolves its flags.
-runtime::training_job training_job_from(const std::vector<std::string>& words);
+/// The job of `troupe train FAMILY WORDS`: declares, parses and resolves its flags.
+runtime::training_job training_job_from(const std::vector<std::string>& words,
+                                        const runtime::model_family& family
+                                        = runtime::default_family());
 
 }  // namespace troupe::command

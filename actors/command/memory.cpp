@@ -9,6 +9,7 @@
 #include "runtime/forecast/peer_memory.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/program_memory.hpp"
+#include "runtime/model/counts.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -57,25 +58,27 @@ std::int64_t microbatches_of(const runtime::training_job& job) {
 }
 
 double operations(const runtime::training_job& job) {
-  return runtime::training_flops(job.training.model, double(job.training.batch.global));
+  return runtime::training_flops(runtime::spec_of(job.training), double(job.training.batch.global));
 }
 
 double operations_per_token(const runtime::training_job& job) {
-  return runtime::training_flops(job.training.model, 1) / double(job.training.model.sequence());
+  return runtime::training_flops(runtime::spec_of(job.training), 1)
+         / double(job.training.model.sequence());
 }
 
 std::string heads_text(const runtime::training_job& job) {
   const auto& m = job.training.model;
   const auto& b = job.training.batch;
   const auto& l = job.layout;
+  const auto parameters = runtime::parameter_count(runtime::spec_of(job.training));
   return fmt::format(
       "parameters  {} ({} with the padding of the vocabulary to {})\n"
       "step        {} of {}: {:.4g} floating-point operations, {:.5g} per token\n"
       "            (Megatron-LM's count: forward and backward, causal attention half, no "
       "recomputation)\n"
       "workers     {}: {} tensor{} x {} pipeline x {} data; {} of {} each, {}\n",
-      runtime::parameter_count(m),
-      m.family().padded_parameter_count(m),
+      parameters,
+      runtime::parameter_count(runtime::spec_of(job.training), true),
       m.padded_vocabulary(),
       runtime::counted(b.global, "sample"),
       runtime::counted(m.sequence(), "token"),
@@ -312,10 +315,10 @@ ordered_json pytorch_json(const runtime::pytorch_memory& x) {
 ordered_json as_json(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
   const auto& l = job.layout;
   ordered_json out
-      = {{"parameters", runtime::parameter_count(job.training.model)},
+      = {{"parameters", runtime::parameter_count(runtime::spec_of(job.training))},
          {"padded_vocabulary", job.training.model.padded_vocabulary()},
          {"flops_per_token", operations_per_token(job)},
-         {"flops_per_sample", runtime::training_flops(job.training.model, 1)},
+         {"flops_per_sample", runtime::training_flops(runtime::spec_of(job.training), 1)},
          {"flops_per_iteration", operations(job)},
          {"batch", {{"micro", job.training.batch.micro}, {"global", job.training.batch.global}}},
          {"layout",

@@ -61,6 +61,7 @@ void resolve_stages(const training_flags& flags,
   auto& chunks = job.layout.chunks;
   auto& schedule = job.layout.schedule;
   const auto layers = job.training.model.layers();
+  const auto letters = runtime::letters_of(job.training);
   const int ranks = job.layout.pipeline;
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
   if (!flags.schedule_times.empty())
@@ -83,7 +84,7 @@ void resolve_stages(const training_flags& flags,
       const int each = of_file                                       ? -1
                        : ranks == 1 && schedule.chunks_per_rank == 0 ? 1
                                                                      : schedule.chunks_per_rank;
-      chunks = runtime::stages_from_text(*s.text, layers, ranks, each);
+      chunks = runtime::stages_from_text(*s.text, letters, ranks, each);
       const auto found = int(chunks.size()) / ranks;
       if (!of_file && found > 1)
         schedule.chunks_per_rank = found;
@@ -103,9 +104,9 @@ void resolve_stages(const training_flags& flags,
           "stage by --pipeline-model-parallel-layout",
           stages / ranks);
     if (told)
-      chunks = runtime::split_layers(layers, stages, ends);
+      chunks = runtime::split_layers(letters, stages, ends);
     else if (!s.text && layers % stages == 0)
-      chunks = runtime::split_layers(layers, stages, {});
+      chunks = runtime::split_layers(letters, stages, {});
     unknown.stages = false;
   });
 }

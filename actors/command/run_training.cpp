@@ -24,6 +24,7 @@
 #include "runtime/forecast/program_memory.hpp"
 #include "runtime/job/build.hpp"
 #include "runtime/machine/machine.hpp"
+#include "runtime/model/counts.hpp"
 #include "runtime/process/run_control.hpp"
 #include "runtime/tokenizer/description.hpp"
 
@@ -400,7 +401,8 @@ actors::outcome carry_out(const runtime::training_job& job,
   const auto lock = locked_save_folder(job);
   shown.open(request, job);
   runtime::log_info(" {}", runtime::version_text());
-  runtime::log_info(" model: {} parameters", runtime::parameter_count(job.training.model));
+  runtime::log_info(" model: {} parameters",
+                    runtime::parameter_count(runtime::spec_of(job.training)));
   const auto outputs = locked_outputs(job.watch);
   const auto prepared = prepare(job, shown.folder(), drain);
   prepared->node->save_lock = lock;

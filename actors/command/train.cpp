@@ -25,7 +25,7 @@ namespace troupe::command {
 
 namespace {
 
-/// "--num-layers, --hidden-size and --seq-length", and "--num-layers 2 --hidden-size 64 ...": the
+/// "--num-layers and --seq-length, or --load-hf DIR; ", and "--num-layers 2 --seq-length 64 ": the
 /// flags of the settings that a model of the family needs.
 struct needed_flags {
   std::string names, example;
@@ -43,6 +43,8 @@ needed_flags needed_by(const runtime::model_family& family, const command_line& 
     out.names += (i == 0 ? "" : i + 1 < all.size() ? ", " : " and ") + flag;
     out.example += flag + " " + all[i].example + " ";
   }
+  if (!all.empty())
+    out.names += family.hub() == nullptr ? "; " : ", or --load-hf DIR; ";
   return out;
 }
 
@@ -63,11 +65,11 @@ void add_family(command_line& train, const runtime::model_family& family) {
   });
   declare(line, *flags);
   const auto needed = needed_by(family, line);
-  line.begins_with(fmt::format(
-      "Required: {}, or --load-hf DIR; --micro-batch-size; --train-iters or --train-samples; --lr; "
-      "--data-path PREFIX or --mock-data; --tokenizer DIR or --tokenizer-type, unless the "
-      "--load-hf folder has one.",
-      needed.names));
+  line.begins_with(
+      fmt::format("Required: {}--micro-batch-size; --train-iters or --train-samples; --lr; "
+                  "--data-path PREFIX or --mock-data; --tokenizer DIR or --tokenizer-type{}.",
+                  needed.names,
+                  family.hub() == nullptr ? "" : ", unless the --load-hf folder has one"));
   line.begins_with(fmt::format(
       "Example, with made-up data: {} {}--micro-batch-size 4 --train-iters 100 --lr 1e-3 "
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "

@@ -5,6 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/model/counts.hpp"
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_tokens.hpp"
@@ -78,7 +79,7 @@ std::string text_of_run(const runtime::held_run_folder& folder,
            {"first_step", prepared.description.iteration},
            {"sequence", training.model.sequence()},
            {"global_batch_size", training.batch.global},
-           {"parameters", runtime::parameter_count(training.model)},
+           {"parameters", runtime::parameter_count(runtime::spec_of(training))},
            {"precision", std::string(to_string(training.precision))},
            {"layout", layout_of(job)},
            {"schedule", job.pipeline.schedule->name()},

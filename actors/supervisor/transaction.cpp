@@ -206,7 +206,7 @@ messages::committed step_driver::report_step(const runtime::step_ledger::pen& by
   report_.elapsed_ms = seconds * 1e3;
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence()) / seconds;
   report_.flops_per_second
-      = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
+      = run_.job->pipeline.sample_flops * double(report_.global_batch_size) / seconds;
   const auto fact = by->tell(report_);
   return {report_,
           std::exchange(executed_, {}),

@@ -35,7 +35,7 @@ std::int64_t model_description::layers() const {
   return family_->sizes(*this).layers;
 }
 
-std::string model_description::letters() const {
+unit_letters model_description::letters() const {
   return family_->letters(*this);
 }
 
@@ -81,10 +81,6 @@ model_description model_from_json(const std::string& text) {
 
 std::int64_t parameter_count(const model_description& model) {
   return model.family().parameter_count(model);
-}
-
-double training_flops(const model_description& model, double samples) {
-  return model.family().training_flops(model, samples);
 }
 
 }  // namespace troupe::runtime

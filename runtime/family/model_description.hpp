@@ -58,7 +58,7 @@ class model_description {
   std::int64_t vocabulary() const;         ///< real tokens
   std::int64_t padded_vocabulary() const;  ///< V
   std::int64_t layers() const;             ///< units that stages share evenly
-  std::string letters() const;             ///< of its units, as in model_spec
+  unit_letters letters() const;            ///< of its units
 
   friend bool operator==(const model_description& a, const model_description& b) {
     return a.family_ == b.family_ && a.are_equal_(a.settings_, b.settings_);
@@ -85,10 +85,8 @@ std::vector<std::string> validate(const model_description& model);
 std::string to_json(const model_description& model);
 model_description model_from_json(const std::string& text);
 
-/// Parameters of the whole model, without padding rows; tied parameters count once.
+/// Parameters of the whole model, without padding rows; tied parameters count once. A formula, also
+/// for sizes of untrusted files; runtime/model/counts.hpp counts those of a spec.
 std::int64_t parameter_count(const model_description& model);
-
-/// Floating-point operations of one training step on `samples` sequences, forward and backward.
-double training_flops(const model_description& model, double samples);
 
 }  // namespace troupe::runtime

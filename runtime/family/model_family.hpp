@@ -6,11 +6,11 @@
 
 #pragma once
 
-#include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/peer_estimates.hpp"
+#include "runtime/tensor/batch_schema.hpp"
 
 #include <any>
 #include <cstdint>
@@ -23,6 +23,8 @@
 #include <vector>
 
 namespace troupe::runtime {
+
+class sample_dataset;
 
 struct model_sizes {
   std::int64_t sequence = 0;           ///< T: tokens of a training sample
@@ -75,29 +77,16 @@ class model_family {
   /// The part of to_json that a resumed run must repeat: parameters and function.
   virtual std::string essence(const model_description& model) const { return to_json(model); }
 
-  /// Letters of the units (model_unit::letter). Also for sizes that `validate` refuses.
-  virtual std::string letters(const model_description& model) const;
+  /// The letters of its units. Also for sizes that `validate` refuses.
+  virtual unit_letters letters(const model_description& model) const;
+  /// Without padding rows; tied ones count once. Also for untrusted sizes: a formula, not a sum
+  /// over as many units as a file says.
   virtual std::int64_t parameter_count(const model_description& model) const;
-  /// With the padding rows of the vocabulary.
-  virtual std::int64_t padded_parameter_count(const model_description& model) const;
   /// At most the number of its parameters with any extension, for a check of untrusted files.
   virtual std::int64_t fewest_parameters(const model_description& model) const {
     return sizes(model).layers;
   }
-  virtual double training_flops(const model_description& model, double samples) const;
   virtual bool has_dropout(const model_description& /*model*/) const { return false; }
-
-  /// The tensors of the samples that its models are trained on. `documents`: attention is limited
-  /// to documents.
-  virtual batch_schema schema(const model_description& model, bool documents) const;
-  /// At least `samples` samples for `data.mock`, with the tensors of `schema`. Null: they are cut
-  /// from made-up documents of tokens (mock_dataset).
-  virtual std::shared_ptr<const sample_dataset> made_up_samples(const model_description& /*model*/,
-                                                                data_split /*part*/,
-                                                                std::uint64_t /*samples*/,
-                                                                std::uint64_t /*seed*/) const {
-    return nullptr;
-  }
 
   /// Rules of layouts: also for sizes of 0.
   virtual std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const = 0;
@@ -106,7 +95,18 @@ class model_family {
   virtual std::string tied_by(const model_description& /*model*/) const { return ""; }
 
   /// The first lines of a dry run. Each ends with a newline.
-  virtual std::string describe(const model_description& model) const = 0;
+  virtual std::string describe(const model_description& model, const extension& own) const = 0;
+
+  /// The tensors of the samples that its models are trained on. `documents`: attention is limited
+  /// to documents.
+  virtual batch_schema schema(const model_description& model, bool documents) const;
+  /// Made-up samples of a part, at least `samples` of them, for `data.mock`. Null: samples of
+  /// tokens, as a decoder of text has them (runtime/job/job_data.hpp).
+  virtual std::shared_ptr<const sample_dataset> made_up_samples(const model_description& /*model*/,
+                                                                data_split /*part*/,
+                                                                std::uint64_t /*samples*/) const {
+    return nullptr;
+  }
 
   /// Null: the Hub has no such models.
   virtual const hub_translation* hub() const { return nullptr; }

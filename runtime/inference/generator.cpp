@@ -20,18 +20,20 @@ tensor whole_numbers(stream& stream, shape extents, std::int32_t first, std::int
   return uploaded(stream, out, extents);
 }
 
-std::vector<attention_cache> empty_caches(const std::vector<attention_spec>& attentions,
+std::vector<attention_cache> empty_caches(const std::vector<shape>& entries,
                                           std::int64_t sequences,
                                           std::int64_t capacity,
                                           dtype type,
                                           stream& stream) {
   std::vector<attention_cache> out;
   const auto rows = sequences * capacity;
-  for (const auto& x : attentions) {
+  for (const auto& entry : entries) {
+    shape extents{rows};
+    for (int i = 0; i < entry.rank(); ++i)
+      extents.push_back(entry[i]);
     auto& cache = out.emplace_back();
-    cache.entries = with_element(type, [&]<class T>(T) {
-      return tensor::empty<T>(stream, {rows, x.groups, 2, x.head_size});
-    });
+    cache.entries
+        = with_element(type, [&]<class T>(T) { return tensor::empty<T>(stream, extents); });
     // Unwritten rows are masked by their position, but must be finite.
     stream.pool().clear(cache.entries.raw(), cache.entries.bytes());
     cache.positions = whole_numbers(stream, {rows}, std::numeric_limits<std::int32_t>::max(), 0);
@@ -113,8 +115,7 @@ decoder::decoder(const chunk& whole,
       so_far_(cached ? 0 : sequences),
       filled_(sequences, 0) {
   if (cached)
-    caches_
-        = empty_caches(whole.attentions(), std::int64_t(sequences), capacity, store.type(), stream);
+    caches_ = empty_caches(whole.caches(), std::int64_t(sequences), capacity, store.type(), stream);
 }
 
 /// Pads shorter sequences at the end. Earlier tokens do not attend to the padding, and the next

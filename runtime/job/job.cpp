@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/file/same_file.hpp"
 #include "runtime/job/batches.hpp"

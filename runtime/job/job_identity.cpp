@@ -65,7 +65,7 @@ json describe(const std::vector<rate_change>& all) {
 }
 
 /// Described as if each replica had its own workers: computing several in turn gives the same bits.
-json describe(const layout_settings& x, std::string_view letters) {
+json describe(const layout_settings& x, const unit_letters& letters) {
   auto out = described(x);
   out["world"] = std::int64_t{x.world} * x.replicas_per_worker;
   if (!x.chunks.empty())
@@ -126,7 +126,7 @@ std::string identity(const training_job& job) {
     for (const auto* where : {"vocab_file", "merge_file", "tokenizer_file"})
       out["tokenizer"].erase(where);  // files may move; the fingerprint identifies their content
   }
-  out["layout"] = describe(job.layout, job.training.model.letters());
+  out["layout"] = describe(job.layout, letters_of(job.training));
   if (auto sums = gradient_sums(job); !sums.empty())
     out["layout"]["gradient_sums"] = std::move(sums);
   if (job.training.per_token_loss)

@@ -2,6 +2,7 @@
 
 #include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/stages.hpp"
@@ -71,6 +72,7 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
   const auto layers = job.training.model.layers();
   if (layers < 1)
     return;
+  const auto letters = letters_of(job.training);
   if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
     wrong.push_back(fmt::format(
         "`model.layers` {} cannot be split evenly over {} stages, {} on each of "
@@ -84,7 +86,7 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
     return;
   }
   if (chunks.empty()) {
-    collect(wrong, [&] { split_layers(layers, stages, {}); });
+    collect(wrong, [&] { split_layers(letters, stages, {}); });
     return;
   }
   std::int64_t next = 0;
@@ -93,8 +95,7 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
     whole = whole && x.first == next && x.end >= x.first;
     next = x.end;
   }
-  const auto letters = job.training.model.letters();
-  if (!whole || next != std::int64_t(letters.size()))
+  if (!whole || next != units_of(letters))
     wrong.push_back(
         fmt::format("the stages '{}' do not hold each of `model.layers` {} once, in order, over {} "
                     "stages on `layout.pipeline` {}; list them again in `layout.chunks`",
@@ -215,7 +216,7 @@ void validate_recomputation(const training_job& job,
       || job.training.model.layers() < 1)
     return;
   std::int64_t most = l.chunks.empty() ? job.training.model.layers() / l.pipeline : 0;
-  const auto letters = job.training.model.letters();
+  const auto letters = letters_of(job.training);
   for (const auto& x : l.chunks) {
     const auto layers = layers_in(x, letters);
     most = std::max(most, layers.end - layers.first);

@@ -1,6 +1,7 @@
 #include "runtime/job/pipeline.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/counts.hpp"
 #include "runtime/model/recompute_plan.hpp"
 #include "runtime/model/stages.hpp"
 
@@ -56,11 +57,11 @@ std::vector<int> job_pipeline::ranks_of_ties() const {
 job_pipeline pipeline_of(const training_job& job) {
   const auto schedule = std::make_shared<pipeline_schedule>(
       job.layout.schedule, job.layout.pipeline, planned_microbatches(job));
+  const auto model = spec_of(job.training);
   job_pipeline out;
   out.chunks = job.layout.chunks;
   if (out.chunks.empty())
-    out.chunks = split_layers(job.training.model.layers(), schedule->chunks(), {});
-  const auto model = spec_of(job.training);
+    out.chunks = split_layers(model.letters(), schedule->chunks(), {});
   if (int(out.chunks.size()) != schedule->chunks())
     throw input_error(
         "the layers are cut into {} stages ('{}'), but the schedule {} has {} for "
@@ -71,6 +72,7 @@ job_pipeline pipeline_of(const training_job& job) {
         schedule->chunks(),
         job.layout.pipeline);
   out.ties = ties_of(model);
+  out.sample_flops = training_flops(model, 1);
   out.sums.insert(parameter_placements().sums());
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();

@@ -57,7 +57,7 @@ void chunk::add_unit(const model_unit& x) {
                                .layer = x.layer,
                                .ranks = ranks_,
                                .sequence_parallel = sequence_parallel_,
-                               .attentions = attentions_,
+                               .caches = caches_,
                                .program = program_};
   module_builder to(unit, x.prefix);
   x.module.add_to(to);

@@ -32,8 +32,8 @@ class chunk {
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
-  /// Attention layers in execution order; decoding keeps one cache for each.
-  const std::vector<attention_spec>& attentions() const { return attentions_; }
+  /// What decoding keeps of each token, in execution order: the extents of an entry of each cache.
+  const std::vector<shape>& caches() const { return caches_; }
 
   /// The stream that a unit works on.
   const std::string& stream_of(int unit) const { return of_model(unit).stream; }
@@ -58,7 +58,7 @@ class chunk {
   chunk_flow flow_;
   axis_ranks ranks_;
   bool sequence_parallel_;
-  std::vector<attention_spec> attentions_;
+  std::vector<shape> caches_;
   std::vector<unit_spec> units_;
   std::vector<segment> program_;
   std::vector<std::vector<std::string>> ended_;

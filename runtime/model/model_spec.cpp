@@ -7,10 +7,14 @@
 
 namespace troupe::runtime {
 
-std::string model_spec::letters() const {
-  std::string out;
-  for (const auto& unit : units)
-    out += unit.letter;
+unit_letters model_spec::letters() const {
+  unit_letters out;
+  for (const auto& unit : units) {
+    const bool layer = unit.layer >= 0;
+    if (out.empty() || out.back().letter != unit.letter || out.back().layers != layer)
+      out.push_back({unit.letter, 0, layer});
+    ++out.back().units;
+  }
   return out;
 }
 

@@ -24,7 +24,7 @@ struct stream_spec {
 
 /// A part of a model that is never cut.
 struct model_unit {
-  char letter = 't';        ///< in layout strings: E embedding, t layer, L loss
+  char letter = 't';        ///< in layout strings: any letter, as E embedding, t layer, L loss
   std::string name;         ///< "decoder.layers.3"
   std::string prefix;       ///< start of the names of its parameters; may be empty
   std::int64_t layer = -1;  ///< number of the layer in its stack; -1: no layer
@@ -33,6 +33,17 @@ struct model_unit {
   bool frozen = false;  ///< all its parameters are frozen
 };
 
+/// Neighbouring units with one letter.
+struct letter_run {
+  char letter = 't';
+  std::int64_t units = 0;
+  bool layers = false;  ///< they are layers: splits share them out
+
+  friend bool operator==(const letter_run&, const letter_run&) = default;
+};
+/// The letters of a model's units in order.
+using unit_letters = std::vector<letter_run>;
+
 struct model_spec {
   std::int64_t sequence = 0;  ///< T: sequence length in training
   std::vector<stream_spec> streams;
@@ -40,8 +51,7 @@ struct model_spec {
   /// Radians per position for each rotated pair of channels; empty without rotary positions.
   std::vector<float> rotary_frequency = {};
 
-  /// The letters of all units.
-  std::string letters() const;
+  unit_letters letters() const;
   /// Breaks MODEL-2 if it has none of this name.
   const stream_spec& stream_of(std::string_view name) const;
   /// The unit with this number among the modules of type X. Breaks MODEL-3 if there is none.

@@ -60,7 +60,7 @@ struct pass {
   pass_losses losses;
   tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
   tensor logits;            ///< (B, T, V / TP); set if there are no labels
-  std::vector<attention_cache>* caches = nullptr;  ///< decoding: one per attention of the chunk
+  std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each of chunk::caches()
 
   /// The dropout rate of this pass: 0 unless training.
   float dropout_rate(double rate) const { return settings.training ? float(rate) : 0.0F; }

@@ -19,11 +19,9 @@ struct item {
 
 class stage_reader {
  public:
-  /// `predicts` accepts the letter m.
-  explicit stage_reader(std::string_view text,
-                        std::string_view flag = "`layout.chunks`",
-                        bool predicts = false)
-      : text_(text), flag_(flag), predicts_(predicts) {}
+  /// `kinds`: the letters of the model. `predicts` accepts the letter m, too.
+  stage_reader(std::string_view text, std::string_view flag, std::string kinds, bool predicts)
+      : text_(text), flag_(flag), kinds_(std::move(kinds)), predicts_(predicts) {}
 
   std::vector<item> read() {
     auto out = sequence(0);
@@ -76,22 +74,32 @@ class stage_reader {
     switch (const char c = text_[begin]) {
       case ',':
         return {};
-      case 'E':
-      case 'L':
-      case 't':
       case '|':
         return {{c, begin}};
       case '(':
         return group(begin, depth);
       case '*':
         refuse(begin, "this * has nothing before it to repeat");
-      case 'm':
-        if (predicts_)
-          return {{c, begin}};
-        refuse(begin, "m (multi-token prediction) is not supported");
       default:
-        refuse(begin, "expected E embedding, t layer, L loss, | next stage, *n, ( ) or ,");
+        if (kinds_.find(c) != std::string::npos || (c == 'm' && predicts_))
+          return {{c, begin}};
+        if (c == 'm')
+          refuse(begin, "m (multi-token prediction) is not supported");
+        refuse(begin, fmt::format("expected {}| next stage, *n, ( ) or ,", words()));
     }
+  }
+
+  /// "E embedding, t layer, L loss, "
+  std::string words() const {
+    std::string out;
+    for (const char c : kinds_)
+      out += fmt::format("{}{}, ",
+                         c,
+                         c == 'E'   ? " embedding"
+                         : c == 't' ? " layer"
+                         : c == 'L' ? " loss"
+                                    : "");
+    return out;
   }
 
   std::vector<item> group(std::size_t begin, int depth) {
@@ -105,16 +113,44 @@ class stage_reader {
   }
 
   std::string_view text_, flag_;
+  std::string kinds_;
   bool predicts_;
   std::size_t at_ = 0;
 };
 
-/// The units of stage `s` with the layers [first, end).
-chunk_range units_of(int64_t first, int64_t end, int s, int stages) {
-  return {s == 0 ? 0 : first + 1, end + (s == stages - 1 ? 2 : 1)};
+/// Layers among the first `units` units.
+int64_t layers_before(int64_t units, const unit_letters& letters) {
+  int64_t out = 0;
+  for (const auto& run : letters) {
+    const auto ours = std::clamp<int64_t>(units, 0, run.units);
+    out += run.layers ? ours : 0;
+    units -= run.units;
+  }
+  return out;
 }
 
-[[noreturn]] void refuse_uneven(int64_t layers, int stages, const uneven_ends& ends) {
+/// The unit after the first `layers` layers; for none, the first layer.
+int64_t unit_after(int64_t layers, const unit_letters& letters) {
+  int64_t unit = 0;
+  for (const auto& run : letters) {
+    if (run.layers && layers <= run.units)
+      return unit + layers;
+    layers -= run.layers ? run.units : 0;
+    unit += run.units;
+  }
+  return unit;
+}
+
+/// The units of stage `s` with the layers [first, end).
+chunk_range stage_with(int64_t first, int64_t end, int s, int stages, const unit_letters& letters) {
+  return {s == 0 ? 0 : unit_after(first, letters),
+          s == stages - 1 ? units_of(letters) : unit_after(end, letters)};
+}
+
+[[noreturn]] void refuse_uneven(const unit_letters& letters,
+                                int64_t layers,
+                                int stages,
+                                const uneven_ends& ends) {
   const auto extra = int64_t{ends.embedding_counts} + int64_t{ends.loss_counts};
   throw input_error(
       "`layout.pipeline` {} does not divide `model.layers` {}{}: choose {}, or set the layers of "
@@ -127,8 +163,9 @@ chunk_range units_of(int64_t first, int64_t end, int s, int stages) {
       [&] {
         std::vector<chunk_range> example;
         for (int s = 0; s < std::min(stages, 64); ++s)
-          example.push_back(units_of(s * layers / stages, (s + 1) * layers / stages, s, stages));
-        return to_text(example, letters_of(layers));
+          example.push_back(
+              stage_with(s * layers / stages, (s + 1) * layers / stages, s, stages, letters));
+        return to_text(example, letters);
       }());
 }
 
@@ -194,34 +231,88 @@ std::vector<int64_t> around_given_ends(int64_t layers, int stages, const uneven_
   return out;
 }
 
-std::vector<int64_t> counted_ends(int64_t layers, int stages, const uneven_ends& ends) {
+std::vector<int64_t> counted_ends(const unit_letters& letters,
+                                  int64_t layers,
+                                  int stages,
+                                  const uneven_ends& ends) {
   const auto all = layers + int64_t{ends.embedding_counts} + int64_t{ends.loss_counts};
   if (all % stages != 0)
-    refuse_uneven(layers, stages, ends);
+    refuse_uneven(letters, layers, stages, ends);
   std::vector<int64_t> out(std::size_t(stages), all / stages);
   out.front() -= int64_t{ends.embedding_counts};
   out.back() -= int64_t{ends.loss_counts};
   return out;
 }
 
+std::string kinds_of(const unit_letters& letters) {
+  std::string out;
+  for (const auto& run : letters)
+    if (out.find(run.letter) == std::string::npos)
+      out += run.letter;
+  return out;
+}
+
+char letter_at(int64_t unit, const unit_letters& letters) {
+  auto run = letters.begin();
+  while (unit >= run->units)
+    unit -= (run++)->units;
+  return run->letter;
+}
+
+/// An embedding, layers and a loss.
+bool is_plain(const unit_letters& letters) {
+  return letters.size() == 3 && letters[0] == letter_run{'E', 1} && letters[1].layers
+         && letters[1].letter == 't' && letters[2] == letter_run{'L', 1};
+}
+
+/// Why `kind` is wrong for a unit of a plain model.
+std::string difference_from_plain(char kind, int64_t unit, int64_t layers, bool is_last) {
+  if (kind == 'E')
+    return "only one embedding is allowed, at the beginning";
+  if (kind == 't')
+    return fmt::format("more layers than `model.layers` {}", layers);
+  if (!is_last)
+    return "only one loss is allowed, at the end";
+  return fmt::format("there are {} layers up to here, of `model.layers` {}: write {} more t",
+                     unit - 1,
+                     layers,
+                     layers - unit + 1);
+}
+
+/// Why `kind` is wrong for this unit, or for the last letter.
+std::string difference_from(const unit_letters& letters, char kind, int64_t unit, bool is_last) {
+  if (is_plain(letters))
+    return difference_from_plain(kind, unit, letters[1].units, is_last);
+  const auto units = units_of(letters), rest = units - unit - 1;
+  const auto model = to_text({{0, units}}, letters);
+  if (const auto wanted = letter_at(unit, letters); wanted != kind)
+    return fmt::format("{} is unit {} of the model '{}', not {}", wanted, unit + 1, model, kind);
+  if (is_last)
+    return fmt::format("{} more units follow in the model '{}'", rest, model);
+  return fmt::format("the model '{}' ends with this unit", model);
+}
+
 }  // namespace
 
-std::vector<chunk_range> split_layers(int64_t layers, int stages, const uneven_ends& ends) {
+std::vector<chunk_range> split_layers(const unit_letters& letters,
+                                      int stages,
+                                      const uneven_ends& ends) {
+  const auto layers = layers_before(units_of(letters), letters);
   ensure(layers > 0 && stages > 0, "STAGES-1: there are layers to split, over stages");
   const auto counts = ends.first || ends.last ? around_given_ends(layers, stages, ends)
-                                              : counted_ends(layers, stages, ends);
+                                              : counted_ends(letters, layers, stages, ends);
   std::vector<chunk_range> out;
   int64_t first = 0;
   for (int s = 0; s < stages; ++s) {
     const auto end = first + counts[std::size_t(s)];
-    out.push_back(units_of(first, end, s, stages));
+    out.push_back(stage_with(first, end, s, stages, letters));
     first = end;
   }
   return out;
 }
 
 std::vector<int64_t> layers_of_stages(std::string_view text, std::string_view flag) {
-  stage_reader reader(text, flag, true);
+  stage_reader reader(text, flag, "EtL", true);
   std::vector<int64_t> out(1);
   for (const auto& x : reader.read())
     if (x.kind == '|')
@@ -234,45 +325,31 @@ std::vector<int64_t> layers_of_stages(std::string_view text, std::string_view fl
 }
 
 std::vector<chunk_range> stages_from_text(std::string_view text,
-                                          int64_t layers,
+                                          const unit_letters& letters,
                                           int ranks,
                                           int each) {
-  stage_reader reader(text);
+  stage_reader reader(text, "`layout.chunks`", kinds_of(letters), false);
   const auto items = reader.read();
-  if (items.empty() || items.front().kind != 'E')
-    reader.refuse(items.empty() ? 0 : items.front().at, "the first stage must begin with E");
-  if (items.back().kind != 'L')
-    reader.refuse(items.back().at, "the last stage must end with L");
+  const char first = letters.front().letter, end = letters.back().letter;
+  if (items.empty() || items.front().kind != first)
+    reader.refuse(items.empty() ? 0 : items.front().at,
+                  fmt::format("the first stage must begin with {}", first));
+  if (items.back().kind != end)
+    reader.refuse(items.back().at, fmt::format("the last stage must end with {}", end));
+  const auto units = units_of(letters);
   std::vector<chunk_range> out(1);
-  int64_t found = 0;  // layers
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    auto& end = out.back().end;
-    switch (items[i].kind) {
-      case '|':
-        out.push_back({end, end});
-        continue;
-      case 'E':
-        if (i > 0)
-          reader.refuse(items[i].at, "only one embedding is allowed, at the beginning");
-        break;
-      case 'L':
-        if (i + 1 < items.size())
-          reader.refuse(items[i].at, "only one loss is allowed, at the end");
-        break;
-      default:
-        if (++found > layers)
-          reader.refuse(items[i].at, fmt::format("more layers than `model.layers` {}", layers));
+  for (const auto& x : items) {
+    auto& unit = out.back().end;
+    if (x.kind == '|') {
+      out.push_back({unit, unit});
+      continue;
     }
-    ++end;
+    const bool is_last = &x == &items.back();
+    if (x.kind != letter_at(unit, letters) || is_last != (unit + 1 == units))
+      reader.refuse(x.at, difference_from(letters, x.kind, unit, is_last));
+    ++unit;
   }
   const auto last = items.back().at;
-  if (found < layers)
-    reader.refuse(
-        last,
-        fmt::format("there are {} layers up to here, of `model.layers` {}: write {} more t",
-                    found,
-                    layers,
-                    layers - found));
   const auto number = int64_t(out.size());
   if (each == 1 && number != ranks && number % ranks == 0)
     reader.refuse(last,
@@ -299,28 +376,28 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
   return out;
 }
 
-std::string letters_of(int64_t layers) {
-  return "E" + std::string(std::size_t(std::max<int64_t>(layers, 0)), 't') + "L";
+int64_t units_of(const unit_letters& letters) {
+  int64_t out = 0;
+  for (const auto& run : letters)
+    out += run.units;
+  return out;
 }
 
-chunk_range layers_in(const chunk_range& chunk, std::string_view letters) {
-  const auto before = [&](int64_t unit) {
-    const auto all = letters.substr(0, std::size_t(std::max<int64_t>(unit, 0)));
-    return int64_t(std::count(all.begin(), all.end(), 't'));
-  };
-  return {before(chunk.first), before(chunk.end)};
+chunk_range layers_in(const chunk_range& chunk, const unit_letters& letters) {
+  return {layers_before(chunk.first, letters), layers_before(chunk.end, letters)};
 }
 
-std::string to_text(const std::vector<chunk_range>& stages, std::string_view letters) {
+std::string to_text(const std::vector<chunk_range>& stages, const unit_letters& letters) {
   std::string out;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     out += s > 0 ? "|" : "";
-    const auto end = std::min(stages[s].end, int64_t(letters.size()));
-    for (auto unit = std::max<int64_t>(stages[s].first, 0), next = unit; unit < end; unit = next) {
-      const char letter = letters[std::size_t(unit)];
-      while (next < end && letters[std::size_t(next)] == letter)
-        ++next;
-      out += next - unit == 1 ? std::string(1, letter) : fmt::format("{}*{}", letter, next - unit);
+    int64_t begin = 0;
+    for (const auto& run : letters) {
+      const auto end = begin + run.units;
+      const auto ours = std::min(stages[s].end, end) - std::max(stages[s].first, begin);
+      if (ours > 0)
+        out += ours == 1 ? std::string(1, run.letter) : fmt::format("{}*{}", run.letter, ours);
+      begin = end;
     }
   }
   return out;

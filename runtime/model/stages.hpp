@@ -1,5 +1,4 @@
-// Splits a model over pipeline stages: evenly, with uneven ends, or by a layout string. Its
-// embedding, each layer and its loss are one unit each.
+// Splits a model's units over pipeline stages: evenly, with uneven ends, or by a layout string.
 
 #pragma once
 
@@ -19,20 +18,25 @@ struct uneven_ends {
   bool loss_counts = false;                 ///< the loss counts as a layer
 };
 
-/// Splits `layers` over `stages`: the given ends, and equal shares for the rest. Throws
+/// Splits the layers over `stages`: the given ends, and equal shares for the rest. Other units go
+/// with the layer after them; those after the last layer go with the last stage. Throws
 /// input_error, naming the settings, if the rest is not divisible.
-std::vector<chunk_range> split_layers(std::int64_t layers, int stages, const uneven_ends& ends);
+std::vector<chunk_range> split_layers(const unit_letters& letters,
+                                      int stages,
+                                      const uneven_ends& ends);
 
 /// Parses Megatron-LM's layout string, for example "Et*3|(tt|)*5L":
 ///
-/// E embedding, t layer, L loss, | next stage
+/// a letter of the model's units, for a GPT: E embedding, t layer, L loss
+/// | next stage
 /// *n repeats the letter or the parenthesized group before it
 /// commas are ignored
 ///
-/// A stage may be empty. `each` is the number of stages per rank; 0 accepts any multiple of
-/// `ranks`, and a negative value any number. Throws input_error with a caret under the mistake.
+/// The letters are those of all units in order (STAGES-2). A stage may be empty. `each` is the
+/// number of stages per rank; 0 accepts any multiple of `ranks`, and a negative value any number.
+/// Throws input_error with a caret under the mistake.
 std::vector<chunk_range> stages_from_text(std::string_view text,
-                                          std::int64_t layers,
+                                          const unit_letters& letters,
                                           int ranks,
                                           int each = 1);
 
@@ -40,13 +44,13 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
 /// prediction) as one layer. Used for schedules that are only displayed. Messages name `flag`.
 std::vector<std::int64_t> layers_of_stages(std::string_view text, std::string_view flag);
 
-/// The letters of a model with an embedding, `layers` layers and a loss: "EttL".
-std::string letters_of(std::int64_t layers);
+/// Number of units.
+std::int64_t units_of(const unit_letters& letters);
 
 /// The layers among the units of a chunk, counted from the first layer of the model.
-chunk_range layers_in(const chunk_range& chunk, std::string_view letters);
+chunk_range layers_in(const chunk_range& chunk, const unit_letters& letters);
 
-/// The layout string that stages_from_text parses back. `letters`: those of the model's units.
-std::string to_text(const std::vector<chunk_range>& stages, std::string_view letters);
+/// The layout string that stages_from_text parses back.
+std::string to_text(const std::vector<chunk_range>& stages, const unit_letters& letters);
 
 }  // namespace troupe::runtime

@@ -175,7 +175,7 @@ bool memory() {
          j.training.precision = runtime::dtype::bf16;
        }},
       {"PP 4, 1F1B of 12, f32",
-       [](auto& j) {
+       [](runtime::training_job& j) {
          j.layout = {.world = 4, .pipeline = 4};
          j.training.model.as<runtime::gpt_config>().layers = 8;
          j.training.batch.micro = 1;
@@ -187,7 +187,7 @@ bool memory() {
          j.reduction = {.distributed_optimizer = true};
        }},
       {"full recomputation, Llama-like, V 8192",
-       [](auto& j) {
+       [](runtime::training_job& j) {
          auto& m = j.training.model.as<runtime::gpt_config>();
          m.position = runtime::position_embedding::rope;
          m.normalization = runtime::normalization_kind::rms;

@@ -4,6 +4,7 @@
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shell_words.hpp"
 #include "runtime/data/utf8.hpp"
+#include "runtime/family/gpt/gpt_asked.hpp"
 #include "runtime/file/file.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -130,7 +131,7 @@ TEST_CASE("a flag of the command line overrides its other name in a configuratio
   declare(line, flags);
   line.runs([] { return 0; });
   line.parse({"--position-embedding-type", "none", "--config", file.path});
-  CHECK(flags.model.position == "none");
+  CHECK(std::any_cast<const runtime::gpt_asked&>(flags.model).position == "none");
 }
 
 TEST_CASE("errors in a configuration have file, line and column", "[command]") {

@@ -1,7 +1,8 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/launcher.hpp"
-#include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/gpt/gpt.hpp"
 #include "runtime/file/file.hpp"
+#include "runtime/model/counts.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -175,7 +176,7 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
   CHECK(x.training.batch.data_parallel == 4);
   CHECK(x.training.precision == runtime::dtype::bf16);
   CHECK(x.training.model.as<runtime::gpt_config>().padded_vocabulary == 1024);
-  CHECK(runtime::to_text(x.layout.chunks, runtime::letters_of(4)) == "Et*2|t*2L");
+  CHECK(runtime::to_text(x.layout.chunks, runtime::gpt_letters(4)) == "Et*2|t*2L");
   const auto y
       = tests::job_of_flags("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 130");
   CHECK(y.layout.world == 4);
@@ -189,7 +190,7 @@ TEST_CASE("pipeline flags define the stages", "[command]") {
   const auto stages = [](const std::string& more) {
     return runtime::to_text(
         tests::job_of_flags("--pipeline-model-parallel-size 2 " + more).layout.chunks,
-        runtime::letters_of(4));
+        runtime::gpt_letters(4));
   };
   CHECK(stages("--decoder-first-pipeline-num-layers 1") == "Et|t*3L");
   CHECK(stages("--decoder-last-pipeline-num-layers 1") == "Et*3|tL");
@@ -393,7 +394,7 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
       "--split 99,1,0 --log-interval 1 --eval-iters 32 --eval-interval 100 --save-interval 1000 "
       "--log-throughput --distributed-timeout-minutes 60 --save of-nobody --load of-nobody"));
   CHECK(runtime::parameter_count(x.training.model) == 8030261248);
-  CHECK(runtime::training_flops(x.training.model, 1) == 421645529382912);
+  CHECK(runtime::training_flops(runtime::spec_of(x.training), 1) == 421645529382912);
   CHECK(x.train_iterations == 1953125000 / 128);
 }
 

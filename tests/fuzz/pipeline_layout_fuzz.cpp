@@ -8,7 +8,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr std::int64_t layers = 8;
+const unit_letters letters = {{'E', 1}, {'t', 8, true}, {'L', 1}};
 constexpr int stages = 4;
 
 }  // namespace
@@ -23,8 +23,8 @@ std::vector<std::string> fuzz::dictionary() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
-    const auto found = stages_from_text(fuzz::text_of(data, size), layers, stages);
-    fuzz::require(stages_from_text(to_text(found, letters_of(layers)), layers, stages) == found,
+    const auto found = stages_from_text(fuzz::text_of(data, size), letters, stages);
+    fuzz::require(stages_from_text(to_text(found, letters), letters, stages) == found,
                   "a layout survives a round trip");
   });
   return 0;

@@ -22,7 +22,7 @@ TEST_CASE("stages of any shape, and empty ones, give the bits of the reference t
   CAPTURE(text);
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(stages, 2);
-  job.layout.chunks = runtime::stages_from_text(text, job.training.model.layers(), stages);
+  job.layout.chunks = runtime::stages_from_text(text, letters_of(job.training), stages);
   job.train_iterations = 10;
   job.watch.log_file = folder / "log.jsonl";
   const auto prepared = tests::tiny_prepared(job);

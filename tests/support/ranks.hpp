@@ -104,7 +104,7 @@ class ranks {
         const estates_of_ranks& estates = {})
       : grid_(g), settings_(settings) {
     if (stages.empty())
-      stages = runtime::split_layers(std::int64_t(settings.model.units.size()) - 2, g.pipeline, {});
+      stages = units_as_layers(settings.model, g.pipeline);
     const auto ties = ranks_of_ties(settings.model, stages);
     for_each_rank([&](const rank_coordinates& s) {
       auto& x = rooms_[s];

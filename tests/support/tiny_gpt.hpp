@@ -84,6 +84,13 @@ inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers)
   return out;
 }
 
+/// Stages with equal numbers of units between the first and the last.
+inline std::vector<runtime::chunk_range> units_as_layers(const runtime::model_spec& model,
+                                                         int stages) {
+  const auto between = std::int64_t(model.units.size()) - 2;
+  return runtime::split_layers(runtime::gpt_letters(between), stages, {});
+}
+
 /// A sublayer of the first layer.
 inline runtime::residual_sublayer& sublayer(runtime::model_spec& of, std::size_t number) {
   auto& found = of.part<runtime::layer_spec>().sublayers.at(number);
@@ -192,10 +199,7 @@ class stages {
          int count,
          runtime::stream& stream,
          const runtime::recompute_settings& settings = {})
-      : stages(model,
-               runtime::split_layers(std::int64_t(model.units.size()) - 2, count, {}),
-               stream,
-               settings) {}
+      : stages(model, units_as_layers(model, count), stream, settings) {}
 
   stages(const runtime::model_spec& model,
          const std::vector<runtime::chunk_range>& ranges,

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -63,7 +64,9 @@ layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rota
         [build = own.feed_forward, feed_forward](module_builder& to) { build(to, feed_forward); },
         {},
         own.losses,
-        own.tied_to});
+        own.tied_to,
+        // counted as the layer that it replaces
+        [feed_forward](std::int64_t T) { return forward_flops(feed_forward, T); }});
   else
     out.sublayers.emplace_back(
         residual_sublayer{.name = "mlp",
@@ -90,6 +93,10 @@ rotary_spec rotary_of(const gpt_config& c) {
           .yarn_mscale = c.yarn_mscale,
           .yarn_mscale_all = c.yarn_mscale_all,
           .yarn_round = c.yarn_round};
+}
+
+unit_letters gpt_letters(std::int64_t layers) {
+  return {{'E', 1}, {'t', std::max<std::int64_t>(layers, 0), true}, {'L', 1}};
 }
 
 model_spec gpt_spec(const gpt_config& c, const extension& own) {

@@ -16,6 +16,8 @@ namespace troupe::runtime {
 model_spec gpt_spec(const gpt_config& config, const extension& own = {});
 
 const model_family& gpt_family();
+/// The letters of its units: those of gpt_spec, for any number of layers.
+unit_letters gpt_letters(std::int64_t layers);
 
 rotary_spec rotary_of(const gpt_config& config);
 

@@ -176,12 +176,6 @@ Number count_parameters(const gpt_config& x) {
   return n + C * Number(x.normalization == kernels::normalization::layer ? 2 : 1);
 }
 
-/// Query-key pairs that attention computes. Megatron-LM counts half the square without a window.
-double visible_pairs(double S, double window) {
-  const double causal = S * S / 2, back = std::min(window, S - 1);
-  return window < 0 ? causal : std::min(causal, S * (back + 1) - back * (back + 1) / 2);
-}
-
 }  // namespace
 
 std::vector<std::string> validate(const gpt_config& config) {
@@ -215,23 +209,6 @@ std::vector<std::string> validate(const gpt_config& config) {
 
 std::int64_t parameter_count(const gpt_config& config) {
   return count_parameters<std::int64_t>(config);
-}
-
-std::int64_t padded_parameter_count(const gpt_config& x) {
-  const auto padding = (x.padded_vocabulary - x.vocabulary) * x.hidden;
-  return parameter_count(x) + padding * (x.tied_embeddings ? 1 : 2);
-}
-
-double training_flops(const gpt_config& config, double samples) {
-  const auto h = double(config.hidden), L = double(config.layers), S = double(config.sequence);
-  const auto q = double(config.heads * config.head_size);
-  const auto kv = double(config.groups * config.head_size);
-  const double products = config.activation == kernels::activation::swiglu ? 3 : 2;
-  const double per_token = 6 * h * double(config.ffn) * products * L
-                           + 6 * L * (h * (q + 2 * kv) + q * h)
-                           + 6 * h * double(config.padded_vocabulary);
-  const double attention = 12 * L * q * visible_pairs(S, double(config.window));  // two products
-  return samples * (S * per_token + attention);
 }
 
 }  // namespace troupe::runtime

@@ -123,14 +123,8 @@ std::vector<std::string> validate(const gpt_config& config);
 std::string to_json(const gpt_config& config);
 gpt_config gpt_config_from_json(const std::string& text);
 
-/// Parameters of the whole model, without padding rows; tied parameters count once.
+/// The parameter_count of gpt_spec (counts.hpp), without building it: checks a configuration
+/// against the size of its files.
 std::int64_t parameter_count(const gpt_config& config);
-/// The same with padding rows.
-std::int64_t padded_parameter_count(const gpt_config& config);
-
-/// Floating-point operations of one training step on `samples` sequences, forward and backward, by
-/// Megatron-LM's formula. Causal attention counts half, a window counts what it covers, and
-/// recomputation is not counted.
-double training_flops(const gpt_config& config, double samples);
 
 }  // namespace troupe::runtime

@@ -4,7 +4,7 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
 #include "runtime/family/gpt/gpt_resolve.hpp"
 #include "runtime/family/gpt/gpt_text.hpp"
-#include "runtime/model/stages.hpp"
+#include "runtime/model/counts.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -79,25 +79,17 @@ class gpt final : public model_family {
     return json_text(out);
   }
 
-  std::string letters(const model_description& model) const override {
-    return letters_of(config_of(model).layers);
+  unit_letters letters(const model_description& model) const override {
+    return gpt_letters(config_of(model).layers);
   }
 
   std::int64_t parameter_count(const model_description& model) const override {
     return runtime::parameter_count(config_of(model));
   }
 
-  std::int64_t padded_parameter_count(const model_description& model) const override {
-    return runtime::padded_parameter_count(config_of(model));
-  }
-
   std::int64_t fewest_parameters(const model_description& model) const override {
     const auto& x = config_of(model);
     return std::max(x.layers, x.heads);  // each has at least one
-  }
-
-  double training_flops(const model_description& model, double samples) const override {
-    return runtime::training_flops(config_of(model), samples);
   }
 
   bool has_dropout(const model_description& model) const override {
@@ -119,8 +111,8 @@ class gpt final : public model_family {
     return config_of(model).tied_embeddings ? "`model.tied_embeddings=false`" : "";
   }
 
-  std::string describe(const model_description& model) const override {
-    return text_of(config_of(model));
+  std::string describe(const model_description& model, const extension& own) const override {
+    return text_of(config_of(model), runtime::parameter_count(spec(model, own)));
   }
 
   const hub_translation* hub() const override { return &gpt_hub(); }

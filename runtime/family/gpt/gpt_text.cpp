@@ -34,7 +34,7 @@ std::string position_text(const gpt_config& x) {
 
 }  // namespace
 
-std::string text_of(const gpt_config& x) {
+std::string text_of(const gpt_config& x, std::int64_t parameters) {
   const auto activation = x.activation == activation_kind::swiglu         ? "SwiGLU"
                           : x.activation == activation_kind::squared_relu ? "squared ReLU"
                           : x.activation == activation_kind::gelu_tanh    ? "GELU (tanh)"
@@ -66,7 +66,7 @@ std::string text_of(const gpt_config& x) {
          + fmt::format("            vocabulary {} padded to {}; {} parameters\n",
                        x.vocabulary,
                        x.padded_vocabulary,
-                       parameter_count(x));
+                       parameters);
 }
 
 }  // namespace troupe::runtime

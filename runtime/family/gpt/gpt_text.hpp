@@ -9,6 +9,6 @@
 namespace troupe::runtime {
 
 /// Several lines; each ends with a newline.
-std::string text_of(const gpt_config& config);
+std::string text_of(const gpt_config& config, std::int64_t parameters);
 
 }  // namespace troupe::runtime

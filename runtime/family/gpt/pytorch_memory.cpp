@@ -3,6 +3,11 @@
 namespace troupe::runtime {
 namespace {
 
+std::int64_t all_parameters(const gpt_config& m) {
+  const auto padding = (m.padded_vocabulary - m.vocabulary) * m.hidden;
+  return parameter_count(m) + padding * (m.tied_embeddings ? 1 : 2);
+}
+
 /// Weights and biases that matrix products read.
 std::int64_t elements_of_products(const gpt_config& m) {
   const auto attention = m.heads * m.head_size;
@@ -47,7 +52,7 @@ std::int64_t compiled_token(const gpt_config& m, std::int64_t narrow) {
 
 pytorch_memory gpt_pytorch_memory(const gpt_config& m, const job_outline& job, pytorch_mode mode) {
   const bool eager = mode == pytorch_mode::eager;
-  const auto each = 4 * padded_parameter_count(m);
+  const auto each = 4 * all_parameters(m);
   const auto narrow = job.element_bytes;
   const auto tokens = job.micro * m.sequence;
   pytorch_memory out{.parameters = each,

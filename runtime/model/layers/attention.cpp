@@ -4,6 +4,7 @@
 #include "runtime/model/layers/linear.hpp"
 #include "runtime/model/layers/norm.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::runtime {
@@ -25,7 +26,7 @@ void add_core(module_builder& to, const attention_spec& x) {
              recompute_module::core_attention,
              [=,
               fixed = options_of(to, x),
-              cache = to.add_attention(x),
+              cache = to.add_cache({x.groups / to.tensor_ranks(), 2, x.head_size}),
               name = to.name() + ".core_attention.dropout"](tape& tape, pass& p) {
                auto options = fixed;
                options.dropout = p.dropout_rate(x.dropout);
@@ -83,6 +84,16 @@ int add(module_builder& to, const attention_spec& x) {
 
 module_traits traits_of(const attention_spec& x) {
   return {.width = x.hidden};
+}
+
+module_flops forward_flops(const attention_spec& x, std::int64_t T) {
+  const auto rows = double(T), width = double(x.heads * x.head_size);
+  const auto back = std::min(double(x.window), rows - 1);
+  auto scores = rows * rows / 2;
+  if (x.window >= 0)
+    scores = std::min(scores, rows * (back + 1) - back * (back + 1) / 2);
+  return {.parameters = 2 * rows * double(x.hidden) * (double(x.qkv_width()) + width),
+          .activations = 4 * width * scores};  // scores, then the sum of the values
 }
 
 }  // namespace troupe::runtime

@@ -32,5 +32,7 @@ struct attention_spec {
 /// tensor ranks divide groups.
 int add(module_builder& to, const attention_spec& x);
 module_traits traits_of(const attention_spec& x);
+/// Counts the scores that the mask leaves; without a window half the square, as Megatron-LM does.
+module_flops forward_flops(const attention_spec& x, std::int64_t T);
 
 }  // namespace troupe::runtime

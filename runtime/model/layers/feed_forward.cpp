@@ -33,4 +33,9 @@ module_traits traits_of(const feed_forward_spec& x) {
   return {.width = x.hidden, .kind = recompute_module::feed_forward};
 }
 
+module_flops forward_flops(const feed_forward_spec& x, std::int64_t T) {
+  return {.parameters = 2 * double(T) * double(x.hidden) * double(x.ffn)
+                        * double(kernels::fan_in(x.activation) + 1)};
+}
+
 }  // namespace troupe::runtime

@@ -19,5 +19,6 @@ struct feed_forward_spec {
 /// that must be added to the sum, or no_parameter.
 int add(module_builder& to, const feed_forward_spec& x);
 module_traits traits_of(const feed_forward_spec& x);
+module_flops forward_flops(const feed_forward_spec& x, std::int64_t T);
 
 }  // namespace troupe::runtime

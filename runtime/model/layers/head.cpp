@@ -51,4 +51,8 @@ module_traits traits_of(const head_spec& x) {
   return out;
 }
 
+module_flops forward_flops(const head_spec& x, std::int64_t T) {
+  return {.parameters = 2 * double(T) * double(x.hidden) * double(x.padded_vocabulary)};
+}
+
 }  // namespace troupe::runtime

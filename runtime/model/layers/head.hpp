@@ -22,5 +22,6 @@ struct head_spec {
 /// is empty.
 void add(module_builder& to, const head_spec& x);
 module_traits traits_of(const head_spec& x);
+module_flops forward_flops(const head_spec& x, std::int64_t T);
 
 }  // namespace troupe::runtime

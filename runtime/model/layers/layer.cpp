@@ -46,6 +46,10 @@ module_traits traits_of(const residual_sublayer& x) {
   return x.body.traits();
 }
 
+module_flops forward_flops(const residual_sublayer& x, std::int64_t T) {
+  return x.body.flops(T);
+}
+
 void add(module_builder& layer, const own_sublayer& x) {
   auto to = layer.within(x.name, recompute_module::feed_forward);
   x.build(to);
@@ -53,6 +57,10 @@ void add(module_builder& layer, const own_sublayer& x) {
 
 module_traits traits_of(const own_sublayer& x) {
   return {.reads = x.reads, .tied_to = x.tied_to, .losses = x.losses};
+}
+
+module_flops forward_flops(const own_sublayer& x, std::int64_t T) {
+  return x.flops ? x.flops(T) : module_flops();
 }
 
 void add(module_builder& to, const layer_spec& x) {
@@ -71,6 +79,13 @@ module_traits traits_of(const layer_spec& x) {
     out.tied_to.insert(out.tied_to.end(), of.tied_to.begin(), of.tied_to.end());
     out.losses.insert(out.losses.end(), of.losses.begin(), of.losses.end());
   }
+  return out;
+}
+
+module_flops forward_flops(const layer_spec& x, std::int64_t T) {
+  module_flops out;
+  for (const auto& sublayer : x.sublayers)
+    out += sublayer.flops(T);
   return out;
 }
 

@@ -30,18 +30,21 @@ struct residual_sublayer {
 
 void add(module_builder& to, const residual_sublayer& x);
 module_traits traits_of(const residual_sublayer& x);
+module_flops forward_flops(const residual_sublayer& x, std::int64_t T);
 
 /// A custom sublayer including norm and residual. Reads and writes pass::hidden.
 struct own_sublayer {
   std::string name;  ///< name within the layer: "mlp"
   std::function<void(module_builder&)> build;
-  std::vector<std::string> reads = {};    ///< see module_traits
-  std::vector<loss_spec> losses = {};     ///< see module_traits
-  std::vector<std::string> tied_to = {};  ///< see module_traits
+  std::vector<std::string> reads = {};                     ///< see module_traits
+  std::vector<loss_spec> losses = {};                      ///< see module_traits
+  std::vector<std::string> tied_to = {};                   ///< see module_traits
+  std::function<module_flops(std::int64_t T)> flops = {};  ///< of a forward pass; empty: none
 };
 
 void add(module_builder& to, const own_sublayer& x);
 module_traits traits_of(const own_sublayer& x);
+module_flops forward_flops(const own_sublayer& x, std::int64_t T);
 
 struct layer_spec {
   std::vector<module_spec> sublayers;  ///< in execution order
@@ -51,5 +54,6 @@ struct layer_spec {
 void add(module_builder& to, const layer_spec& x);
 /// Breaks MODEL-2 if its sublayers differ in width.
 module_traits traits_of(const layer_spec& x);
+module_flops forward_flops(const layer_spec& x, std::int64_t T);
 
 }  // namespace troupe::runtime

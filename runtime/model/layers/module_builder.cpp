@@ -1,7 +1,6 @@
 #include "runtime/model/layers/module_builder.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/model/layers/attention.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -29,9 +28,9 @@ int module_builder::add(parameter_spec x) {
   return int(all.size()) - 1;
 }
 
-std::size_t module_builder::add_attention(const attention_spec& x) {
-  in_.attentions.push_back(x);
-  return in_.attentions.size() - 1;
+std::size_t module_builder::add_cache(const shape& entry) {
+  in_.caches.push_back(entry);
+  return in_.caches.size() - 1;
 }
 
 segment& module_builder::segment(const std::string& name,

@@ -10,8 +10,6 @@
 
 namespace troupe::runtime {
 
-struct attention_spec;
-
 /// The unit under construction and its chunk's program; both outlive the builder.
 struct unit_under_construction {
   unit_spec& unit;
@@ -19,7 +17,7 @@ struct unit_under_construction {
   std::int64_t layer = -1;  ///< -1: no layer
   axis_ranks ranks = {};
   bool sequence_parallel = false;
-  std::vector<attention_spec>& attentions;  ///< attentions of the chunk so far
+  std::vector<shape>& caches;  ///< of the chunk so far: see module_builder::add_cache
   std::vector<segment>& program;
 };
 
@@ -56,9 +54,9 @@ class module_builder {
                             recompute_module module,
                             std::function<void(tape&, pass&)> forward);
 
-  /// Registers an attention with the chunk. Returns its index, which is also that of its cache in
-  /// decoding.
-  std::size_t add_attention(const attention_spec& x);
+  /// Names what decoding keeps of the module: the extents of one token's entry on this rank.
+  /// Returns the index in pass::caches.
+  std::size_t add_cache(const shape& entry);
 
  private:
   std::string full(const std::string& name) const;

@@ -5,6 +5,10 @@
 //   add(module_builder&, const X&)       adds parameters and segments; returns nothing, or the
 //                                        index of a bias that the caller adds later
 //   module_traits traits_of(const X&)    what its surroundings need to know
+//
+// A module with matrix products has a third one:
+//
+//   module_flops forward_flops(const X&, std::int64_t T)
 
 #pragma once
 
@@ -32,6 +36,27 @@ struct module_traits {
   bool reads_backward = true;
 };
 
+/// Floating-point operations of the matrix products of a forward pass over one sequence, with two
+/// per product of two elements. Integers, so that their sums are exact below 2^53.
+struct module_flops {
+  double parameters = 0;   ///< products of rows and parameters
+  double activations = 0;  ///< products of rows and rows, as in attention
+
+  module_flops& operator+=(const module_flops& x) {
+    parameters += x.parameters;
+    activations += x.activations;
+    return *this;
+  }
+};
+
+template <class X>
+module_flops flops_of_module(const X& x, std::int64_t T) {
+  if constexpr (requires { forward_flops(x, T); })
+    return forward_flops(x, T);
+  else
+    return {};
+}
+
 template <class X>
 int add_module(module_builder& to, const X& x) {
   if constexpr (std::is_void_v<decltype(add(to, x))>) {
@@ -50,10 +75,15 @@ class module_spec {
         add_([](module_builder& to, const std::any& of) {
           return add_module(to, std::any_cast<const X&>(of));
         }),
-        traits_([](const std::any& of) { return traits_of(std::any_cast<const X&>(of)); }) {}
+        traits_([](const std::any& of) { return traits_of(std::any_cast<const X&>(of)); }),
+        flops_([](const std::any& of, std::int64_t T) {
+          return flops_of_module(std::any_cast<const X&>(of), T);
+        }) {}
 
   int add_to(module_builder& to) const { return add_(to, value_); }
   module_traits traits() const { return traits_(value_); }
+  /// Of the forward pass over one sequence of T rows.
+  module_flops flops(std::int64_t T) const { return flops_(value_, T); }
 
   /// Null for a module of another type.
   template <class X>
@@ -69,6 +99,7 @@ class module_spec {
   std::any value_;
   int (*add_)(module_builder& to, const std::any& of);
   module_traits (*traits_)(const std::any& of);
+  module_flops (*flops_)(const std::any& of, std::int64_t T);
 };
 
 }  // namespace troupe::runtime

@@ -26,15 +26,16 @@ namespace {
 training_job some_job() {
   training_job job;
   auto& training = job.training;
-  training.model.as<gpt_config>().layers = 4;
-  training.model.as<gpt_config>().hidden = 32;
-  training.model.as<gpt_config>().heads = 4;
-  training.model.as<gpt_config>().groups = 2;
-  training.model.as<gpt_config>().head_size = 8;
-  training.model.as<gpt_config>().ffn = 64;
-  training.model.as<gpt_config>().sequence = training.model.as<gpt_config>().positions = 16;
-  training.model.as<gpt_config>().vocabulary = 61;
-  training.model.as<gpt_config>().padded_vocabulary = 64;
+  auto& m = training.model.as<gpt_config>();
+  m.layers = 4;
+  m.hidden = 32;
+  m.heads = 4;
+  m.groups = 2;
+  m.head_size = 8;
+  m.ffn = 64;
+  m.sequence = m.positions = 16;
+  m.vocabulary = 61;
+  m.padded_vocabulary = 64;
   training.seed = std::numeric_limits<std::uint64_t>::max();
   training.rate = {.maximum = 0.1 + 0.2, .minimum = 1e-300, .warmup = 3, .decay = 9};
   training.precision = dtype::bf16;

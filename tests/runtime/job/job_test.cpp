@@ -77,7 +77,7 @@ TEST_CASE("each broken rule of a job has an error text", "[job]") {
     broken.emplace_back(what, good());
     change(broken.back().second);
   };
-  add("`model.hidden`", [](auto& x) { x.training.model.as<gpt_config>().hidden = 0; });
+  add("`model.hidden`", [](training_job& x) { x.training.model.as<gpt_config>().hidden = 0; });
   add("`threads_per_worker`", [](auto& x) { x.threads_per_worker = 0; });
   add("`layout.pipeline` 3", [](auto& x) { x.layout = {.world = 6, .pipeline = 3}; });
   add("`layout.world` 3", [](auto& x) { x.layout = {.world = 3, .pipeline = 2}; });
@@ -154,12 +154,15 @@ TEST_CASE("each impossible layout has an error text, with the nearest valid valu
        "`layout.tensor` 2",
        [](auto& x) { x.layout.tensor = 4; }},
       {"`model.groups` 1",
-       [](auto& x) { x.training.model.as<gpt_config>().groups = 1, in_parts(x); }},
-      {"`model.ffn` 15", [](auto& x) { x.training.model.as<gpt_config>().ffn = 15, in_parts(x); }},
+       [](training_job& x) { x.training.model.as<gpt_config>().groups = 1, in_parts(x); }},
+      {"`model.ffn` 15",
+       [](training_job& x) { x.training.model.as<gpt_config>().ffn = 15, in_parts(x); }},
       {"the padded vocabulary 101",
-       [](auto& x) { x.training.model.as<gpt_config>().padded_vocabulary = 101, in_parts(x); }},
+       [](training_job& x) {
+         x.training.model.as<gpt_config>().padded_vocabulary = 101, in_parts(x);
+       }},
       {"nearest valid: `model.sequence` 8",
-       [](auto& x) {
+       [](training_job& x) {
          x.training.batch.micro = 1;
          x.training.model.as<gpt_config>().sequence = 7;
          in_parts(x);
@@ -256,7 +259,7 @@ TEST_CASE("the identity has what decides the bits, without paths", "[job]") {
     return identity(other) != identity(here);
   };
   CHECK(differs([](auto& x) { x.training.seed = 1; }));
-  CHECK(differs([](auto& x) { x.training.model.as<gpt_config>().hidden_dropout = 0; }));
+  CHECK(differs([](training_job& x) { x.training.model.as<gpt_config>().hidden_dropout = 0; }));
   CHECK(differs([](auto& x) { x.training.rate.maximum = 2e-3; }));
   CHECK(differs([](auto& x) { x.training.optimizer.clip = 2; }));
   CHECK(differs([](auto& x) { x.training.batch.micro = 1; }));

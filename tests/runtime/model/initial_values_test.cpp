@@ -16,7 +16,7 @@ using named_values = std::map<std::string, std::vector<float>>;
 /// Initial values of all stages by name; each stage has its own copy of a shared parameter.
 std::vector<named_values> initial(const gpt_config& config, int stages, std::uint64_t seed) {
   std::vector<named_values> out;
-  for (const auto& range : split_layers(config.layers, stages, {})) {
+  for (const auto& range : split_layers(gpt_letters(config.layers), stages, {})) {
     const chunk part(gpt_spec(config), range);
     resident_store store(part.units(), 1, {});
     initialise(store, seed);

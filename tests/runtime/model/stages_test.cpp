@@ -1,9 +1,11 @@
 #include "runtime/model/stages.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt.hpp"
 #include "runtime/file/file.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
+#include "tests/support/two_streams.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -13,21 +15,31 @@
 #include <nlohmann/json.hpp>
 
 using namespace troupe::runtime;
+namespace tests = troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
 std::string split(std::int64_t layers, int stages, const uneven_ends& ends = {}) {
-  return to_text(split_layers(layers, stages, ends), letters_of(layers));
+  const auto letters = gpt_letters(layers);
+  return to_text(split_layers(letters, stages, ends), letters);
 }
 
-std::string refusal(std::string_view text, std::int64_t layers, int stages) {
+std::string refusal(std::string_view text, const unit_letters& letters, int stages) {
   try {
-    return to_text(stages_from_text(text, layers, stages), letters_of(layers));
+    return to_text(stages_from_text(text, letters, stages), letters);
   } catch (const input_error& failure) {
     return failure.what();
   }
 }
+
+std::string refusal(std::string_view text, std::int64_t layers, int stages) {
+  return refusal(text, gpt_letters(layers), stages);
+}
+
+/// An encoder with an image embedding, a decoder, and two losses.
+const unit_letters two_stacks
+    = {{'I', 1}, {'e', 4, true}, {'n', 1}, {'E', 1}, {'t', 6, true}, {'m', 1, true}, {'L', 2}};
 
 }  // namespace
 
@@ -86,9 +98,9 @@ TEST_CASE("a layout string has the same meaning as in megatron-core", "[stages][
                  ContainsSubstring("(multi-token prediction) is not supported"));
       continue;
     }
-    const auto stages = stages_from_text(text, count('t'), int(expected.size()));
+    const auto stages = stages_from_text(text, gpt_letters(count('t')), int(expected.size()));
     REQUIRE(stages.size() == expected.size());
-    const auto letters = letters_of(count('t'));
+    const auto letters = gpt_letters(count('t'));
     std::int64_t unit = 0, layer = 0;
     for (std::size_t s = 0; s < stages.size(); ++s) {
       CHECK(stages[s].first == unit);
@@ -98,8 +110,8 @@ TEST_CASE("a layout string has the same meaning as in megatron-core", "[stages][
       CHECK(layers_in(stages[s], letters) == chunk_range{layer, layer + n});
       layer += n;
     }
-    CHECK(unit == std::int64_t(letters.size()));
-    CHECK(stages_from_text(to_text(stages, letters), layer, int(stages.size())) == stages);
+    CHECK(unit == units_of(letters));
+    CHECK(stages_from_text(to_text(stages, letters), letters, int(stages.size())) == stages);
   }
 }
 
@@ -142,6 +154,53 @@ TEST_CASE("an error in a layout string is marked by a caret", "[stages]") {
   }
   CHECK(refusal("Et|*2tL", 2, 3) == "Et||tL");
   CHECK_THAT(refusal(std::string(40, '('), 1, 1), ContainsSubstring("16 deep"));
+}
+
+TEST_CASE("STAGES-2: a layout string has the letters of the model's units in order", "[stages]") {
+  for (const auto* text : {"Ie*4nEt*3|t*3mL*2", "Ie|e*3|nEt|t*5mLL", "I|||e*4nEt*6mL*2"}) {
+    const auto stages = int(std::count(text, text + std::string(text).size(), '|')) + 1;
+    CHECK(to_text(stages_from_text(text, two_stacks, stages), two_stacks)
+          == (std::string(text).ends_with("LL") ? "Ie|e*3|nEt|t*5mL*2" : text));
+  }
+  struct {
+    const char* text;
+    const char* why;
+    int column;
+  } const cases[] = {
+      {"e*4nEt*6mLL", "must begin with I", 0},
+      {"Ie*4nEt*6m", "must end with L", 9},
+      {"Ie*4Et*6mLL", "n is unit 6 of the model 'Ie*4nEt*6mL*2', not E", 4},
+      {"Ie*5nEt*6mLL", "n is unit 6 of the model 'Ie*4nEt*6mL*2', not e", 1},
+      {"Ie*4nEt*6mL", "1 more units follow in the model", 10},
+      {"Ie*4nEt*6mL*3", "the model 'Ie*4nEt*6mL*2' ends with this unit", 10},
+      {"Ix", "expected I, e, n, E embedding, t layer, m, L loss, | next stage", 1},
+  };
+  for (const auto& c : cases) {
+    INFO(c.text);
+    const auto said = refusal(c.text, two_stacks, 1);
+    CHECK_THAT(said, ContainsSubstring(c.why));
+    CHECK_THAT(said,
+               ContainsSubstring(std::string("\n    ") + c.text + "\n    "
+                                 + std::string(std::size_t(c.column), ' ') + "^"));
+  }
+}
+
+TEST_CASE("layers of all letters are split, and other units go with the layer after them",
+          "[stages]") {
+  const auto text = [](int stages, const uneven_ends& ends = {}) {
+    return to_text(split_layers(two_stacks, stages, ends), two_stacks);
+  };
+  CHECK(text(1) == "Ie*4nEt*6mL*2");
+  CHECK(text(11) == "Ie|e|e|e|nEt|t|t|t|t|t|mL*2");
+  CHECK(text(3, {.first = 4, .last = 0}) == "Ie*4|nEt*6m|L*2");
+  CHECK(text(3, {.first = 0, .last = 7}) == "I|e*4|nEt*6mL*2");
+  CHECK(layers_in({6, 9}, two_stacks) == chunk_range{4, 6});
+}
+
+TEST_CASE("a model tells the letters of its units and which are layers", "[model]") {
+  CHECK(gpt_spec(tests::tiny_gpt(3)).letters() == gpt_letters(3));
+  CHECK(tests::two_streams().letters()
+        == unit_letters{{'E', 1}, {'s', 1}, {'t', 2, true}, {'s', 1}, {'t', 1, true}, {'L', 1}});
 }
 
 TEST_CASE("the layers of each stage are counted, with or without multi-token prediction",

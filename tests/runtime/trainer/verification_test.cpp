@@ -34,7 +34,7 @@ using told_passes = std::map<pass_key, told_pass>;  ///< ascending: chunk, micro
 /// Stages of a model on one worker that computes for two.
 struct verified_stages {
   verified_stages(const worker_settings& of, int chunks) : settings(of) {
-    for (const auto& range : split_layers(2, chunks, {}))
+    for (const auto& range : split_layers(gpt_letters(2), chunks, {}))
       settings.chunks.push_back({chunk_id(std::uint32_t(settings.chunks.size())), range});
     by = std::make_unique<worker>(settings, stream);
     by->begin_step({.step = step_id(1), .microbatches = in_a_step, .logical_replicas = 1});

@@ -25,7 +25,7 @@ namespace {
 
 worker_settings settings(const gpt_config& model, int chunks, int replicas = 1) {
   worker_settings out{.model = gpt_spec(model), .replicas = replicas};
-  for (const auto& range : split_layers(model.layers, chunks, {}))
+  for (const auto& range : split_layers(out.model.letters(), chunks, {}))
     out.chunks.push_back({chunk_id(std::uint32_t(out.chunks.size())), range});
   return out;
 }

@@ -1,7 +1,9 @@
 #include "runtime/family/gpt/gpt_config.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/model_description.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/published_gpts.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -9,42 +11,11 @@
 #include <limits>
 
 using namespace troupe::runtime;
+using namespace troupe::tests;
 namespace kernels = troupe::kernels;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-gpt_config gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
-  gpt_config x;
-  x.layers = layers;
-  x.hidden = hidden;
-  x.heads = x.groups = heads;
-  x.head_size = hidden / heads;
-  x.ffn = 4 * hidden;
-  x.sequence = x.positions = 1024;
-  x.vocabulary = 50257;
-  x.padded_vocabulary = padded_vocabulary_size(50257, 128, 1);
-  return x;
-}
-
-gpt_config llama3_8b() {
-  gpt_config x;
-  x.layers = 32;
-  x.hidden = 4096;
-  x.heads = 32;
-  x.groups = 8;
-  x.head_size = 128;
-  x.ffn = 14336;
-  x.sequence = x.positions = 8192;
-  x.vocabulary = x.padded_vocabulary = 128256;
-  x.position = position_embedding::rope;
-  x.rotary_base = 500000;
-  x.normalization = kernels::normalization::rms;
-  x.activation = kernels::activation::swiglu;
-  x.linear_bias = x.tied_embeddings = false;
-  x.hidden_dropout = x.attention_dropout = 0;
-  return x;
-}
 
 std::string only_complaint(const gpt_config& x) {
   const auto all = validate(x);
@@ -62,22 +33,6 @@ TEST_CASE("vocabularies are padded as in Megatron-LM", "[model]") {
   CHECK(padded_vocabulary_size(128256, 128, 8) == 129024);
   CHECK(padded_vocabulary_size(30524, 128, 4) == 30720);
   CHECK_BREAKS("VOCABULARY-1", padded_vocabulary_size(30524, 0, 4));
-}
-
-TEST_CASE("the FLOPs of a step equal Megatron-LM's formula exactly", "[model]") {
-  CHECK(training_flops(gpt2(24, 1024, 16), 1) == 2326530097152.0);
-  CHECK(training_flops(llama3_8b(), 1) == 421645529382912.0);
-  auto gpt3 = gpt2(96, 12288, 96);
-  gpt3.sequence = 2048;
-  gpt3.padded_vocabulary = 51200;
-  CHECK(training_flops(gpt3, 1) == 2174868359479296.0);
-  CHECK(training_flops(gpt2(24, 1024, 16), 8) == 8 * 2326530097152.0);
-}
-
-TEST_CASE("published models have their published numbers of parameters", "[model]") {
-  CHECK(parameter_count(gpt2(12, 768, 12)) == 124439808);
-  CHECK(parameter_count(gpt2(24, 1024, 16)) == 354823168);
-  CHECK(parameter_count(llama3_8b()) == 8030261248);
 }
 
 TEST_CASE("biases of queries, keys and values alone are counted", "[model]") {
@@ -169,20 +124,6 @@ TEST_CASE("normalisation of queries and keys adds a gain for each channel of a h
   const auto with = parameter_count(x);
   x.qk_norm = false;
   CHECK(with == parameter_count(x) + 4 * x.layers * x.head_size);
-}
-
-TEST_CASE("the FLOPs of a window count only the pairs inside it", "[model]") {
-  auto x = llama3_8b();
-  const auto all = training_flops(x, 1);
-  x.window = 0;
-  const auto own = training_flops(x, 1);
-  x.window = 1023;
-  const double pairs = 8192.0 * 1024 - 1023.0 * 1024 / 2, per_pair = 12.0 * 32 * 4096;
-  CHECK(training_flops(x, 1) == own + per_pair * (pairs - 8192));
-  for (const auto wide : {8191, 1 << 20}) {
-    x.window = wide;
-    CHECK(training_flops(x, 1) == all);
-  }
 }
 
 TEST_CASE("invalid rotary scaling is refused", "[model]") {

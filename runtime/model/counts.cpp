@@ -1,0 +1,30 @@
+#include "runtime/model/counts.hpp"
+
+namespace troupe::runtime {
+
+std::int64_t parameter_count(const model_spec& model, bool with_padding_rows) {
+  std::int64_t out = 0;
+  for (const auto& x : model.units) {
+    unit_spec unit;
+    std::vector<shape> caches;
+    std::vector<segment> program;
+    unit_under_construction whole{.unit = unit, .caches = caches, .program = program};
+    module_builder to(whole, x.prefix);
+    x.module.add_to(to);
+    for (const auto& parameter : unit.parameters)
+      if (parameter.tied_to.empty())
+        out += (with_padding_rows ? parameter.extents : whole_extents(parameter)).size();
+  }
+  return out;
+}
+
+double training_flops(const model_spec& model, double samples) {
+  double each = 0;
+  for (const auto& unit : model.units) {
+    const auto forward = unit.module.flops(model.sequence);
+    each += forward.parameters * (unit.frozen ? 2 : 3) + forward.activations * 3;
+  }
+  return samples * each;
+}
+
+}  // namespace troupe::runtime

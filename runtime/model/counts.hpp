@@ -1,0 +1,21 @@
+// Sizes of a whole model: sums over its units.
+
+#pragma once
+
+#include "runtime/model/model_spec.hpp"
+
+#include <cstdint>
+
+namespace troupe::runtime {
+
+/// Parameters, tied ones once. Builds each unit: first check the size of a model that a file
+/// describes.
+std::int64_t parameter_count(const model_spec& model, bool with_padding_rows = false);
+
+/// Floating-point operations of the matrix products of one training step on `samples` sequences,
+/// forward and backward: module_flops. A backward pass has twice the products of its forward pass,
+/// for the inputs and for the parameters; frozen units have no products for parameters. For GPTs
+/// this is Megatron-LM's formula: recomputation is not counted.
+double training_flops(const model_spec& model, double samples);
+
+}  // namespace troupe::runtime
