@@ -43,7 +43,6 @@ inline const std::vector<layout_option>& layout_options() {
                 = x.reduction.overlap_parameters = true;
           }},
          {"TP 2", 1, 2},
-         {"TP 2, rows sharded", 1, 2, [](job& x) { x.layout.sequence_parallel = true; }},
          {"bf16", 1, 1, [](job& x) { x.training.precision = runtime::dtype::bf16; }},
          {"f16",
           1,

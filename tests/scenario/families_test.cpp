@@ -3,8 +3,10 @@
 
 #include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/job/batches.hpp"
+#include "runtime/model/counts.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/draw.hpp"
+#include "runtime/telemetry/run_log.hpp"
 #include "tests/matrix/mortals.hpp"
 #include "tests/support/recovered_job.hpp"
 
@@ -43,11 +45,12 @@ TEST_CASE("a family's model, data and job survive their JSON", "[scenario][famil
         == runtime::to_json(job));
   CHECK(runtime::validate(job) == std::vector<std::string>{});
   CHECK_NOTHROW(runtime::require_tensors(job, runtime::schema_of(job)));
-  CHECK(runtime::parameter_count(model) > 0);
-  CHECK(runtime::training_flops(model, 1) > 0);
+  CHECK(family.parameter_count(model) == runtime::parameter_count(model.spec()));
+  CHECK(runtime::training_flops(model.spec(), 1) > 0);
+  CHECK(runtime::losses_of(model.spec()).size() == runtime::loss_names(job.training).size());
 }
 
-TEST_CASE("a family's losses are reported with the bits of the reference trainer",
+TEST_CASE("a family's steps and losses have the bits of the reference trainer",
           "[scenario][family]") {
   const tests::scratch_folder folder;
   auto job = tests::family_job(any_family(), {1, 4, 5});
@@ -60,7 +63,8 @@ TEST_CASE("a family's losses are reported with the bits of the reference trainer
     const auto& record = seen.at(int(step.iteration));
     CHECK(record["state_digest"] == to_string(step.state));
     CHECK(record["grad_norm"] == step.grad_norm);
-    CHECK(record["lm_loss"] == step.loss);
+    for (const auto& [field, mean] : runtime::loss_fields(step))
+      CHECK(record[field] == mean);
   }
   CHECK(expected.back().loss < expected.front().loss);
 }
@@ -150,6 +154,7 @@ TEST_CASE("a family's plans are drawn, with the letters of its units", "[scenari
   const auto plan = pipeline.schedule->training(runtime::planned_microbatches(job));
   const auto stages = runtime::to_text(job.layout.chunks, job.training.model.letters());
   CHECK(std::count(stages.begin(), stages.end(), '|') == 3);
+  CHECK(runtime::stages_from_text(stages, job.training.model.letters(), 2, 2) == job.layout.chunks);
   const auto drawing
       = runtime::to_text({{stages, runtime::simulate(*plan, {}), plan->copies}}, {.width = 200});
   CHECK_THAT(drawing, ContainsSubstring(stages));

@@ -4,7 +4,7 @@
 //   letter  E          p        i      t        a        t            L
 //   stream  decoder    image    image  decoder  decoder  decoder      decoder
 //
-// * two streams: each layer of the decoder reads the image's;
+// * two streams of different lengths: each layer of the decoder reads the image's;
 // * a frozen tower: the units of the image;
 // * three uses of the table of tokens: embedding, echo and head;
 // * two losses with counts and weights of their own, in two units;
@@ -20,8 +20,10 @@
 #include "runtime/family/model_family.hpp"
 #include "runtime/tensor/moves.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,38 +75,58 @@ inline int add_gain(rt::module_builder& to, const toy_config& c) {
   return to.add({.name = "gain", .extents = {c.hidden}, .initial = rt::distribution::normal(0.5)});
 }
 
-/// Begins the stream "image": a norm of the patches, of which row t gets patch t * P / T.
+/// Begins the stream "image": a norm of the patches.
 struct patches {
   toy_config of;
 };
 
-/// (B, P, C) -> (B, T, C), or this rank's rows if they are sharded.
-inline rt::variable spread(rt::tape& tape, const rt::tensor& from, std::int64_t T) {
-  const auto B = from.extents()[0], P = from.extents()[1], C = from.extents()[2];
-  const bool sharded = tape.sequence_parallel();
-  const auto R = sharded ? B * T / tape.group_size() : B * T;
-  const auto first = sharded ? tape.rank() * R : 0;
-  const auto all = rt::elements_of<float>(tape.stream(), from);
-  return rt::with_element(tape.type(), [&]<class E>(E) {
-    std::vector<E> rows;
-    for (auto r = first; r < first + R; ++r)
-      for (std::int64_t c = 0; c < C; ++c)
-        rows.emplace_back(all[std::size_t((r / T * P + r % T * P / T) * C + c)]);
-    return tape.make(
-        rt::uploaded(tape.stream(), rows, sharded ? rt::shape{R, C} : rt::shape{B, T, C}),
-        sharded ? rt::placement::sequence_sharded : rt::placement::replicated);
-  });
-}
-
 inline void add(rt::module_builder& to, const patches& x) {
   const int gain = add_gain(to, x.of);
-  to.segment("", [gain, T = x.of.sequence](rt::tape& tape, rt::pass& p) {
-    p.hidden = norm(tape, spread(tape, p.batch.at("patches"), T), rms, gain, rt::no_parameter);
+  to.segment("", [gain](rt::tape& tape, rt::pass& p) {
+    const auto& in = p.batch.at("patches");
+    const auto all = rt::elements_of<float>(tape.stream(), in);
+    const auto of_type = rt::with_element(tape.type(), [&]<class E>(E) {
+      std::vector<E> out;
+      for (const auto x : all)
+        out.emplace_back(x);
+      return rt::uploaded(tape.stream(), out, in.extents());
+    });
+    p.hidden
+        = norm(tape, tape.make(of_type, rt::placement::replicated), rms, gain, rt::no_parameter);
   });
 }
 
 inline rt::module_traits traits_of(const patches& x) {
   return {.width = x.of.hidden, .reads = {"patches"}, .takes_stream = false};
+}
+
+/// (B, P, C) to (B, T, C): row t % P. Only on the CPU.
+inline rt::variable repeated(rt::tape& tape, const rt::variable& x, std::int64_t T) {
+  const auto from = x.data.extents();
+  const auto B = from[0], P = from[1], C = from[2];
+  // Element i of the result is element source(i) of x.
+  const auto source = [=](std::int64_t i) { return (i / (T * C) * P + i / C % T % P) * C + i % C; };
+  return rt::with_element(tape.type(), [&]<class E>(E) {
+    auto y = rt::tensor::empty<E>(tape.stream(), {B, T, C});
+    tape.stream().run([&] {
+      for (std::int64_t i = 0; i < y.size(); ++i)
+        y.template data<E>()[i] = x.data.data<E>()[source(i)];
+    });
+    auto out = tape.make(std::move(y), rt::placement::replicated);
+    tape.record([=, to = x.gradient, of = out.gradient](rt::tape& back) {
+      const auto dy = std::move(of->sum);
+      auto dx = rt::tensor::empty<E>(back.stream(), from);
+      back.stream().run([&] {
+        std::fill_n(dx.template data<E>(), dx.size(), E(0.0F));
+        for (std::int64_t i = 0; i < dy.size(); ++i) {
+          auto& sum = dx.template data<E>()[source(i)];
+          sum = E(float(sum) + float(dy.template data<E>()[i]));
+        }
+      });
+      back.add(*to, std::move(dx));
+    });
+    return out;
+  });
 }
 
 /// Adds the embedding of the tokens once more. Its loss finds the tokens again in the stream; the
@@ -150,7 +172,7 @@ inline rt::module_traits traits_of(const echo& x) {
           .losses = {{"echo loss", echo_weight}}};
 }
 
-/// Adds a norm of the stream "image".
+/// Adds a norm of the stream "image", repeated to the rows of the decoder.
 inline rt::own_sublayer sees_image(const toy_config& c) {
   return {.name = "image",
           .build =
@@ -158,7 +180,8 @@ inline rt::own_sublayer sees_image(const toy_config& c) {
                 const int gain = add_gain(to, c);
                 to.segment("add", [gain](rt::tape& tape, rt::pass& p) {
                   const auto x = norm(tape, p.streams.at("image"), rms, gain, rt::no_parameter);
-                  p.hidden = dropout_add(tape, x, p.hidden, 0, 0, p.rows);
+                  p.hidden
+                      = dropout_add(tape, repeated(tape, x, p.rows.T()), p.hidden, 0, 0, p.rows);
                 });
               },
           .reads = {"image"}};
@@ -188,7 +211,8 @@ inline rt::residual_sublayer attention(const toy_config& c) {
 
 inline rt::model_spec spec_of(const toy_config& c) {
   const auto C = c.hidden;
-  rt::model_spec out{.sequence = c.sequence, .streams = {{"decoder", C}, {"image", C}}};
+  rt::model_spec out{.sequence = c.sequence,
+                     .streams = {{"decoder", C}, {"image", C, "patch_positions"}}};
   const auto add = [&](char letter, std::string name, std::string stream, rt::module_spec module) {
     out.units.push_back({.letter = letter,
                          .name = name,
@@ -230,6 +254,8 @@ inline rt::model_spec spec_of(const toy_config& c) {
 inline rt::batch_schema schema_of(const toy_config& c) {
   auto out = rt::token_schema(c.sequence);
   out.tensors.push_back({.name = "patches", .extents = {c.patches, c.hidden}, .rows = 0});
+  out.tensors.push_back(
+      {.name = "patch_positions", .type = rt::dtype::i32, .extents = {c.patches}, .rows = 0});
   return out;
 }
 
@@ -258,6 +284,8 @@ class toy_samples final : public rt::sample_dataset {
       row.mask[at] = (i + at) % 5 == 0 ? 0.0F : 1.0F;
       row.positions[at] = std::int32_t(t);
     }
+    const auto positions = out.at<std::int32_t>("patch_positions");
+    std::iota(positions.begin(), positions.end(), 0);
     const auto pixels = out.at<float>("patches");
     for (std::size_t p = 0; p < pixels.size(); ++p)
       pixels[p] = float(rt::uniform_between(key, 1000 + p, -1, 1));
@@ -323,16 +351,16 @@ class toy_family final : public rt::model_family {
   }
   std::shared_ptr<const rt::sample_dataset> made_up_samples(const rt::model_description& model,
                                                             rt::data_split part,
-                                                            std::uint64_t samples,
-                                                            std::uint64_t seed) const override {
-    return std::make_shared<toy_samples>(config_of(model), samples, 3 * seed + std::uint64_t(part));
+                                                            std::uint64_t samples) const override {
+    return std::make_shared<toy_samples>(config_of(model), samples, std::uint64_t(part));
   }
   std::vector<rt::shared_size> shared_by_tensor_ranks(
       const rt::model_description& model) const override {
     return {{"`model.heads`", 2, config_of(model).hidden},
             {"the padded vocabulary", config_of(model).padded_vocabulary}};
   }
-  std::string describe(const rt::model_description& model) const override {
+  std::string describe(const rt::model_description& model,
+                       const rt::extension& /*own*/) const override {
     return fmt::format("model       {} layers\n", config_of(model).layers);
   }
 
