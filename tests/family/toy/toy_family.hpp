@@ -16,6 +16,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/tensor/moves.hpp"
