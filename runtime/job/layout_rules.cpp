@@ -3,6 +3,7 @@
 #include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/family/model_family.hpp"
+#include "runtime/job/job_seats.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/stages.hpp"
