@@ -31,7 +31,7 @@ def check_dry_run(folder):
     """A dry run describes the model, its data and its memory."""
     for name in families():
         page = works("train", name, *TRAINING, *PIPELINE, "--train-iters", 4, "--dry-run")
-        for text in ("layers", "memory"):
+        for text in ("layers", "parameters", "stage"):
             if text not in page:
                 raise wrong(f"the dry run of {name} does not tell of '{text}':\n{page}")
         refuses("--micro-batch-size is missing", "train", name)
