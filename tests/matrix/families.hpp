@@ -42,7 +42,9 @@ inline const std::vector<layout_option>& layout_options() {
             x.reduction.distributed_optimizer = x.reduction.overlap_gradients
                 = x.reduction.overlap_parameters = true;
           }},
+         {"DP 2, verified", 2, 1, [](job& x) { x.recovery.verify_fraction = 0.5; }},
          {"TP 2", 1, 2},
+         {"per token", 1, 1, [](job& x) { x.training.per_token_loss = true; }},
          {"bf16", 1, 1, [](job& x) { x.training.precision = runtime::dtype::bf16; }},
          {"f16",
           1,

@@ -88,8 +88,8 @@ inline void add(rt::module_builder& to, const patches& x) {
     const auto all = rt::elements_of<float>(tape.stream(), in);
     const auto of_type = rt::with_element(tape.type(), [&]<class E>(E) {
       std::vector<E> out;
-      for (const auto x : all)
-        out.emplace_back(x);
+      for (const auto pixel : all)
+        out.emplace_back(pixel);
       return rt::uploaded(tape.stream(), out, in.extents());
     });
     p.hidden
@@ -142,9 +142,12 @@ inline void add(rt::module_builder& to, const echo& x) {
   const int table = to.add(words_of(x.of, "table", table_name));
   const int output = to.add(words_of(x.of, "output"));
   const auto V = x.of.padded_vocabulary / to.tensor_ranks();
-  to.segment("add", [table, V, C = x.of.hidden](rt::tape& tape, rt::pass& p) {
-    const auto words = embedding(tape, p.batch.at("tokens"), p.rows, C, V, table, rt::no_parameter);
-    p.hidden = dropout_add(tape, reduce_from_tensor_region(tape, words), p.hidden, 0, 0, p.rows);
+  to.segment("table", [table, V, C = x.of.hidden](rt::tape& tape, rt::pass& p) {
+    p.x = embedding(tape, p.batch.at("tokens"), p.rows, C, V, table, rt::no_parameter);
+  });
+  to.segment("add", [](rt::tape& tape, rt::pass& p) {
+    const auto words = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
+    p.hidden = dropout_add(tape, words, p.hidden, 0, 0, p.rows);
   });
   to.segment("loss", [output, V, known = x.of.vocabulary](rt::tape& tape, rt::pass& p) {
     const auto& tokens = p.batch.at("tokens");
@@ -246,7 +249,8 @@ inline rt::model_spec spec_of(const toy_config& c) {
                     .hidden = C,
                     .vocabulary = c.vocabulary,
                     .padded_vocabulary = c.padded_vocabulary,
-                    .tied_to = table_name});
+                    .tied_to = table_name,
+                    .init_std = deviation});
   for (auto& unit : out.units)
     unit.frozen = unit.stream == "image";
   return out;
