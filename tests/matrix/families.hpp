@@ -61,7 +61,9 @@ inline const std::vector<layout_option>& layout_options() {
   return all;
 }
 
-/// No cut, each single one, an empty stage between two, and a stage for each unit.
+constexpr std::size_t each_unit = 2;  ///< number of the cuts with a stage for each unit
+
+/// No cut, an empty stage between two, a stage for each unit, and each single cut.
 inline std::vector<std::vector<std::int64_t>> cuts_of(const runtime::model_family& family) {
   const auto units = std::int64_t(family.smallest(3).spec().units.size());
   std::vector<std::int64_t> each(std::size_t(units - 1));

@@ -1,6 +1,8 @@
 // The families that only tests have go through jobs of actors as a GPT does. Their layouts:
 // tests/matrix/matrix.cpp; deaths: tests/matrix/deaths.cpp; processes: own_program_test.py.
 
+#include "tests/matrix/families.hpp"
+
 #include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/job/batches.hpp"
 #include "runtime/model/counts.hpp"
@@ -118,6 +120,17 @@ TEST_CASE("a family's runs survive deaths with the same bits", "[scenario][famil
                                      "stage:0.2@4:acknowledged",
                                      "node@3:vote",
                                      "supervisor@2:acknowledged");
+  CAPTURE(what.name, death);
+  tests::check_survives(what, death);
+}
+
+TEST_CASE("a family's runs with a stage for each unit survive deaths with the same bits",
+          "[scenario][family][recovery]") {
+  const auto& family = any_family();
+  const auto cuts = matrix::cuts_of(family).at(matrix::each_unit);
+  const tests::arrangement what{std::string(family.name()) + ", a stage for each unit",
+                                tests::watched_job(tests::family_job(family, cuts))};
+  const std::string death = GENERATE("node@3:vote", "lane:0.1@4:weight-gradient");
   CAPTURE(what.name, death);
   tests::check_survives(what, death);
 }
