@@ -18,10 +18,11 @@ TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[tr
   auto data = schema_of(job);
   CHECK_NOTHROW(require_tensors(job, data));
   data.tensors.erase(data.tensors.begin() + 2);
-  CHECK_THROWS_WITH(require_tensors(job, data),
-                    Catch::Matchers::ContainsSubstring(
-                        "reads 'mask' of each micro-batch, but the data have only 'tokens', "
-                        "'labels', 'positions', 'samples'"));
+  CHECK_THROWS_WITH(
+      require_tensors(job, data),
+      Catch::Matchers::ContainsSubstring(
+          "unit 'head' reads 'mask' of each micro-batch, but the data have only 'tokens', "
+          "'labels', 'positions', 'samples'"));
   std::vector<std::string> wrong;
   validate_batches(job, wrong);
   CHECK(wrong.empty());
