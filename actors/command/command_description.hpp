@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "actors/command/number_range.hpp"
+#include "runtime/core/setting_flag.hpp"
 
 #include <optional>
 #include <string>
@@ -18,16 +18,13 @@ enum class flag_use {
   refused,
 };
 
-/// Effect of resuming a run with another value of a setting.
-enum class at_resume {
-  free,       ///< no effect: the setting is not part of the run's identity
-  told,       ///< warns that bits may differ; an error with --strict-identity
-  scheduler,  ///< an error, unless a flag selects one of the two learning rate schedules
-  refused,    ///< an error: it is another model
-};
+using runtime::at_resume;
+using runtime::number_range;
+using runtime::real_range;
+using runtime::whole_range;
 
-/// A flag. A flag with a `field` is a setting, and this row is its only description. Choices, range
-/// and the default of its target come from its reader (readers.hpp).
+/// A flag. A flag with a `field` is a setting; most are made from its row (setting_flag.hpp).
+/// Choices, range and the default of its target come from its reader (readers.hpp).
 struct flag_description {
   std::string name;  ///< "--num-layers"; empty: words without a flag
   /// The name in errors of the library, "model.layers"; "precision=bf16" is one value of a setting

@@ -233,6 +233,7 @@ std::string processes_text(const training_job& job,
 std::string describe(const training_job& given, const std::vector<std::string>& hosts) {
   auto job = given;
   const auto start = actors::plan_start(job);  // throws the same errors as a run
+  const auto& model = job.training.model;
   const auto& l = job.layout;
   const auto ranks = seats_of(l);
   const auto pipeline = pipeline_of(job);

@@ -3,35 +3,14 @@
 #include "actors/command/flag_table.hpp"
 #include "actors/command/hub_models.hpp"
 #include "actors/command/other_names.hpp"
-#include "actors/command/settings/settings.hpp"
-#include "runtime/family/gpt/gpt_asked.hpp"
+#include "actors/command/setting_flags.hpp"
 
 namespace troupe::command {
 
 void declare(command_line& line, training_flags& to) {
   line.configurable();
   line.notes(to.given);
-  if (std::any_cast<runtime::gpt_asked>(&to.model) != nullptr) {
-    settings::declare_shape(line, to);
-    settings::declare_function(line, to);
-    settings::declare_rotary(line, to);
-  }
-  settings::declare_data(line, to);
-  settings::declare_steps(line, to);
-  settings::declare_optimizer(line, to);
-  settings::declare_scaling(line, to);
-  settings::declare_rate(line, to);
-  settings::declare_layout(line, to);
-  settings::declare_stages(line, to);
-  settings::declare_schedule(line, to);
-  settings::declare_reduction(line, to);
-  settings::declare_recompute(line, to);
-  settings::declare_checkpoints(line, to);
-  settings::declare_watching(line, to);
-  settings::declare_recovery(line, to);
-  settings::declare_device(line, to);
-  settings::declare_testing(line, to);
-  settings::declare_faults(line, to);
+  declare_settings(line, to);
   declare_table(line, to);
   declare_other_names(line, other_names_of_training());
   line.note(

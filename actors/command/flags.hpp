@@ -6,17 +6,15 @@
 
 #pragma once
 
+#include "actors/command/asked_settings.hpp"
 #include "actors/command/command_line.hpp"
 #include "actors/command/hosts.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/family/families.hpp"
 #include "runtime/job/job.hpp"
-#include "runtime/model/stages.hpp"
 
 #include <any>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,74 +29,19 @@ inline runtime::watch_settings megatron_watch() {
   return out;
 }
 
-/// The flags as written on the command line, without derived values. Most are members of the job.
-/// The others are options of the command line only; `resolve` derives settings of the job from
-/// them.
-struct training_flags {
+/// The flags as written on the command line, without derived values: members of the job, and the
+/// settings of the command line only, from which `resolve` derives members of the job.
+struct training_flags : asked_settings {
   explicit training_flags(const runtime::model_family& of = runtime::default_family())
       : family(&of), model(of.asked()) {}
 
   runtime::training_job job = {.watch = megatron_watch()};
   /// The settings whose flags were given (command_line::notes).
   runtime::given_settings given;
-
   const runtime::model_family* family;
   std::any model;  ///< the family's settings as written
-  std::int64_t vocabulary_divisor = 128;
-
-  struct {
-    std::vector<std::string> path, train_path, valid_path, test_path;
-    std::string order = "single";
-    bool unsharded = false;
-    std::filesystem::path arguments_file, part_arguments_file;
-    std::filesystem::path cache, object_cache;
-  } data;
-
   tokenizer_flags tokenizer;
-
-  struct {
-    std::vector<std::int64_t> ramp;  ///< empty, or START INCREMENT SAMPLES
-    std::string sizes;               ///< "TOKENS:SIZE ..."; may be empty
-    std::optional<std::int64_t> iterations, samples;
-  } steps;
-
-  struct {
-    std::string policy = "stop";
-    std::optional<std::int64_t> most_in_a_row;
-  } nonfinite;
-
-  std::optional<double> start_weight_decay, end_weight_decay;
-
-  struct {
-    std::optional<std::int64_t> decay_iterations, decay_samples;
-    std::optional<std::int64_t> warmup_iterations, warmup_samples;
-    std::optional<double> warmup_fraction;
-    std::optional<std::int64_t> wsd_iterations, wsd_samples;
-  } rate;
-
-  std::string backend = "auto";
-  std::string device_numbers;
-
-  struct {
-    std::optional<std::string> text;
-    runtime::uneven_ends ends;
-  } stages;
-
-  std::optional<std::int64_t> layers_per_virtual_stage;
-  std::string schedule_times;
-
-  struct {
-    std::optional<std::string> granularity, method;
-    std::optional<std::int64_t> layers;
-    bool activations = false;
-    bool modules_given = false, core_attention = true, feed_forward = false;
-  } recompute;
-
   host_flags hosts;
-  std::optional<double> matrix_rate;         ///< TFLOP/s
-  std::optional<std::string> recovery = {};  ///< "on" or "off"
-  bool dry_run = false;
-  std::filesystem::path run_folder;  ///< empty: below the save folder, if there is one
 };
 
 /// Declares all flags of training. Parsing writes to `to`, which must outlive `line`.

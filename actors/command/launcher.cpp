@@ -1,6 +1,6 @@
 #include "actors/command/launcher.hpp"
 
-#include "actors/command/number_range.hpp"
+#include "runtime/core/number_range.hpp"
 
 #include <fmt/format.h>
 #include <utility>
@@ -15,7 +15,7 @@ std::optional<std::string> launcher_warning(
                                                                {"PMI_SIZE", "mpiexec"}};
   for (const auto& [name, launcher] : launchers) {
     const char* const value = variable(name);
-    if (value == nullptr || !number_in(whole_range{.least = 2}, value))
+    if (value == nullptr || !number_in(runtime::whole_range{.least = 2}, value))
       continue;
     return fmt::format(
         "{} is {}: if {} starts this command {} times, each copy trains the whole job; start it "

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "actors/command/number_range.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/number_range.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -20,9 +20,10 @@
 
 namespace troupe::command {
 
-/// Largest count that a flag takes; exact in a double.
-constexpr std::int64_t largest_count = std::int64_t{1} << 53;
-constexpr std::int64_t most_workers = 1 << 16;
+using runtime::largest_count;
+using runtime::number_range;
+using runtime::real_range;
+using runtime::whole_range;
 
 /// The command line or a configuration is wrong. Exit code 2, with a hint to the command's --help.
 class usage_error : public runtime::error {
@@ -137,12 +138,6 @@ reader text(T& to) {
           }};
 }
 
-/// A reader whose target counts only if the flag is given (command_line::notes).
-inline reader if_given(reader of) {
-  of.only_given = true;
-  return of;
-}
-
 /// A reader for a second flag of the same target. Only the first flag shows the target's value.
 inline reader alias(reader of) {
   of.now = {};
@@ -163,30 +158,6 @@ reader one_of(T& to, std::vector<std::string> allowed) {
           },
           allowed,
           std::move(now)};
-}
-
-/// A word that other programs take, and the reason why it is refused.
-struct refused_word {
-  std::string word, why;
-};
-
-/// One of these values of an enumeration, by their names in settings.
-template <class Enum>
-requires std::is_enum_v<Enum> reader one_of(Enum& to,
-                                            std::vector<Enum> allowed,
-                                            std::vector<refused_word> refused = {}) {
-  std::vector<std::string> names;
-  for (const auto x : allowed)
-    names.emplace_back(to_string(x));
-  const auto take
-      = [&to, allowed, names, refused](const std::string& flag, const std::string& word) {
-          for (const auto& x : refused)
-            if (x.word == word)
-              throw usage_error("{} {} is refused: {}", flag, word, x.why);
-          const auto& name = chosen(flag, word, names);
-          to = allowed[std::size_t(std::find(names.begin(), names.end(), name) - names.begin())];
-        };
-  return {take, names, [&to] { return std::optional(std::string(to_string(to))); }};
 }
 
 /// Reads paths or texts.

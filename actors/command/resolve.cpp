@@ -131,10 +131,9 @@ void resolve_data(const training_flags& flags,
                   unknown_parts& unknown,
                   sentences& wrong) {
   const auto& d = flags.data;
-  if (!d.cache.empty())
-    job.data.cache = d.cache;
-  if (!d.object_cache.empty())
-    job.data.object_cache = d.object_cache;
+  for (auto* folder : {&job.data.cache, &job.data.object_cache})
+    if (*folder && (*folder)->empty())
+      folder->reset();
   if (!job.data.fim.enabled && job.data.fim != runtime::fim_settings())
     wrong.emplace_back("--fim-* flags need --fim-data: add it, or leave them out");
   const auto before = wrong.size();
@@ -177,13 +176,14 @@ void resolve_watching(const training_flags& flags,
 }
 
 void resolve_nonfinite(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
-  constexpr std::int64_t usual = 10;
-  const auto& x = flags.nonfinite;
-  const bool skips = x.policy == "skip";
-  if (x.most_in_a_row && !skips)
+  constexpr std::uint64_t usual = 10;
+  const bool skips = flags.steps.nonfinite == "skip";
+  const bool given = flags.given.contains("skippable_in_a_row");
+  if (given && !skips)
     wrong.emplace_back(
         "--max-skipped-in-a-row needs --on-nonfinite skip: otherwise no step is skipped");
-  job.training.skippable_in_a_row = skips ? std::uint64_t(x.most_in_a_row.value_or(usual)) : 0;
+  auto& most = job.training.skippable_in_a_row;
+  most = !skips ? 0 : given ? most : usual;
 }
 
 void resolve_scaling(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
@@ -228,7 +228,8 @@ void resolve_parts(const training_flags& flags,
     to.local_folder.clear();
     to.save_interval = to.keep_last = to.keep_every = to.local_interval = 0;
   }
-  job.recovery.on = flags.recovery ? *flags.recovery == "on" : job.layout.processes > 1;
+  if (!flags.given.contains("recovery.on"))
+    job.recovery.on = job.layout.processes > 1;
 }
 
 /// Appends sentences in the words of flags, without duplicates.

@@ -32,7 +32,7 @@ void read_times(const std::string& text, runtime::schedule_settings& to) {
 
 /// Virtual stages per rank, as given by flags; 0: not given.
 int told_virtual_stages(const training_flags& flags, std::int64_t layers, int ranks) {
-  const auto& asked = flags.layers_per_virtual_stage;
+  const auto& asked = flags.layout.layers_per_chunk;
   if (!asked)
     return flags.job.layout.schedule.chunks_per_rank;
   if (flags.job.layout.schedule.chunks_per_rank > 0)
@@ -56,21 +56,20 @@ void resolve_stages(const training_flags& flags,
                     runtime::training_job& job,
                     unknown_parts& unknown,
                     sentences& wrong) {
-  const auto& s = flags.stages;
-  const auto& ends = s.ends;
+  const auto& s = flags.layout;
   auto& chunks = job.layout.chunks;
   auto& schedule = job.layout.schedule;
   const auto layers = job.training.model.layers();
   const auto letters = runtime::letters_of(job.training);
   const int ranks = job.layout.pipeline;
-  const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
-  if (!flags.schedule_times.empty())
-    collect(wrong, [&] { read_times(flags.schedule_times, schedule); });
-  unknown.stages = s.text || told || flags.layers_per_virtual_stage;
+  const bool told = s.has_ends();
+  if (!s.costs.empty())
+    collect(wrong, [&] { read_times(s.costs, schedule); });
+  unknown.stages = s.stages || told || s.layers_per_chunk;
   if (layers < 1 || unknown.batch)
     return;
   unknown.stages = true;  // until they are made
-  if (s.text && told) {
+  if (s.stages && told) {
     wrong.emplace_back(
         "--pipeline-model-parallel-layout sets the contents of every stage: leave out "
         "--decoder-first-pipeline-num-layers, -last- and --account-for-...");
@@ -78,13 +77,13 @@ void resolve_stages(const training_flags& flags,
   }
   collect(wrong, [&] {
     schedule.chunks_per_rank = told_virtual_stages(flags, layers, ranks);
-    if (s.text) {
+    if (s.stages) {
       // On one rank several stages are more likely a forgotten --pipeline-model-parallel-size.
       const bool of_file = schedule.source.ends_with(".csv");  // with any number of stages
       const int each = of_file                                       ? -1
                        : ranks == 1 && schedule.chunks_per_rank == 0 ? 1
                                                                      : schedule.chunks_per_rank;
-      chunks = runtime::stages_from_text(*s.text, letters, ranks, each);
+      chunks = runtime::stages_from_text(*s.stages, letters, ranks, each);
       const auto found = int(chunks.size()) / ranks;
       if (!of_file && found > 1)
         schedule.chunks_per_rank = found;
@@ -104,8 +103,8 @@ void resolve_stages(const training_flags& flags,
           "stage by --pipeline-model-parallel-layout",
           stages / ranks);
     if (told)
-      chunks = runtime::split_layers(letters, stages, ends);
-    else if (!s.text && layers % stages == 0)
+      chunks = runtime::split_layers(letters, stages, s.ends());
+    else if (!s.stages && layers % stages == 0)
       chunks = runtime::split_layers(letters, stages, {});
     unknown.stages = false;
   });
@@ -186,8 +185,6 @@ void resolve_recompute(const training_flags& flags, runtime::training_job& job, 
   const bool selective = r.activations || r.granularity == "selective";
   if (selective) {
     out.granularity = runtime::recompute_granularity::selective;
-    out.core_attention = r.core_attention;
-    out.feed_forward = r.feed_forward;
   } else if (r.granularity) {
     out.granularity = runtime::recompute_granularity::full;
     if (!r.method || !r.layers)
@@ -202,7 +199,7 @@ void resolve_recompute(const training_flags& flags, runtime::training_job& job, 
     wrong.emplace_back(
         "--recompute-method and --recompute-num-layers need --recompute-granularity full: give "
         "that, or leave them out");
-  if (r.modules_given && !selective)
+  if (flags.given.contains("recompute.modules") && !selective)
     wrong.emplace_back(
         "--recompute-modules needs --recompute-granularity selective: give that, or leave it out");
 }

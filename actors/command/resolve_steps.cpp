@@ -64,7 +64,7 @@ void refuse_idle(const training_flags& flags, sentences& wrong) {
   if (flags.given.contains("rate.decoupled_minimum")
       && !flags.given.contains("rate.decoupled_maximum"))
     wrong.emplace_back("--decoupled-min-lr needs --decoupled-lr");
-  const auto &start = flags.start_weight_decay, &end = flags.end_weight_decay;
+  const auto &start = flags.weight_decay.start, &end = flags.weight_decay.end;
   const bool grows
       = flags.job.training.optimizer.weight_decay_style != runtime::increase_style::constant;
   if (grows != (start && end) || (!grows && (start || end)))
@@ -159,9 +159,9 @@ void resolve_steps(const training_flags& flags,
       = in_samples ? *s.samples : std::int64_t(job.train_iterations) * batch.global;
   resolve_rate(flags, batch.global, whole_run, job.training.rate);
   auto& optimizer = job.training.optimizer;
-  if (flags.start_weight_decay && flags.end_weight_decay) {
-    optimizer.start_weight_decay = *flags.start_weight_decay;
-    optimizer.weight_decay = *flags.end_weight_decay;
+  if (flags.weight_decay.start && flags.weight_decay.end) {
+    optimizer.start_weight_decay = *flags.weight_decay.start;
+    optimizer.weight_decay = *flags.weight_decay.end;
   }
   if (optimizer.weight_decay_style != runtime::increase_style::constant)
     optimizer.weight_decay_samples = whole_run;

@@ -23,7 +23,7 @@ void write_back(const runtime::training_job& job, training_flags& flags) {
   const bool from_hub = !flags.job.checkpoints.load_hub.empty();
   model.family().write_back(model, flags.model, flags.given, from_hub);
   decide(flags, "layout.world", flags.job.layout.world, job.layout.world);
-  decide(flags.recovery, job.recovery.on ? "on" : "off");
+  decide(flags, "recovery.on", flags.job.recovery.on, job.recovery.on);
   decide(flags, "threads_per_worker", flags.job.threads_per_worker, job.threads_per_worker);
   auto& batch = flags.job.training.batch;
   decide(flags, "batch.global", batch.global, job.training.batch.global);

@@ -30,19 +30,72 @@ struct fim_settings {
 
   friend bool operator==(const fim_settings&, const fim_settings&) = default;
 
+  static constexpr auto changed_at_resume = at_resume::told;
   static constexpr auto fields() {
     using x = fim_settings;
-    return std::tuple(row("enabled", &x::enabled),
-                      row("rate", &x::rate),
-                      row("spm_rate", &x::spm_rate),
-                      row("split_sample", &x::split_sample),
-                      row("fragment_rate", &x::fragment_rate),
-                      row("no_prefix", &x::no_prefix),
-                      row("prefix_token", &x::prefix_token),
-                      row("middle_token", &x::middle_token),
-                      row("suffix_token", &x::suffix_token),
-                      row("pad_token", &x::pad_token),
-                      row("eod_token", &x::eod_token));
+    return std::tuple(
+        row("enabled", &x::enabled)
+            .flag({.name = "--fim-data",
+                   .help = "Fill in the middle (FIM): cuts documents of a sample into three parts, "
+                           "between characters, and moves the middle to the end.",
+                   .megatron = "random choices depend only on the seed and the sample's number, "
+                               "not on earlier samples"}),
+        row("rate", &x::rate)
+            .flag({.name = "--fim-rate",
+                   .type = "P",
+                   .default_value = "0.5",
+                   .help = "Fraction of the documents that are cut.",
+                   .range = real_range{0, 1}}),
+        row("spm_rate", &x::spm_rate)
+            .flag({.name = "--fim-spm-rate",
+                   .type = "P",
+                   .default_value = "0.5",
+                   .help = "Fraction of the cut documents that become suffix, prefix, middle; the "
+                           "others become prefix, suffix, middle.",
+                   .range = real_range{0, 1}}),
+        row("split_sample", &x::split_sample)
+            .flag({.name = "--fim-split-sample",
+                   .type = "TOKEN",
+                   .help = "Token that ends a fragment of a document; each fragment is then cut "
+                           "separately."}),
+        row("fragment_rate", &x::fragment_rate)
+            .flag({.name = "--fim-fragment-rate",
+                   .type = "P",
+                   .default_value = "0.5",
+                   .help = "With --fim-split-sample: fraction of the fragments that are cut, in "
+                           "documents chosen by --fim-rate.",
+                   .megatron = "default 0.5",
+                   .range = real_range{0, 1}}),
+        row("no_prefix", &x::no_prefix)
+            .flag({.name = "--fim-no-prefix",
+                   .type = "TEXT",
+                   .help = "Documents or fragments that begin with this text are not cut."}),
+        row("prefix_token", &x::prefix_token)
+            .flag({.name = "--fim-prefix-token",
+                   .type = "TOKEN",
+                   .default_value = "<fim-prefix>",
+                   .help = "Token before the prefix."}),
+        row("middle_token", &x::middle_token)
+            .flag({.name = "--fim-middle-token",
+                   .type = "TOKEN",
+                   .default_value = "<fim-middle>",
+                   .help = "Token before the middle."}),
+        row("suffix_token", &x::suffix_token)
+            .flag({.name = "--fim-suffix-token",
+                   .type = "TOKEN",
+                   .default_value = "<fim-suffix>",
+                   .help = "Token before the suffix."}),
+        row("pad_token", &x::pad_token)
+            .flag({.name = "--fim-pad-token",
+                   .type = "TOKEN",
+                   .default_value = "<fim-pad>",
+                   .help = "Token that fills up a sample; does not count in the loss.",
+                   .megatron = "padding never counts in the loss"}),
+        row("eod_token", &x::eod_token)
+            .flag({.name = "--fim-eod-token",
+                   .type = "TOKEN",
+                   .default_value = "<|endoftext|>",
+                   .help = "Token that ends a document in the data."}));
   }
 };
 

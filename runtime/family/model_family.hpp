@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "runtime/core/bound_setting.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
@@ -124,6 +125,8 @@ class model_family {
 
   /// Settings as a command line or file writes them, before `resolve`: any type of the family.
   virtual std::any asked() const = 0;
+  /// The flags of `asked`, which outlives them. Their names begin with "model.".
+  virtual std::vector<bound_setting> bind(std::any& /*asked*/) const { return {}; }
   /// The settings that `resolve` needs, without a Hub model.
   virtual std::vector<required_setting> required() const = 0;
   /// The model that was asked for. Adds a sentence for each contradiction. Nothing if a required

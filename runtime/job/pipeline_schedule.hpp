@@ -35,15 +35,55 @@ struct schedule_settings {
 
   static constexpr auto fields() {
     using x = schedule_settings;
-    return std::tuple(row("source", &x::source),
-                      row("text", &x::text),
-                      row("chunks_per_rank", &x::chunks_per_rank),
-                      row("group", &x::group),
-                      row("memory_limit", &x::memory_limit),
-                      row("credits", &x::credits),
-                      row("costs", &x::costs),
-                      row("transfer", &x::transfer),
-                      row("own", &x::own));
+    return std::tuple(
+        row("source", &x::source)
+            .own_flag({.name = "--pipeline-schedule",
+                       .type = "HOW",
+                       .default_value = "1f1b, or interleaved with several virtual stages per rank",
+                       .help
+                       = "Name of a schedule (`troupe schedule plan` lists them), FILE.csv, or "
+                         "FILE.lua. Checked before the run starts.",
+                       .resume = at_resume::told}),
+        row("text", &x::text),
+        row("chunks_per_rank", &x::chunks_per_rank)
+            .flag({.name = "--num-virtual-stages-per-pipeline-rank",
+                   .type = "V",
+                   .unit = "stages",
+                   .default_value = "as the schedule needs",
+                   .help = "Virtual stages per pipeline rank.",
+                   .range = whole_range{1, 1 << 10},
+                   .only_given = true,
+                   .resume = at_resume::told}),
+        row("group", &x::group)
+            .flag({.name = "--microbatch-group-size-per-virtual-pipeline-stage",
+                   .unit = "micro-batches",
+                   .default_value = "--pipeline-model-parallel-size",
+                   .help = "With interleaved schedules: number of micro-batches of a virtual stage "
+                           "that run in sequence.",
+                   .range = whole_range{1, 1 << 20},
+                   .only_given = true}),
+        row("memory_limit", &x::memory_limit)
+            .own_flag({.name = "--pipeline-memory-limit",
+                       .unit = "micro-batches",
+                       .help
+                       = "With zb-h2 and auto: limit of the activations that a rank holds at "
+                         "once. A micro-batch counts with the rank's whole share of the model.",
+                       .range = real_range{0.01, 1e6},
+                       .only_given = true}),
+        row("credits", &x::credits)
+            .own_flag(
+                {.name = "--pipeline-credits",
+                 .unit = "micro-batches",
+                 .default_value = "as the schedule needs, plus two in flight",
+                 .help
+                 = "Activations, and as many gradients, that a stage may send before the next "
+                   "one takes them. Limits what a slow stage accumulates at its predecessor. "
+                   "Checked before the run starts; a validation gets as many as it needs.",
+                 .range = whole_range{1, 1 << 20},
+                 .only_given = true}),
+        row("costs", &x::costs),
+        row("transfer", &x::transfer),
+        row("own", &x::own));
   }
 };
 

@@ -43,18 +43,52 @@ struct recipe {
 
   static constexpr auto fields() {
     using x = recipe;
-    return std::tuple(row("model", &x::model),
-                      row("own", &x::own),
-                      row("seed", &x::seed),
-                      row("optimizer", &x::optimizer),
-                      row("rate", &x::rate),
-                      row("rate_of", &x::rate_of),
-                      row("rate_changes", &x::rate_changes),
-                      row("batch", &x::batch),
-                      row("precision", &x::precision),
-                      row("scaling", &x::scaling),
-                      row("skippable_in_a_row", &x::skippable_in_a_row),
-                      row("per_token_loss", &x::per_token_loss));
+    return std::tuple(
+        row("model", &x::model),
+        row("own", &x::own),
+        row("seed", &x::seed)
+            .flag(
+                {.name = "--seed",
+                 .help = "Random seed of initial weights, dropout and the sample order.",
+                 .megatron = "same sample order as Megatron-LM; other initial weights and dropout",
+                 .range = whole_range{0, 4294967295},
+                 .resume = at_resume::told}),
+        row("optimizer", &x::optimizer),
+        row("rate", &x::rate),
+        row("rate_of", &x::rate_of),
+        row("rate_changes", &x::rate_changes),
+        row("batch", &x::batch),
+        row("precision", &x::precision)
+            .flag({.name = "--bf16",
+                   .help = "Parameters and activations in bf16; master weights, moments and "
+                           "gradients stay fp32.",
+                   .megatron = "gradients are accumulated, reduced and kept in fp32",
+                   .value = "bf16",
+                   .gives = int(dtype::bf16),
+                   .resume = at_resume::told})
+            .flag({.name = "--fp16",
+                   .help = "As --bf16, in fp16 and with loss scaling. On a CPU it saves memory and "
+                           "is slower than --bf16.",
+                   .megatron = "gradients are accumulated, reduced and kept in fp32",
+                   .value = "f16",
+                   .gives = int(dtype::f16),
+                   .resume = at_resume::told}),
+        row("scaling", &x::scaling),
+        row("skippable_in_a_row", &x::skippable_in_a_row)
+            .own_flag(
+                {.name = "--max-skipped-in-a-row",
+                 .unit = "steps",
+                 .default_value = "10",
+                 .help = "With --on-nonfinite skip: maximum number of consecutive skipped steps.",
+                 .range = whole_range{1, largest_count},
+                 .only_given = true}),
+        row("per_token_loss", &x::per_token_loss)
+            .flag({.name = "--calculate-per-token-loss",
+                   .help = "Gives every counted token of a step the same weight. Without it, the "
+                           "loss is first averaged per micro-batch, so a micro-batch with few "
+                           "counted tokens weighs as much as one with many. Matters if samples are "
+                           "masked (--sft, --fim-data, --eod-mask-loss).",
+                   .resume = at_resume::told}));
   }
 };
 

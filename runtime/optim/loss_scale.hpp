@@ -34,11 +34,56 @@ struct loss_scaling {
     using x = loss_scaling;
     constexpr auto dynamic = [](const x& s) { return s.constant <= 0; };
     return std::tuple(
-        row("constant", &x::constant).decides([](const x& s) { return s.constant > 0; }),
-        row("initial", &x::initial).decides(dynamic),
-        row("minimum", &x::minimum).decides(dynamic),
-        row("window", &x::window).decides(dynamic),
-        row("hysteresis", &x::hysteresis).decides(dynamic));
+        row("constant", &x::constant)
+            .flag({.name = "--loss-scale",
+                   .default_value = "dynamic, set by the next four flags",
+                   .help = "Constant scale; --on-nonfinite then handles a step that is not finite.",
+                   .megatron
+                   = "with --fp16; refused without it, because gradients then need no scaling",
+                   .range = real_range{1, 0x1p100},
+                   .only_given = true})
+            .decides([](const x& s) { return s.constant > 0; }),
+        row("initial", &x::initial)
+            .decides(dynamic)
+            .flag({.name = "--initial-loss-scale",
+                   .default_value = "4294967296",
+                   .help = "Initial scale. It falls within a few steps.",
+                   .megatron
+                   = "with --fp16; refused without it, because gradients then need no scaling",
+                   .range = real_range{1, 0x1p100},
+                   .only_given = true}),
+        row("minimum", &x::minimum)
+            .decides(dynamic)
+            .flag(
+                {.name = "--min-loss-scale",
+                 .default_value = "1",
+                 .help
+                 = "Minimum scale; --on-nonfinite handles a step that is not finite at this scale.",
+                 .megatron
+                 = "with --fp16; refused without it, because gradients then need no scaling",
+                 .range = real_range{0x1p-100, 0x1p100},
+                 .only_given = true}),
+        row("window", &x::window)
+            .decides(dynamic)
+            .flag({.name = "--loss-scale-window",
+                   .unit = "steps",
+                   .default_value = "1000",
+                   .help = "Consecutive finite steps before the scale is doubled.",
+                   .megatron
+                   = "with --fp16; refused without it, because gradients then need no scaling",
+                   .range = whole_range{1, largest_count},
+                   .only_given = true}),
+        row("hysteresis", &x::hysteresis)
+            .decides(dynamic)
+            .flag({.name = "--hysteresis",
+                   .unit = "steps",
+                   .default_value = "2",
+                   .help = "Steps that are not finite before the scale is halved; the count "
+                           "restarts when it is doubled.",
+                   .megatron
+                   = "with --fp16; refused without it, because gradients then need no scaling",
+                   .range = whole_range{1, largest_count},
+                   .only_given = true}));
   }
 };
 

@@ -56,15 +56,66 @@ struct muon_settings {
 
   static constexpr auto fields() {
     using x = muon_settings;
-    return std::tuple(row("momentum", &x::momentum).decides(),
-                      row("nesterov", &x::nesterov).decides(),
-                      row("split_qkv", &x::split_qkv).decides(),
-                      row("scale", &x::scale).decides(),
-                      row("extra_scale", &x::extra_scale).decides(),
-                      row("coefficients", &x::coefficients).decides(),
-                      row("steps", &x::steps).decides(),
-                      row("tensor_mode", &x::tensor_mode).decides(),
-                      row("others", &x::others).decides());
+    return std::tuple(
+        row("momentum", &x::momentum)
+            .decides()
+            .flag({.name = "--muon-momentum",
+                   .help = "Momentum of Muon. All flags --muon-* need --optimizer muon.",
+                   .range = real_range{0, 1}}),
+        row("nesterov", &x::nesterov)
+            .decides()
+            .flag({.name = "--muon-nesterov", .help = "Nesterov momentum."}),
+        row("split_qkv", &x::split_qkv)
+            .decides()
+            .flag(
+                {.name = "--muon-no-split-qkv",
+                 .help = "Orthogonalizes queries, keys and values as one matrix instead of three.",
+                 .value = "false"}),
+        row("scale", &x::scale)
+            .decides()
+            .flag({.name = "--muon-scale-mode",
+                   .type = "MODE",
+                   .help = "Scale factor of an update with R rows and C columns. spectral: max(R, "
+                           "C)^0.5. unit_rms_norm: (R/C)^0.5. shape_scaling: max(1, R/C)^0.5."})
+            .one_of(muon_scale::spectral, muon_scale::unit_rms_norm, muon_scale::shape_scaling),
+        row("extra_scale", &x::extra_scale)
+            .decides()
+            .flag({.name = "--muon-extra-scale-factor",
+                   .help = "Additional scale factor of updates.",
+                   .range = real_range{0}}),
+        row("coefficients", &x::coefficients)
+            .decides()
+            .flag({.name = "--muon-coefficient-type",
+                   .type = "NAME",
+                   .help = "Coefficients of the Newton-Schulz steps.",
+                   .megatron = "simple, quintic and polar_express"})
+            .one_of(muon_coefficients::simple,
+                    muon_coefficients::quintic,
+                    muon_coefficients::polar_express),
+        row("steps", &x::steps)
+            .decides()
+            .flag({.name = "--muon-num-ns-steps",
+                   .unit = "steps",
+                   .help = "Newton-Schulz steps per update.",
+                   .megatron = "in fp32, as with --muon-fp32-matmul-prec highest",
+                   .range = whole_range{1, 99}}),
+        row("tensor_mode", &x::tensor_mode)
+            .decides()
+            .flag({.name = "--muon-tp-mode",
+                   .type = "MODE",
+                   .help
+                   = "How a matrix that is sharded over tensor ranks is orthogonalized. blockwise: "
+                     "each shard separately, which gives another result. duplicated: the whole "
+                     "matrix on every rank. distributed: the whole matrix, in parts."})
+            .one_of(muon_tensor_mode::blockwise,
+                    muon_tensor_mode::duplicated,
+                    muon_tensor_mode::distributed),
+        row("others", &x::others)
+            .decides()
+            .flag({.name = "--muon-scalar-optimizer",
+                   .type = "NAME",
+                   .help = "Optimizer of word embedding, output layer, norms and biases."})
+            .one_of(optimizer_kind::adam, optimizer_kind::lion));
   }
 };
 
@@ -108,24 +159,74 @@ struct optimizer_settings {
     constexpr auto grows
         = [](const x& s) { return s.weight_decay_style != increase_style::constant; };
     return std::tuple(
-        row("beta1", &x::beta1).decides(adam),
-        row("beta2", &x::beta2).decides(adam),
-        row("epsilon", &x::epsilon).decides(adam),
-        row("weight_decay", &x::weight_decay).decides(),
-        row("clip", &x::clip).decides(),
-        row("moments_from", &x::moments_from).decides([](const x& s) {
-          return s.moments_from > 0;
-        }),
-        row("weight_decay_style", &x::weight_decay_style).decides(grows),
+        row("kind", &x::kind)
+            .flag({.name = "--optimizer",
+                   .type = "NAME",
+                   .help = "Optimizer. adam: AdamW, with decoupled weight decay. sgd: with "
+                           "momentum. lion. muon: orthogonalized updates of matrices; "
+                           "--muon-scalar-optimizer updates the rest.",
+                   .megatron = "adam, sgd, lion and muon; dist_muon is muon with "
+                               "--use-distributed-optimizer; adaptive_muon and soap are refused"})
+            .one_of(optimizer_kind::adam,
+                    optimizer_kind::sgd,
+                    optimizer_kind::lion,
+                    optimizer_kind::muon)
+            .decides([](const x& s) { return s.kind != optimizer_kind::adam; }),
+        row("beta1", &x::beta1)
+            .decides(adam)
+            .flag({.name = "--adam-beta1",
+                   .help = "Decay rate of the first moment.",
+                   .range = real_range{.least = 0, .most = 1, .below = true}}),
+        row("beta2", &x::beta2)
+            .decides(adam)
+            .flag({.name = "--adam-beta2",
+                   .help = "Decay rate of the second moment.",
+                   .range = real_range{.least = 0, .most = 1, .below = true}}),
+        row("epsilon", &x::epsilon)
+            .decides(adam)
+            .flag({.name = "--adam-eps",
+                   .help = "Added to the denominator of the update.",
+                   .range = real_range{.least = 0, .above = true}}),
+        row("sgd_momentum", &x::sgd_momentum)
+            .flag({.name = "--sgd-momentum",
+                   .help = "With --optimizer sgd: momentum.",
+                   .range = real_range{0, 1}})
+            .decides([](const x& s) { return s.kind == optimizer_kind::sgd; }),
+        row("lion_beta1", &x::lion_beta1)
+            .decides(lion)
+            .flag({.name = "--lion-beta1",
+                   .help = "With --optimizer lion: weight of the moment in the update.",
+                   .range = real_range{0, 1}}),
+        row("lion_beta2", &x::lion_beta2)
+            .decides(lion)
+            .flag({.name = "--lion-beta2",
+                   .help = "With --optimizer lion: decay rate of the moment.",
+                   .range = real_range{0, 1}}),
+        row("muon", &x::muon).decides([](const x& s) { return s.kind == optimizer_kind::muon; }),
+        row("weight_decay", &x::weight_decay)
+            .decides()
+            .flag({.name = "--weight-decay",
+                   .help = "Weight decay of all parameters except biases and norms.",
+                   .range = real_range{0},
+                   .resume = at_resume::scheduler}),
+        row("weight_decay_style", &x::weight_decay_style)
+            .decides(grows)
+            .flag({.name = "--weight-decay-incr-style",
+                   .type = "STYLE",
+                   .help = "Growth of weight decay over the whole run, from --start-weight-decay "
+                           "to --end-weight-decay.",
+                   .resume = at_resume::scheduler})
+            .one_of(increase_style::constant, increase_style::linear, increase_style::cosine),
         row("start_weight_decay", &x::start_weight_decay).decides(grows),
         row("weight_decay_samples", &x::weight_decay_samples).decides(grows),
-        row("kind", &x::kind).decides([](const x& s) { return s.kind != optimizer_kind::adam; }),
-        row("sgd_momentum", &x::sgd_momentum).decides([](const x& s) {
-          return s.kind == optimizer_kind::sgd;
-        }),
-        row("lion_beta1", &x::lion_beta1).decides(lion),
-        row("lion_beta2", &x::lion_beta2).decides(lion),
-        row("muon", &x::muon).decides([](const x& s) { return s.kind == optimizer_kind::muon; }));
+        row("clip", &x::clip)
+            .decides()
+            .flag({.name = "--clip-grad",
+                   .help = "Clips gradients to this global norm; 0: off.",
+                   .range = real_range{0}}),
+        row("moments_from", &x::moments_from).decides([](const x& s) {
+          return s.moments_from > 0;
+        }));
   }
 };
 

@@ -49,20 +49,66 @@ struct rate_schedule {
 
   friend bool operator==(const rate_schedule&, const rate_schedule&) = default;
 
+  static constexpr auto changed_at_resume = at_resume::scheduler;
   static constexpr auto fields() {
     using x = rate_schedule;
     constexpr auto ends = [](const x& s) { return s.style == decay_style::wsd; };
     constexpr auto is_decoupled = [](const x& s) { return s.decoupled_maximum > 0; };
-    return std::tuple(row("maximum", &x::maximum).decides(),
-                      row("minimum", &x::minimum).decides(),
-                      row("warmup_start", &x::warmup_start).decides(),
-                      row("warmup", &x::warmup).decides(),
-                      row("decay", &x::decay).decides(),
-                      row("style", &x::style).decides(),
-                      row("end_style", &x::end_style).named("wsd_style").decides(ends),
-                      row("end_decay", &x::end_decay).named("wsd_decay").decides(ends),
-                      row("decoupled_maximum", &x::decoupled_maximum).decides(is_decoupled),
-                      row("decoupled_minimum", &x::decoupled_minimum).decides(is_decoupled));
+    return std::tuple(
+        row("maximum", &x::maximum)
+            .decides()
+            .flag({.name = "--lr",
+                   .help = "Peak learning rate (required).",
+                   .range = real_range{0},
+                   .only_given = true}),
+        row("minimum", &x::minimum)
+            .decides()
+            .flag({.name = "--min-lr",
+                   .help = "Final learning rate, after the decay.",
+                   .range = real_range{0}}),
+        row("style", &x::style)
+            .decides()
+            .flag({.name = "--lr-decay-style",
+                   .type = "STYLE",
+                   .help = "Shape of the decay after the warm-up. WSD: constant until the last "
+                           "part, see --lr-wsd-decay-iters."})
+            .one_of(decay_style::constant,
+                    decay_style::linear,
+                    decay_style::cosine,
+                    decay_style::inverse_square_root,
+                    decay_style::wsd),
+        row("end_style", &x::end_style)
+            .named("wsd_style")
+            .decides(ends)
+            .flag({.name = "--lr-wsd-decay-style",
+                   .type = "STYLE",
+                   .help = "With --lr-decay-style WSD: shape of the decay at the end."})
+            .one_of(wsd_style::exponential,
+                    wsd_style::linear,
+                    wsd_style::cosine,
+                    wsd_style::minus_sqrt),
+        row("end_decay", &x::end_decay).named("wsd_decay").decides(ends),
+        row("decay", &x::decay).decides(),
+        row("warmup", &x::warmup).decides(),
+        row("warmup_start", &x::warmup_start)
+            .decides()
+            .flag({.name = "--lr-warmup-init",
+                   .help = "Learning rate at the start of the warm-up.",
+                   .range = real_range{0}}),
+        row("decoupled_maximum", &x::decoupled_maximum)
+            .decides(is_decoupled)
+            .flag({.name = "--decoupled-lr",
+                   .default_value = "--lr",
+                   .help = "Peak learning rate of the word embedding and the output layer.",
+                   .range = real_range{.least = 0, .above = true},
+                   .only_given = true}),
+        row("decoupled_minimum", &x::decoupled_minimum)
+            .decides(is_decoupled)
+            .flag({.name = "--decoupled-min-lr",
+                   .default_value = "--min-lr",
+                   .help = "With --decoupled-lr: final learning rate of these two.",
+                   .range = real_range{0},
+                   .only_given = true}));
   }
 };
 
@@ -147,8 +193,22 @@ struct batch_schedule {
 
   static constexpr auto fields() {
     using x = batch_schedule;
-    return std::tuple(row("micro", &x::micro).decides(),
-                      row("global", &x::global).decides(),
+    return std::tuple(row("micro", &x::micro)
+                          .decides()
+                          .flag({.name = "--micro-batch-size",
+                                 .unit = "samples",
+                                 .help = "Samples per micro-batch, which passes the stages as a "
+                                         "unit; memory grows with it (required).",
+                                 .range = whole_range{1},
+                                 .only_given = true}),
+                      row("global", &x::global)
+                          .decides()
+                          .flag({.name = "--global-batch-size",
+                                 .unit = "samples",
+                                 .default_value = "one micro-batch per replica",
+                                 .help = "Samples per step, over all replicas.",
+                                 .range = whole_range{1},
+                                 .only_given = true}),
                       row("data_parallel", &x::data_parallel).decides(),
                       row("ramp_start", &x::ramp_start),
                       row("ramp_increment", &x::ramp_increment),

@@ -1,4 +1,5 @@
 #include "actors/command/setting_names.hpp"
+#include "runtime/core/bound_setting.hpp"
 #include "runtime/job/job_json.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/command/setting_trials.hpp"
@@ -178,6 +179,30 @@ TEST_CASE("each field of a job has a setting, or a reason to have none", "[comma
     INFO(field);
     const bool is_field = std::find(fields.begin(), fields.end(), field) != fields.end();
     CHECK(is_field != becomes_others().contains(field));
+  }
+}
+
+TEST_CASE("SETTING-2: each flag of a row is declared once, with its columns",
+          "[command][settings]") {
+  std::map<std::string, flag_description> declared;
+  for (const auto& x : settings_of_training())
+    CHECK(declared.emplace(x.name, x).second);
+  runtime::training_job job;
+  asked_settings asked;
+  auto model = runtime::default_family().asked();
+  auto rows = runtime::bind_settings(job);
+  for (auto& more : {runtime::bind_settings(asked), runtime::default_family().bind(model)})
+    rows.insert(rows.end(), more.begin(), more.end());
+  CHECK(rows.size() > 200);
+  for (const auto& row : rows) {
+    INFO(row.flag->name);
+    const auto found = declared.find(row.flag->name);
+    REQUIRE(found != declared.end());
+    const auto& x = found->second;
+    CHECK(x.field == row.name);
+    CHECK(x.help == row.flag->help);
+    CHECK(x.resume == row.resume);
+    CHECK((x.most == 0) == row.is_toggle());
   }
 }
 

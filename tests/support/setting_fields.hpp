@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/job/job.hpp"
 
 #include <string>
@@ -22,10 +23,10 @@ void add_setting_fields(setting_rows which,
                         const std::string& above,
                         std::vector<std::string>& to) {
   runtime::for_each_field<Struct>([&]<class Value>(const runtime::setting_row<Struct, Value>& row) {
-    if constexpr (std::is_same_v<Value, runtime::recipe>)
-      add_setting_fields<Value>(which, "", to);
-    else if constexpr (runtime::has_fields<Value> && !is_one_setting<Value>)
-      add_setting_fields<Value>(which, above + row.name + ".", to);
+    if constexpr (runtime::has_fields<Value> && !is_one_setting<Value>)
+      add_setting_fields<Value>(which, *row.name == '\0' ? above : above + row.name + ".", to);
+    else if constexpr (std::is_same_v<Value, runtime::model_description>)
+      add_setting_fields<runtime::gpt_config>(which, above + row.name + ".", to);
     else if (which == setting_rows::all || row.decides_bits != nullptr)
       to.push_back(above + row.name);
   });

@@ -68,47 +68,237 @@ struct gpt_config {
   std::int64_t qkv_width() const { return (heads + 2 * groups) * head_size; }
   std::int64_t fc1_width() const { return ffn * kernels::fan_in(activation); }
 
+  static constexpr auto changed_at_resume = at_resume::refused;
   /// In the order of the JSON.
   static constexpr auto fields() {
     using x = gpt_config;
-    return std::tuple(row("layers", &x::layers),
-                      row("hidden", &x::hidden),
-                      row("heads", &x::heads),
-                      row("groups", &x::groups),
-                      row("head_size", &x::head_size),
-                      row("ffn", &x::ffn),
-                      row("sequence", &x::sequence),
-                      row("positions", &x::positions),
-                      row("vocabulary", &x::vocabulary),
-                      row("padded_vocabulary", &x::padded_vocabulary),
-                      row("position", &x::position),
-                      row("rotary_base", &x::rotary_base),
-                      row("rotary_percent", &x::rotary_percent),
-                      row("rotary_interleaved", &x::rotary_interleaved),
-                      row("normalization", &x::normalization),
-                      row("norm_epsilon", &x::norm_epsilon),
-                      row("activation", &x::activation),
-                      row("linear_bias", &x::linear_bias),
-                      row("qkv_bias", &x::qkv_bias),
-                      row("tied_embeddings", &x::tied_embeddings),
-                      row("hidden_dropout", &x::hidden_dropout),
-                      row("attention_dropout", &x::attention_dropout),
-                      row("init_std", &x::init_std),
-                      // The first checkpoint format lacks these; the defaults describe its models.
-                      row("qk_norm", &x::qk_norm).later(),
-                      row("gain_offset", &x::gain_offset).later(),
-                      row("window", &x::window).later(),
-                      row("rotary_interpolation", &x::rotary_interpolation).later(),
-                      row("scaling", &x::scaling).later(),
-                      row("scaling_factor", &x::scaling_factor).later(),
-                      row("scaling_positions", &x::scaling_positions).later(),
-                      row("llama3_low", &x::llama3_low).later(),
-                      row("llama3_high", &x::llama3_high).later(),
-                      row("yarn_fast", &x::yarn_fast).later(),
-                      row("yarn_slow", &x::yarn_slow).later(),
-                      row("yarn_mscale", &x::yarn_mscale).later(),
-                      row("yarn_mscale_all", &x::yarn_mscale_all).later(),
-                      row("yarn_round", &x::yarn_round).later());
+    return std::tuple(
+        row("layers", &x::layers)
+            .flag({.name = "--num-layers",
+                   .unit = "layers",
+                   .help = "Transformer layers. Required, as are the next two and --seq-length, "
+                           "unless --load-hf gives them.",
+                   .range = whole_range{1, 10000},
+                   .only_given = true}),
+        row("hidden", &x::hidden)
+            .flag({.name = "--hidden-size",
+                   .unit = "channels",
+                   .help = "Channels of the residual stream (C).",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("heads", &x::heads)
+            .flag({.name = "--num-attention-heads",
+                   .unit = "heads",
+                   .help = "Query heads (H).",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("groups", &x::groups)
+            .flag({.name = "--num-query-groups",
+                   .unit = "heads",
+                   .default_value = "1",
+                   .help = "Key and value heads (G), with --group-query-attention.",
+                   .megatron = "refused without --group-query-attention, not ignored",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("head_size", &x::head_size)
+            .flag({.name = "--kv-channels",
+                   .unit = "channels",
+                   .default_value = "C / H",
+                   .help = "Size of a head (D).",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("ffn", &x::ffn)
+            .flag({.name = "--ffn-hidden-size",
+                   .unit = "channels",
+                   .default_value = "4 C; with --swiglu 8/3 C, rounded down to a multiple of 64",
+                   .help = "Width of the feed-forward layer.",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("sequence", &x::sequence)
+            .flag({.name = "--seq-length",
+                   .unit = "tokens",
+                   .help = "Tokens per sample (T).",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("positions", &x::positions)
+            .flag({.name = "--max-position-embeddings",
+                   .unit = "positions",
+                   .default_value = "--seq-length",
+                   .help = "Rows of the learned position table.",
+                   .megatron = "optional: the default is --seq-length",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("vocabulary", &x::vocabulary),
+        row("padded_vocabulary", &x::padded_vocabulary),
+        row("position", &x::position),
+        row("rotary_base", &x::rotary_base)
+            .flag({.name = "--rotary-base",
+                   .default_value = "10000",
+                   .help = "Base of the rotary wavelengths.",
+                   .range = real_range{.least = 0, .above = true},
+                   .only_given = true}),
+        row("rotary_percent", &x::rotary_percent)
+            .flag({.name = "--rotary-percent",
+                   .default_value = "1",
+                   .help = "Fraction of a head's channels that are rotated.",
+                   .range = real_range{.least = 0, .most = 1, .above = true},
+                   .only_given = true}),
+        row("rotary_interleaved", &x::rotary_interleaved)
+            .flag({.name = "--rotary-interleaved",
+                   .help
+                   = "Rotates adjacent channels as pairs, instead of the two halves of a head."}),
+        row("normalization", &x::normalization),
+        row("norm_epsilon", &x::norm_epsilon)
+            .flag({.name = "--norm-epsilon",
+                   .default_value = "1e-5",
+                   .help = "Added to the variance in norms.",
+                   .range = real_range{.least = 0, .above = true},
+                   .only_given = true}),
+        row("activation", &x::activation)
+            .flag({.name = "--swiglu",
+                   .help = "Gated feed-forward layer (SwiGLU) instead of GELU.",
+                   .value = "swiglu",
+                   .gives = int(kernels::activation::swiglu)})
+            .flag({.name = "--squared-relu",
+                   .help = "Squared ReLU instead of GELU.",
+                   .value = "squared_relu",
+                   .gives = int(kernels::activation::squared_relu)})
+            .flag(
+                {.name = "--no-bias-gelu-fusion",
+                 .help
+                 = "Exact GELU (erf). Without it, the tanh formula of Megatron-LM's fused kernel.",
+                 .megatron = "exact GELU (erf) instead of the tanh formula of the fused kernel",
+                 .value = "gelu_erf",
+                 .gives = int(kernels::activation::gelu_erf)}),
+        row("linear_bias", &x::linear_bias)
+            .flag(
+                {.name = "--disable-bias-linear",
+                 .help
+                 = "No biases in linear layers; GELU is then exact, as with --no-bias-gelu-fusion.",
+                 .megatron = "GELU is then exact, as in Megatron-LM",
+                 .value = "false"}),
+        row("qkv_bias", &x::qkv_bias)
+            .flag({.name = "--add-qkv-bias",
+                   .help = "Biases of queries, keys and values, even with --disable-bias-linear."}),
+        row("tied_embeddings", &x::tied_embeddings)
+            .flag({.name = "--untie-embeddings-and-output-weights",
+                   .help = "Gives the output layer its own weights; without it, it shares those of "
+                           "the embedding.",
+                   .value = "false"}),
+        row("hidden_dropout", &x::hidden_dropout)
+            .flag({.name = "--hidden-dropout",
+                   .type = "P",
+                   .default_value = "0.1, with --load-hf 0",
+                   .help = "Dropout of the residual stream.",
+                   .megatron = "other numbers for the same seed: see --seed",
+                   .range = real_range{.least = 0, .most = 1, .below = true},
+                   .only_given = true,
+                   .resume = at_resume::told}),
+        row("attention_dropout", &x::attention_dropout)
+            .flag({.name = "--attention-dropout",
+                   .type = "P",
+                   .default_value = "0.1, with --load-hf 0",
+                   .help = "Dropout of attention probabilities.",
+                   .megatron = "other numbers for the same seed: see --seed",
+                   .range = real_range{.least = 0, .most = 1, .below = true},
+                   .only_given = true,
+                   .resume = at_resume::told}),
+        row("init_std", &x::init_std)
+            .flag({.name = "--init-method-std",
+                   .help = "Standard deviation of initial weights; weights that add to the "
+                           "residual stream get X / sqrt(2 layers).",
+                   .megatron = "same distribution, other numbers: they depend on (seed, name, "
+                               "element), not on the layout",
+                   .range = real_range{0},
+                   .resume = at_resume::told}),
+        // The first checkpoint format lacks these; the defaults describe its models.
+        row("qk_norm", &x::qk_norm)
+            .later()
+            .flag({.name = "--qk-layernorm",
+                   .help
+                   = "Normalizes the queries and keys of each head before the rotary embedding."}),
+        row("gain_offset", &x::gain_offset)
+            .later()
+            .flag({.name = "--apply-layernorm-1p",
+                   .help = "Stores gains of norms minus 1, so that they start at 0."}),
+        row("window", &x::window)
+            .later()
+            .flag({.name = "--window-size",
+                   .type = "LEFT,0",
+                   .default_value = "-1,0",
+                   .help = "Window of attention: each token sees itself and the LEFT tokens before "
+                           "it; -1: all of them.",
+                   .megatron = "LEFT,0: attention does not look to the right"}),
+        row("rotary_interpolation", &x::rotary_interpolation)
+            .later()
+            .flag({.name = "--rotary-seq-len-interpolation-factor",
+                   .default_value = "1",
+                   .help = "Divisor of positions.",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("scaling", &x::scaling)
+            .later()
+            .flag({.name = "--use-rope-scaling",
+                   .help
+                   = "Stretches long wavelengths as Llama 3 does, beyond its original 8192 tokens.",
+                   .value = "llama3",
+                   .gives = int(rope_scaling::llama3)}),
+        row("scaling_factor", &x::scaling_factor).later(),
+        row("scaling_positions", &x::scaling_positions)
+            .later()
+            .flag({.name = "--yarn-original-max-position-embeddings",
+                   .unit = "tokens",
+                   .default_value = "4096",
+                   .help = "YaRN: sequence length before the extension.",
+                   .megatron = "with --position-embedding-type yarn, for any GPT",
+                   .range = whole_range{1},
+                   .only_given = true}),
+        row("llama3_low", &x::llama3_low).later(),
+        row("llama3_high", &x::llama3_high).later(),
+        row("yarn_fast", &x::yarn_fast)
+            .later()
+            .flag({.name = "--yarn-beta-fast",
+                   .default_value = "32",
+                   .help = "YaRN: wavelengths with more rotations than this within the original "
+                           "length stay as they are.",
+                   .megatron = "with --position-embedding-type yarn, for any GPT",
+                   .range = real_range{0},
+                   .only_given = true}),
+        row("yarn_slow", &x::yarn_slow)
+            .later()
+            .flag(
+                {.name = "--yarn-beta-slow",
+                 .default_value = "1",
+                 .help = "YaRN: wavelengths with fewer rotations than this are fully interpolated.",
+                 .megatron = "with --position-embedding-type yarn, for any GPT",
+                 .range = real_range{.least = 0, .above = true},
+                 .only_given = true}),
+        row("yarn_mscale", &x::yarn_mscale)
+            .later()
+            .flag({.name = "--mscale",
+                   .default_value = "1",
+                   .help = "YaRN: multiplies cosine and sine by 0.1 X ln(factor) + 1.",
+                   .megatron = "with --position-embedding-type yarn, for any GPT",
+                   .range = real_range{0},
+                   .only_given = true}),
+        row("yarn_mscale_all", &x::yarn_mscale_all)
+            .later()
+            .flag({.name = "--mscale-all-dim",
+                   .default_value = "0",
+                   .help = "YaRN: divides cosine and sine by 0.1 X ln(factor) + 1.",
+                   .megatron = "with --position-embedding-type yarn, for any GPT",
+                   .range = real_range{0},
+                   .only_given = true}),
+        row("yarn_round", &x::yarn_round)
+            .later()
+            .flag({.name = "--yarn-correction-range-round-to-int",
+                   .default_value = "on",
+                   .help = "YaRN: rounds the two bounds to whole channels.",
+                   .megatron = "with --position-embedding-type yarn, for any GPT"})
+            .flag({.name = "--no-yarn-correction-range-round-to-int",
+                   .help = "YaRN: does not round the two bounds.",
+                   .megatron = "with --position-embedding-type yarn, for any GPT",
+                   .value = "false"}));
   }
 };
 

@@ -130,6 +130,10 @@ class gpt final : public model_family {
 
   std::any asked() const override { return gpt_asked(); }
 
+  std::vector<bound_setting> bind(std::any& asked) const override {
+    return runtime::bind(std::any_cast<gpt_asked&>(asked));
+  }
+
   std::vector<required_setting> required() const override {
     return {{"model.layers", "2"},
             {"model.hidden", "64"},

@@ -199,8 +199,8 @@ TEST_CASE("an export keeps settings of the imported folder that Troupe does not 
   pass_on_hub_origin(dir / "run", dir / "next");
 
   hub_export what{.model = x, .end_of_document = 3, .origin = kept_hub_origin(dir / "next")};
-  what.model.hidden_dropout = 0.1;
-  what.model.sequence = 8;
+  what.model.as<gpt_config>().hidden_dropout = 0.1;
+  what.model.as<gpt_config>().sequence = 8;
   write_hub_model(dir / "out", what, numbered);
   auto expected = config;
   expected["dtype"] = "float32";
@@ -221,11 +221,11 @@ TEST_CASE("an export keeps settings of the imported folder that Troupe does not 
   CHECK(written("further", "generation_config.json")["eos_token_id"] == nlohmann::json({4, 5, 3}));
   CHECK(written("further", "generation_config.json")["temperature"] == 0.6);
 
-  what.model.vocabulary = 8;  // tokens were added
+  what.model.as<gpt_config>().vocabulary = 8;  // tokens were added
   write_hub_model(dir / "larger", what, numbered);
   CHECK(written("larger", "config.json")["vocab_size"] == 8);
   CHECK(written("larger", "config.json")["pad_token_id"] == 6);
-  what.model.norm_epsilon = 0.5;  // another model
+  what.model.as<gpt_config>().norm_epsilon = 0.5;  // another model
   write_hub_model(dir / "other", what, numbered);
   CHECK(written("other", "config.json")["eos_token_id"] == 3);
   CHECK_FALSE(fs::exists(dir / "other" / "generation_config.json"));

@@ -1,11 +1,11 @@
-#include "actors/command/number_range.hpp"
+#include "runtime/core/number_range.hpp"
 
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <system_error>
 
-namespace troupe::command {
+namespace troupe::runtime {
 namespace {
 
 template <class Number>
@@ -90,4 +90,4 @@ std::string told_shortly(const number_range& range) {
   return "";
 }
 
-}  // namespace troupe::command
+}  // namespace troupe::runtime

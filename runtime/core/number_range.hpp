@@ -1,4 +1,4 @@
-// The range of the numbers that a flag takes, and its text for help and errors.
+// The range of the numbers that a setting takes, and its text for help and errors.
 
 #pragma once
 
@@ -9,7 +9,10 @@
 #include <string_view>
 #include <variant>
 
-namespace troupe::command {
+namespace troupe::runtime {
+
+/// Largest count that a setting takes; exact in a double.
+constexpr std::int64_t largest_count = std::int64_t{1} << 53;
 
 /// Whole numbers, both ends included.
 struct whole_range {
@@ -42,4 +45,4 @@ std::string told(const number_range& range);
 /// largest number of a type does not count as an end.
 std::string told_shortly(const number_range& range);
 
-}  // namespace troupe::command
+}  // namespace troupe::runtime

@@ -1,0 +1,246 @@
+#include "actors/command/setting_flags.hpp"
+
+#include "actors/command/setting_names.hpp"
+#include "runtime/core/bound_setting.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+using runtime::bound_setting;
+
+struct help_group {
+  const char* title;
+  /// Names of settings, in order. "data.*": all others that begin so, in the order of their rows.
+  const char* settings;
+};
+
+constexpr help_group help_groups[] = {
+    {"Model: its shape",
+     "model.layers model.hidden model.heads model.ffn model.head_size model.grouped_queries "
+     "model.groups model.sequence model.positions model.vocabulary_divisor checkpoints.load_hub"},
+    {"Model: its layers",
+     "model.position model.normalization model.norm_epsilon model.gain_offset model.qk_norm "
+     "model.window model.*"},
+    {"Model: rotary positions",
+     "model.rotary_* model.scaling model.scaling_factor model.yarn_factor model.scaling_positions "
+     "model.yarn_fast model.yarn_slow model.yarn_round model.yarn_*"},
+    {"Data",
+     "data.path data.arguments_file data.train_path data.valid_path data.test_path "
+     "data.part_arguments_file data.mock data.split data.cache data.object_cache data.order "
+     "data.unsharded data.eod_mask_loss per_token_loss data.* data.fim.* tokenizer.*"},
+    {"Batch and steps",
+     "batch.* train_iterations train_samples exit_interval exit_minutes skip_train nonfinite "
+     "skippable_in_a_row"},
+    {"Optimizer",
+     "optimizer.* optimizer.start_weight_decay optimizer.end_weight_decay optimizer.clip seed"},
+    {"Loss scale: with --fp16, keeps small gradients from underflow", "scaling.*"},
+    {"Learning rate: counted in steps (-iters) with --train-iters, else in samples",
+     "rate.maximum rate.minimum rate.style rate.wsd_style rate.wsd_decay_iterations "
+     "rate.wsd_decay rate.decay_iterations rate.decay rate.warmup_iterations rate.warmup "
+     "rate.warmup_fraction rate.*"},
+    {"Layout: workers and their shares",
+     "layout.world layout.processes hosts.* layout.tensor layout.sequence_parallel "
+     "layout.pipeline layout.context layout.expert layout.expert_tensor layout.* "
+     "threads_per_worker precision dry_run"},
+    {"Layout: uneven pipeline stages", "layout.chunks layout.ends.*"},
+    {"Pipeline schedule",
+     "layout.schedule.source layout.schedule.chunks_per_rank layout.schedule.layers_per_chunk "
+     "layout.schedule.*"},
+    {"Gradients and optimizer state over replicas: no choice here changes a bit", "reduction.*"},
+    {"Activation recomputation", "recompute.*"},
+    {"Checkpoints", "checkpoints.*"},
+    {"Logging and monitoring",
+     "watch.log_interval watch.log_throughput watch.matrix_rate watch.* run.folder watch.progress "
+     "watch.log_format watch.log_level watch.quiet watch.straggler_ratio watch.hub "
+     "watch.hub_certificate"},
+    {"Recovery", "recovery.*"},
+    {"Device", "backend devices.numbers devices.* transport"},
+    {"Testing", "check_messages faults.*"},
+};
+
+/// Settings with rows of their own kind.
+const std::map<std::string, std::function<void(command_line&, training_flags&)>, std::less<>>
+    declared_apart = {{"hosts.*", [](auto& line, auto& to) { declare_hosts(line, to.hosts); }},
+                      {"tokenizer.*", [](auto& line, auto& to) { declare(line, to.tokenizer); }}};
+
+/// Megatron-LM's scripts pass '99,1,0' with quotes that the shell does not remove.
+std::string unquoted(const std::string& word) {
+  const bool quoted = word.size() >= 2 && word.front() == word.back()
+                      && (word.front() == '\'' || word.front() == '"');
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
+
+/// Reads --recompute-modules: the parts of a layer that this build can recompute separately.
+void read_modules(runtime::recompute_settings& to,
+                  const std::string& flag,
+                  const std::vector<std::string>& all) {
+  to.core_attention = to.feed_forward = false;
+  for (const auto& module : all) {
+    if (module == "core_attn")
+      to.core_attention = true;
+    else if (module == "mlp")
+      to.feed_forward = true;
+    else
+      throw usage_error("{} {} is refused: {}; give core_attn, mlp or both",
+                        flag,
+                        module,
+                        module == "layernorm"
+                            ? "norms keep only two numbers per row, so nothing is saved"
+                        : module == "mla_up_proj" ? "this build has no latent attention"
+                        : module == "moe" || module == "moe_act" || module == "shared_experts"
+                            ? "this build has no mixture-of-experts layers"
+                            : "layers have no such part");
+  }
+}
+
+void read_delays(runtime::fault_settings& to, const std::string& flag, const std::string& word) {
+  const auto first = word.find(','), last = word.rfind(',');
+  if (first == std::string::npos || first == last)
+    throw usage_error("{} '{}': give three numbers, SEED,LANE_US,MESSAGE_US", flag, word);
+  constexpr std::int64_t longest_us = 10'000'000;
+  to.seed = std::uint64_t(parse_whole(flag, word.substr(0, first), {0, largest_count}));
+  to.lane_delay_us
+      = int(parse_whole(flag, word.substr(first + 1, last - first - 1), {0, longest_us}));
+  to.message_delay_us = int(parse_whole(flag, word.substr(last + 1), {0, longest_us}));
+}
+
+/// Reads the size of an axis that this build does not support; accepts only 1.
+list_reader only_one(const char* why) {
+  return [why](const std::string& flag, const std::vector<std::string>& words) {
+    if (parse_whole(flag, words[0], {1, 1 << 30}) != 1)
+      throw usage_error("{} {} is refused: {}; give 1", flag, words[0], why);
+  };
+}
+
+using own_readers = std::map<std::string_view, list_reader>;
+
+/// Readers of settings whose words are not simply those of a member.
+own_readers readers_of(training_flags& to) {
+  using words = const std::vector<std::string>&;
+  auto& job = to.job;
+  const auto no_experts = only_one("this build has no mixture-of-experts layers");
+  return {
+      {"data.split", [&job](const auto&, words x) { job.data.split = unquoted(x[0]); }},
+      {"recompute.modules",
+       [&job](const auto& flag, words x) { read_modules(job.recompute, flag, x); }},
+      {"faults.delays", [&job](const auto& flag, words x) { read_delays(job.faults, flag, x[0]); }},
+      {"layout.context",
+       only_one("this build does not split samples over workers; use "
+                "--pipeline-model-parallel-size")},
+      {"layout.expert", no_experts},
+      {"layout.expert_tensor", no_experts}};
+}
+
+/// The reason why a setting refuses a word of Megatron-LM; null: it does not.
+const char* why_refused(std::string_view setting, std::string_view word) {
+  if (setting != "optimizer.kind")
+    return nullptr;
+  if (word == "dist_muon")
+    return "--use-distributed-optimizer decides how the state is sharded; use it with "
+           "--optimizer muon";
+  if (word == "adaptive_muon")
+    return "second moments of orthogonalized updates are not implemented; use --optimizer muon";
+  if (word == "soap")
+    return "eigenvectors of the gradients' covariances are not implemented; use --optimizer muon "
+           "or adam";
+  return nullptr;
+}
+
+/// The place of a setting in the help: the number of the entry that names it, or begins like it at
+/// the greatest length.
+std::size_t place_of(std::string_view setting, const std::vector<std::string>& entries) {
+  setting = setting.substr(0, setting.find('='));
+  std::size_t best = entries.size(), length = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string_view entry = entries[i];
+    if (entry == setting)
+      return i;
+    if (entry.ends_with('*') && setting.starts_with(entry.substr(0, entry.size() - 1))
+        && entry.size() > length) {
+      best = i;
+      length = entry.size();
+    }
+  }
+  runtime::ensure(best < entries.size(), "SETTING-2: a flag of a row has no place in the help");
+  return best;
+}
+
+flag_description described(const bound_setting& x) {
+  const auto& flag = *x.flag;
+  const bool toggle = x.is_toggle();
+  return {.name = flag.name,
+          .field = x.name,
+          .type = x.type,
+          .unit = flag.unit,
+          .default_value = flag.default_value,
+          .help = flag.help,
+          .least = toggle ? 0 : flag.least,
+          .most = toggle ? 0 : flag.most,
+          .range = x.range,
+          .megatron = flag.megatron == nullptr ? std::nullopt : std::optional(flag.megatron),
+          .resume = x.resume,
+          .once = flag.once,
+          .injects_faults = flag.injects_faults};
+}
+
+void declare_setting(command_line& line, bound_setting x, const own_readers& own) {
+  list_reader take = [set = x.set](const auto&, const auto& words) {
+    try {
+      set(words);
+    } catch (const runtime::input_error& failure) {
+      throw usage_error("{}", with_flags(failure.what()));
+    }
+  };
+  if (const auto found = own.find(x.name); found != own.end()) {
+    x.read_by({});
+    take = found->second;
+  }
+  auto what = described(x);
+  if (x.is_toggle())
+    return line.toggle(std::move(what), [take, name = what.name] { take(name, {}); });
+  if (x.flag->most > 1)
+    return line.values(std::move(what), std::move(take));
+  reader one(
+      [take, choices = x.choices, setting = x.name](const auto& flag, const auto& word) {
+        if (const auto* why = why_refused(setting, word))
+          throw usage_error("{} {} is refused: {}", flag, word, why);
+        take(flag, {choices.empty() ? word : chosen(flag, word, choices)});
+      },
+      x.choices,
+      x.now);
+  one.only_given = x.flag->only_given;
+  line.value(std::move(what), std::move(one));
+}
+
+}  // namespace
+
+void declare_settings(command_line& line, training_flags& to) {
+  auto all = runtime::bind_settings(to.job);
+  for (const auto& more : {to.family->bind(to.model), runtime::bind_settings<asked_settings>(to)})
+    all.insert(all.end(), more.begin(), more.end());
+  std::vector<std::string> entries;
+  for (const auto& group : help_groups)
+    for (auto& entry : runtime::words_in(group.settings))
+      entries.push_back(std::move(entry));
+  std::vector<std::vector<bound_setting>> placed(entries.size());
+  for (auto& x : all)
+    placed[place_of(x.name, entries)].push_back(std::move(x));
+  const auto own = readers_of(to);
+  std::size_t at = 0;
+  for (const auto& group : help_groups) {
+    line.group(group.title);
+    for (const auto& entry : runtime::words_in(group.settings)) {
+      if (const auto apart = declared_apart.find(entry); apart != declared_apart.end())
+        apart->second(line, to);
+      for (auto& x : placed[at++])
+        declare_setting(line, std::move(x), own);
+    }
+  }
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,15 @@
+// The flags of training's settings, declared from the rows of the job and of asked_settings.hpp. A
+// new setting needs nothing here, unless its title of the help or its words are unlike those of its
+// neighbours.
+//
+// SETTING-2: each flag of a row has its place in the help.
+
+#pragma once
+
+#include "actors/command/flags.hpp"
+
+namespace troupe::command {
+
+void declare_settings(command_line& line, training_flags& to);
+
+}  // namespace troupe::command

@@ -1,0 +1,101 @@
+// The workers of a job and their shares of the model.
+
+#pragma once
+
+#include "runtime/core/setting.hpp"
+#include "runtime/job/pipeline_schedule.hpp"
+#include "runtime/model/chunk.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+constexpr std::int64_t most_workers = 1 << 16;
+
+struct layout_settings {
+  int world = 1;  ///< number of workers
+  int tensor = 1;
+  int pipeline = 1;  ///< the data-parallel size is world / (tensor * pipeline)
+  std::string order = "tp-cp-ep-dp-pp";
+  bool sequence_parallel = false;  ///< shards the rows of the residual stream over the tensor axis
+
+  /// `layout.replicas_per_worker`: logical replicas that each data-parallel rank computes in turn,
+  /// each with its own gradients. Gives the same bits as that many times more ranks.
+  int replicas_per_worker = 1;
+
+  /// Processes that host workers, each with contiguous ranks of the mesh; one more process hosts
+  /// none. 1: a single process hosts everything. Does not change bits.
+  int processes = 1;
+
+  schedule_settings schedule;  ///< order of the actions, and chunks per rank
+
+  /// Units of each chunk of the model. `resolve` fills it in from one of these: a text that lists
+  /// all stages, the layers of the first and the last stage, the cost of embedding and loss, or an
+  /// even split.
+  std::vector<chunk_range> chunks;
+
+  static constexpr auto fields() {
+    using x = layout_settings;
+    return std::tuple(
+        row("world", &x::world)
+            .own_flag({.name = "--world-size",
+                       .unit = "workers",
+                       .default_value = "one replica",
+                       .help
+                       = "Workers of the run. The data-parallel size is this number divided by "
+                         "the other sizes.",
+                       .range = whole_range{1, most_workers},
+                       .only_given = true,
+                       .resume = at_resume::told}),
+        row("tensor", &x::tensor)
+            .decides()
+            .flag({.name = "--tensor-model-parallel-size",
+                   .unit = "workers",
+                   .help = "Tensor-parallel workers, which share every matrix product.",
+                   .megatron = "in one process: give the number of workers by --world-size",
+                   .range = whole_range{1, most_workers}}),
+        row("pipeline", &x::pipeline)
+            .decides()
+            .flag({.name = "--pipeline-model-parallel-size",
+                   .type = "P",
+                   .unit = "stages",
+                   .help = "Pipeline stages; each holds 1/P of the layers.",
+                   .megatron = "in one process: give the number of workers by --world-size",
+                   .range = whole_range{1, most_workers}}),
+        row("order", &x::order)
+            .decides()
+            .flag({.name = "--use-tp-pp-dp-mapping",
+                   .help = "Rank order tp-cp-ep-pp-dp: numbers pipeline stages before replicas.",
+                   .value = "tp-cp-ep-pp-dp"}),
+        row("sequence_parallel", &x::sequence_parallel)
+            .decides()
+            .flag({.name = "--sequence-parallel",
+                   .help = "Between matrix products each tensor-parallel worker holds 1/N of the "
+                           "tokens, instead of all. No effect with --tensor-model-parallel-size 1.",
+                   .megatron = "off, with a warning, without tensor parallelism"}),
+        row("replicas_per_worker", &x::replicas_per_worker)
+            .own_flag({.name = "--replicas-per-worker",
+                       .unit = "replicas",
+                       .help
+                       = "Each data-parallel rank computes N logical replicas in turn: the same "
+                         "bits on fewer workers, for the same --threads-per-worker.",
+                       .range = whole_range{1, most_workers},
+                       .resume = at_resume::told}),
+        row("processes", &x::processes)
+            .own_flag({.name = "--processes",
+                       .unit = "processes",
+                       .default_value = "1, or as many as --nodes",
+                       .help
+                       = "Distributes the workers over N processes, on this machine unless --nodes "
+                         "is given. One more process supervises and computes nothing. If a process "
+                         "dies, only its workers are lost. The same bits as in one process.",
+                       .range = whole_range{1, most_workers},
+                       .only_given = true}),
+        row("schedule", &x::schedule),
+        row("chunks", &x::chunks));
+  }
+};
+
+}  // namespace troupe::runtime
