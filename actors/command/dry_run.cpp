@@ -240,7 +240,6 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
   for (const int m : planned_microbatches(job, 0))
     pipeline.schedule->training(m);  // throws the same errors as a run
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
-  const auto& model = job.training.model;
   auto out = model.family().describe(model, job.training.own)
              + fmt::format("data        {}\n", actors::describe_data(job)) + steps_text(job)
              + start_text(start) + layout_text(job);
