@@ -35,6 +35,7 @@ def check_dry_run(folder):
             if text not in page:
                 raise wrong(f"the dry run of {name} does not tell of '{text}':\n{page}")
         refuses("--micro-batch-size is missing", "train", name)
+        refuses("--num-layers", "train", name, *TRAINING, "--num-layers", 0)
 
 
 def check_processes(folder):

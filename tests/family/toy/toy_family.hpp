@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include "runtime/core/bound_setting.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/random.hpp"
@@ -43,9 +44,14 @@ struct toy_config {
 
   friend bool operator==(const toy_config&, const toy_config&) = default;
 
+  static constexpr auto changed_at_resume = rt::at_resume::refused;
   static constexpr auto fields() {
     using x = toy_config;
-    return std::tuple(rt::row("layers", &x::layers),
+    return std::tuple(rt::row("layers", &x::layers)
+                          .flag({.name = "--num-layers",
+                                 .unit = "layers",
+                                 .help = "Layers of the decoder.",
+                                 .range = rt::whole_range{1, 100}}),
                       rt::row("hidden", &x::hidden),
                       rt::row("sequence", &x::sequence),
                       rt::row("patches", &x::patches),
@@ -370,6 +376,9 @@ class toy_family final : public rt::model_family {
   }
 
   std::any asked() const override { return toy_config(); }
+  std::vector<rt::bound_setting> bind(std::any& asked) const override {
+    return rt::bind_settings(std::any_cast<toy_config&>(asked), "model.");
+  }
   std::vector<rt::required_setting> required() const override { return {}; }
   std::optional<rt::model_description> resolve(const std::any& asked,
                                                const rt::given_settings& /*given*/,
