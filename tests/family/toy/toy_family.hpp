@@ -1,12 +1,12 @@
 // A model family in one file, for tests of code that must know none:
 //
-//   unit    embedding  patches  tower  layer 0  echo     layers 1 ..  head
+//   unit    embedding  patches  tower  layer 0  again    layers 1 ..  head
 //   letter  E          p        i      t        a        t            L
 //   stream  decoder    image    image  decoder  decoder  decoder      decoder
 //
 // * two streams of different lengths: each layer of the decoder reads the image's;
 // * a frozen tower: the units of the image;
-// * three uses of the table of tokens: embedding, echo and head;
+// * three uses of the table of tokens: embedding, again and head;
 // * two losses with counts and weights of their own, in two units;
 // * samples with tensors of two lengths: tokens and patches.
 
@@ -20,9 +20,9 @@
 #include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "runtime/family/model_family.hpp"
-#include "runtime/tensor/moves.hpp"
+#include "tests/support/two_lengths.hpp"
+#include "tests/support/two_streams.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -60,141 +60,23 @@ struct toy_config {
   }
 };
 
-inline constexpr auto table_name = "embedding.word_embeddings.weight";
 inline constexpr double deviation = 0.1;
 inline constexpr rt::norm_options rms = {.kind = kernels::normalization::rms, .epsilon = 1e-2F};
 
-/// A parameter (V, C), sharded over tensor ranks.
-inline rt::parameter_spec words_of(const toy_config& c,
-                                   std::string name,
-                                   std::string tied_to = {}) {
-  return {.name = std::move(name),
-          .extents = {c.padded_vocabulary, c.hidden},
-          .initial = rt::distribution::normal(deviation),
-          .decays = true,
-          .embedding_or_output = !tied_to.empty(),
-          .valid_rows = c.vocabulary,
-          .tied_to = std::move(tied_to),
-          .placements = {{rt::axis::tensor, rt::row_sharded()}}};
-}
-
-inline int add_gain(rt::module_builder& to, const toy_config& c) {
-  return to.add({.name = "gain", .extents = {c.hidden}, .initial = rt::distribution::normal(0.5)});
-}
-
-/// Begins the stream "image": a norm of the patches.
-struct patches {
-  toy_config of;
-};
-
-inline void add(rt::module_builder& to, const patches& x) {
-  const int gain = add_gain(to, x.of);
-  to.segment("", [gain](rt::tape& tape, rt::pass& p) {
-    const auto& in = p.batch.at("patches");
-    const auto all = rt::elements_of<float>(tape.stream(), in);
-    const auto of_type = rt::with_element(tape.type(), [&]<class E>(E) {
-      std::vector<E> out;
-      for (const auto pixel : all)
-        out.emplace_back(pixel);
-      return rt::uploaded(tape.stream(), out, in.extents());
-    });
-    p.hidden
-        = norm(tape, tape.make(of_type, rt::placement::replicated), rms, gain, rt::no_parameter);
-  });
-}
-
-inline rt::module_traits traits_of(const patches& x) {
-  return {.width = x.of.hidden, .reads = {"patches"}, .takes_stream = false};
-}
-
-/// (B, P, C) to (B, T, C): row t % P. Only on the CPU.
-inline rt::variable repeated(rt::tape& tape, const rt::variable& x, std::int64_t T) {
-  const auto from = x.data.extents();
-  const auto B = from[0], P = from[1], C = from[2];
-  // Element i of the result is element source(i) of x.
-  const auto source = [=](std::int64_t i) { return (i / (T * C) * P + i / C % T % P) * C + i % C; };
-  return rt::with_element(tape.type(), [&]<class E>(E) {
-    auto y = rt::tensor::empty<E>(tape.stream(), {B, T, C});
-    tape.stream().run([&] {
-      for (std::int64_t i = 0; i < y.size(); ++i)
-        y.template data<E>()[i] = x.data.data<E>()[source(i)];
-    });
-    auto out = tape.make(std::move(y), rt::placement::replicated);
-    tape.record([=, to = x.gradient, of = out.gradient](rt::tape& back) {
-      const auto dy = std::move(of->sum);
-      auto dx = rt::tensor::empty<E>(back.stream(), from);
-      back.stream().run([&] {
-        std::fill_n(dx.template data<E>(), dx.size(), E(0.0F));
-        for (std::int64_t i = 0; i < dy.size(); ++i) {
-          auto& sum = dx.template data<E>()[source(i)];
-          sum = E(float(sum) + float(dy.template data<E>()[i]));
-        }
-      });
-      back.add(*to, std::move(dx));
-    });
-    return out;
-  });
-}
-
-/// Adds the embedding of the tokens once more. Its loss finds the tokens again in the stream; the
-/// first row of each micro-batch does not count.
-struct echo {
-  toy_config of;
-};
-
-inline constexpr double echo_weight = 0.5;
-
-inline void add(rt::module_builder& to, const echo& x) {
-  const int table = to.add(words_of(x.of, "table", table_name));
-  const int output = to.add(words_of(x.of, "output"));
-  const auto V = x.of.padded_vocabulary / to.tensor_ranks();
-  to.segment("table", [table, V, C = x.of.hidden](rt::tape& tape, rt::pass& p) {
-    p.x = embedding(tape, p.batch.at("tokens"), p.rows, C, V, table, rt::no_parameter);
-  });
-  to.segment("add", [](rt::tape& tape, rt::pass& p) {
-    const auto words = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
-    p.hidden = dropout_add(tape, words, p.hidden, 0, 0, p.rows);
-  });
-  to.segment("loss", [output, V, known = x.of.vocabulary](rt::tape& tape, rt::pass& p) {
-    const auto& tokens = p.batch.at("tokens");
-    std::vector<float> counts(std::size_t(tokens.size()), 1);
-    counts.front() = 0;
-    auto logits = linear(tape,
-                         copy_to_tensor_region(tape, p.hidden),
-                         rt::product::column,
-                         V,
-                         output,
-                         rt::no_parameter);
-    p.add_loss("echo loss",
-               cross_entropy(tape,
-                             std::move(logits),
-                             tokens,
-                             rt::uploaded(tape.stream(), counts, tokens.extents()),
-                             known,
-                             p.average(echo_weight)));
-  });
-}
-
-inline rt::module_traits traits_of(const echo& x) {
-  return {.width = x.of.hidden,
-          .reads = {"tokens"},
-          .tied_to = {table_name},
-          .losses = {{"echo loss", echo_weight}}};
-}
-
 /// Adds a norm of the stream "image", repeated to the rows of the decoder.
 inline rt::own_sublayer sees_image(const toy_config& c) {
-  return {.name = "image",
-          .build =
-              [c](rt::module_builder& to) {
-                const int gain = add_gain(to, c);
-                to.segment("add", [gain](rt::tape& tape, rt::pass& p) {
-                  const auto x = norm(tape, p.streams.at("image"), rms, gain, rt::no_parameter);
-                  p.hidden
-                      = dropout_add(tape, repeated(tape, x, p.rows.T()), p.hidden, 0, 0, p.rows);
-                });
-              },
-          .reads = {"image"}};
+  return {
+      .name = "image",
+      .build =
+          [c](rt::module_builder& to) {
+            const int gain = to.add(
+                {.name = "gain", .extents = {c.hidden}, .initial = rt::distribution::normal(0.5)});
+            to.segment("add", [gain](rt::tape& tape, rt::pass& p) {
+              const auto x = norm(tape, p.streams.at("image"), rms, gain, rt::no_parameter);
+              p.hidden = dropout_add(tape, repeated(tape, x, p.rows.T()), p.hidden, 0, 0, p.rows);
+            });
+          },
+      .reads = {"image"}};
 }
 
 inline rt::residual_sublayer feed_forward(const toy_config& c) {
@@ -230,14 +112,12 @@ inline rt::model_spec spec_of(const toy_config& c) {
                          .stream = std::move(stream),
                          .module = std::move(module)});
   };
-  add('E',
-      "embedding",
-      "decoder",
-      rt::embedding_spec{.hidden = C,
-                         .vocabulary = c.vocabulary,
-                         .padded_vocabulary = c.padded_vocabulary,
-                         .init_std = deviation});
-  add('p', "patches", "image", patches{c});
+  const rt::embedding_spec embedding{.hidden = C,
+                                     .vocabulary = c.vocabulary,
+                                     .padded_vocabulary = c.padded_vocabulary,
+                                     .init_std = deviation};
+  add('E', "embedding", "decoder", embedding);
+  add('p', "patches", "image", patch_norm{C});
   add('i', "tower", "image", rt::layer_spec{{feed_forward(c)}});
   for (std::int64_t l = 0; l < c.layers; ++l) {
     add('t',
@@ -246,7 +126,7 @@ inline rt::model_spec spec_of(const toy_config& c) {
         rt::layer_spec{{attention(c), sees_image(c), feed_forward(c)}});
     out.units.back().layer = l;
     if (l == 0)
-      add('a', "echo", "decoder", echo{c});
+      add('a', "again", "decoder", embedded_again{embedding});
   }
   add('L',
       "head",
@@ -255,7 +135,7 @@ inline rt::model_spec spec_of(const toy_config& c) {
                     .hidden = C,
                     .vocabulary = c.vocabulary,
                     .padded_vocabulary = c.padded_vocabulary,
-                    .tied_to = table_name,
+                    .tied_to = "embedding.word_embeddings.weight",
                     .init_std = deviation});
   for (auto& unit : out.units)
     unit.frozen = unit.stream == "image";
