@@ -1,7 +1,7 @@
 """Checks that a model family is named in its folder and in one line of the registry. Run by ctest.
 
-A file of the product names a family if it includes a header of its folder, or uses a type of its settings. A family that
-only tests have is a namespace, and no other file of the product, the examples and the tests names that.
+A file of the product names a family if it includes a header of its folder, or uses a type of its settings. A family
+that only tests have is a namespace, and no other file of the product, the examples and the tests names that.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ TYPE = re.compile(r"^struct (\w+)", re.M)
 
 # (folder of the families, the only file that registers them, what it has of each, rooms whose files are checked)
 FAMILIES = ("runtime/family/", "runtime/family/families.cpp", "&{}_family()", ROOMS)
-OF_TESTS = ("tests/family/", "tests/support/families.hpp", "&{}::family()", ROOMS + ["examples", "tests"])
+OF_TESTS = ("tests/family/", "tests/support/families.hpp", "add_family({}::family())", ROOMS + ["examples", "tests"])
 
 
 def names_of(root, folder, family):
@@ -63,7 +63,7 @@ def self_test():
                            "runtime/job/a.cpp": '#include "runtime/family/big/big.hpp"\n',
                            "actors/b.hpp": "// big_settings\nbig_settings y;\n",
                            "tests/family/small/small.hpp": "struct small_settings {};\n",
-                           OF_TESTS[1]: '#include "tests/family/small/small.hpp"\n&small::family()\n',
+                           OF_TESTS[1]: '#include "tests/family/small/small.hpp"\nadd_family(small::family())\n',
                            "tests/a_test.cpp": "big_settings z;\nsmall::small_settings z;\n"}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)

@@ -1,4 +1,5 @@
-// The model families that only tests have. Each is registered here, and named nowhere else.
+// The model families that tests play beside the default one. Those that only tests have are
+// registered here, and named nowhere else.
 
 #pragma once
 
@@ -9,13 +10,14 @@
 
 namespace troupe::tests {
 
-/// Registers them at its first call, which must come before the first job of one.
+/// All families but the default one. The first call registers those of tests; it must come before
+/// the first job of one.
 inline const std::vector<const runtime::model_family*>& test_families() {
   static const std::vector<const runtime::model_family*> all = [] {
-    const std::vector<const runtime::model_family*> own = {&toy::family()};
-    for (const auto* family : own)
-      runtime::add_family(*family);
-    return own;
+    runtime::add_family(toy::family());
+    auto out = runtime::families();
+    std::erase(out, &runtime::default_family());
+    return out;
   }();
   return all;
 }
