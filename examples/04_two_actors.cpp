@@ -66,12 +66,13 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
     state.passes.erase(m);
     if (++state.done < shared->microbatches)
       return;
-    self->send(conductor,
-               messages::vote{.generation = now,
-                              .step = state.step.step,
-                              .stage_index = int(range.first),
-                              .losses = {{state.loss.total, state.loss.tokens}},
-                              .square_norms = state.part->optimizer.norms(state.stream)});
+    self->send(
+        conductor,
+        messages::vote{.generation = now,
+                       .step = state.step.step,
+                       .rank = int(range.first),
+                       .losses = {{state.loss.total, state.loss.tokens}},
+                       .gradients = {{.square_norms = state.part->optimizer.norms(state.stream)}}});
   };
 
   return {
@@ -114,10 +115,11 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
       [=, &state](const messages::decision& x) {
         state.part->optimizer.update(state.stream,
                                      {value(x.step), x.learning_rate, x.gradient_scale});
-        self->send(conductor,
-                   messages::applied{.generation = now,
-                                     .step = x.step,
-                                     .own = state.part->optimizer.digests(state.stream).own});
+        self->send(
+            conductor,
+            messages::applied{.generation = now,
+                              .step = x.step,
+                              .state = {{.own = state.part->optimizer.digests(state.stream).own}}});
       },
   };
 }
@@ -157,13 +159,14 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
 
   return {
       [=, &state](const messages::vote& x) {
-        add_to(state.norms, x.square_norms);
+        add_to(state.norms, x.gradients.front().square_norms);
         for (const auto& part : x.losses)
           state.loss += {part.total, part.tokens};
         if (++state.votes < state.stages.size())
           return;
         const auto verdict = decide(
             shared->training,
+            losses_of(spec_of(shared->training)),
             {.iteration = state.report.iteration, .consumed = state.report.consumed_samples},
             {.losses = {{state.loss.total, state.loss.tokens}}, .norms = state.norms});
         state.report.grad_norm = verdict.grad_norm;
@@ -176,7 +179,8 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
                                         .gradient_scale = verdict.update.gradient_scale});
       },
       [=, &state](const messages::applied& x) {
-        state.digests.insert(x.own.begin(), x.own.end());
+        const auto& own = x.state.front().own;
+        state.digests.insert(own.begin(), own.end());
         if (++state.updates < state.stages.size())
           return;
         state.report.iteration = value(x.step);

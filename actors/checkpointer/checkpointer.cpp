@@ -117,7 +117,7 @@ void checkpointer_state::have_written(const messages::save& order,
   const auto me = runtime::this_process();
   auto by = stage(order, fmt::format("{}-{}", me.pid, me.start_time));
   const auto folder = std::filesystem::absolute(by->staging()).string();
-  saving_.emplace(saving{std::move(by), collected_shards(order, std::move(given), job_->placed())});
+  saving_.emplace(saving{std::move(by), collected_shards(order, std::move(given), job_->placed)});
   for (auto& [process, x] : saving_->shards.orders()) {
     const auto to = writers_.find(process);
     if (to == writers_.end() || !to->second) {

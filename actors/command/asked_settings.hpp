@@ -77,7 +77,6 @@ struct asked_data {
         row("order", &x::order)
             .flag({.name = "--dataloader-type",
                    .type = "TYPE",
-                   .default_value = "single",
                    .help = "Order of samples. single: that of the data set's shuffled index. "
                            "cyclic: epoch after epoch, each with its own shuffle.",
                    .megatron = "single or cyclic",

@@ -203,10 +203,9 @@ std::string processes_text(const training_job& job,
   for (std::size_t p = 0; p < processes.size(); ++p) {
     const auto& x = processes[p];
     together += x.peak();
-    out += fmt::format("process {:<3} ranks {} to {}, {}: workers {}",
+    out += fmt::format("process {:<3} ranks {}, {}: workers {}",
                        p,
-                       x.first_rank,
-                       x.end_rank - 1,
+                       ranges_of(x.ranks, " to "),
                        human_bytes(x.peak()),
                        human_bytes(x.workers));
     if (x.keeps_for >= 0)

@@ -9,6 +9,7 @@
 #include "runtime/forecast/peer_memory.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/program_memory.hpp"
+#include "runtime/layout/process_map.hpp"
 #include "runtime/model/counts.hpp"
 
 #include <algorithm>
@@ -176,7 +177,7 @@ std::string processes_text(const std::vector<runtime::process_forecast>& process
   for (std::size_t p = 0; p < processes.size(); ++p) {
     const auto& x = processes[p];
     out += row(p,
-               fmt::format("{}-{}", x.first_rank, x.end_rank - 1),
+               runtime::ranges_of(x.ranks),
                runtime::human_bytes(x.workers),
                runtime::human_bytes(x.keeping()),
                runtime::human_bytes(x.peak()));
@@ -346,8 +347,8 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
   out["all_workers"] = together(groups);
   out["program"] = program_of(job);
   for (const auto& x : processes_of(job, groups))
-    out["processes"].push_back({{"first_rank", x.first_rank},
-                                {"last_rank", x.end_rank - 1},
+    out["processes"].push_back({{"first_rank", x.ranks.front()},
+                                {"last_rank", x.ranks.back()},
                                 {"workers", x.workers},
                                 {"keeps_for", x.keeps_for},
                                 {"kept", x.kept},

@@ -234,8 +234,11 @@ int plot_runs(const plot_flags& flags) {
   const auto title = !flags.title.empty() ? flags.title
                      : flags.y == "loss"  ? std::string("Loss")
                                           : flags.y;
-  const auto picture
-      = runtime::svg_plot({title, x, y_label(flags.y), flags.logarithmic}, curves, marks);
+  const bool sums = flags.y == "loss" && std::ranges::any_of(runs, [](const named_run& run) {
+                      return run.table.loss_field() == "loss";
+                    });
+  const auto y = sums ? "weighted sum of the losses" : y_label(flags.y);
+  const auto picture = runtime::svg_plot({title, x, y, flags.logarithmic}, curves, marks);
   if (flags.output == "-") {
     print_data(picture);
     return 0;

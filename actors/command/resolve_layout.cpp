@@ -156,7 +156,7 @@ void resolve_layout(const training_flags& flags,
   auto& out = job.layout;
   const auto model = std::int64_t{out.tensor} * out.pipeline;
   if (!flags.given.contains("layout.world"))
-    out.world = int(std::min<std::int64_t>(model, most_workers));
+    out.world = int(std::min<std::int64_t>(model, runtime::most_workers));
   const auto nodes = std::int64_t(node_names(flags.hosts).size());
   if (!flags.given.contains("layout.processes"))
     out.processes = int(std::max<std::int64_t>(1, nodes));

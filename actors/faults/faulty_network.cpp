@@ -281,7 +281,7 @@ void faulty_network::supervisor_runs(const known& me, const messages::run_step& 
 
 void faulty_network::node_receives(const message_view& what) {
   if (const auto* const x = what.as<messages::spawn_stage>())
-    note_start("stage:" + x->place, x->source.step);
+    note_start("stage:" + x->name, x->source.step);
   else if (const auto* const order = what.as<messages::spawn_replica>())
     note_start(fmt::format("replica:{}", order->replica), order->processes.front().source.step);
   if (const auto iteration = iteration_in<messages::spawn_loader,

@@ -5,6 +5,19 @@
 
 namespace troupe::actors {
 
+opened_job::opened_job(runtime::training_job of, runtime::seats all, runtime::job_pipeline cut)
+    : job(std::move(of)),
+      seats(std::move(all)),
+      pipeline(std::move(cut)),
+      placed(job.layout.world, job.layout.processes) {
+  for (const auto layers : runtime::axis_views)
+    for (int rank = 0; rank < seats.size(); ++rank)
+      first_alike[layers].push_back(seats.alike(rank, layers).front());
+  for (int r = 0; r < replicas(); ++r)
+    with_writer.push_back(
+        std::ranges::any_of(seats.replica(r), [this](int rank) { return writes(rank); }));
+}
+
 void job_registry::add(const runtime::registered_functions& known) {
   const std::lock_guard lock(mutex_);
   const auto add_all = [](auto& to, const auto& from) {
@@ -23,13 +36,8 @@ std::shared_ptr<const opened_job> job_registry::open(const messages::job_descrip
     auto job = runtime::job_from_json(description.settings, known_);
     auto seats = runtime::seats_of(job.layout);
     auto pipeline = runtime::pipeline_of(job);
-    opened_job out{std::move(job), std::move(seats), std::move(pipeline)};
-    for (int r = 0; r < out.replicas(); ++r) {
-      const auto ranks = out.seats.replica(r);
-      out.with_writer.push_back(
-          std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return out.writes(rank); }));
-    }
-    found = std::make_shared<const opened_job>(std::move(out));
+    found
+        = std::make_shared<const opened_job>(std::move(job), std::move(seats), std::move(pipeline));
   }
   return found;
 }

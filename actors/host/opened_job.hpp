@@ -18,9 +18,14 @@ namespace troupe::actors {
 
 /// Immutable.
 struct opened_job {
+  opened_job(runtime::training_job of, runtime::seats all, runtime::job_pipeline cut);
+
   runtime::training_job job;
   runtime::seats seats;
-  runtime::job_pipeline pipeline;      ///< chunks, their ranks, and the plans of steps
+  runtime::job_pipeline pipeline;  ///< chunks, their ranks, and the plans of steps
+  runtime::process_map placed;     ///< the process of each rank
+  /// By rank: the first of the ranks with equal parameters.
+  runtime::by_view<std::vector<int>> first_alike = {};
   std::vector<bool> with_writer = {};  ///< by replica: one of its ranks writes
 
   int replicas() const { return seats.replicas(); }
@@ -28,11 +33,15 @@ struct opened_job {
   /// The stage's name in logs and for viewers: "stage:1.0", with several tensor ranks
   /// "stage:1.0.2".
   std::string stage_name(int rank) const { return "stage:" + seats.name(rank); }
-  /// True if the rank writes a part of each checkpoint, and its replica's reports count.
-  bool writes(int rank) const { return job.reduction.distributed_optimizer || seats.writes(rank); }
+  /// True if the rank's reports of these layers count, and it writes them to checkpoints: others
+  /// have the same, unless each has a share.
+  bool counts(int rank, runtime::axis_view layers) const {
+    return job.reduction.distributed_optimizer || first_alike[layers][std::size_t(rank)] == rank;
+  }
+  bool writes(int rank) const {
+    return counts(rank, runtime::axis_view::dense) || counts(rank, runtime::axis_view::experts);
+  }
   bool has_writer(int replica) const { return with_writer[std::size_t(replica)]; }
-  /// The map from ranks to processes.
-  runtime::process_map placed() const { return {job.layout.world, job.layout.processes}; }
   /// Logical replicas per physical replica.
   int replicas_each() const { return job.layout.replicas_per_worker; }
 };

@@ -29,7 +29,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -216,10 +215,7 @@ class node_process {
         = runtime::entry_of_this_process(fmt::format("node-{}", settings_.who.process), "node");
     entry.roles = {"node"};
     entry.incarnation = settings_.who.incarnation;
-    const auto placed = context_->jobs->open(job)->placed();
-    const int first = placed.first_of(settings_.who.process);
-    entry.ranks.resize(std::size_t(placed.end_of(settings_.who.process) - first));
-    std::iota(entry.ranks.begin(), entry.ranks.end(), first);
+    entry.ranks = context_->jobs->open(job)->placed.ranks_of(settings_.who.process);
     auto out = std::make_unique<runtime::entry_keeper>(runtime::run_folder::open(settings_.run),
                                                        std::move(entry));
     out->follow([living = context_->living, estates = context_->estates] {

@@ -288,11 +288,11 @@ std::string as_told(runtime::training_job job) {
 }
 
 /// Adds a meter for the GPUs of ranks [first, end).
-void add_gpu_meter(node_context& to, const runtime::training_job& job, int first, int end) {
+void add_gpu_meter(node_context& to, const opened_job& of, int process) {
   std::set<int> devices;
-  if (job.backend == kernels::backend::cuda)
-    for (int rank = first; rank < end; ++rank)
-      devices.insert(runtime::device_of(job, rank));
+  if (of.job.backend == kernels::backend::cuda)
+    for (const int rank : of.placed.ranks_of(process))
+      devices.insert(runtime::device_of(of.job, rank));
   if (!devices.empty())
     to.gpus = std::make_shared<const runtime::gpu_meter>(
         std::vector<int>(devices.begin(), devices.end()));
@@ -330,8 +330,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   add_start_state(*out, job, told);
   add_saved_states(*out, told);
   add_local_states(*out, job, told);
-  const auto placed = out->jobs->open(told)->placed();
-  add_gpu_meter(*out, job, placed.first_of(who.process), placed.end_of(who.process));
+  add_gpu_meter(*out, *out->jobs->open(told), who.process);
   return out;
 }
 
@@ -378,7 +377,7 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   if (job.layout.processes > 1)
     node.restore = {}, node.restored = {};  // no workers in this process
   else
-    add_gpu_meter(node, job, 0, job.layout.world);
+    add_gpu_meter(node, *node.jobs->open(out->description), 0);
   check_plans(*out);
   out->description.identity = runtime::identity(job);
   find_matrix_rate(job, out->description);

@@ -38,7 +38,6 @@ json layout_of(const opened_job& job) {
 }
 
 json stages_of(const opened_job& job) {
-  const auto placed = job.placed();
   auto out = json::array();
   for (int r = 0; r < job.replicas(); ++r)
     for (const int rank : job.seats.replica(r)) {
@@ -47,7 +46,7 @@ json stages_of(const opened_job& job) {
                          {"replica", r},
                          {"pipeline", at[runtime::axis::pipeline]},
                          {"tensor", at[runtime::axis::tensor]},
-                         {"process", placed.process_of(rank)}});
+                         {"process", job.placed.process_of(rank)}});
     }
   return out;
 }

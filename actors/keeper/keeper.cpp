@@ -56,12 +56,10 @@ void keeper_state::forget_others(const messages::keep& x) {
     given_in_ = x.generation;
     given_since_ = x.step;
   }
-  const auto ranks = job_->placed();
-  const int first = ranks.first_of(process_), end = ranks.end_of(process_);
   if (x.step > given_since_)
-    context_->kept->forget_others(first, end);
+    context_->kept->forget_others(ranks());
   else
-    context_->kept->forget_others_after(first, end, value(given_since_));
+    context_->kept->forget_others_after(ranks(), value(given_since_));
 }
 
 bool keeper_state::is_sound(const messages::keep& x, const runtime::rank_state& came) {
@@ -82,10 +80,7 @@ bool keeper_state::is_sound(const messages::keep& x, const runtime::rank_state& 
 
 // KEEPER-1, KEPT-2.
 void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step_id step) {
-  const auto ranks = job_->placed();
-  const bool has_all = context_->kept->has(
-      generation, ranks.first_of(process_), ranks.end_of(process_), value(step));
-  if (!has_all)
+  if (!context_->kept->has(generation, ranks(), value(step)))
     return;
   messages::kept out{generation, step, process_, told_to_store_};
   if (context_->stored) {
@@ -99,10 +94,9 @@ void keeper_state::receive(const messages::store_kept& x) {
   told_to_store_ = x.step;
   if (x.generation < given_in_ || !context_->stored)
     return;
-  const auto ranks = job_->placed();
   runtime::step_to_store all{
       .process = process_, .iteration = value(x.step), .common = value(x.common)};
-  for (int rank = ranks.first_of(process_); rank < ranks.end_of(process_); ++rank) {
+  for (const int rank : ranks()) {
     auto found = context_->kept->find(rank, value(x.step));
     if (!found)
       return;  // two newer states have come meanwhile
@@ -119,7 +113,7 @@ runtime::kept_states::state keeper_state::state_of(const messages::fetch_kept& x
     return found;
   try {
     return std::make_shared<const runtime::rank_state>(
-        context_->stored->read(job_->placed().process_of(x.rank), x.rank, value(x.step)));
+        context_->stored->read(job_->placed.process_of(x.rank), x.rank, value(x.step)));
   } catch (const runtime::input_error& failure) {
     runtime::log_warning("{}", failure.what());
     return nullptr;

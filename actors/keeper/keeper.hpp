@@ -40,6 +40,8 @@ class keeper_state {
   void tell_if_kept(runtime::generation_id generation, runtime::step_id step);
   /// KEEPER-3. Forgets ranks that a keeper in this process kept earlier.
   void forget_others(const messages::keep& x);
+  /// The ranks of the process whose states it keeps.
+  const std::vector<int>& ranks() const { return job_->placed.ranks_of(process_); }
   runtime::kept_states::state state_of(const messages::fetch_kept& x) const;
 
   messages::keeper_actor::pointer self_;

@@ -19,7 +19,7 @@ struct since_last_line {
   struct named {
     std::string name;
     double sum = 0;
-    int steps = 0;  ///< in which it counts
+    int steps = 0;  ///< steps in which this loss counts
   };
   std::vector<named> by_name = {};  ///< each loss of these steps
 

@@ -180,11 +180,9 @@ shown_process process_here(const opened_job& job) {
 }
 
 shown_process process_of(const opened_job& job, int process) {
-  const auto placed = job.placed();
-  shown_process out{.name = fmt::format("node-{}", process), .role = "node", .ranks = {}};
-  for (int rank = placed.first_of(process); rank < placed.end_of(process); ++rank)
-    out.ranks.push_back(rank);
-  return out;
+  return {.name = fmt::format("node-{}", process),
+          .role = "node",
+          .ranks = job.placed.ranks_of(process)};
 }
 
 void show_process(runtime::record_ring& to, const shown_process& who, const messages::measured& x) {

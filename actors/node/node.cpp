@@ -190,10 +190,8 @@ void node_state::answer_if_ended() {
     answer.oldest = steps->first;
     answer.newest = steps->second;
   }
-  const auto placed = job_->placed();
-  for (int p = 0; p < job_->job.layout.processes; ++p)
-    if (auto steps = context_->kept->iterations(placed.first_of(p), placed.end_of(p));
-        !steps.empty())
+  for (int p = 0; p < job_->placed.processes(); ++p)
+    if (auto steps = context_->kept->iterations(job_->placed.ranks_of(p)); !steps.empty())
       answer.kept.emplace(p, std::move(steps));
   auto promise = std::move(ending_->promise);
   ending_.reset();

@@ -7,21 +7,17 @@
 #include "messages/protocol/actors.hpp"
 
 #include <caf/actor.hpp>
-#include <caf/actor_cast.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/response_type.hpp>
 #include <caf/spawn_options.hpp>
 
-#include <any>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
-#include <typeindex>
-#include <typeinfo>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::actors {
@@ -63,20 +59,21 @@ struct recipe {
   std::function<std::optional<std::string>(const Request&)> obstacle = {};
 };
 
-/// Immutable once a node has it.
-class spawn_table {
- public:
+template <class Signatures>
+struct recipes_for;
+// CAF has no public list of the requests: these types are those of the CAF that is pinned.
+template <class... Requests, class... Answers>
+struct recipes_for<caf::detail::type_list<
+    caf::typed_mpi<caf::detail::type_list<Requests>, caf::output_tuple<Answers>>...>> {
   template <class Request>
-  void add(recipe<Request> x) {
-    all_.insert_or_assign(typeid(Request), std::move(x));
-  }
-  template <class Request>
-  const recipe<Request>& of() const {
-    return std::any_cast<const recipe<Request>&>(all_.at(typeid(Request)));
-  }
-
- private:
-  std::map<std::type_index, std::any> all_;
+  using one = std::conditional_t<std::is_same_v<Request, messages::spawn_viewer>,
+                                 std::tuple<>,
+                                 std::tuple<recipe<Request>>>;
+  using type = decltype(std::tuple_cat(std::declval<one<Requests>>()...));
 };
+
+/// A recipe for each request of spawner_actor but spawn_viewer, in their order. A request without a
+/// recipe does not compile. Immutable once a node has it.
+using spawn_table = recipes_for<messages::spawner_actor::signatures>::type;
 
 }  // namespace troupe::actors

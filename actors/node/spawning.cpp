@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -67,9 +68,8 @@ caf::error node_state::admit(const Request& x) {
   if (x.generation > generation_) {
     release_generation();
     generation_ = x.generation;
-    groups_ = context_->env.make_groups(value(generation_),
-                                        opened->job.devices.exchange,
-                                        groups_between_processes(opened->placed()));
+    groups_ = context_->env.make_groups(
+        value(generation_), opened->job.devices.exchange, groups_between_processes(opened->placed));
     held_->release_by([groups = groups_, by = context_->transport, generation = generation_] {
       groups->token().cancel();
       by->end_generation(generation);
@@ -82,7 +82,7 @@ template <class Request>
 caf::result<answer_to<Request>> node_state::spawn(const Request& x) {
   if (auto refusal = admit(x))
     return refusal;
-  const auto& by = recipes_->of<Request>();
+  const auto& by = std::get<recipe<Request>>(*recipes_);
   if (by.obstacle)
     if (const auto why = by.obstacle(x))
       return messages::make_error(messages::ec::refused, *why);

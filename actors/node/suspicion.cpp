@@ -5,7 +5,6 @@
 #include "actors/node/node.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/job/planted_death.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
@@ -51,7 +50,7 @@ runtime::lane_board::place::waiting node_state::waits_for() const {
   out.what.what = "the end of a generation";
   for (const auto& x : spawned_)
     if (ends_with(x, ending_->last))
-      out.what.whom.push_back(runtime::without_tensor_zero(x.name));
+      out.what.whom.push_back(x.name);
   return out;
 }
 
@@ -72,8 +71,7 @@ void node_state::suspect(const messages::suspected& x) {
   const auto owner = is_lane(kind) ? "stage:" + where : x.who;
   const auto found = [&](const std::string& name) {
     return std::find_if(spawned_.begin(), spawned_.end(), [&](const spawned_actor& one) {
-      return runtime::without_tensor_zero(one.name) == runtime::without_tensor_zero(name)
-             && one.generation == x.generation;
+      return one.name == name && one.generation == x.generation;
     });
   };
   const auto at = found(owner);

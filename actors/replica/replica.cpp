@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <utility>
 
 namespace troupe::actors {
@@ -18,34 +19,26 @@ namespace {
 constexpr const char* one_of_each_stage
     = "REPLICA-1: stages report of one step at a time, each once";
 
-/// STEP-6: a copy equals its owner's parameter. The owner of a part of a tied table is another
-/// stage at the same position of its pipeline rank; the owner of what all ranks of a stage hold is
-/// the first. Returns the name of a differing copy; empty: none.
-std::string unlike(const std::vector<messages::applied>& parts,
-                   const std::vector<int>& ranks,
-                   const runtime::seats& seats) {
-  const auto position = [&](const messages::applied& x) {
-    return seats.beside(ranks.at(std::size_t(x.stage_index)), runtime::axis::pipeline, 0);
-  };
-  const auto owner = [&](const std::string& name, int at) -> const runtime::digest* {
-    for (const auto& x : parts)
-      if (const auto found = x.own.find(name); found != x.own.end() && position(x) == at)
-        return &found->second;
-    return nullptr;
-  };
+/// STEP-6: a copy equals one of the owners' digests of its parameter, which depend on the shard.
+/// Experts may have their owner in another replica. Returns the name of a differing copy; empty:
+/// none.
+std::string unlike(const std::vector<messages::updated_state>& parts) {
   for (const auto& part : parts)
     for (const auto& [name, digest] : part.copies) {
-      const auto* found = owner(name, position(part));
-      if (found == nullptr)
-        found = owner(name, ranks.front());
-      if (found == nullptr || *found != digest)
+      bool is_here = part.layers == runtime::axis_view::dense, is_alike = false;
+      for (const auto& x : parts)
+        if (const auto found = x.own.find(name); found != x.own.end()) {
+          is_here = true;
+          is_alike = is_alike || found->second == digest;
+        }
+      if (is_here && !is_alike)
         return name;
     }
   return {};
 }
 
-/// Digest of everything that a stage holds.
-runtime::digest whole(const messages::applied& x) {
+/// Digest of everything that a rank reports.
+runtime::digest whole(const messages::updated_state& x) {
   runtime::digester out;
   for (const auto* all : {&x.own, &x.copies})
     for (const auto& [name, digest] : *all)
@@ -74,7 +67,7 @@ void replica_state::start(messages::spawn_replica told,
                                         .job = told_.job,
                                         .source = host_of(s).source,
                                         .rank = ranks_[std::size_t(s)],
-                                        .place = job_->seats.place(ranks_[std::size_t(s)])})
+                                        .name = job_->seats.name(ranks_[std::size_t(s)])})
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
               [this](const caf::error& why) { refuse(why); });
   if (context_->env.own_threads && job_->job.recovery.on) {
@@ -85,7 +78,7 @@ void replica_state::start(messages::spawn_replica told,
 }
 
 int replica_state::process_of(int stage_index) const {
-  return job_->placed().process_of(ranks_[std::size_t(stage_index)]);
+  return job_->placed.process_of(ranks_[std::size_t(stage_index)]);
 }
 
 void replica_state::add(int stage_index, const messages::stage_actor& stage) {
@@ -134,10 +127,10 @@ runtime::lane_board::place::waiting replica_state::waits_for() const {
       if (!is_here(s))
         out.what.whom.push_back(job_->stage_name(ranks_[std::size_t(s)]));
   };
-  const auto has = [](const auto& reports) {
-    return [&reports](int s) {
-      return std::any_of(
-          reports.begin(), reports.end(), [s](const auto& x) { return x.stage_index == s; });
+  const auto has = [this](const auto& reports) {
+    return [&reports, this](int s) {
+      return std::ranges::any_of(
+          reports, [rank = ranks_[std::size_t(s)]](const auto& x) { return x.rank == rank; });
     };
   };
   switch (awaits_) {
@@ -224,35 +217,28 @@ void replica_state::receive(const messages::ready& x) {
   if (ready_.size() < stages_.size())
     return;
   awaits_ = awaited::nothing;
-  messages::ready all{told_.generation, told_.replica, 0};
+  messages::ready all{told_.generation, told_.replica};
   for (const auto& part : ready_)
-    all.parameters += part.parameters, all.transfer = std::max(all.transfer, part.transfer);
+    all.transfer = std::max(all.transfer, part.transfer);
   context_->messages->send(self_, told_.supervisor, std::move(all));
 }
 
 void replica_state::receive(const messages::vote& x) {
   if (x.generation != told_.generation
-      || !complete(
-          votes_, x, &messages::vote::stage_index, std::size_t(stages()), one_of_each_stage))
+      || !complete(votes_, x, &messages::vote::rank, std::size_t(stages()), one_of_each_stage))
     return;
   messages::vote all{.generation = x.generation, .step = x.step, .replica = told_.replica};
-  runtime::digester gradients;
   for (auto& part : votes_) {
     all.losses.insert(all.losses.end(), part.losses.begin(), part.losses.end());
     for (auto& row : part.executed)
       all.executed.push_back(std::move(row));
-    for (const auto& [parameter, square] : part.square_norms)
-      all.square_norms[parameter] += square;
-    gradients.add(part.gradients);
-    all.by_stage.push_back(part.gradients);
+    std::ranges::move(part.gradients, std::back_inserter(all.gradients));
     all.checked.insert(all.checked.end(), part.checked.begin(), part.checked.end());
     all.times.insert(all.times.end(), part.times.begin(), part.times.end());
-    all.zeros += part.zeros;
     if (all.nonfinite.yields_to(part.nonfinite))
       all.nonfinite = part.nonfinite;
   }
   std::ranges::sort(all.losses, {}, &runtime::loss_part::order);
-  all.gradients = gradients.result();
   votes_.clear();
   awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));
@@ -269,17 +255,16 @@ void replica_state::receive(const messages::check_pass& x) {
 
 void replica_state::receive(const messages::applied& x) {
   if (x.generation != told_.generation
-      || !complete(
-          applied_, x, &messages::applied::stage_index, std::size_t(stages()), one_of_each_stage))
+      || !complete(applied_, x, &messages::applied::rank, std::size_t(stages()), one_of_each_stage))
     return;
   messages::applied all{.generation = x.generation, .step = x.step, .replica = told_.replica};
-  for (const auto& part : applied_) {
-    for (const auto& [parameter, digest] : part.own)
-      all.own[parameter] += digest;
-    all.square_norm += part.square_norm;
-    all.by_stage.push_back(whole(part));
+  for (auto& part : applied_)
+    std::ranges::move(part.state, std::back_inserter(all.state));
+  all.unlike = unlike(all.state);
+  for (auto& part : all.state) {
+    part.bits = whole(part);
+    part.copies.clear();
   }
-  all.unlike = unlike(applied_, ranks_, job_->seats);
   applied_.clear();
   awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));

@@ -1,5 +1,7 @@
 #include "actors/simulation/lane_faults.hpp"
 
+#include "runtime/job/job_seats.hpp"
+
 #include <array>
 #include <bit>
 #include <fmt/format.h>
@@ -9,14 +11,13 @@ namespace {
 
 using kind = disturbance::kind;
 
-/// The rank with number `which`, counted over replicas, stages and tensor ranks. For a snapshot
+/// The rank with number `which`, counted over replicas and their stages. For a snapshot
 /// only the first replica counts: the others write no checkpoint.
 std::string rank_text(const runtime::training_job& job, const disturbance& x) {
-  const auto& l = job.layout;
-  const auto ranks = x.moment->message == "snapshot" ? l.pipeline * l.tensor : l.world;
-  const auto rank = int(x.which % std::uint64_t(ranks));
-  return fmt::format(
-      "{}.{}.{}", rank / (l.pipeline * l.tensor), rank / l.tensor % l.pipeline, rank % l.tensor);
+  const auto all = runtime::seats_of(job.layout);
+  const auto ranks = x.moment->message == "snapshot" ? all.stages() : all.size();
+  const auto which = int(x.which % std::uint64_t(ranks));
+  return all.name(all.rank_of_stage(which / all.stages(), which % all.stages()));
 }
 
 std::string name_of(const runtime::training_job& job, const disturbance& x) {
@@ -24,7 +25,7 @@ std::string name_of(const runtime::training_job& job, const disturbance& x) {
 }
 
 int replicas(const runtime::training_job& job) {
-  return job.layout.world / (job.layout.pipeline * job.layout.tensor);
+  return runtime::seats_of(job.layout).replicas();
 }
 
 bool can_suffer(const runtime::training_job& job, const disturbance& x) {

@@ -4,6 +4,7 @@
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <utility>
@@ -34,6 +35,17 @@ bool names(const std::string& reason, const std::string& who) {
          || (who.ends_with("wrong-bits") && names_wrong_bits(reason));
 }
 
+using loss_bits = std::vector<std::pair<std::string, std::uint64_t>>;
+
+/// The bits of each loss of a report and of their sum. A loss over nothing equals itself.
+template <class Report>
+loss_bits bits_of_losses(const Report& x) {
+  loss_bits out = {{"sum", std::bit_cast<std::uint64_t>(x.loss)}};
+  for (const auto& one : x.losses)
+    out.emplace_back(one.name, std::bit_cast<std::uint64_t>(one.mean));
+  return out;
+}
+
 void look_at_rest(const seen_run& x, std::vector<std::string>& to) {
   if (!x.end)
     to.push_back(
@@ -62,8 +74,8 @@ void look_at_steps(const seen_run& x, const seen_run& calm, std::vector<std::str
     if (step.state != calm.committed[i].state)
       return to.push_back(
           fmt::format("the state after step {} differs from the undisturbed run", step.iteration));
-    if (step.loss != calm.committed[i].loss)
-      return to.push_back(fmt::format("the loss of step {} is {}, undisturbed {}",
+    if (bits_of_losses(step) != bits_of_losses(calm.committed[i]))
+      return to.push_back(fmt::format("a loss of step {} differs: their sum is {}, undisturbed {}",
                                       step.iteration,
                                       step.loss,
                                       calm.committed[i].loss));
@@ -137,9 +149,9 @@ void look_at_end(const seen_run& x, const seen_run& calm, std::vector<std::strin
                              x.samples.size(),
                              calm.samples.size()));
   const auto losses = [](const seen_run& of) {
-    std::vector<std::pair<std::uint64_t, double>> out;
+    std::vector<std::pair<std::uint64_t, loss_bits>> out;
     for (const auto& one : of.validated)
-      out.emplace_back(one.iteration, one.loss);
+      out.emplace_back(one.iteration, bits_of_losses(one));
     return out;
   };
   if (losses(x) != losses(calm))

@@ -153,13 +153,15 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           order = pass_order{.what = x,
                              .key = key_of(x.chunk, x.microbatch),
                              .inputs = std::move(inputs),
-                             .by = node_->transport,
+                             .transport = node_->transport,
                              .generation = told_.generation,
                              .token = groups_->token(),
                              .timed = now_->step.timed || now_->policy.has_value(),
-                             .spends_times = takes_times(),
-                             .verified = is_verified(x)}](
-             stage_context& context, runtime::stream& by) { carry_out(order, *done, context, by); },
+                             .takes_times = takes_times(),
+                             .verified = is_verified(x)}](stage_context& context,
+                                                          runtime::stream& stream) {
+           carry_out(order, *done, context, stream);
+         },
          [this, x, done] {
            --now_->in_lane;
            longest_ms_ = std::max(longest_ms_, done->longest_ms);

@@ -98,10 +98,8 @@ namespace {
 
 /// True if the group has ranks of several stages or replicas.
 bool reaches_beyond_stage(runtime::axis_set along) {
-  const auto& table = runtime::axis_table();
-  return std::any_of(table.begin(), table.end(), [along](const auto& row) {
-    return along.has(row.id) && !row.splits_replica();
-  });
+  return along.meets(
+      runtime::axes_where([](const runtime::axis_row& x) { return !x.splits_replica(); }));
 }
 
 }  // namespace
@@ -240,6 +238,8 @@ void stage_state::build() {
         for (const auto& x : context.groups)
           (x.chunk ? groups.of_chunk[*x.chunk] : groups.along)[x.along] = x.by.get();
         auto settings = runtime::settings_of(job->job, job->pipeline, rank);
+        for (const auto layers : runtime::axis_views)
+          settings.saves[layers] = job->counts(mesh_rank, layers);
         settings.until = token;
         const auto before = runtime::lane_clock_ns();
         if (job->job.recovery.on)
@@ -247,19 +247,16 @@ void stage_state::build() {
         if (fetched)
           context.transfer_ns += runtime::lane_clock_ns() - before;
         fill(context, where, std::move(settings), source, *node, mesh_rank, by, groups);
-        context.parameters = context.worker->parameter_count();
         context.buckets = context.worker->buckets();
         context.gather_order = context.worker->gather_order();
         if (overlap)
           context.worker->on_complete(send_off);
       },
       [this] {
-        node_->messages->send(self_,
-                              peers_.replica,
-                              messages::ready{told_.generation,
-                                              replica_,
-                                              context_->parameters,
-                                              double(context_->transfer_ns) / 1e9});
+        node_->messages->send(
+            self_,
+            peers_.replica,
+            messages::ready{told_.generation, replica_, double(context_->transfer_ns) / 1e9});
         stands_ = true;
         give_to_keeper();
       });

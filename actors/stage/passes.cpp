@@ -5,7 +5,6 @@
 #include "runtime/core/error.hpp"
 
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 namespace troupe::actors {
@@ -16,8 +15,11 @@ using runtime::bundle;
 
 class plain_pass {
  public:
-  plain_pass(const pass_order& of, pass_outcome& to, stage_context& by, runtime::stream& stream)
-      : of_(of), to_(to), context_(by), stream_(stream), worker_(*by.worker) {}
+  plain_pass(const pass_order& of,
+             pass_outcome& to,
+             stage_context& context,
+             runtime::stream& stream)
+      : of_(of), to_(to), context_(context), stream_(stream), worker_(*context.worker) {}
   virtual ~plain_pass() = default;
 
   virtual void run() {
@@ -36,7 +38,7 @@ class plain_pass {
   }
 
  protected:
-  virtual bundle take() { return redeem(*of_.by, of_.inputs, {&stream_, of_.token}); }
+  virtual bundle take() { return redeem(*of_.transport, of_.inputs, {&stream_, of_.token}); }
   virtual bundle forward(const bundle& in) { return worker_.forward(of_.key, in); }
   virtual bundle input_gradients(const bundle& in) {
     return worker_.input_gradients(of_.key, in, of_.what.block);
@@ -51,7 +53,8 @@ class plain_pass {
 
  private:
   void hand_on(const bundle& parts) {
-    to_.outputs = deposit(*of_.by, parts, of_.generation, std::exchange(to_.credit, nullptr));
+    to_.outputs
+        = deposit(*of_.transport, parts, of_.generation, std::exchange(to_.credit, nullptr));
   }
 };
 
@@ -74,7 +77,7 @@ class verified_pass : public plain_pass {
     return out;
   }
   void weight_gradients() override {
-    to_.check = add_and_keep(context_, of_.key, of_.what.block, *of_.by, of_.generation);
+    to_.check = add_and_keep(context_, of_.key, of_.what.block, *of_.transport, of_.generation);
   }
 };
 
@@ -96,7 +99,7 @@ class timed_pass : public Pass {
 
  protected:
   bundle take() override {
-    if (!this->of_.spends_times)
+    if (!this->of_.takes_times)
       return Pass::take();
     auto& times = this->to_.times;
     const auto before = without_core();
@@ -112,24 +115,29 @@ class timed_pass : public Pass {
  private:
   /// Work on a device needs no core, so its waits are not counted.
   std::uint64_t without_core() const {
-    return this->of_.spends_times && this->stream_.queue() == nullptr ? this->context_.core.ns()
-                                                                      : 0;
+    return this->of_.takes_times && this->stream_.queue() == nullptr ? this->context_.core.ns() : 0;
   }
 };
 
+template <class Pass>
+void run_pass(const pass_order& x,
+              pass_outcome& to,
+              stage_context& context,
+              runtime::stream& stream) {
+  if (x.timed || x.takes_times)
+    timed_pass<Pass>(x, to, context, stream).run();
+  else
+    Pass(x, to, context, stream).run();
+}
+
 }  // namespace
 
-void carry_out(const pass_order& x, pass_outcome& to, stage_context& by, runtime::stream& stream) {
-  const auto run = [&]<class Pass>(std::type_identity<Pass>) {
-    if (x.timed || x.spends_times)
-      timed_pass<Pass>(x, to, by, stream).run();
-    else
-      Pass(x, to, by, stream).run();
-  };
-  if (x.verified)
-    run(std::type_identity<verified_pass>{});
-  else
-    run(std::type_identity<plain_pass>{});
+void carry_out(const pass_order& x,
+               pass_outcome& to,
+               stage_context& context,
+               runtime::stream& stream) {
+  const auto run = x.verified ? &run_pass<verified_pass> : &run_pass<plain_pass>;
+  run(x, to, context, stream);
 }
 
 }  // namespace troupe::actors

@@ -25,12 +25,12 @@ struct pass_order {
   runtime::action what;
   runtime::pass_key key;
   runtime::ticket_bundle inputs;
-  std::shared_ptr<runtime::transport> by;
+  std::shared_ptr<runtime::transport> transport;
   runtime::generation_id generation;
   runtime::cancel_token token;
-  bool timed = false;         ///< records begin, end and the longest action
-  bool spends_times = false;  ///< records the times that tell slow workers
-  bool verified = false;      ///< another replica recomputes it
+  bool timed = false;        ///< reports begin, end and the longest action
+  bool takes_times = false;  ///< records the times that reveal slow workers
+  bool verified = false;     ///< another replica recomputes it
 };
 
 struct pass_outcome {
@@ -41,7 +41,11 @@ struct pass_outcome {
   std::optional<messages::check_pass> check = {};  ///< to be sent to the verifying stage
 };
 
-/// Runs on the lane. Redeems the inputs, computes, and deposits the outputs.
-void carry_out(const pass_order& x, pass_outcome& to, stage_context& by, runtime::stream& stream);
+/// Runs on the lane. Redeems the inputs, computes, and deposits the outputs. Throws broken_promise
+/// (STAGE-1), and cancelled when its token is set.
+void carry_out(const pass_order& x,
+               pass_outcome& to,
+               stage_context& context,
+               runtime::stream& stream);
 
 }  // namespace troupe::actors

@@ -113,6 +113,25 @@ void stage_state::vote_if_done() {
   vote();
 }
 
+namespace {
+
+std::vector<runtime::axis_view> layers_of(const runtime::worker& x) {
+  if (x.has_experts())
+    return {runtime::axis_views.begin(), runtime::axis_views.end()};
+  return {runtime::axis_view::dense};
+}
+
+/// The values of the parameters of these layers.
+template <class Value>
+std::map<std::string, Value> of_layers(std::map<std::string, Value> all,
+                                       runtime::axis_view layers,
+                                       const runtime::worker& by) {
+  std::erase_if(all, [&](const auto& x) { return by.layers_of(x.first) != layers; });
+  return all;
+}
+
+}  // namespace
+
 void stage_state::vote() {
   seen_.clear();  // no stage sends data of a later step before our vote
   const auto& step = now_->step;
@@ -120,7 +139,7 @@ void stage_state::vote() {
       = std::make_shared<messages::vote>(messages::vote{.generation = told_.generation,
                                                         .step = step.step,
                                                         .replica = replica_,
-                                                        .stage_index = stage_index(),
+                                                        .rank = told_.rank,
                                                         .checked = std::move(now_->checked)});
   // Runs after all earlier work, when the loss has been read.
   const auto add_times = [result,
@@ -165,6 +184,7 @@ void stage_state::vote() {
   submit(
       "reduce",
       [=,
+       rank = told_.rank,
        where = where_,
        counts = job_->job.watch.log_zero_gradients,
        compared = job_->replicas() > 1,
@@ -177,22 +197,30 @@ void stage_state::vote() {
           context.worker->reduce();
         runtime::reads wanted(by);
         add_losses(context, wanted);
+        runtime::square_norms norms;
+        runtime::by_view<runtime::digest> bits;
+        runtime::by_view<std::int64_t> zeros;
         if (compared)
-          context.worker->norms_and_digest(wanted, result->square_norms, result->gradients);
+          context.worker->norms_and_digests(wanted, norms, bits);
         else
-          context.worker->norms(wanted, result->square_norms);
+          context.worker->norms(wanted, norms);
         if (counts)
-          context.worker->zero_gradients(wanted, result->zeros);
+          context.worker->zero_gradients(wanted, zeros);
         wanted.finish();
-        if (const auto found = context.worker->first_nonfinite(result->square_norms);
-            found.entry >= 0) {
+        if (const auto found = context.worker->first_nonfinite(norms); found.entry >= 0) {
           result->nonfinite = {found.name, where, found.chunk, found.entry};
           if (!compared && runs_again) {
             runtime::reads all(by);
-            context.worker->vote_digest(all, result->gradients);
+            context.worker->vote_digests(all, bits);
             all.finish();
           }
         }
+        for (const auto layers : layers_of(*context.worker))
+          result->gradients.push_back({.rank = rank,
+                                       .layers = layers,
+                                       .square_norms = of_layers(norms, layers, *context.worker),
+                                       .bits = bits[layers],
+                                       .zeros = zeros[layers]});
         add_times(by);
       },
       report);
@@ -202,11 +230,8 @@ void stage_state::decide(const messages::decision& x) {
   if (!is_ours(x.generation))
     return;
   runtime::ensure(x.step == voted_, "STEP-1: a stage updates after all have voted");
-  const auto result
-      = std::make_shared<messages::applied>(messages::applied{.generation = told_.generation,
-                                                              .step = x.step,
-                                                              .replica = replica_,
-                                                              .stage_index = stage_index()});
+  const auto result = std::make_shared<messages::applied>(messages::applied{
+      .generation = told_.generation, .step = x.step, .replica = replica_, .rank = told_.rank});
   const bool later = overlaps_parameters() && !x.skip;
   const bool gathers = job_->job.reduction.distributed_optimizer && !later && !x.skip;
   submit(
@@ -228,8 +253,9 @@ void stage_state::decide(const messages::decision& x) {
         context.worker->drop_gradients();
         runtime::reads wanted(by);
         runtime::state_digests state;
+        runtime::by_view<runtime::exact_sum> square_norm;
         if (with_norm)
-          context.worker->square_norm_of_parameters(wanted, result->square_norm);
+          context.worker->square_norm_of_parameters(wanted, square_norm);
         if (later)
           context.worker->close_parameter_gates(token);
         if (gathers)
@@ -240,8 +266,12 @@ void stage_state::decide(const messages::decision& x) {
           context.worker->skip(value(x.step));
         else if (context.worker->estate())
           context.worker->seal(value(x.step), state);
-        result->own = std::move(state.own);
-        result->copies = std::move(state.copies);
+        for (const auto layers : layers_of(*context.worker))
+          result->state.push_back({.rank = result->rank,
+                                   .layers = layers,
+                                   .own = of_layers(state.own, layers, *context.worker),
+                                   .copies = of_layers(state.copies, layers, *context.worker),
+                                   .square_norm = square_norm[layers]});
       },
       [this, result, later, skip = x.skip] {
         if (later)

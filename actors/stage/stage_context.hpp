@@ -26,7 +26,6 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   };
   std::vector<joined_group> groups;  ///< see worker_groups
   std::unique_ptr<runtime::worker> worker;
-  std::int64_t parameters = 0;
   std::uint64_t transfer_ns = 0;  ///< from the request to a keeper until the state has arrived
   int buckets = 0;
   std::vector<int> gather_order;
@@ -40,12 +39,12 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   runtime::core_wait core;
 
   /// Passes of the step that are verified by another replica, until their backward pass is done.
-  struct verified_pass {
+  struct kept_pass {
     runtime::bundle in = {}, gradient = {};
     runtime::digest output = {}, input_gradient = {};
     runtime::added_gradients added = {};
   };
-  std::map<runtime::pass_key, verified_pass> verified;
+  std::map<runtime::pass_key, kept_pass> verified;
 
   /// A snapshot that is read beside the lane; updates wait for its end.
   std::shared_ptr<const snapshot_reading> saving;

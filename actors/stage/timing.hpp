@@ -1,4 +1,4 @@
-// Sums the times of a stage's actions.
+// Times of a stage's actions, and their sums.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-/// Times of an action on its stream.
+/// Moments of an action, as its stream records them.
 struct time_spent {
   runtime::moment begin = {}, end = {};
   /// Begin and end of redeeming inputs of other ranks.

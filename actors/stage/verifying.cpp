@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view gradient_prefix = "gradient of ";
 constexpr const char* before_name = "before";  ///< gradients before the pass added to them
 
-messages::check_pass packed(stage_context::verified_pass x,
+messages::check_pass packed(stage_context::kept_pass x,
                             runtime::transport& by,
                             runtime::generation_id generation) {
   auto all = std::move(x.in);
@@ -65,7 +65,7 @@ void keep_forward(stage_context& context,
                   const runtime::bundle& in,
                   const runtime::bundle& out) {
   context.verified.insert_or_assign(key,
-                                    stage_context::verified_pass{
+                                    stage_context::kept_pass{
                                         .in = in,
                                         .output = context.worker->output_digest(key, out),
                                     });

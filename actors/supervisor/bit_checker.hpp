@@ -1,5 +1,5 @@
-// Finds wrong bits, hardware faults behind non-finite steps, and stragglers, from what replicas
-// report of a step. Has processes exchanged that computed wrong.
+// Finds wrong bits, hardware faults behind non-finite steps, and stragglers in the reports of
+// replicas. Replaces processes that computed wrong bits.
 
 #pragma once
 
@@ -22,10 +22,13 @@ class bit_checker : supervisor_part {
       : supervisor_part(all), slow_(straggler_rule{.ratio = run_.job->job.watch.straggler_ratio}) {}
 
   void receive(const messages::check_pass& x);
-  /// True if the replicas agree in what must be equal. Otherwise the step runs again.
+
+  // Each returns false if replicas differ. The step then runs again, and the vectors are cleared.
+
   bool passes_agree(const std::vector<messages::vote>& votes);
   bool votes_agree(const std::vector<messages::vote>& votes);
   bool states_agree(const std::vector<messages::applied>& applied);
+
   /// The voted step is not finite, and a second run must tell why; it has been started.
   bool is_to_run_again(const std::vector<messages::vote>& votes,
                        const runtime::step_verdict& verdict,
@@ -33,7 +36,7 @@ class bit_checker : supervisor_part {
   void look_for_stragglers(const std::vector<messages::vote>& votes, int microbatches);
   void commit(std::uint64_t step) { twice_.commit(step); }
 
-  /// Exchanges the process once its states are kept elsewhere.
+  /// Marks the process for exchange. An older mark stays, but becomes `wrong_bits` if this one is.
   void doubt(int process,
              std::uint64_t step,
              const std::string& why,

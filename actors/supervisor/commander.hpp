@@ -19,7 +19,8 @@ class commander : supervisor_part {
   explicit commander(supervisor_parts& all);
   ~commander();
 
-  void begin();
+  /// Continues under the commands of the ledger, and begins to receive new ones.
+  void take_up();
   void receive(const messages::commands_wait& x);
   void take_commands();
   void pause();
@@ -29,6 +30,7 @@ class commander : supervisor_part {
   const runtime::recipe& recipe() const { return recipe_; }
   bool paused() const { return control_.paused; }
   bool evaluates() const { return control_.evaluates; }
+  /// The evaluation of a command is done.
   void evaluated() { control_.evaluates = false; }
   std::uint64_t eval_interval() const { return control_.eval_interval; }
   bool stops_after(std::uint64_t step) const {

@@ -19,22 +19,22 @@ const digest* majority(const std::vector<digest>& x) {
   return nullptr;
 }
 
-/// The replicas with another value.
+/// The ranks with another value.
 std::vector<int> others_than(const digest& right,
                              const ballot& who,
                              const std::vector<digest>& had) {
   std::vector<int> out;
   for (std::size_t i = 0; i < had.size(); ++i)
     if (had[i] != right)
-      out.push_back(who.replicas[i]);
+      out.push_back(who.ranks[i]);
   return out;
 }
 
 wrong_bits found(bits_verdict verdict,
                  const ballot& of,
-                 std::vector<int> replicas,
+                 std::vector<int> ranks,
                  std::vector<int> replaced = {}) {
-  return {verdict, of.stage, of.pass, std::move(replicas), std::move(replaced)};
+  return {verdict, of.first, of.what, std::move(ranks), std::move(replaced)};
 }
 
 }  // namespace
@@ -56,25 +56,12 @@ std::string to_string(bits_verdict x) {
   }
 }
 
-std::vector<ballot> ballots_of(const std::vector<std::vector<digest>>& digests) {
-  std::vector<ballot> out;
-  for (std::size_t s = 0; !digests.empty() && s < digests.front().size(); ++s) {
-    auto& x = out.emplace_back(ballot{.stage = int(s)});
-    for (std::size_t r = 0; r < digests.size(); ++r) {
-      x.replicas.push_back(int(r));
-      x.digests.push_back(s < digests[r].size() ? digests[r][s] : digest{});
-    }
-  }
-  return out;
-}
-
 void cross_check::blame(const wrong_bits& x) {
   if (x.verdict != bits_verdict::undecided && x.verdict != bits_verdict::irreproducible)
-    for (const int r : x.replicas)
-      blamed_.emplace(r, x.stage);
+    blamed_.insert(x.ranks.begin(), x.ranks.end());
 }
 
-// Several places now agree on a value, so the replicas that had another value were wrong.
+// Several places now agree on a value, so the ranks that had another value were wrong.
 wrong_bits cross_check::settle(const open_case& open, const ballot& now) {
   auto guilty = others_than(now.digests.front(), now, open.before);
   const auto verdict = guilty.size() == open.before.size() ? bits_verdict::irreproducible
@@ -91,22 +78,22 @@ wrong_bits cross_check::differ(const key& which, const ballot& now) {
   }
   auto& open = open_[which];
   open.before = now.digests;
-  // Without a majority: exchanges the one replica that was wrong before.
+  // Without a majority: exchanges the one rank that was wrong before.
   std::vector<int> replaced;
-  for (const int r : now.replicas)
-    if (blamed_.contains({r, which.stage}))
+  for (const int r : now.ranks)
+    if (blamed_.contains(r))
       replaced.push_back(r);
   if (replaced.size() != 1)
     replaced.clear();
   open.exchanged.insert(replaced.begin(), replaced.end());
-  return found(bits_verdict::undecided, now, now.replicas, replaced);
+  return found(bits_verdict::undecided, now, now.ranks, replaced);
 }
 
 wrong_bits cross_check::differ_again(open_case& open, const ballot& now) {
   std::vector<int> changed;
   for (std::size_t i = 0; i < now.digests.size(); ++i)
     if (now.digests[i] != open.before[i])
-      changed.push_back(now.replicas[i]);
+      changed.push_back(now.ranks[i]);
   open.again = true;
   open.before = now.digests;
   if (changed.size() == now.digests.size())
@@ -116,11 +103,11 @@ wrong_bits cross_check::differ_again(open_case& open, const ballot& now) {
     return found(bits_verdict::persistent, now, changed, changed);
   }
   // All repeat their values. Exchanges one place after the other, so that the states of both are
-  // never lost at once. The replica that then changes its value was wrong.
-  for (const int r : now.replicas)
+  // never lost at once. The rank that then changes its value was wrong.
+  for (const int r : now.ranks)
     if (open.exchanged.insert(r).second)
-      return found(bits_verdict::undecided, now, now.replicas, {r});
-  return found(bits_verdict::undecided, now, now.replicas);
+      return found(bits_verdict::undecided, now, now.ranks, {r});
+  return found(bits_verdict::undecided, now, now.ranks);
 }
 
 cross_check::answer cross_check::compare(std::uint64_t step,
@@ -129,7 +116,7 @@ cross_check::answer cross_check::compare(std::uint64_t step,
                                          const std::string& parameters) {
   answer out;
   for (const auto& now : all) {
-    const key which{what, step, now.stage, now.pass};
+    const key which{what, step, now.first, now.what};
     auto known = open_.find(which);
     if (known != open_.end() && known->second.before.size() != now.digests.size()) {
       open_.erase(known);

@@ -1,11 +1,11 @@
-// Finds the replica that computed wrong bits when replicas differ: a state machine without actors
-// and clock.
+// Finds the rank that computed wrong bits when ranks differ that must be alike: a state machine
+// without actors and clock.
 //
-//   what the replicas reported of a step -> whether it may continue, and verdicts
+//   what the ranks reported of a step -> whether it may continue, and verdicts
 //
 // docs/protocol/verification.md has its table.
 //
-//   VERIFY-1  When most of three or more replicas agree, one computation convicts the others.
+//   VERIFY-1  When most of three or more ranks agree, one computation convicts the others.
 //             Otherwise a verdict needs a second run of the step.
 
 #pragma once
@@ -16,31 +16,28 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace troupe::actors {
 
 /// Compared values, by their point in the step.
 enum class checked_bits : std::uint8_t {
-  passes,     ///< recomputed by another replica
+  passes,     ///< recomputed by another rank
   gradients,  ///< voted
   state,      ///< after the update
 };
 
-/// The digests that replicas reported for one stage, or for one of its passes.
+/// The digests that ranks reported of something that must be alike.
 struct ballot {
-  int stage = 0;           ///< index in the replica
-  std::uint64_t pass = 0;  ///< any unique number
-  std::vector<int> replicas;
-  std::vector<runtime::digest> digests;  ///< one per replica
+  int first = 0;                         ///< the first of these ranks
+  std::uint64_t what = 0;                ///< unique among the ballots of this rank
+  std::vector<int> ranks;                ///< of the job
+  std::vector<runtime::digest> digests;  ///< one per rank
 };
-/// Ballots of whole replicas: digests by replica, then by stage.
-std::vector<ballot> ballots_of(const std::vector<std::vector<runtime::digest>>& digests);
 
 enum class bits_verdict : std::uint8_t {
   undecided,       ///< the step must run again
-  outvoted,        ///< most replicas agreed; these differed
+  outvoted,        ///< most ranks agreed; these differed
   transient,       ///< wrong once; the second run agreed with the others
   persistent,      ///< wrong in the second run as well, or right only in another place
   irreproducible,  ///< every value changed in the second run
@@ -50,11 +47,11 @@ std::string to_string(bits_verdict x);
 
 struct wrong_bits {
   bits_verdict verdict = {};
-  int stage = 0;  ///< as in the ballot
-  std::uint64_t pass = 0;
-  /// The wrong replicas; for `undecided` and `irreproducible`: those that differ from each other.
-  std::vector<int> replicas;
-  /// The wrong replicas in places that are no longer trusted. They are exchanged, one at a time if
+  int first = 0;  ///< as in the ballot
+  std::uint64_t what = 0;
+  /// The wrong ranks; for `undecided` and `irreproducible`: those that differ from each other.
+  std::vector<int> ranks;
+  /// The wrong ranks in places that are no longer trusted. They are exchanged, one at a time if
   /// necessary (docs/protocol/verification.md).
   std::vector<int> replaced;
   /// Parameters in which they last differed, as passed to `compare`.
@@ -77,18 +74,18 @@ class cross_check {
 
  private:
   using bits = std::vector<runtime::digest>;
-  /// A stage without a verdict since its first computation.
+  /// A ballot without a verdict since its first computation.
   struct open_case {
     bits before;              ///< the newest computation
     bool again = false;       ///< the second run differed as well
-    std::set<int> exchanged;  ///< replicas in places that were replaced because of it
+    std::set<int> exchanged;  ///< ranks in places that were replaced because of it
     std::string parameters;   ///< in which they differed
   };
   struct key {
-    checked_bits what = {};
+    checked_bits point = {};
     std::uint64_t step = 0;
-    int stage = 0;
-    std::uint64_t pass = 0;
+    int first = 0;
+    std::uint64_t what = 0;
     auto operator<=>(const key&) const = default;
   };
 
@@ -98,7 +95,7 @@ class cross_check {
   void blame(const wrong_bits& x);
 
   std::map<key, open_case> open_;
-  std::set<std::pair<int, int>> blamed_;  ///< (replica, stage) of all verdicts so far
+  std::set<int> blamed_;  ///< ranks of all verdicts so far
 };
 
 }  // namespace troupe::actors

@@ -60,7 +60,7 @@ void step_driver::receive(const messages::drain& x) {
 }
 
 void step_driver::finish() {
-  waits_to_finish_ = !saver_.is_kept(run_.at.iteration) && !gives_up_;
+  waits_to_finish_ = !saves_.is_kept(run_.at.iteration) && !gives_up_;
   if (waits_to_finish_)
     return;  // states on their way to keepers will arrive
   if (std::exchange(concluding_, true))
@@ -97,7 +97,7 @@ void step_driver::finish() {
 
 void step_driver::shut_down() {
   std::string why = diagnosis_;
-  const auto unsaved = saver_.unsaved();
+  const auto unsaved = saves_.unsaved();
   why += (why.empty() || unsaved.empty() ? "" : "; ") + unsaved;
   if (!why.empty())
     return end(2, why);

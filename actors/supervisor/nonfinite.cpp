@@ -21,7 +21,7 @@ bool bit_checker::is_to_run_again(const std::vector<messages::vote>& votes,
       = run_.replays() ? run_.context->ledger->was_left_out(step) : steps_.draining();
   if (!run_.job->job.recovery.on || (!twice_.awaits(step) && (!counts || is_known)))
     return false;
-  auto now = run_of(votes, run_.job->job.reduction.distributed_optimizer);
+  auto now = run_of(votes);
   now.fault = verdict.fault;
   now.where = where;
   const auto heard = twice_.compare(step, std::move(now));

@@ -14,14 +14,17 @@ std::uint64_t pass_number(const messages::checked_pass& x) {
 
 }  // namespace
 
-void add_ballots(const std::vector<messages::checked_pass>& checked, std::vector<ballot>& to) {
+void add_ballots(const std::vector<messages::checked_pass>& checked,
+                 const runtime::seats& seats,
+                 std::vector<ballot>& to) {
   for (const auto& x : checked) {
-    const std::vector<int> two = {x.replica, x.by};
+    const int first = seats.rank_of_stage(x.replica, x.stage_index);
+    const std::vector<int> two = {first, seats.rank_of_stage(x.by, x.stage_index)};
     const auto number = pass_number(x);
-    to.push_back({x.stage_index, number, two, {x.output, x.output_again}});
-    to.push_back({x.stage_index, number + 1, two, {x.input_gradient, x.input_gradient_again}});
+    to.push_back({first, number, two, {x.output, x.output_again}});
+    to.push_back({first, number + 1, two, {x.input_gradient, x.input_gradient_again}});
     if (!x.follows_other)
-      to.push_back({x.stage_index, number + 2, two, {x.weight_gradient, x.weight_gradient_again}});
+      to.push_back({first, number + 2, two, {x.weight_gradient, x.weight_gradient_again}});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "actors/supervisor/cross_check.hpp"
 #include "messages/training/step.hpp"
+#include "runtime/layout/seats.hpp"
 
 #include <cstdint>
 #include <string>
@@ -13,7 +14,9 @@ namespace troupe::actors {
 
 /// Adds ballots for the output, input gradient and weight gradients of each pass. Skips weight
 /// gradients that follow from differing inputs: they are neither judged nor settle an open case.
-void add_ballots(const std::vector<messages::checked_pass>& checked, std::vector<ballot>& to);
+void add_ballots(const std::vector<messages::checked_pass>& checked,
+                 const runtime::seats& seats,
+                 std::vector<ballot>& to);
 
 /// Name of a ballot's pass: "output of micro-batch 3 of replica 0 by chunk 1", with the copy of the
 /// model when there are several.

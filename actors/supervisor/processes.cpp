@@ -4,11 +4,9 @@
 #include "actors/support/guard.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/layout/process_map.hpp"
 
 #include <caf/exit_reason.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <utility>
@@ -196,7 +194,7 @@ void recoverer::receive(const messages::process_may_move& x) {
 bool recoverer::move_process() {
   if (!may_move_ || !run_.job->job.recovery.on || !run_.keeps()
       || run_.members.now() != membership::phase::running || run_.replays() || steps_.is_over()
-      || saver_.schedule().is_writing())
+      || saves_.is_writing())
     return false;
   const auto x = *std::exchange(may_move_, std::nullopt);
   if (!run_.members.stands(x.process) || run_.members.incarnation(x.process) != x.incarnation)

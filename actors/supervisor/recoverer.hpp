@@ -1,5 +1,5 @@
-// Hears of deaths, lost processes, broken connections and runs that stand still, and carries out
-// the orders of the membership (membership.hpp).
+// Handles deaths, lost processes, broken connections and stalled runs, and carries out the orders
+// of the membership (membership.hpp).
 
 #pragma once
 
@@ -51,6 +51,9 @@ class recoverer : supervisor_part {
   void carry_out(const order_forgo& x);
   void carry_out(const order_exchange& x);
   void carry_out(const order_stop& x);
+  /// Position of a step that the run may go back to. The ledger may no longer know steps that run
+  /// again.
+  std::optional<runtime::training_position> position(std::uint64_t step) const;
   void end_look();
   void end_services_before();
   bool lose_known(const caf::down_msg& x);

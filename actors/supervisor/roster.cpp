@@ -65,7 +65,7 @@ void roster::settle_keepers() {
       return where.role == member_role::keeper && where.serves == p;
     };
     std::erase_if(watched_, [&](const auto& one) { return is_its(one.where); });
-    std::erase_if(expected_, [&](const auto& one) { return is_its(one.second); });
+    std::erase_if(pending_spawns_, [&](const auto& one) { return is_its(one.second); });
   }
 }
 
@@ -129,7 +129,7 @@ void roster::forget_process(int process) {
     if (x.kept_in == process)
       x.keeper = nullptr;
   std::erase_if(watched_, [&](const auto& x) { return x.where.lives_in == process; });
-  std::erase_if(expected_, [&](const auto& x) { return x.second.lives_in == process; });
+  std::erase_if(pending_spawns_, [&](const auto& x) { return x.second.lives_in == process; });
   tell_monitor_of_processes();
 }
 
@@ -153,16 +153,16 @@ std::string roster::name_and_host_of(int process) const {
   return fmt::format("process {} (host '{}')", process, roster::process(process).host);
 }
 
-bool roster::expects_from(int process) const {
-  return std::any_of(expected_.begin(), expected_.end(), [process](const auto& x) {
+bool roster::has_pending_spawn_in(int process) const {
+  return std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [process](const auto& x) {
     return x.second.lives_in == process;
   });
 }
 
-const watched_actor* roster::watched(const caf::actor_addr& x) const {
+std::optional<roster::watched_actor> roster::watched(const caf::actor_addr& x) const {
   const auto found = std::find_if(
       watched_.begin(), watched_.end(), [&](const auto& one) { return one.address == x; });
-  return found == watched_.end() ? nullptr : &*found;
+  return found == watched_.end() ? std::nullopt : std::optional(*found);
 }
 
 void roster::forget(const caf::actor_addr& x) {

@@ -12,26 +12,25 @@
 
 namespace troupe::actors {
 
-/// A process that hosts ranks, and its services.
-struct hosting {
-  messages::node_actor node;
-  std::string host;
-  int kept_in = home_process;                  ///< process of the keeper of their states
-  messages::loader_actor loader, told_loader;  ///< the one that the ranks know
-  messages::keeper_actor keeper, told_keeper;
-  bool is_keeper_new = false;           ///< replaced a dead one and has not reported yet
-  messages::keeper_actor told_holder;   ///< of its ranks' initial state
-  messages::shard_writer_actor writer;  ///< none: no writer is needed, or it is dead
-};
-
-struct watched_actor {
-  residence where;
-  runtime::generation_id generation;
-  caf::actor_addr address;
-};
-
 class roster : supervisor_part {
  public:
+  /// A process that hosts ranks, and its services.
+  struct hosting {
+    messages::node_actor node;
+    std::string host;
+    int kept_in = home_process;                  ///< process of the keeper of their states
+    messages::loader_actor loader, told_loader;  ///< the one that the ranks know
+    messages::keeper_actor keeper, told_keeper;
+    bool is_keeper_new = false;           ///< replaced a dead one and has not reported yet
+    messages::keeper_actor told_holder;   ///< of its ranks' initial state
+    messages::shard_writer_actor writer;  ///< none: no writer is needed, or it is dead
+  };
+  struct watched_actor {
+    residence where;
+    runtime::generation_id generation;
+    caf::actor_addr address;
+  };
+
   explicit roster(supervisor_parts& all)
       : supervisor_part(all), processes_(std::size_t(run_.processes())) {}
 
@@ -63,11 +62,10 @@ class roster : supervisor_part {
   bool can_save() const;                            ///< all writers are there
   std::string name_and_host_of(int process) const;  ///< "process 1 (host 'a')"
 
-  /// Spawn requests without an answer.
-  std::size_t expected() const { return expected_.size(); }
-  bool expects_from(int process) const;
-  /// Null: unknown.
-  const watched_actor* watched(const caf::actor_addr& x) const;
+  /// Number of spawn requests without an answer.
+  std::size_t pending_spawns() const { return pending_spawns_.size(); }
+  bool has_pending_spawn_in(int process) const;
+  std::optional<watched_actor> watched(const caf::actor_addr& x) const;
   void forget(const caf::actor_addr& x);
 
   void keeper_reports(int process) { processes_[std::size_t(process)].is_keeper_new = false; }
@@ -134,7 +132,7 @@ class roster : supervisor_part {
   messages::checkpointer_actor told_checkpointer_;  ///< the one that the ranks know
   std::optional<order_form> forming_;
   bool ranks_asked_for_ = false;
-  std::map<std::uint64_t, residence> expected_;  ///< spawn requests without an answer
+  std::map<std::uint64_t, residence> pending_spawns_;  ///< by number
   std::uint64_t asked_ = 0;
 };
 

@@ -7,15 +7,12 @@
 
 namespace troupe::actors {
 
-run_of_step run_of(const std::vector<messages::vote>& votes, bool sums_norms) {
+run_of_step run_of(const std::vector<messages::vote>& votes) {
   run_of_step out;
   for (const auto& x : votes) {
     for (const auto& part : x.losses)
       out.losses.push_back({x.replica, std::bit_cast<std::uint64_t>(part.total)});
-    out.gradients.push_back(x.gradients);
-    if (sums_norms || out.norms.empty())
-      for (const auto& [parameter, square] : x.square_norms)
-        out.norms[parameter] += square;
+    out.gradients.insert(out.gradients.end(), x.gradients.begin(), x.gradients.end());
   }
   return out;
 }

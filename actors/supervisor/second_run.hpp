@@ -32,15 +32,14 @@ struct run_of_step {
     friend bool operator==(const loss&, const loss&) = default;
   };
   std::vector<loss> losses = {};
-  std::vector<runtime::digest> gradients = {};  ///< voted by each replica, over all its stages
-  std::map<std::string, runtime::exact_sum> norms = {};  ///< by parameter, over all replicas
+  std::vector<messages::voted_gradients> gradients = {};  ///< of all ranks
 
   bool has_bits_of(const run_of_step& x) const {
-    return losses == x.losses && gradients == x.gradients && norms == x.norms;
+    return losses == x.losses && gradients == x.gradients;
   }
 };
-/// Collects the votes of all replicas, in order. `sums_norms`: each replica voted a part.
-run_of_step run_of(const std::vector<messages::vote>& votes, bool sums_norms);
+/// Collects the votes of all replicas, in order.
+run_of_step run_of(const std::vector<messages::vote>& votes);
 
 class second_runs {
  public:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -68,7 +69,7 @@ void roster::tell_of_services(const messages::replica_actor& to,
 void roster::spawn_services() {
   spawn_viewers();
   const auto is_coming = [&](member_role role, int process = 0) {
-    return std::any_of(expected_.begin(), expected_.end(), [&](const auto& x) {
+    return std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [&](const auto& x) {
       return x.second.role == role && x.second.serves == process;
     });
   };
@@ -103,14 +104,14 @@ void roster::watch(residence where, const Handle& actor) {
 template <class Answer, class Request, class Keep>
 void roster::spawn(Request what, residence where, Keep keep) {
   const auto number = ++asked_;
-  expected_.emplace(number, where);
+  pending_spawns_.emplace(number, where);
   run_.show_member(where, "starting");
   const auto of = what.generation;
   run_.request(node_in(where.lives_in), std::move(what))
       .then(
           [this, number, where, keep, of](const Answer& x) {
             const auto turn = run_.take_turn("spawned");
-            if (expected_.erase(number) == 0)
+            if (pending_spawns_.erase(number) == 0)
               return;  // it has died since
             if (where.role == member_role::rank
                 && (of != run_.generation() || run_.members.now() == membership::phase::ending))
@@ -120,7 +121,7 @@ void roster::spawn(Request what, residence where, Keep keep) {
           },
           [this, number](const caf::error& reason) {
             const auto turn = run_.take_turn("error");
-            if (expected_.erase(number) == 0)
+            if (pending_spawns_.erase(number) == 0)
               return;
             recovery_.refuse(reason);
             // NODE-1: requested in a generation that is over.
@@ -263,7 +264,7 @@ void roster::replace(const order_replace& x) {
       break;
     case member_role::checkpointer:
       checkpointer_ = nullptr;
-      saver_.lose_checkpointer();
+      saves_.lose_checkpointer();
       if (at_once)
         spawn_checkpointer();
       break;
@@ -284,18 +285,18 @@ void roster::spawn_viewers() {
     return;
   for (const auto& viewer : run_.told.viewers) {
     const auto number = ++asked_;
-    expected_.emplace(number, residence{.name = viewer});
+    pending_spawns_.emplace(number, residence{.name = viewer});
     run_.request(run_.node, messages::spawn_viewer{run_.generation(), run_.told, viewer, run_.self})
         .then(
             [this, number](const messages::viewer_spawned& x) {
               const auto turn = run_.take_turn("viewer_spawned");
               run_.self->monitor(viewers_.emplace_back(x.viewer));
-              expected_.erase(number);
+              pending_spawns_.erase(number);
               recovery_.begin_when_ready();
             },
             [this, number](const caf::error& reason) {
               const auto turn = run_.take_turn("error");
-              expected_.erase(number);
+              pending_spawns_.erase(number);
               recovery_.refuse(reason);
             });
   }

@@ -1,5 +1,4 @@
-// Adds records for viewers: the run's state and its members
-// (docs/formats/telemetry.md).
+// Adds records for viewers: the run's state and its members (docs/formats/telemetry.md).
 
 #include "actors/supervisor/supervised_run.hpp"
 #include "runtime/core/json_text.hpp"

@@ -15,6 +15,7 @@ constexpr std::int64_t validation_depth = 4;
 
 step_driver::step_driver(supervisor_parts& all)
     : supervisor_part(all),
+      losses_(runtime::losses_of(runtime::spec_of(run_.job->job.training))),
       tested_(run_.context->ledger->is_tested()),
       draining_(run_.context->ledger->draining().has_value()) {
   if (!run_.job->job.skip_train)
@@ -78,25 +79,24 @@ void step_driver::proceed() {
   if (!begun_ || now_)
     return;  // waits until all members are there and the step has ended
   if (gives_up_)
-    return saver_.is_writing() ? void() : finish();
+    return saves_.is_writing() ? void() : finish();
   commands_.take_commands();
-  if (saver_.is_kept(run_.at.iteration) && checks_.exchange_when_kept() && !begun_)
+  if (saves_.is_kept(run_.at.iteration) && checks_.exchange_when_kept() && !begun_)
     return;
   if (validation_is_due())
     return begin_validation();
-  if (saver_.waits())
+  if (saves_.waits_to_retry())
     return;
-  if (!run_.job->job.skip_train && !run_.replays()
-      && saver_.schedule().is_due(run_.at.iteration, is_over())) {
-    if (saver_.is_writing() || !roster_.can_save())
+  if (!run_.job->job.skip_train && !run_.replays() && saves_.is_due(is_over())) {
+    if (saves_.is_writing() || !roster_.can_save())
       return;  // one at a time, because snapshots hold memory; dead writers are being replaced
-    saver_.begin();
+    saves_.begin_save();
   }
   if (!is_over() && commands_.paused() && !run_.replays())
     return commands_.pause();
   if (!is_over())
     return begin_step();
-  if (saver_.is_writing())
+  if (saves_.is_writing())
     return;
   if (test_is_due())
     return begin_test();  // after the last save: an error in the test data costs no checkpoint
@@ -142,7 +142,7 @@ bool step_driver::is_timed(std::uint64_t step) const {
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;
   const bool written = !watch.log_file.empty() || !watch.csv_file.empty()
                        || !watch.board_dir.empty() || !watch.schedule_record.empty()
-                       || !run_.told.viewers.empty();
+                       || !roster_.viewers().empty();
   return run_.job->pipeline_ranks() > 1
          && (logged || written || step >= run_.job->job.train_iterations);
 }
@@ -167,6 +167,7 @@ void step_driver::begin_evaluation(std::uint64_t consumed, bool test) {
   run_.show("validating");
   const auto& batch = run_.job->job.training.batch;
   evaluation_ = {.test = test,
+                 .losses = std::vector<runtime::loss_value>(losses_.size()),
                  .consumed = consumed,
                  .microbatches = batch.global / (batch.micro * batch.data_parallel)
                                  * run_.job->job.watch.eval_batches};
@@ -209,12 +210,12 @@ runtime::lane_board::place::waiting step_driver::waits_for() const {
   else if (run_.members.now() == membership::phase::forming)
     replicas("ranks that are built", [](int) { return false; });
   else if (waits_to_decide_)
-    out.what = {"a state that is kept", saver_.keepers_waited_for()};
+    out.what = {"a state that is kept", saves_.keepers_waited_for()};
   else if (now_ && decided_)
     replicas("the updated state", has(applied_));
   else if (now_)
     replicas("a vote", has(votes_));
-  else if (saver_.is_abandoning() || saver_.is_writing())
+  else if (saves_.is_abandoning() || saves_.is_writing())
     out.what = {"a checkpoint", {"checkpointer"}};
   else if (concluding_)
     out.what = {"the last lines", {"monitor"}};

@@ -1,5 +1,5 @@
-// Drives the steps: begins one, decides when all have voted, commits when all have applied it, and
-// chooses what follows: a validation, a save, a pause, the next step or the end.
+// Drives the steps. Begins a step, decides when all have voted, commits when all have applied it.
+// Then chooses a validation, a save, a pause or the next step. Ends the run (ending.cpp).
 
 #pragma once
 
@@ -22,7 +22,7 @@ class step_driver : supervisor_part {
   void receive(const messages::applied& x);
   void receive(const messages::drain& x);
 
-  /// All of the generation are there.
+  /// Allows steps, because all of the generation are there. `proceed` begins the first one.
   void begin() { begun_ = true; }
   bool begun() const { return begun_; }
   /// Discards the running step.
@@ -33,6 +33,7 @@ class step_driver : supervisor_part {
   void proceed_when_kept();
   void look_at_clock();
 
+  /// The running step. Requires is_running().
   std::uint64_t running() const { return value(now_->step); }
   bool is_running() const { return now_.has_value(); }
   bool is_over() const;
@@ -79,6 +80,8 @@ class step_driver : supervisor_part {
   messages::committed commit(runtime::committed_step done);
   messages::committed report_step(const runtime::step_ledger::pen& by);
 
+  std::vector<runtime::loss_spec> losses_;  ///< of the model
+
   bool begun_ = false;  ///< all of the generation are there
   std::optional<messages::run_step> now_;
   std::chrono::steady_clock::time_point began_at_;  ///< of the running step
@@ -94,7 +97,7 @@ class step_driver : supervisor_part {
   bool tested_;
   struct {
     bool test = false;                             ///< the test set; else the validation set
-    std::vector<runtime::loss_value> losses = {};  ///< by index in the model
+    std::vector<runtime::loss_value> losses = {};  ///< a sum for each of losses_
     std::uint64_t consumed = 0;                    ///< samples of the set before the next round
     std::int64_t microbatches = 0;                 ///< of each replica, still to come
   } evaluation_;

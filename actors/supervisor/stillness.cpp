@@ -7,7 +7,6 @@
 
 #include <caf/actor_cast.hpp>
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <utility>
@@ -18,7 +17,7 @@ namespace troupe::actors {
 void recoverer::hear_of_stillness(const messages::taken_for_dead& x) {
   // The pause before another attempt to save and the end of the monitor have their own limits.
   if (run_.processes() == 1 || !run_.job->job.recovery.on || steps_.is_shut_down()
-      || steps_.is_concluding() || saver_.waits() || commands_.is_at_rest()
+      || steps_.is_concluding() || saves_.waits_to_retry() || commands_.is_at_rest()
       || run_.members.now() == membership::phase::stopped)
     return;
   const auto by = caf::actor_cast<caf::actor_addr>(run_.self->current_sender());
@@ -35,7 +34,7 @@ void recoverer::hear_of_stillness(const messages::taken_for_dead& x) {
                           fmt::join(waits.what.whom, ", "),
                           run_.at.iteration,
                           value(run_.generation()),
-                          roster_.expected());
+                          roster_.pending_spawns());
   if (std::exchange(still_.waits_for, what) != what) {
     still_.of.clear();
     still_.since_ns = now;
@@ -62,11 +61,10 @@ bool recoverer::is_still(std::uint64_t now_ns) const {
 
 std::vector<int> recoverer::unanswering() const {
   std::vector<int> out;
-  for (int p = 0; p < run_.processes(); ++p) {
-    if (roster_.expects_from(p) || run_.members.is_ending(p)
+  for (int p = 0; p < run_.processes(); ++p)
+    if (roster_.has_pending_spawn_in(p) || run_.members.is_ending(p)
         || (run_.members.is_looking() && !look_.found.contains(p)))
       out.push_back(p);
-  }
   return out;
 }
 

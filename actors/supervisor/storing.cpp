@@ -1,8 +1,9 @@
-// LOCAL-4: when kept states are written to local disks. All disks write the same step, and the next
-// one only when the slowest disk is done. Otherwise each would skip other steps, and no step would
-// be on all of them. A step may still be missing on one disk, when its keeper died or the disk
-// failed; it may then be the second newest of the others. So the newest step that all have is
-// retained.
+// Kept states (KEPT-2), and their copies on local disks (LOCAL-4).
+//
+// All disks write the same step, and the next one only when the slowest disk is done. Otherwise
+// each would skip other steps, and no step would be on all of them. A step may still be missing on
+// one disk, when its keeper died or the disk failed; it may then be the second newest of the
+// others. So the newest step that all have is retained.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
@@ -13,7 +14,7 @@
 
 namespace troupe::actors {
 
-bool saver::is_kept(std::uint64_t step) const {
+bool save_driver::is_kept(std::uint64_t step) const {
   if (!run_.keeps())
     return true;
   for (int p = 0; p < run_.processes(); ++p)
@@ -23,7 +24,7 @@ bool saver::is_kept(std::uint64_t step) const {
   return true;
 }
 
-void saver::receive(const messages::kept& x) {
+void save_driver::receive(const messages::kept& x) {
   const auto now = run_.members.now();
   if (x.generation != run_.generation() || !run_.is_process(x.process)
       || (now != membership::phase::forming && now != membership::phase::running))
@@ -33,16 +34,22 @@ void saver::receive(const messages::kept& x) {
   newest = x;
   newest.step = step;
   roster_.keeper_reports(x.process);
-  if (!is_kept(run_.at.iteration))
+  if (!note_kept())
     return;
-  run_.members.kept(run_.at.iteration);
-  store_if_due();
   if (recovery_.move_process() || checks_.exchange_when_kept())
     return;
   steps_.proceed_when_kept();
 }
 
-std::vector<std::string> saver::keepers_waited_for() const {
+bool save_driver::note_kept() {
+  if (!is_kept(run_.at.iteration))
+    return false;
+  run_.members.kept(run_.at.iteration);
+  store_if_due();
+  return true;
+}
+
+std::vector<std::string> save_driver::keepers_waited_for() const {
   std::vector<std::string> out;
   for (int p = 0; p < run_.processes(); ++p)
     if (const auto found = kept_by_.find(p);
@@ -51,12 +58,12 @@ std::vector<std::string> saver::keepers_waited_for() const {
   return out;
 }
 
-void saver::forget_kept() {
+void save_driver::forget_kept() {
   kept_by_.clear();
   told_to_store_ = 0;
 }
 
-void saver::store_if_due() {
+void save_driver::store_if_due() {
   const auto step = run_.at.iteration;
   if (!is_stored(step) || step <= told_to_store_ || !is_kept(step))
     return;
@@ -86,7 +93,7 @@ void saver::store_if_due() {
   }
 }
 
-std::uint64_t saver::stored_by_all() const {
+std::uint64_t save_driver::stored_by_all() const {
   auto all = kept_by_.at(0).stored;
   std::erase_if(all, [&](const auto step) {
     if (step > run_.at.iteration)  // the run has gone back behind it
@@ -101,7 +108,7 @@ std::uint64_t saver::stored_by_all() const {
 
 // Counts each step once, although it is looked at several times. Logs the first skipped step and
 // every tenth after it.
-void saver::leave_out(int process, std::uint64_t step) {
+void save_driver::leave_out(int process, std::uint64_t step) {
   constexpr int told_again = 10;
   if (step == newest_left_out_)
     return;

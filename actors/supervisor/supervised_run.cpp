@@ -1,6 +1,5 @@
 #include "actors/supervisor/supervised_run.hpp"
 
-#include "runtime/core/error.hpp"
 #include "runtime/state/ledger_beyond.hpp"
 #include "runtime/trainer/decision.hpp"
 
@@ -35,8 +34,10 @@ supervised_run::supervised_run(messages::supervisor_actor::pointer self,
               after.epoch,
               this->told.iteration,
               this->context->ledger->restarts(),
-              processes()) {
-  auto& ledger = *this->context->ledger;
+              processes()) {}
+
+void supervised_run::begin(const succession& after) {
+  auto& ledger = *context->ledger;
   if (const auto newest = ledger.position(ledger.newest()); after.epoch > 0 && newest)
     at = *newest;
   else  // the predecessor may have died before it began
@@ -45,13 +46,7 @@ supervised_run::supervised_run(messages::supervisor_actor::pointer self,
   // The predecessor may have died in between.
   if (keeps() && where.local_interval > 0 && !ledger.says_job())
     ledger.by(after.epoch)
-        ->is_of({this->told.identity,
-                 processes(),
-                 runtime::origin_of(where, this->told.start, this->told.save)});
-  if (processes() > 1 && !this->context->agent)
-    throw runtime::input_error(
-        "the job needs {} processes besides this one, but no launcher is set up: use one process",
-        processes());
+        ->is_of({told.identity, processes(), runtime::origin_of(where, told.start, told.save)});
   members.kept(at.iteration);
   members.saved(ledger.newest_saved());
   members.looks_at_disks(where.local_interval > 0);
@@ -61,18 +56,12 @@ std::uint64_t supervised_run::clock_ns() const {
   return std::uint64_t(self->home_system().clock().now().time_since_epoch().count());
 }
 
-std::optional<runtime::training_position> supervised_run::position(std::uint64_t step) const {
-  if (at.iteration == step)
-    return at;
-  return before && before->iteration == step ? before : context->ledger->position(step);
-}
-
 std::string supervised_run::name_of_stage(int replica, int stage) const {
   return job->stage_name(job->seats.rank_of_stage(replica, stage));
 }
 
 int supervised_run::process_of(int replica, int stage) const {
-  return job->placed().process_of(job->seats.rank_of_stage(replica, stage));
+  return job->placed.process_of(job->seats.rank_of_stage(replica, stage));
 }
 
 std::unique_ptr<runtime::lane_board::place::at_message> supervised_run::take_turn(

@@ -46,6 +46,11 @@ struct supervised_run {
                  std::shared_ptr<const supervisor_resources> context,
                  messages::front_actor front,
                  const succession& after);
+  supervised_run(const supervised_run&) = delete;
+
+  /// Finds the position, and writes to the ledger. A hanging disk blocks this, so the failure
+  /// detector already watches (HANG-6).
+  void begin(const succession& after);
 
   runtime::generation_id generation() const { return members.generation(); }
   /// LEDGER-3.
@@ -67,9 +72,6 @@ struct supervised_run {
 
   /// A step that was committed before is running again.
   bool replays() const { return at.iteration < context->ledger->newest(); }
-  /// Position of a step that the run may go back to. The ledger may no longer know steps that run
-  /// again.
-  std::optional<runtime::training_position> position(std::uint64_t step) const;
 
   template <class Target, class Message>
   void send(const Target& to, Message x) const {
@@ -120,7 +122,7 @@ class bit_checker;
 class commander;
 class recoverer;
 class roster;
-class saver;
+class save_driver;
 class step_driver;
 struct supervisor_parts;
 
@@ -132,7 +134,7 @@ class supervisor_part {
 
   supervised_run& run_;
   roster& roster_;
-  saver& saver_;
+  save_driver& saves_;
   bit_checker& checks_;
   commander& commands_;
   step_driver& steps_;

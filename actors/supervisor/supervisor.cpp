@@ -2,6 +2,7 @@
 
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 
 #include <caf/system_messages.hpp>
@@ -25,8 +26,8 @@ auto received_by(Self* self, Part& part) {
 
 supervisor_part::supervisor_part(supervisor_parts& all)
     : run_(all.run),
-      roster_(all.members),
-      saver_(all.saves),
+      roster_(all.actors),
+      saves_(all.saves),
       checks_(all.checks),
       commands_(all.commands),
       steps_(all.steps),
@@ -40,7 +41,7 @@ supervisor_state::~supervisor_state() {
   if (run.job->job.recovery.on && !parts_->steps.is_shut_down()
       && run.members.now() != membership::phase::stopped)
     return;
-  for (const auto& viewer : parts_->members.viewers())
+  for (const auto& viewer : parts_->actors.viewers())
     caf::anon_send(
         caf::actor_cast<caf::actor>(viewer),
         caf::exit_msg{viewer.address(), caf::make_error(caf::exit_reason::user_shutdown)});
@@ -68,13 +69,18 @@ void supervisor_state::start(messages::node_actor node,
 }
 
 void supervisor_state::begin(const succession& after) {
-  const auto& run = parts_->run;
+  auto& run = parts_->run;
+  run.begin(after);
   if (run.job->job.recovery.verify_fraction > 0 && run.job->replicas() == 1
       && (after.epoch == 0 || after.is_cold))
     runtime::log_warning(
         "`recovery.verify_fraction`: there is one replica, so each pass is computed again in the "
         "same place: errors that repeat are not found");
-  parts_->commands.begin();
+  parts_->commands.take_up();
+  if (run.processes() > 1 && !run.context->agent)
+    throw runtime::input_error(
+        "the job needs {} processes besides this one, but no launcher is set up: use one process",
+        run.processes());
   self_->set_down_handler([this](const caf::down_msg& x) {
     const auto turn = parts_->run.take_turn("down_msg");
     parts_->recovery.lose(x);

@@ -6,7 +6,7 @@
 //
 //   supervised_run  what all parts share: the job, the position, the membership, the messages
 //   roster          spawns, watches and replaces actors; knows the processes
-//   saver           checkpoints, kept states and local disks
+//   save_driver     checkpoints, kept states and local disks
 //   bit_checker     wrong bits, non-finite steps, stragglers
 //   commander       commands of viewers
 //   step_driver     steps, evaluations, and how the run ends
@@ -23,7 +23,7 @@
 #include "actors/supervisor/commander.hpp"
 #include "actors/supervisor/recoverer.hpp"
 #include "actors/supervisor/roster.hpp"
-#include "actors/supervisor/saver.hpp"
+#include "actors/supervisor/save_driver.hpp"
 #include "actors/supervisor/step_driver.hpp"
 #include "actors/supervisor/supervised_run.hpp"
 
@@ -33,14 +33,14 @@
 
 namespace troupe::actors {
 
-/// The parts of a supervisor. The first ones are used when later ones are constructed.
+/// The parts of a supervisor. `run` is first: the parts read it when they are constructed.
 struct supervisor_parts {
   template <class... Args>
   explicit supervisor_parts(Args&&... of_run) : run(std::forward<Args>(of_run)...) {}
 
   supervised_run run;
-  roster members{*this};
-  saver saves{*this};
+  roster actors{*this};
+  save_driver saves{*this};
   bit_checker checks{*this};
   commander commands{*this};
   step_driver steps{*this};

@@ -30,13 +30,15 @@ void step_driver::receive(const messages::vote& x) {
     decide();
 }
 
-/// Counts what several replicas hold alike once.
+/// Counts what several ranks hold alike once.
 runtime::step_result step_driver::sum_votes() {
   runtime::step_result out;
   for (const auto& vote : votes_) {
-    const int before = out.losses.empty() ? 0 : out.losses.back().number + 1;
+    const int each = run_.job->replicas_each() * run_.job->pipeline.schedule->copies();
     for (auto part : vote.losses) {
-      part.number += before;
+      runtime::ensure(part.number >= 0 && part.number < each,
+                      "STEP-10: a vote has losses of its replica");
+      part.number += vote.replica * each;
       out.losses.push_back(part);
     }
   }
@@ -44,10 +46,11 @@ runtime::step_result step_driver::sum_votes() {
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
   for (const auto& vote : votes_) {
-    if (!run_.job->has_writer(vote.replica))
-      continue;
-    runtime::add_to(out.norms, vote.square_norms);
-    zeros += vote.zeros;
+    for (const auto& x : vote.gradients)
+      if (run_.job->counts(x.rank, x.layers)) {
+        runtime::add_to(out.norms, x.square_norms);
+        zeros += x.zeros;
+      }
     if (first.yields_to(vote.nonfinite))
       first = vote.nonfinite;
   }
@@ -77,14 +80,14 @@ void step_driver::take_executed() {
 }
 
 void step_driver::decide() {
-  if (!saver_.is_kept(run_.at.iteration)) {
+  if (!saves_.is_kept(run_.at.iteration)) {
     waits_to_decide_ = true;  // otherwise the run could not go back to it
     return;
   }
   if (!checks_.passes_agree(votes_) || !checks_.votes_agree(votes_))
     return;
   const auto result = sum_votes();
-  const auto verdict = runtime::decide(commands_.recipe(), run_.at, result);
+  const auto verdict = runtime::decide(commands_.recipe(), losses_, run_.at, result);
   if (checks_.is_to_run_again(votes_, verdict, result.nonfinite_where))
     return;
   checks_.look_for_stragglers(votes_,
@@ -149,12 +152,13 @@ void step_driver::receive(const messages::applied& x) {
 void step_driver::commit() {
   std::map<std::string, runtime::digest> state;
   runtime::exact_sum square_norm;
-  for (const auto& x : applied_)
-    if (run_.job->has_writer(x.replica)) {
-      for (const auto& [parameter, part] : x.own)
-        state[parameter] += part;
-      square_norm += x.square_norm;
-    }
+  for (const auto& of_replica : applied_)
+    for (const auto& x : of_replica.state)
+      if (run_.job->counts(x.rank, x.layers)) {
+        for (const auto& [parameter, part] : x.own)
+          state[parameter] += part;
+        square_norm += x.square_norm;
+      }
   applied_.clear();
   const auto& ledger = *run_.context->ledger;
   report_.state = runtime::combine(state);
@@ -173,14 +177,11 @@ void step_driver::commit() {
     run_.pen()->replay(done);
   run_.before = std::exchange(run_.at, done.at);
   checks_.commit(run_.at.iteration);
-  if (saver_.is_stored(run_.at.iteration))
+  if (saves_.is_stored(run_.at.iteration))
     run_.pen()->keep_position(run_.at, true);
   // Each rank has sealed the state in its estate before it reported; its keeper may have reported
   // earlier or later.
-  if (saver_.is_kept(run_.at.iteration)) {
-    run_.members.kept(run_.at.iteration);
-    saver_.store_if_due();
-  }
+  saves_.note_kept();
   if (!again)
     roster_.tell_watchers(commit(std::move(done)));
   now_.reset();
@@ -225,7 +226,7 @@ void step_driver::end_evaluation_round() {
     return begin_evaluation_round();
   // A shortened validation is not reported, because it used other samples.
   if (evaluation_.microbatches == 0) {
-    const auto found = runtime::losses_of(commands_.recipe(), evaluation_.losses);
+    const auto found = runtime::means_of(losses_, evaluation_.losses);
     const runtime::validation_report report{
         run_.at.iteration, found.loss, evaluation_.test, found.by_name};
     const auto fact = [&] {

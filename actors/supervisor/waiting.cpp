@@ -1,4 +1,4 @@
-// Reports to the failure detector what the supervisor waits for, and handles hung members.
+// Handles reports of the failure detector: hung members, broken connections, stalled runs.
 
 #include "actors/host/neighbours.hpp"
 #include "actors/node/hang_watch.hpp"
@@ -8,7 +8,6 @@
 
 #include <caf/system_messages.hpp>
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace troupe::actors {

@@ -23,8 +23,7 @@ namespace troupe::messages {
 struct ready {
   runtime::generation_id generation = {};
   int replica = 0;
-  std::int64_t parameters = 0;  ///< number of parameters of the sender
-  double transfer = 0;          ///< seconds to transfer its state from a keeper; 0: local
+  double transfer = 0;  ///< seconds to transfer its state from a keeper; 0: local
 };
 
 struct all_restored {

@@ -100,7 +100,7 @@ struct spawn_stage {
   job_description job = {};
   runtime::state_source source = {};  ///< source of its worker's initial state
   int rank = 0;                       ///< of the job
-  std::string place = {};             ///< its position on the mesh: see seats::place
+  std::string name = {};              ///< its rank's: seats::name
 };
 
 struct loader_spawned {

@@ -1,7 +1,7 @@
 // A training step is a transaction of the job:
 //
 //   supervisor -> replica -> stage   run_step       execute your row of the plan
-//   stage -> its tensor peers        chosen         the next action, if a behaviour decides
+//   leading stage -> its followers   chosen         the next action, if a behaviour decides
 //   stage -> replica -> supervisor   vote           gradients are reduced; norms and digest
 //   supervisor -> replica -> stage   decision       the update, equal for all
 //   stage -> replica -> supervisor   applied        state n is complete
@@ -11,15 +11,16 @@
 //
 // Invariants (tests name them):
 //   STEP-1  No stage updates before all replicas have voted.
-//   STEP-2  Replicas vote equal digests: of all reduced gradients, or, if gradients are sharded, of
-//           the values that the step was computed with.
+//   STEP-2  Ranks with equal parameters (seats::alike) vote equal digests: of all reduced
+//           gradients, or, if gradients are sharded, of the values that the step was computed with.
 //   STEP-3  Steps are committed once each, in ascending order.
 //   STEP-4  A step begins after the previous one has ended.
-//   STEP-5  Replicas that hold the whole state hold equal states.
+//   STEP-5  Ranks with equal parameters hold equal states, unless each has a share.
 //   STEP-6  Copies of a parameter on several tensor ranks or stages are equal.
 //   STEP-7  A step with a loss or gradient that is not finite changes no state: all ranks skip it,
 //           or the job ends.
 //   STEP-8  Each replica reports a step once.
+//   STEP-10 A vote has the losses of its model and replica, each once, in the order of loss_part.
 
 #pragma once
 
@@ -27,6 +28,7 @@
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
+#include "runtime/layout/axis.hpp"
 #include "runtime/schedule/simulate.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
@@ -118,22 +120,27 @@ struct checked_pass {
   bool follows_other = false;
 };
 
+/// Reduced gradients of a rank's dense layers, or of its experts.
+struct voted_gradients {
+  int rank = 0;  ///< of the job
+  runtime::axis_view layers = {};
+  std::map<std::string, runtime::exact_sum> square_norms = {};  ///< by parameter
+  /// Of all of them. With a single replica, computed only if a gradient is not finite and the step
+  /// may be repeated (VERIFY-3).
+  runtime::digest bits = {};
+  std::int64_t zeros = 0;  ///< zero elements, if requested
+};
+
 /// Vote of a stage, or merged over the stages of a replica.
 struct vote {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
-  int stage_index = 0;  ///< index among the stages of the replica; 0 for a replica
-  /// In their order; each from the leading rank of the stage that computes it.
+  int rank = 0;  ///< of the job; 0 for a replica
+  /// Sorted by loss_part::order. The leading rank of a stage sends those of its units.
   std::vector<runtime::loss_part> losses = {};
-  std::map<std::string, runtime::exact_sum> square_norms
-      = {};  ///< of reduced gradients, by parameter
-  /// Digest of all reduced gradients of the sender. With a single replica, computed only if a
-  /// gradient is not finite and the step may be repeated (VERIFY-3).
-  runtime::digest gradients = {};
-  std::vector<runtime::digest> by_stage = {};  ///< replica only: `gradients` of each stage
+  std::vector<voted_gradients> gradients = {};  ///< by rank; of experts only if it has any
   nonfinite_gradient nonfinite = {};
-  std::int64_t zeros = 0;  ///< zero elements of the reduced gradients, if requested
   std::vector<executed_row> executed = {};  ///< of the leading rank of the stage, if requested
   std::vector<stage_times> times = {};      ///< if stragglers are detected
   std::vector<checked_pass> checked = {};   ///< passes recomputed for other replicas
@@ -150,16 +157,24 @@ struct decision {
   double gradient_scale = 1;
 };
 
+/// State of a rank's dense layers, or of its experts.
+struct updated_state {
+  int rank = 0;  ///< of the job
+  runtime::axis_view layers = {};
+  std::map<std::string, runtime::digest> own = {};  ///< by parameter; parts add up
+  /// Stage only: of parameters that another rank of the replica reports.
+  std::map<std::string, runtime::digest> copies = {};
+  runtime::digest bits = {};            ///< replica only: of `own` and `copies`
+  runtime::exact_sum square_norm = {};  ///< of the parameters, if requested
+};
+
 /// Report of a stage, or merged over the stages of a replica.
 struct applied {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
-  int stage_index = 0;
-  std::map<std::string, runtime::digest> own = {};     ///< of the state, by parameter; parts add up
-  std::map<std::string, runtime::digest> copies = {};  ///< of parameters that another rank counts
-  runtime::exact_sum square_norm = {};                 ///< of the parameters, if requested
-  std::vector<runtime::digest> by_stage = {};  ///< replica only: own and copies of each stage
+  int rank = 0;                           ///< of the job; 0 for a replica
+  std::vector<updated_state> state = {};  ///< by rank; of experts only if it has any
   std::string unlike = {};  ///< replica only: a copy that differs from its owner; empty: none
 };
 

@@ -53,6 +53,11 @@ void tape::rerun_segment(int index) {
   current_ = index;
 }
 
+void tape::require_type(int index, dtype wanted) const {
+  ensure(store_.type_of(store_.entry_at(unit_, index)) == wanted,
+         "STORE-10: a parameter is read in the type of its values");
+}
+
 void tape::end_segment() {
   recording_now_ = true;
   store_.release(std::exchange(unit_, -1));

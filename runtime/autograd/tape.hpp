@@ -110,9 +110,11 @@ class tape {
   void rerun_segment(int segment);
   void end_segment();
 
-  /// Value of a parameter of the current segment's unit.
+  /// Value of a parameter of the current segment's unit: float if it has keep_f32, otherwise of
+  /// type(). Breaks STORE-10 for another T.
   template <class T>
   const T* value(int index) const {
+    require_type(index, dtype_of<T>());
     return static_cast<const T*>(store_.value(unit_, index));
   }
   /// False if these parameters of one operation are frozen or `no_parameter`: it then accesses no
@@ -153,6 +155,7 @@ class tape {
   void weight_gradients(int segment);
 
  private:
+  void require_type(int index, dtype wanted) const;
   struct segment {
     int unit = 0;
     bool recorded = true;

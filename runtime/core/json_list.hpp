@@ -9,8 +9,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -53,7 +55,12 @@ concept list_member = requires {
 template <class Value>
 nlohmann::json json_list(const Value& x) {
   auto out = nlohmann::json::array();
+  std::size_t empty = 0;  // lists at the end
   const auto add = [&]<class Member>(const Member& member) {
+    if constexpr (list_member<Member>)
+      empty = member.empty() ? empty + 1 : 0;
+    else
+      empty = 0;
     if constexpr (aggregate<Member>) {
       out.push_back(json_list(member));
     } else if constexpr (list_member<Member>) {
@@ -61,6 +68,7 @@ nlohmann::json json_list(const Value& x) {
       for (const auto& one : member)
         all.push_back(json_list(one));
     } else if constexpr (!std::is_same_v<Member, double>) {
+      static_assert(!std::ranges::range<Member> || std::is_same_v<Member, std::string>);
       out.push_back(member);
     } else if (is_by_bits(x, member)) {
       out.push_back(std::bit_cast<std::uint64_t>(member));
@@ -69,8 +77,7 @@ nlohmann::json json_list(const Value& x) {
     }
   };
   with_members(x, [&](const auto&... members) { (add(members), ...); });
-  while (!out.empty() && out.back().is_array() && out.back().empty())
-    out.erase(out.size() - 1);
+  out.erase(out.end() - std::ptrdiff_t(empty), out.end());
   return out;
 }
 

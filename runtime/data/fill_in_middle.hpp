@@ -43,13 +43,11 @@ struct fim_settings {
         row("rate", &x::rate)
             .flag({.name = "--fim-rate",
                    .type = "P",
-                   .default_value = "0.5",
                    .help = "Fraction of the documents that are cut.",
                    .range = real_range{0, 1}}),
         row("spm_rate", &x::spm_rate)
             .flag({.name = "--fim-spm-rate",
                    .type = "P",
-                   .default_value = "0.5",
                    .help = "Fraction of the cut documents that become suffix, prefix, middle; the "
                            "others become prefix, suffix, middle.",
                    .range = real_range{0, 1}}),
@@ -61,7 +59,6 @@ struct fim_settings {
         row("fragment_rate", &x::fragment_rate)
             .flag({.name = "--fim-fragment-rate",
                    .type = "P",
-                   .default_value = "0.5",
                    .help = "With --fim-split-sample: fraction of the fragments that are cut, in "
                            "documents chosen by --fim-rate.",
                    .megatron = "default 0.5",
@@ -73,28 +70,23 @@ struct fim_settings {
         row("prefix_token", &x::prefix_token)
             .flag({.name = "--fim-prefix-token",
                    .type = "TOKEN",
-                   .default_value = "<fim-prefix>",
                    .help = "Token before the prefix."}),
         row("middle_token", &x::middle_token)
             .flag({.name = "--fim-middle-token",
                    .type = "TOKEN",
-                   .default_value = "<fim-middle>",
                    .help = "Token before the middle."}),
         row("suffix_token", &x::suffix_token)
             .flag({.name = "--fim-suffix-token",
                    .type = "TOKEN",
-                   .default_value = "<fim-suffix>",
                    .help = "Token before the suffix."}),
         row("pad_token", &x::pad_token)
             .flag({.name = "--fim-pad-token",
                    .type = "TOKEN",
-                   .default_value = "<fim-pad>",
                    .help = "Token that fills up a sample; does not count in the loss.",
                    .megatron = "padding never counts in the loss"}),
         row("eod_token", &x::eod_token)
             .flag({.name = "--fim-eod-token",
                    .type = "TOKEN",
-                   .default_value = "<|endoftext|>",
                    .help = "Token that ends a document in the data."}));
   }
 };

@@ -18,7 +18,8 @@ namespace {
 /// A communicator without the other ranks: only this rank exists.
 class shadow_communicator final : public communicator {
  public:
-  shadow_communicator(axis along, int rank, int size) : along_(along), rank_(rank), size_(size) {}
+  shadow_communicator(axis_set along, int rank, int size)
+      : along_(along), rank_(rank), size_(size) {}
 
   axis_set along() const override { return along_; }
   int rank() const override { return rank_; }
@@ -31,7 +32,7 @@ class shadow_communicator final : public communicator {
   void broadcast(stream&, void*, std::int64_t, int) override {}
 
  private:
-  axis along_;
+  axis_set along_;
   int rank_, size_;
 };
 
@@ -47,11 +48,9 @@ class rehearsal {
         pipeline_(pipeline),
         copied_(std::move(copied)),
         pipeline_rank_(at[axis::pipeline]),
-        tensor_(axis::tensor, at[axis::tensor], job.layout.tensor),
-        data_(axis::data, at[axis::data] * copies(), data_ranks() * copies()),
-        ties_(axis::pipeline, rank_in_ties(), int(pipeline.ranks_of_ties().size())),
+        seats_(seats_of(job.layout)),
         stream_(job.backend, job.threads_per_worker, pool_),
-        worker_(settings_of(job, pipeline, pipeline_rank_), stream_, groups()) {}
+        worker_(settings_of(job, pipeline, pipeline_rank_), stream_, join_groups(at)) {}
 
   memory_forecast run() {
     auto out = at_rest();
@@ -83,23 +82,15 @@ class rehearsal {
   }
 
  private:
-  worker_groups groups() {
-    worker_groups out{.along = {{axis::data, &data_}}};
-    if (job_.layout.tensor > 1)
-      out.along[axis::tensor] = &tensor_;
-    if (holds_tie())
-      out.along[axis::pipeline] = &ties_;
+  worker_groups join_groups(const coordinates& at) {
+    worker_groups out;
+    for (const auto& x : groups_of(pipeline_, seats_, seats_.rank(at))) {
+      auto& to = x.chunk ? out.of_chunk[*x.chunk] : out.along;
+      to[x.along] = &groups_.emplace_back(x.along, x.rank, int(x.members.size()));
+    }
     return out;
   }
-  int data_ranks() const {
-    return std::max(1, job_.layout.world / (job_.layout.tensor * job_.layout.pipeline));
-  }
   int copies() const { return pipeline_.schedule->copies(); }
-  int rank_in_ties() const {
-    const auto all = pipeline_.ranks_of_ties();
-    return int(std::find(all.begin(), all.end(), pipeline_rank_) - all.begin());
-  }
-  bool holds_tie() const { return ties_.size() > 1 && ties_.rank() < ties_.size(); }
 
   /// Bytes that the pool allocates for an array of this size.
   static std::int64_t rounded(std::int64_t bytes) {
@@ -225,14 +216,14 @@ class rehearsal {
     const int each = most_microbatches(job_) / job_.layout.replicas_per_worker / copies();
     const int all = most_microbatches(job_) / copies();
     const auto hosted = pipeline_.schedule->hosted_by(pipeline_rank_);
-    const auto asked = std::uint64_t(data_ranks()) * hosted.size() * std::uint64_t(all);
+    const auto asked = std::uint64_t(seats_.replicas()) * hosted.size() * std::uint64_t(all);
     const auto steps = std::clamp<std::uint64_t>(
         std::min(job_.train_iterations > 0 ? job_.train_iterations : most_steps,
                  most_asked / std::max<std::uint64_t>(1, asked)),
         1,
         most_steps);
     std::int64_t most = 0;
-    for (int replica = 0; replica < data_ranks(); ++replica)
+    for (int replica = 0; replica < seats_.replicas(); ++replica)
       for (std::uint64_t s = 1; s <= steps; ++s) {
         std::int64_t held = 0, one = 0;
         for (const auto& x : hosted) {
@@ -356,7 +347,8 @@ class rehearsal {
   const job_pipeline& pipeline_;
   const std::vector<char> copied_;
   int pipeline_rank_;
-  shadow_communicator tensor_, data_, ties_;
+  const seats seats_;
+  std::deque<shadow_communicator> groups_;
   memory_pool pool_ = memory_pool::shadow(), others_ = memory_pool::shadow();
   stream stream_;
   worker worker_;
@@ -420,7 +412,7 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
   std::vector<forecast_group> out;
   const auto pipeline = pipeline_of(job);
   const int tensor = job.layout.tensor;
-  const int data = std::max(1, job.layout.world / (tensor * job.layout.pipeline));
+  const int data = seats_of(job.layout).replicas();
   for (int p = 0; p < job.layout.pipeline; ++p) {
     std::vector<char> copied;  // of the data rank before
     for (int d = 0; d < data; ++d) {

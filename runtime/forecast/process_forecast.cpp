@@ -16,9 +16,8 @@ std::vector<process_forecast> forecast_processes(const training_job& job,
     return out;
   const process_map placed(job.layout.world, processes);
   for (int p = 0; p < processes; ++p) {
-    auto& at = out.emplace_back(
-        process_forecast{.first_rank = placed.first_of(p), .end_rank = placed.end_of(p)});
-    for (int rank = at.first_rank; rank < at.end_rank; ++rank)
+    auto& at = out.emplace_back(process_forecast{.ranks = placed.ranks_of(p)});
+    for (const int rank : at.ranks)
       at.workers += needs[std::size_t(rank)].peak();
   }
   if (!job.recovery.on)
@@ -28,7 +27,7 @@ std::vector<process_forecast> forecast_processes(const training_job& job,
   for (int p = 0; p < processes; ++p) {
     auto& keeper = out[std::size_t(keepers[std::size_t(p)])];
     keeper.keeps_for = p;
-    for (int rank = placed.first_of(p); rank < placed.end_of(p); ++rank) {
+    for (const int rank : placed.ranks_of(p)) {
       const auto state = needs[std::size_t(rank)].state;
       keeper.kept += 2 * state;
       if (job.checkpoints.local_interval > 0)

@@ -13,10 +13,10 @@ namespace troupe::runtime {
 
 /// All sizes in bytes.
 struct process_forecast {
-  int first_rank = 0, end_rank = 0;  ///< end_rank: one past the last
-  std::int64_t workers = 0;          ///< sum of the peaks of its workers
-  int keeps_for = -1;                ///< it keeps the states of this process; -1: none
-  std::int64_t kept = 0;             ///< the two newest states of those ranks
+  std::vector<int> ranks = {};  ///< ascending
+  std::int64_t workers = 0;     ///< sum of the peaks of its workers
+  int keeps_for = -1;           ///< it keeps the states of this process; -1: none
+  std::int64_t kept = 0;        ///< the two newest states of those ranks
   /// The largest kept state of one rank: a new state arrives completely before it replaces an older
   /// one (KEPT-1).
   std::int64_t taken_over = 0;

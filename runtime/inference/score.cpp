@@ -96,7 +96,7 @@ std::vector<float> logits_of(const chunk& whole,
   ensure(T >= 1 && T <= whole.model().sequence, "SCORE-2: logits are of one window");
   const recompute_plan plan(whole, {});
   const auto in = inputs_of(stream, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
-  chunk_pass pass(whole, plan, stream, store, {.training = false});
+  chunk_pass pass(whole, plan, stream, store, {.training = false, .losses = false});
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.model().head().vocabulary,
              padded = whole.model().head().padded_vocabulary;

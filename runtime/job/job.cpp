@@ -116,12 +116,13 @@ bool names_columns(std::string_view line, const std::vector<std::string>& losses
 
 /// Refuses to overwrite a file that is not such a table. A run continues with the columns that its
 /// table has.
-void require_table(const fs::path& path, const std::vector<std::string>& losses) {
+void require_table(const fs::path& path, const recipe& training) {
   std::error_code failure;
   if (path.empty() || !fs::is_regular_file(path, failure))
     return;
   const mapped_file file(path);
   const auto text = file.text();
+  const auto losses = loss_names(training);
   if (!names_columns(text.substr(0, text.find('\n')), losses)
       && !csv_header(losses).starts_with(text))
     throw input_error(
@@ -229,7 +230,8 @@ void validate_files(const training_job& job, sentences& wrong) {
           wrong.push_back(fmt::format(
               "{} '{}' is the data that the run reads: name another file", flag, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
-  collect(wrong, [&] { require_table(job.watch.csv_file, loss_names(job.training)); });
+  if (wrong.empty())  // otherwise the model may not exist
+    collect(wrong, [&] { require_table(job.watch.csv_file, job.training); });
   collect(wrong, [&] { require_plan(job); });
   collect(wrong, [&] {
     require_own_kind("`watch.trace_file`", job.watch.trace_file, "trace", trace_beginning);

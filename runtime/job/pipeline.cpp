@@ -6,6 +6,9 @@
 #include "runtime/model/stages.hpp"
 
 #include <algorithm>
+#include <fmt/ranges.h>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace troupe::runtime {
@@ -54,6 +57,46 @@ std::vector<int> job_pipeline::ranks_of_ties() const {
   return out;
 }
 
+namespace {
+
+/// Refuses ties whose gradients cannot be added. `owners`: the specs of tied parameters so far, by
+/// the owner's name.
+void check_tie(const std::vector<tie>& ties,
+               std::map<std::string, parameter_spec>& owners,
+               const parameter_spec& x) {
+  const auto& owner = x.tied_to.empty() ? x.name : x.tied_to;
+  if (std::ranges::find(ties, owner, &tie::owner) == ties.end())
+    return;
+  const auto& first = owners.try_emplace(owner, x).first->second;
+  if (x.extents != first.extents || x.placements != first.placements)
+    throw input_error(
+        "'{}' is tied to '{}', but has other extents or another placement, and their gradients are "
+        "added: give both the same",
+        x.name,
+        first.name);
+}
+
+/// All ranks that add the gradients of ties are in one group.
+void check_ranks_of_ties(const job_pipeline& all) {
+  const auto ranks = all.ranks_of_ties();
+  const std::set<int> group(ranks.begin(), ranks.end());
+  for (const auto& x : all.ties)
+    for (int copy = 0; copy < all.schedule->copies(); ++copy) {
+      const auto of_copy = all.ranks_of(x, copy_id(std::uint32_t(copy)));
+      if (std::set<int>(of_copy.begin(), of_copy.end()) != group)
+        throw input_error(
+            "the tied parameter '{}' has uses on the pipeline ranks {} of copy {} of the model, "
+            "and "
+            "gradients of ties are added on {}: place each tied parameter on all of these ranks",
+            x.owner,
+            fmt::join(std::set<int>(of_copy.begin(), of_copy.end()), ", "),
+            copy,
+            fmt::join(group, ", "));
+    }
+}
+
+}  // namespace
+
 job_pipeline pipeline_of(const training_job& job) {
   const auto schedule = std::make_shared<pipeline_schedule>(
       job.layout.schedule, job.layout.pipeline, planned_microbatches(job));
@@ -74,18 +117,22 @@ job_pipeline pipeline_of(const training_job& job) {
   out.ties = ties_of(model);
   out.sample_flops = training_flops(model, 1);
   out.sums.insert(parameter_placements().sums());
+  std::map<std::string, parameter_spec> owners;
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
     const chunk part(model, range);
     out.flows.push_back(part.flow());
     for (const auto& unit : part.units())
-      for (const auto& x : unit.parameters)
+      for (const auto& x : unit.parameters) {
         out.sums.insert(x.placements.sums());
+        check_tie(out.ties, owners, x);
+      }
     for (const auto& block : recompute_plan(part, job.recompute).blocks)
       blocks.push_back(block.recomputed ? 1 : 0);
   }
   schedule->recompute(out.blocks);
   out.schedule = schedule;
+  check_ranks_of_ties(out);
   return out;
 }
 

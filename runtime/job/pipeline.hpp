@@ -42,7 +42,8 @@ int most_microbatches(const training_job& job);
 /// The numbers of all steps from `consumed` samples on; several during a batch ramp-up.
 std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed);
 
-/// Throws input_error as pipeline_schedule does, and if the layers do not divide evenly.
+/// Throws input_error as pipeline_schedule does, if the layers do not divide evenly, and for tied
+/// parameters whose gradients cannot be added.
 job_pipeline pipeline_of(const training_job& job);
 
 }  // namespace troupe::runtime

@@ -41,6 +41,20 @@ constexpr bool sums_gradients(axis_use x) {
   return x == axis_use::sequence || x == axis_use::data;
 }
 
+/// The axes of a parameter: those of dense layers, or those of experts.
+enum class axis_view : std::uint8_t { dense, experts };
+inline constexpr std::array axis_views = {axis_view::dense, axis_view::experts};
+
+/// A value for the parameters of dense layers, and one for those of experts.
+template <class T>
+struct by_view {
+  T dense = {}, experts = {};
+
+  T& operator[](axis_view v) { return v == axis_view::dense ? dense : experts; }
+  const T& operator[](axis_view v) const { return v == axis_view::dense ? dense : experts; }
+  friend bool operator==(const by_view&, const by_view&) = default;
+};
+
 struct axis_row {
   axis id;
   std::string_view name;        ///< "tp", "cp", "ep", "etp", "dp", "edp", "pp", "copy"
@@ -48,6 +62,7 @@ struct axis_row {
   std::string_view title;       ///< "tensor", in names of groups
   axis_use dense, experts;      ///< use in dense layers and in expert layers
 
+  axis_use use(axis_view v) const { return v == axis_view::dense ? dense : experts; }
   bool splits_replica() const {
     return runtime::splits_replica(dense) || runtime::splits_replica(experts);
   }
@@ -87,6 +102,16 @@ class axis_set {
   std::uint32_t bits_ = 0;
 };
 static_assert(axes <= 32, "axis_set has a bit for each axis");
+
+/// The axes for which is(row) is true.
+template <class Condition>
+axis_set axes_where(const Condition& is) {
+  axis_set out;
+  for (const auto& row : axis_table())
+    if (is(row))
+      out.add(row.id);
+  return out;
+}
 
 /// "dp"; of several axes "cp-dp".
 std::string short_name(const axis_set& x);

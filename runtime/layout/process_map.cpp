@@ -1,10 +1,49 @@
 #include "runtime/layout/process_map.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <algorithm>
+#include <cstdint>
+#include <fmt/format.h>
 #include <map>
 #include <utility>
 
 namespace troupe::runtime {
+namespace {
+
+constexpr const char* process_has_ranks
+    = "PLACED-1: processes are numbered from 0, and each has a rank";
+
+std::vector<int> contiguous(int world, int processes) {
+  std::vector<int> out;
+  for (int rank = 0; rank < world; ++rank)
+    out.push_back(int((std::int64_t(rank + 1) * processes - 1) / world));
+  return out;
+}
+
+}  // namespace
+
+process_map::process_map(std::vector<int> table) : table_(std::move(table)) {
+  for (int rank = 0; rank < int(table_.size()); ++rank) {
+    const int process = process_of(rank);
+    ensure(process >= 0 && process < int(table_.size()), process_has_ranks);
+    ranks_.resize(std::max(ranks_.size(), std::size_t(process) + 1));
+    ranks_[std::size_t(process)].push_back(rank);
+  }
+  ensure(std::ranges::none_of(ranks_, &std::vector<int>::empty), process_has_ranks);
+}
+
+process_map::process_map(int world, int processes) : process_map(contiguous(world, processes)) {}
+
+std::string ranges_of(const std::vector<int>& ranks, const char* to) {
+  std::string out;
+  for (std::size_t i = 0, end = 0; i < ranks.size(); i = end) {
+    while (end < ranks.size() && ranks[end] - ranks[i] == int(end - i))
+      ++end;
+    out += fmt::format("{}{}{}{}", i == 0 ? "" : ", ", ranks[i], to, ranks[end - 1]);
+  }
+  return out;
+}
 
 // Sorts the processes by host and rotates the list by the size of the largest host. The keeper is
 // then on another host, unless one host has more than half of all processes.

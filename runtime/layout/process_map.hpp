@@ -3,27 +3,33 @@
 
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace troupe::runtime {
 
-/// Splits ranks [0, world) of the mesh into contiguous ranges of nearly equal size, one per
-/// process. Ranks that exchange most data are neighbours in the rank order and share a process.
+/// The process of each rank. Each process has a rank.
 class process_map {
  public:
-  process_map(int world, int processes) : world_(world), processes_(processes) {}
+  /// `table`: the process of each rank. Breaks PLACED-1 unless the processes are numbered from
+  /// 0 and each has a rank.
+  explicit process_map(std::vector<int> table);
+  /// Contiguous ranges of ranks of nearly equal size. Ranks that exchange most data are neighbours
+  /// in the rank order and share a process.
+  process_map(int world, int processes);
 
-  int processes() const { return processes_; }
-  int process_of(int rank) const { return int((std::int64_t(rank + 1) * processes_ - 1) / world_); }
-  /// A process hosts ranks [first_of, end_of).
-  int first_of(int process) const { return int(std::int64_t(process) * world_ / processes_); }
-  int end_of(int process) const { return first_of(process + 1); }
+  int processes() const { return int(ranks_.size()); }
+  int process_of(int rank) const { return table_[std::size_t(rank)]; }
+  /// The ranks of a process, ascending.
+  const std::vector<int>& ranks_of(int process) const { return ranks_[std::size_t(process)]; }
 
  private:
-  int world_, processes_;
+  std::vector<int> table_;
+  std::vector<std::vector<int>> ranks_;
 };
+
+/// Ascending ranks as text: "0-3, 6-6"; `to` stands between the ends of a range.
+std::string ranges_of(const std::vector<int>& ranks, const char* to = "-");
 
 /// The keeper of each process: another process, on another host if possible, with balanced load.
 /// `hosts` names the host of each process; any value that is equal within a host works. Empty for

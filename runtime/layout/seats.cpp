@@ -1,19 +1,12 @@
 #include "runtime/layout/seats.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <fmt/format.h>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
-
-template <class Used>
-axis_set axes_where(const Used& used) {
-  axis_set out;
-  for (const auto& row : axis_table())
-    if (used(row))
-      out.add(row.id);
-  return out;
-}
 
 /// The axes of dense layers along which ranks share a stage.
 axis_set within_stage() {
@@ -65,10 +58,14 @@ int seats::beside(int rank, axis along, int position) const {
 }
 
 std::vector<int> seats::peers(int rank, axis_set along) const {
-  for (const auto& row : axis_table())
-    if (along.has(row.id) && &view_of(row.id) == &experts_)
-      return experts_.group(rank, along);
-  return dense_.group(rank, along);
+  const auto has_axes_of = [along](axis_view layers) {
+    return along.meets(
+        axes_where([layers](const axis_row& x) { return x.use(layers) != axis_use::none; }));
+  };
+  const bool of_experts = has_axes_of(axis_view::experts);
+  ensure(!of_experts || !has_axes_of(axis_view::dense),
+         "SEATS-2: ranks differ along axes of one mesh");
+  return (of_experts ? experts_ : dense_).group(rank, along);
 }
 
 axis_set seats::summed(axis_set along) const {
@@ -124,11 +121,6 @@ std::string seats::name(int rank) const {
       "{}.{}{}", where[axis::data], where[axis::pipeline], position_in_stage(rank, {}, false));
 }
 
-std::string seats::place(int rank) const {
-  const auto where = dense_.at(rank);
-  return fmt::format("{}.{}{}", where[axis::data], where[axis::pipeline], position_in_stage(rank));
-}
-
 std::string seats::title_of(axis_set along) {
   std::string out;
   for (const auto& row : axis_table())
@@ -173,9 +165,10 @@ bool seats::is_first(int rank, axis_set along) const {
   return peers(rank, along).front() == rank;
 }
 
-bool seats::writes(int rank) const {
-  return is_first(rank, axes_where([](const auto& x) { return sums_gradients(x.dense); }))
-         || is_first(rank, axes_where([](const auto& x) { return sums_gradients(x.experts); }));
+// SEATS-1.
+std::vector<int> seats::alike(int rank, axis_view layers) const {
+  return (layers == axis_view::dense ? dense_ : experts_)
+      .group(rank, axes_where([layers](const auto& x) { return sums_gradients(x.use(layers)); }));
 }
 
 }  // namespace troupe::runtime

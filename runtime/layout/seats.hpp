@@ -27,8 +27,8 @@ class seats {
   /// The rank whose position differs only along this axis of dense layers.
   int beside(int rank, axis along, int position) const;
 
-  /// All ranks that differ only along these axes, including `rank` itself, ascending. The axes
-  /// belong to one mesh.
+  /// All ranks that differ only along these axes, including `rank` itself, ascending. Breaks
+  /// SEATS-2 if they belong to both meshes.
   std::vector<int> peers(int rank, axis_set along) const;
   /// True for the first of these peers.
   bool is_first(int rank, axis_set along) const;
@@ -48,8 +48,6 @@ class seats {
   /// "1.0": replica and pipeline rank; then the position on each axis with several ranks that
   /// splits a replica: "1.0.2".
   std::string name(int rank) const;
-  /// As `name`, always with the tensor rank: "1.0.0". Names a stage in its node.
-  std::string place(int rank) const;
   /// ".2": the position on the axes that split a replica, besides those in `without`. Axes of
   /// extent 1 are left out, the tensor axis only with `with_tensor` false.
   std::string position_in_stage(int rank, axis_set without = {}, bool with_tensor = true) const;
@@ -65,10 +63,11 @@ class seats {
   /// True for the first of the ranks that share a pipeline rank of a replica.
   bool leads(int rank) const;
 
-  /// True for the first rank with these parameters of dense layers, and for the first with these
-  /// parameters of experts. It writes all its parameters: a rank that is the first only for experts
-  /// writes those of dense layers once more.
-  bool writes(int rank) const;
+  /// The ranks whose parameters of these layers are equal, ascending: they differ only along the
+  /// axes that sum the gradients.
+  std::vector<int> alike(int rank, axis_view layers) const;
+  /// SEATS-1: true for the first of them. It counts and writes these parameters.
+  bool counts(int rank, axis_view layers) const { return alike(rank, layers).front() == rank; }
 
  private:
   const mesh& view_of(axis a) const;

@@ -225,6 +225,7 @@ void chunk_pass::run_segment(int s) {
   }
   pass_.next_adds = next_adds(s);
   pass_.place = {chunk_.range().first + x.unit, s, {}};
+  std::erase_if(pass_.losses, [s](const auto& one) { return one.first.segment == s; });
   x.forward(tape_, pass_);
   if (!ends_unit(s))
     return;

@@ -23,7 +23,7 @@ struct extension {
   std::function<void(module_builder&, const feed_forward_spec& in_place_of)> feed_forward = {};
   std::vector<std::string> tied_to = {};  ///< by parameters of `feed_forward`: see module_traits
 
-  /// The losses that `feed_forward` writes by pass::add_loss.
+  /// The losses that each pass of `feed_forward` writes by pass::add_loss. Only with it.
   std::vector<loss_spec> losses = {};
 
   /// Replaces cross_entropy, with the same contract. Null: cross_entropy.

@@ -4,8 +4,23 @@
 #include "runtime/telemetry/step_report.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
 
 namespace troupe::runtime {
+namespace {
+
+constexpr std::string_view letters_of_losses = "abcdefghijklmnopqrstuvwxyz0123456789_ ";
+
+bool is_loss_name(std::string_view name) {
+  const auto key = named_loss{std::string(name)}.key();
+  return key.ends_with("_loss") && !key.starts_with("_") && !key.starts_with("validation_")
+         && !key.starts_with("test_") && name.find("  ") == std::string_view::npos
+         && name.find_first_not_of(letters_of_losses) == std::string_view::npos;
+}
+
+}  // namespace
 
 unit_letters model_spec::letters() const {
   unit_letters out;
@@ -25,22 +40,41 @@ const stream_spec& model_spec::stream_of(std::string_view name) const {
   throw broken_promise("MODEL-2: a unit works on a stream of its model");
 }
 
+std::string wrong_loss(const std::vector<loss_spec>& all) {
+  std::map<std::string, const loss_spec*> by_key;
+  for (const auto& x : all) {
+    if (!is_loss_name(x.name))
+      return fmt::format(
+          "'{}' is not the name of a loss: give it words of a-z, 0-9 and _ that end in ' loss' or "
+          "'_loss' and do not begin with validation or test",
+          x.name);
+    if (!std::isfinite(x.weight))
+      return fmt::format("the weight of '{}' is {}: give it a finite one", x.name, x.weight);
+    const auto& first = *by_key.emplace(named_loss{x.name}.key(), &x).first->second;
+    if (first.name != x.name)
+      return fmt::format(
+          "'{}' and '{}' have the same field in logs: rename one", first.name, x.name);
+    if (first.weight != x.weight)
+      return fmt::format(
+          "'{}' has the weights {} and {}: give it one", x.name, first.weight, x.weight);
+  }
+  return {};
+}
+
 std::vector<loss_spec> losses_of(const model_spec& model) {
-  std::vector<loss_spec> out;
-  const auto add = [&out](const model_unit& unit) {
-    for (const auto& x : unit.module.traits().losses) {
-      const auto found
-          = std::ranges::find_if(out, [&x](const auto& one) { return one.name == x.name; });
-      ensure(x.name.ends_with("loss") && (found == out.end() || found->weight == x.weight),
-             "MODEL-6: a loss has one weight, and its name ends in 'loss'");
-      if (found == out.end())
-        out.push_back(x);
-    }
+  std::vector<loss_spec> all, out;
+  const auto add = [&all](const model_unit& unit) {
+    const auto its = unit.module.traits().losses;
+    all.insert(all.end(), its.begin(), its.end());
   };
   if (!model.units.empty())
     add(model.units.back());
   for (const auto& unit : model.units)
     add(unit);
+  ensure(wrong_loss(all).empty(), "MODEL-6: a loss has one weight, and a name with its own field");
+  for (auto& x : all)
+    if (std::ranges::find(out, x.name, &loss_spec::name) == out.end())
+      out.push_back(std::move(x));
   return out;
 }
 

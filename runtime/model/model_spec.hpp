@@ -75,11 +75,13 @@ struct model_spec {
   [[noreturn]] static void missing_part();
 };
 
+/// Describes the first loss that breaks the rules of loss_spec, has two weights, or shares its
+/// field in logs with another name; empty: none.
+std::string wrong_loss(const std::vector<loss_spec>& all);
 /// The losses of a model: those of its last unit, then those of the others in model order. Units
-/// that name the same loss add to it. Breaks MODEL-5 if they give it different weights, or if a
-/// name does not end in "loss".
+/// that name the same loss add to it. Breaks MODEL-6 if one of them is wrong.
 std::vector<loss_spec> losses_of(const model_spec& model);
-/// True for the losses of most models. Reports then have no list of losses.
+/// True if "lm loss" with weight 1 is the only loss. Reports then have no list of losses.
 bool is_only_lm_loss(const std::vector<loss_spec>& losses);
 
 }  // namespace troupe::runtime

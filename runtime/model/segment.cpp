@@ -1,11 +1,22 @@
 #include "runtime/model/segment.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 
 namespace troupe::runtime {
 
 std::uint64_t pass::dropout_key(const std::string& name) const {
   return random_key(settings.seed, name, settings.step);
+}
+
+void pass::add_loss(const std::string& name, const axis_map<placement>& rows, tensor sums) {
+  if (!settings.losses)
+    return;
+  for (const auto& row : axis_table())
+    ensure(rows[row.id] != placement::sequence_sharded && rows[row.id] != placement::partial,
+           "MODEL-8: a loss is a sum over the rows of all ranks");
+  const bool fresh = losses.try_emplace({place.unit, place.segment, name}, std::move(sums)).second;
+  ensure(fresh, "MODEL-7: a segment writes a loss once");
 }
 
 }  // namespace troupe::runtime

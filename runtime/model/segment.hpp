@@ -19,6 +19,7 @@ struct pass_settings {
   std::uint64_t step = 0;  ///< part of the dropout key
   bool training = true;    ///< enables dropout and tape recording
   double loss_scale = 1;   ///< gradients are those of loss_scale * mean loss
+  bool losses = true;      ///< false: only logits are wanted, and pass::add_loss does nothing
   /// Averages the loss over all rows of the micro-batch, masked or not: see loss_average.
   bool per_token_loss = false;
   /// False allows faster sums of gradients in a nondeterministic order.
@@ -29,7 +30,9 @@ struct pass_settings {
 
 /// A loss of a model. Steps and evaluations report the mean of each, and the weighted sum.
 struct loss_spec {
-  std::string name;   ///< ends in "loss"
+  /// Words of a-z, 0-9 and _ with single spaces, the last one "loss" or ending in "_loss". It does
+  /// not begin with "validation" or "test" as a word.
+  std::string name;
   double weight = 1;  ///< factor of its gradient
 };
 
@@ -65,15 +68,14 @@ struct pass {
   /// The dropout rate of this pass: 0 unless training.
   float dropout_rate(double rate) const { return settings.training ? float(rate) : 0.0F; }
   std::uint64_t dropout_key(const std::string& name) const;
-  /// A loss of this weight adds the gradient of this average.
+  /// The average whose gradient a loss of this weight adds: loss scale and weight are factors.
   loss_average average(double weight) const {
     return {float(settings.loss_scale * weight), settings.per_token_loss};
   }
-  /// Writes a loss that the module's traits name; `sums` is (2) f64. A segment that is recomputed
-  /// writes it again.
-  void add_loss(const std::string& name, tensor sums) {
-    losses.insert_or_assign({place.unit, place.segment, name}, std::move(sums));
-  }
+  /// Writes a loss that the module's traits name. `rows`: placements of the variable whose rows it
+  /// adds. `sums` is (2) f64, over the rows of all ranks. A segment writes each loss at most once;
+  /// when it is recomputed it writes it again. Breaks MODEL-7 and MODEL-8.
+  void add_loss(const std::string& name, const axis_map<placement>& rows, tensor sums);
 };
 
 /// The module of a segment, for selective recomputation.

@@ -345,6 +345,7 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
       continue;
     }
     const bool is_last = &x == &items.back();
+    // STAGES-2
     if (x.kind != letter_at(unit, letters) || is_last != (unit + 1 == units))
       reader.refuse(x.at, difference_from(letters, x.kind, unit, is_last));
     ++unit;

@@ -236,6 +236,8 @@ void orthogonalize(stream& stream,
   auto shards = tensor::empty<float>(stream, {tensor->size(), shard.size()});
   auto put_together = tensor::empty<float>(stream, parameter.extents);
   const matrix whole{put_together.data<float>(), parameter.extents[0], parameter.extents[1]};
+  if (parameter.valid_rows >= 0)
+    stream.clear(whole.x, std::size_t(whole.size()) * sizeof(float));
   const auto bytes = std::int64_t(sizeof(float)) * shard.size() * tensor->size();
   tensor->all_gather(stream, x, shards.raw(), equal_ends(bytes, tensor->size()));
   auto of = ranks;

@@ -77,8 +77,9 @@ optimizer_state::optimizer_state(parameter_store& store,
     const auto& e = store.entries()[std::size_t(range.entry)];
     if (e.owner >= 0)
       continue;
-    const auto words = e.spec.frozen ? (range.size() * std::int64_t(size_of(store.type())) + 3) / 4
-                                     : range.size();
+    const auto words = e.spec.frozen
+                           ? (range.size() * std::int64_t(size_of(store.type_of(e))) + 3) / 4
+                           : range.size();
     const auto room = (words + line - 1) / line * line;
     const bool kept = !e.spec.frozen || keeps_frozen;
     auto& x = parts_.emplace_back(
@@ -160,7 +161,7 @@ std::vector<digested_part> optimizer_state::digested() const {
   std::vector<digested_part> out;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    const auto begin = x.frozen ? words_of(store_.type(), x.range.begin) : x.range.begin;
+    const auto begin = x.frozen ? words_of(type_of(x), x.range.begin) : x.range.begin;
     out.push_back({.parameter = e.known_as(),
                    .repeated = is_repeated(store_, e),
                    .shard = shard_index(e.spec, store_.axes()),
@@ -200,7 +201,7 @@ const float* optimizer_state::weights_at(const part& x) const {
     return master_.data<float>() + x.offset;
   const auto& store = std::as_const(store_);
   return reinterpret_cast<const float*>(store.values(x.range.entry))
-         + words_of(store.type(), x.range.begin);
+         + words_of(type_of(x), x.range.begin);
 }
 
 std::span<float> optimizer_state::state(const part& x, std::size_t array) {
@@ -220,11 +221,12 @@ void optimizer_state::set_weights(int entry, std::int64_t begin, std::span<const
     if (x.range.entry != entry || first >= last)
       continue;
     const auto some = from.subspan(std::size_t(first - begin), std::size_t(last - first));
-    const bool rounds = x.frozen && store_.type() != dtype::f32;
-    const auto element = size_of(rounds ? store_.type() : dtype::f32);
+    const auto& e = store_.entries()[std::size_t(entry)];
+    const bool rounds = x.frozen && store_.type_of(e) != dtype::f32;
+    const auto element = size_of(rounds ? store_.type_of(e) : dtype::f32);
     std::vector<std::byte> rounded(rounds ? some.size() * element : 0);
     if (rounds)
-      store_.round(some, rounded.data());
+      store_.round(e, some, rounded.data());
     store_.pool().write(reinterpret_cast<std::byte*>(weights(x).data())
                             + std::size_t(first - x.range.begin) * element,
                         rounds ? static_cast<const void*>(rounded.data()) : some.data(),
@@ -241,30 +243,36 @@ void optimizer_state::for_each_answered(const Visit& visit) const {
   }
 }
 
-void optimizer_state::zero_gradients(reads& by, std::int64_t& to) const {
+void optimizer_state::zero_gradients(reads& by, by_view<std::int64_t>& to) const {
   std::vector<square_piece> pieces;
-  for_each_answered([&](const part& x, const entry&) {
+  std::vector<std::int64_t*> sums;
+  for_each_answered([&](const part& x, const entry& e) {
     pieces.push_back({gradient_of(store_, x.range), x.range.size()});
+    sums.push_back(&to[e.spec.placements.view()]);
   });
   // The buffer of u64 holds one count per piece.
   auto counts = tensor::empty<std::uint64_t>(by.stream(), {std::int64_t(pieces.size())});
   for (std::size_t i = 0; i < pieces.size(); ++i)
     by.stream().run(kernels::count_zeros<float>{
         reinterpret_cast<std::int64_t*>(counts.raw()) + i, pieces[i].x, pieces[i].n});
-  by.add<std::uint64_t>(counts, [&to](std::span<const std::uint64_t> found) {
-    for (const auto zeros : found)
-      to += std::int64_t(zeros);
+  by.add<std::uint64_t>(counts, [sums = std::move(sums)](std::span<const std::uint64_t> found) {
+    for (std::size_t i = 0; i < found.size(); ++i)
+      *sums[i] += std::int64_t(found[i]);
   });
 }
 
-void optimizer_state::square_norm_of_weights(reads& by, exact_sum& to) const {
+void optimizer_state::square_norm_of_weights(reads& by, by_view<exact_sum>& to) const {
   std::vector<square_piece> pieces;
-  for_each_answered([&](const part& x, const entry&) {
+  std::vector<exact_sum*> sums;  // of each grain
+  for_each_answered([&](const part& x, const entry& e) {
     pieces.push_back({weights_at(x), x.range.size()});
+    sums.insert(sums.end(),
+                std::size_t(kernels::grains_in(x.range.size(), grain_)),
+                &to[e.spec.placements.view()]);
   });
-  read_squares(by, pieces, grain_, [&to](std::span<const double> squares) {
-    for (const double square : squares)
-      to += square;
+  read_squares(by, pieces, grain_, [sums = std::move(sums)](std::span<const double> squares) {
+    for (std::size_t i = 0; i < squares.size(); ++i)
+      *sums[i] += squares[i];
   });
 }
 

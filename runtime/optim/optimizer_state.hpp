@@ -115,7 +115,8 @@ class optimizer_state {
   std::vector<std::pair<std::int64_t, std::int64_t>> own_weights() const;
   /// Returns the arrays that the digests cover, one part for each of own_weights().
   std::vector<digested_part> digested() const;
-  /// Rounds the owned values from their masters, if values are rounded. Copies frozen ones.
+  /// Rounds the owned values from their masters, if values are rounded. Copies frozen ones, and
+  /// those that stay f32.
   void round_values(stream& stream);
   /// Rounds the owned values that the store has dropped.
   void round_dropped_values(stream& stream);
@@ -125,9 +126,9 @@ class optimizer_state {
   /// Norms of the reduced gradients in gradients(0) of the store. Reuses what gradients() has read.
   void norms(reads& by, square_norms& to) const { gradients_->read(by, &to, nullptr); }
   /// Counts the zeros among the same elements.
-  void zero_gradients(reads& by, std::int64_t& to) const;
+  void zero_gradients(reads& by, by_view<std::int64_t>& to) const;
   /// Square norm of the weights (masters, if any) that this rank reports.
-  void square_norm_of_weights(reads& by, exact_sum& to) const;
+  void square_norm_of_weights(reads& by, by_view<exact_sum>& to) const;
   /// Digests without padding rows.
   void digests(reads& by, state_digests& to) const;
 
@@ -191,6 +192,13 @@ class optimizer_state {
   std::int64_t weights_offset(const part& x) const;
   double rate_of(const part& x, const update_decision& decision) const;
   double decay_of(const part& x, const update_decision& decision) const;
+  dtype type_of(const part& x) const {
+    return store_.type_of(store_.entries()[std::size_t(x.range.entry)]);
+  }
+  /// True if the store has values beside the masters, and they are f32.
+  bool copies_master(const part& x) const { return master_ && type_of(x) == dtype::f32; }
+  void* values_at(const part& x);
+  /// Where an operation rounds the weights to; null: nowhere.
   void* rounded_at(const part& x);
   const float* gradient_at(const part& x) const;
   /// Destinations of the fingerprints of each part's arrays.

@@ -35,10 +35,12 @@ double optimizer_state::decay_of(const part& x, const update_decision& decision)
   return spec.decays ? decision.weight_decay.value_or(settings_.weight_decay) : 0;
 }
 
+void* optimizer_state::values_at(const part& x) {
+  return store_.values(x.range.entry) + std::size_t(x.range.begin) * size_of(type_of(x));
+}
+
 void* optimizer_state::rounded_at(const part& x) {
-  return master_
-             ? store_.values(x.range.entry) + std::size_t(x.range.begin) * size_of(store_.type())
-             : nullptr;
+  return master_ && !copies_master(x) ? values_at(x) : nullptr;
 }
 
 const float* optimizer_state::gradient_at(const part& x) const {
@@ -95,13 +97,13 @@ void optimizer_state::round_dropped_values(stream& stream) {
 }
 
 void optimizer_state::round_weights(stream& stream, const part& x) {
-  auto* const to = rounded_at(x);
-  if (to == nullptr)
+  if (!master_)
     return;
+  auto* const to = values_at(x);
   const float* const from = weights_at(x);
-  if (x.frozen) {
+  if (x.frozen || copies_master(x)) {
     if (static_cast<const void*>(from) != to)
-      stream.copy(to, from, std::size_t(x.range.size()) * size_of(store_.type()));
+      stream.copy(to, from, std::size_t(x.range.size()) * size_of(type_of(x)));
     return;
   }
   if (store_.type() == dtype::f16)
@@ -180,6 +182,9 @@ void optimizer_state::update(stream& stream,
       update_adam(stream, decision, from, x.begin, x.end, to);
     else
       update_momentum(stream, decision, parts_[x.begin], to[x.begin]);
+    for (auto i = x.begin; i < x.end; ++i)
+      if (copies_master(parts_[i]))
+        round_weights(stream, parts_[i]);
     std::for_each(
         parts_.begin() + std::ptrdiff_t(x.begin), parts_.begin() + std::ptrdiff_t(x.end), done);
   }
@@ -258,6 +263,8 @@ void optimizer_state::update_muon(stream& stream,
     const bool owned = next != parts_.end() && next->range.entry == e.index;
     auto change = tensor::empty<float>(stream, {e.size()});
     float* const all = change.data<float>();
+    if (e.valid < e.size())  // the padding is part of the matrix
+      stream.clear(all + e.valid, std::size_t(e.size() - e.valid) * sizeof(float));
     const auto own = owned ? next->range : entry_range{e.index, 0, 0};
     if (owned) {
       float* const m = first_moment(*next).data();

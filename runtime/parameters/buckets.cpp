@@ -56,7 +56,8 @@ std::vector<bucket> make_buckets(const parameter_store& store,
       const auto& before = all[std::size_t(first) - 1];
       return taken < size && !stands_alone(before) && all[std::size_t(first)].follows
              && before.spec.placements.sums() == along
-             && before.spec.frozen == all[std::size_t(first)].spec.frozen;
+             && before.spec.frozen == all[std::size_t(first)].spec.frozen
+             && store.type_of(before) == store.type_of(all[std::size_t(first)]);
     };
     if (!stands_alone(all[std::size_t(first)]))
       while (first > 0 && goes_on())
@@ -70,7 +71,7 @@ std::vector<bucket> make_buckets(const parameter_store& store,
              .has_values = e.owner < 0,
              .frozen = e.spec.frozen};
     // Grains of frozen values are in f32 words of the store's type.
-    const auto per_word = b.frozen ? std::int64_t(4 / size_of(store.type())) : 1;
+    const auto per_word = b.frozen ? std::int64_t(4 / size_of(store.type_of(e))) : 1;
     share_out(all, b, along.is_empty() ? 1 : std::max(1, ranks(along)), grain * per_word);
     out.push_back(std::move(b));
     end = first;

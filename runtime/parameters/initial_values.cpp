@@ -98,10 +98,11 @@ class drawing {
       mark_progress();
       const auto& x = pieces_[taken_];
       const void* const exact = from.values.data();
+      const bool rounds = store_.type_of(store_.entries()[std::size_t(x.entry)]) != dtype::f32;
       take({x.entry,
             x.begin,
             {from.values.data(), std::size_t(x.size)},
-            from.rounded.empty() ? exact : from.rounded.data()});
+            rounds ? from.rounded.data() : exact});
       lock.lock();
       from.drawn = false;
       changed_.notify_all();
@@ -161,8 +162,9 @@ class drawing {
     lock.unlock();
     const std::span<float> values(to.values.data(), std::size_t(x.size));
     initial_values(store_.entries()[std::size_t(x.entry)], seed_, x.begin, values);
-    if (!to.rounded.empty())
-      store_.round(values, to.rounded.data());
+    const auto& e = store_.entries()[std::size_t(x.entry)];
+    if (store_.type_of(e) != dtype::f32)
+      store_.round(e, values, to.rounded.data());
     lock.lock();
     to.drawn = true;
     changed_.notify_all();

@@ -54,12 +54,14 @@ resident_store::resident_store(std::vector<unit_spec> units,
       continue;
     }
     if (before == nullptr
-        || (!keeps_values() && (before->unit != e.unit || before->spec.frozen != e.spec.frozen)))
+        || (!keeps_values()
+            && (before->unit != e.unit || before->spec.frozen != e.spec.frozen
+                || type_of(*before) != type_of(e))))
       value_sizes_.push_back(0);
     before = &e;
     value_array_of_.push_back(int(value_sizes_.size()) - 1);
     value_offsets_.push_back(value_sizes_.back());
-    value_sizes_.back() += e.room;
+    value_sizes_.back() += room_of_values(e);
   }
   first_.resize(units_.size(), int(entries_.size()));  // trailing units without parameters
   if (arrays_.empty())
@@ -166,10 +168,12 @@ tensor& resident_store::values_with(int entry) {
   const auto n = value_sizes_[which];
   out = tensor(pool_.allocate(std::size_t(n) * size_of(type_)), type_, {n});
   for (const auto& e : entries_)
-    if (e.owner < 0 && array_of_values(e.index) == which && e.room > e.valid)
-      pool_.clear(
-          out.raw() + std::size_t(value_offsets_[std::size_t(e.index)] + e.valid) * size_of(type_),
-          std::size_t(e.room - e.valid) * size_of(type_));
+    if (e.owner < 0 && array_of_values(e.index) == which && e.room > e.valid) {
+      const auto element = size_of(type_of(e));
+      pool_.clear(out.raw() + std::size_t(value_offsets_[std::size_t(e.index)]) * size_of(type_)
+                      + std::size_t(e.valid) * element,
+                  std::size_t(e.room - e.valid) * element);
+    }
   return out;
 }
 

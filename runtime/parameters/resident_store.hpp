@@ -97,7 +97,7 @@ class resident_store final : public parameter_store {
     return gradient_offsets_[std::size_t(e.index)];
   }
   std::int64_t gradient_size() const { return arrays_.front(); }
-  /// All values, of type().
+  /// All values, as elements of type().
   tensor& all_values() { return values_.front(); }
   /// Requires type() f32.
   std::span<float> values() {
@@ -113,6 +113,10 @@ class resident_store final : public parameter_store {
     return std::size_t(first_[std::size_t(unit)]) + std::size_t(index);
   }
   std::size_t array_of_values(int e) const { return std::size_t(value_array_of_[std::size_t(e)]); }
+  /// Elements of type() that an entry's values and padding take.
+  std::int64_t room_of_values(const entry& e) const {
+    return e.room * std::int64_t(size_of(type_of(e)) / size_of(type_));
+  }
   void allocate_values();
   tensor& values_with(int entry);
   void give_values_back(int unit);
@@ -123,7 +127,7 @@ class resident_store final : public parameter_store {
   dtype type_;
   std::vector<entry> entries_;
   value_memory memory_of_values_;
-  std::vector<std::int64_t> value_sizes_;  ///< elements per array of values
+  std::vector<std::int64_t> value_sizes_;  ///< elements of type() per array of values
   // Per entry, or of its owner if the entry is tied. Offsets are within the array.
   std::vector<int> value_array_of_;
   std::vector<std::int64_t> value_offsets_;

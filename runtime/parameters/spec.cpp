@@ -61,15 +61,13 @@ parameter_placements::parameter_placements(
 }
 
 axis_use parameter_placements::use(axis a) const {
-  return view_ == axis_view::dense ? row_of(a).dense : row_of(a).experts;
+  return row_of(a).use(view_);
 }
 
 axis_set parameter_placements::sums() const {
-  axis_set out;
-  for (const auto& row : axis_table())
-    if (along_[row.id].partial_gradient && sums_gradients(use(row.id)))
-      out.add(row.id);
-  return out;
+  return axes_where([this](const axis_row& x) {
+    return along_[x.id].partial_gradient && sums_gradients(x.use(view_));
+  });
 }
 
 parameter_placements of_experts(std::initializer_list<std::pair<axis, parameter_placement>> some) {

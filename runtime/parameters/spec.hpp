@@ -36,9 +36,6 @@ constexpr parameter_placement partial_gradient() {
   return {.partial_gradient = true};
 }
 
-/// The axes of a parameter: those of dense layers, or those of experts.
-enum class axis_view : std::uint8_t { dense, experts };
-
 /// Placement of a parameter along every axis. Default: replicated, with a gradient that is summed
 /// over the replicas of its view and their sequences.
 class parameter_placements {
@@ -55,6 +52,8 @@ class parameter_placements {
   axis_use use(axis a) const;
   /// Axes along which buckets sum the gradient.
   axis_set sums() const;
+
+  friend bool operator==(const parameter_placements&, const parameter_placements&) = default;
 
  private:
   axis_map<parameter_placement> along_;
@@ -95,7 +94,8 @@ struct parameter_spec {
   std::int64_t valid_rows = -1;      ///< first padding row; padding is always zero; -1: none
   std::string tied_to = {};          ///< parameter that shares the values; the gradient is separate
   bool has_copies = false;           ///< other parameters are tied to it
-  bool frozen = false;  ///< keeps its values: it has no gradient and no state of the optimizer
+  bool frozen = false;    ///< keeps its values: it has no gradient and no state of the optimizer
+  bool keep_f32 = false;  ///< its values are f32 in every store; the module casts them
   parameter_placements placements = {};
   /// Rows per kind in a group of rows (queries, keys, values); the parameter has several groups.
   /// Empty: one kind.
@@ -121,8 +121,9 @@ std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks);
 /// Index of the rank's shard among all shards; 0 if the parameter is not sharded.
 int shard_index(const parameter_spec& x, const axis_ranks& ranks);
 
-/// True for the first of the ranks that hold the same shard: only it counts the shard in norms and
-/// digests.
+/// True for the first of the ranks that hold the same shard and the same gradient without a sum:
+/// only it counts the shard in norms and digests. Ranks along axes of sums all answer;
+/// seats::counts selects one of them.
 bool answers(const parameter_spec& x, const axis_ranks& ranks);
 
 /// Extents of the unsharded parameter without padding rows, as used in files and messages.

@@ -13,16 +13,22 @@ std::int64_t aligned(std::int64_t n) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
-template <class Counts>
+bool has_same_view(const parameter_entry& a, const parameter_entry& b) {
+  return a.spec.placements.view() == b.spec.placements.view();
+}
+
+/// `goes_on(a, b)`: a stretch may have both entries.
+template <class Counts, class GoesOn>
 std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entry>& entries,
-                                                const Counts& counts) {
+                                                const Counts& counts,
+                                                const GoesOn& goes_on) {
   std::vector<parameter_store::stretch> out;
   bool begins = true;
   for (const auto& e : entries) {
     begins = begins || !e.follows;
     if (!counts(e))
       continue;
-    if (begins || entries[std::size_t(out.back().first)].spec.frozen != e.spec.frozen)
+    if (begins || !goes_on(entries[std::size_t(out.back().first)], e))
       out.push_back({e.index, e.index, 0});
     begins = false;
     out.back().end = e.index + 1;
@@ -50,8 +56,9 @@ std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
         return other.known_as() == spec.tied_to;
       });
       if (owner != out.end()) {
-        ensure(owner->extents == e.extents && owner->spec.frozen == spec.frozen,
-               "STORE-1: tied parameters have one shape and are frozen together");
+        ensure(owner->extents == e.extents && owner->spec.frozen == spec.frozen
+                   && owner->spec.keep_f32 == spec.keep_f32,
+               "STORE-1: tied parameters have one shape and type and are frozen together");
         e.owner = owner->index;
       }
       out.push_back(std::move(e));
@@ -68,10 +75,10 @@ void parameter_store::set(const parameter_entry& e,
                           std::int64_t begin,
                           std::span<const float> from) {
   const auto n = std::int64_t(from.size());
-  if (type() == dtype::f32)
+  if (type_of(e) == dtype::f32)
     return set_rounded(e, begin, n, from.data());
-  std::vector<std::byte> rounded(from.size() * size_of(type()));
-  round(from, rounded.data());
+  std::vector<std::byte> rounded(from.size() * size_of(type_of(e)));
+  round(e, from, rounded.data());
   set_rounded(e, begin, n, rounded.data());
 }
 
@@ -79,22 +86,30 @@ void parameter_store::set_rounded(const parameter_entry& e,
                                   std::int64_t begin,
                                   std::int64_t n,
                                   const void* from) {
-  const auto element = size_of(type());
+  const auto element = size_of(type_of(e));
   pool().write(values(e.index) + std::size_t(begin) * element, from, std::size_t(n) * element);
 }
 
-void parameter_store::round(std::span<const float> from, void* to) const {
-  with_element(type(), [&]<class T>(T) {
+void parameter_store::round(const parameter_entry& e, std::span<const float> from, void* to) const {
+  with_element(type_of(e), [&]<class T>(T) {
     std::transform(from.begin(), from.end(), static_cast<T*>(to), [](float x) { return T(x); });
   });
 }
 
 std::vector<parameter_store::stretch> parameter_store::stretches_of_gradients() const {
-  return stretches(entries(), [](const parameter_entry& e) { return !e.spec.frozen; });
+  return stretches(
+      entries(),
+      [](const parameter_entry& e) { return !e.spec.frozen; },
+      [](const auto& a, const auto& b) { return has_same_view(a, b); });
 }
 
 std::vector<parameter_store::stretch> parameter_store::stretches_of_values() const {
-  return stretches(entries(), [](const parameter_entry& e) { return e.owner < 0; });
+  return stretches(
+      entries(),
+      [](const parameter_entry& e) { return e.owner < 0; },
+      [this](const parameter_entry& a, const parameter_entry& b) {
+        return a.spec.frozen == b.spec.frozen && type_of(a) == type_of(b) && has_same_view(a, b);
+      });
 }
 
 const parameter_entry& parameter_store::entry_at(int unit, int index) const {

@@ -42,7 +42,8 @@ struct parameter_entry {
 };
 
 /// Entries of `units` for a rank. `room` is a multiple of 16 elements, and no entry follows
-/// another. Breaks STORE-1 if tied parameters differ in shape, or only some of them are frozen.
+/// another. Breaks STORE-1 if tied parameters differ in shape or type, or only some of them are
+/// frozen.
 std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
                                         const axis_ranks& ranks);
 
@@ -52,7 +53,7 @@ class parameter_store {
  public:
   virtual ~parameter_store() = default;
 
-  /// Type of the values: f32, bf16 or f16. Gradients are f32.
+  /// Type of the values: f32, bf16 or f16; of a parameter: type_of. Gradients are f32.
   virtual dtype type() const = 0;
   virtual const std::vector<parameter_entry>& entries() const = 0;
   virtual const axis_ranks& axes() const = 0;
@@ -86,8 +87,8 @@ class parameter_store {
 
   // Called by buckets, optimizer and worker, which reduce, update and gather between passes.
 
-  /// Beginning of an entry's values, of type(), or of a logical replica's gradients. An entry that
-  /// follows another begins `room` elements after it.
+  /// Beginning of an entry's values, of type_of(entry), or of a logical replica's gradients. An
+  /// entry that follows another begins `room` elements after it.
   virtual std::byte* values(int entry) = 0;
   virtual float* gradients(int replica, int entry) = 0;
   /// Breaks STORE-7 if the values were dropped.
@@ -115,8 +116,8 @@ class parameter_store {
   /// `acquire` calls `wait` with the point of the unit's gate.
   virtual void on_gate_passed(std::function<void(const std::shared_ptr<device_event>&)> wait) = 0;
 
-  /// The array of all values. A caller may replace it, between passes, by another of the same size,
-  /// which then holds the values. Null if the store has no such array.
+  /// The array of all values, as elements of type(). A caller may replace it, between passes, by
+  /// another of the same size, which then holds the values. Null if the store has no such array.
   virtual tensor* value_array() { return nullptr; }
 
   /// Declares that the gradients of this step are not read again. A store may free their memory
@@ -138,13 +139,15 @@ class parameter_store {
 
   // Implemented in terms of the functions above.
 
+  /// f32 for parameters with keep_f32, type() for the others.
+  dtype type_of(const parameter_entry& e) const { return e.spec.keep_f32 ? dtype::f32 : type(); }
   /// Sets valid elements [begin, begin + from.size()) of an entry from host memory, rounded to
-  /// type().
+  /// type_of(e).
   void set(const parameter_entry& e, std::int64_t begin, std::span<const float> from);
-  /// Like `set`, with `n` elements of type().
+  /// Like `set`, with `n` elements of type_of(e).
   void set_rounded(const parameter_entry& e, std::int64_t begin, std::int64_t n, const void* from);
-  /// Rounds to type(), on the host.
-  void round(std::span<const float> from, void* to) const;
+  /// Rounds to type_of(e), on the host.
+  void round(const parameter_entry& e, std::span<const float> from, void* to) const;
 
   /// Entries [first, end), each but the first of which follows the previous one.
   struct stretch {
@@ -154,8 +157,9 @@ class parameter_store {
   /// All gradients of the store as ascending stretches.
   std::vector<stretch> stretches_of_gradients() const;
   /// All values as ascending stretches, without entries that are tied to another entry. Either all
-  /// entries of a stretch are frozen or none is.
+  /// entries of a stretch are frozen or none is; all have one type and one view.
   std::vector<stretch> stretches_of_values() const;
+  dtype type_of(const stretch& x) const { return type_of(entries()[std::size_t(x.first)]); }
   bool is_frozen(const stretch& x) const { return entries()[std::size_t(x.first)].spec.frozen; }
   /// The parameter with this index in its unit.
   const parameter_entry& entry_at(int unit, int index) const;

@@ -72,7 +72,7 @@ const entry* entry_of(std::string_view name) {
   return found == table.end() ? nullptr : found;
 }
 
-constexpr auto told = [] {
+constexpr auto schedule_names = [] {
   std::array<named_schedule, table.size()> out{};
   for (std::size_t i = 0; i < table.size(); ++i)
     out[i] = table[i].told;
@@ -146,20 +146,21 @@ std::pair<double, int> peak_of(const plan& x, int chunks_per_rank) {
 }  // namespace
 
 std::span<const named_schedule> named_schedules() {
-  return told;
+  return schedule_names;
 }
 
 const named_schedule* find_schedule(std::string_view name) {
-  const auto* found = std::find_if(
-      told.begin(), told.end(), [&](const named_schedule& x) { return x.name == name; });
-  return found == told.end() ? nullptr : found;
+  const auto* found = std::find_if(schedule_names.begin(),
+                                   schedule_names.end(),
+                                   [&](const named_schedule& x) { return x.name == name; });
+  return found == schedule_names.end() ? nullptr : found;
 }
 
 plan generate(std::string_view name, const schedule_request& request) {
   const auto* of = entry_of(name);
   if (!of) {
     std::vector<std::string_view> names;
-    for (const auto& x : told)
+    for (const auto& x : schedule_names)
       names.push_back(x.name);
     throw input_error("no schedule is named '{}': there are {}", name, fmt::join(names, ", "));
   }

@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace troupe::runtime {
+namespace {
+
+bool is_among(const std::vector<int>& ranks, int rank) {
+  return std::ranges::binary_search(ranks, rank);
+}
+
+}  // namespace
 
 const kept_states::slot* kept_states::held(int rank, std::uint64_t iteration) const {
   const auto found = all_.find(rank);
@@ -40,11 +47,11 @@ void kept_states::extend(generation_id generation, int rank, std::uint64_t itera
       x.of->last = iteration;
 }
 
-void kept_states::forget_others_after(int first, int end, std::uint64_t iteration) {
+void kept_states::forget_others_after(const std::vector<int>& ranks, std::uint64_t iteration) {
   const std::lock_guard lock(mutex_);
   for (auto& [rank, slots] : all_)
     for (auto& x : slots)
-      if ((rank < first || rank >= end) && x.of && x.of->last > iteration) {
+      if (!is_among(ranks, rank) && x.of && x.of->last > iteration) {
         if (x.of->first > iteration)
           x = {};
         else
@@ -52,9 +59,9 @@ void kept_states::forget_others_after(int first, int end, std::uint64_t iteratio
       }
 }
 
-void kept_states::forget_others(int first, int end) {
+void kept_states::forget_others(const std::vector<int>& ranks) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(all_, [&](const auto& x) { return x.first < first || x.first >= end; });
+  std::erase_if(all_, [&](const auto& x) { return !is_among(ranks, x.first); });
 }
 
 kept_states::state kept_states::find(int rank, std::uint64_t iteration) const {
@@ -63,9 +70,11 @@ kept_states::state kept_states::find(int rank, std::uint64_t iteration) const {
   return found == nullptr ? nullptr : found->what;
 }
 
-bool kept_states::has(generation_id generation, int first, int end, std::uint64_t iteration) const {
+bool kept_states::has(generation_id generation,
+                      const std::vector<int>& ranks,
+                      std::uint64_t iteration) const {
   const std::lock_guard lock(mutex_);
-  for (int rank = first; rank < end; ++rank) {
+  for (const int rank : ranks) {
     const auto found = all_.find(rank);
     if (found == all_.end()
         || std::none_of(found->second.begin(), found->second.end(), [&](const slot& x) {
@@ -76,17 +85,14 @@ bool kept_states::has(generation_id generation, int first, int end, std::uint64_
   return true;
 }
 
-std::vector<std::uint64_t> kept_states::iterations(int first, int end) const {
+std::vector<std::uint64_t> kept_states::iterations(const std::vector<int>& ranks) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::uint64_t> out;
-  const auto of_first = all_.find(first);
+  const auto of_first = ranks.empty() ? all_.end() : all_.find(ranks.front());
   if (of_first == all_.end())
     return out;
   const auto all_keep = [&](std::uint64_t iteration) {
-    for (int rank = first + 1; rank < end; ++rank)
-      if (held(rank, iteration) == nullptr)
-        return false;
-    return true;
+    return std::ranges::all_of(ranks, [&](int rank) { return held(rank, iteration) != nullptr; });
   };
   for (const auto& x : of_first->second) {
     if (!x.of)

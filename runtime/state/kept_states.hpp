@@ -35,17 +35,17 @@ class kept_states {
   /// iteration is not kept.
   void extend(generation_id generation, int rank, std::uint64_t iteration);
 
-  /// Discards states after that iteration of ranks outside [first, end).
-  void forget_others_after(int first, int end, std::uint64_t iteration);
-  /// Discards the states of ranks outside [first, end): another process keeps them now.
-  void forget_others(int first, int end);
+  /// Discards states after that iteration of other ranks than these.
+  void forget_others_after(const std::vector<int>& ranks, std::uint64_t iteration);
+  /// Discards the states of other ranks than these: another process keeps them now.
+  void forget_others(const std::vector<int>& ranks);
 
   /// Null: not kept.
   state find(int rank, std::uint64_t iteration) const;
-  /// KEPT-2: true if the state of each rank in [first, end) is kept.
-  bool has(generation_id generation, int first, int end, std::uint64_t iteration) const;
+  /// KEPT-2: true if the state of each of these ranks is kept.
+  bool has(generation_id generation, const std::vector<int>& ranks, std::uint64_t iteration) const;
   /// Iterations for which the states of all these ranks are kept, from any generation; ascending.
-  std::vector<std::uint64_t> iterations(int first, int end) const;
+  std::vector<std::uint64_t> iterations(const std::vector<int>& ranks) const;
   std::int64_t bytes() const;
 
  private:

@@ -1,7 +1,7 @@
 // Commands to a live run, as values and as JSON text (docs/formats/commands.md).
 //
 // A viewer sends the text to the hub of the run. The supervisor parses and executes it
-// (actors/supervisor/control.cpp) and records it in the ledger if `is_kept`. Parsing throws
+// (actors/supervisor/commander.cpp) and records it in the ledger if `is_kept`. Parsing throws
 // input_error for an unknown command or invalid arguments.
 
 #pragma once

@@ -148,8 +148,13 @@ class event_file final : public record_sink {
 
   void write(const validation_report& x) override {
     scalars values;
+    const auto* const of = x.test ? " test" : " validation";
+    if (!x.losses.empty())
+      values.emplace_back(std::string("loss") + of, x.loss);
     for (const auto& one : by_name(x.losses, x.loss)) {
-      const auto name = one.name + (x.test ? " test" : " validation");
+      if (std::isnan(one.mean))
+        continue;  // std::min would make it a number
+      const auto name = one.name + of;
       values.emplace_back(name, one.mean);
       values.emplace_back(name + " ppl", std::exp(std::min(20.0, one.mean)));
     }

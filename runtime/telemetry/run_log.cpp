@@ -32,7 +32,7 @@ std::string cell(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : std::string();
 }
 
-/// The same of a validation, whose sum is always called "loss".
+/// (field, mean) of a validation. The sum is always the field "loss", with the prefix.
 std::vector<std::pair<std::string, double>> loss_fields(const validation_report& x,
                                                         const std::string& prefix) {
   std::vector<std::pair<std::string, double>> out = {{prefix + "loss", x.loss}};

@@ -32,8 +32,9 @@ std::string json_record(const validation_report& x);
 std::string json_record(const run_event& x);
 
 /// These functions parse a JSON record for viewers. A missing field, or one of another type, keeps
-/// its default; a missing loss is NaN. Unknown fields are ignored. Empty for text without an
-/// iteration, a validation without a loss, and an event without its kind.
+/// its default; a missing loss is NaN. A loss has the name of its field, except "lm loss". Unknown
+/// fields are ignored. Empty for text without an iteration, a validation without a loss, and an
+/// event without its kind.
 ///
 /// A `grad_norm` of null is read as infinity. The log lacks some fields of a report, such as the
 /// number of steps skipped in a row: `skipped.in_a_row` is 1 if `grad_norm` is null, else 0.

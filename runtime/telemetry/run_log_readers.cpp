@@ -81,15 +81,19 @@ pipeline_times pipeline_in(const field_reader& from) {
   return out;
 }
 
-/// The losses of a record with several, by their fields; otherwise empty.
-std::vector<named_loss> losses_in(const nlohmann::json& record, std::string_view prefix) {
+/// The losses of a record with several, by their fields and in their order; otherwise empty.
+std::vector<named_loss> losses_in(std::string_view text, std::string_view prefix) {
   std::vector<named_loss> out;
+  const auto record = ordered_json_value(text);  // an object, as record_in found
   for (const auto& [key, value] : record.items()) {
     const auto name = std::string_view(key);
     if (name.starts_with(prefix) && name.ends_with("_loss") && name.size() > prefix.size() + 4
         && (value.is_number() || value.is_null()))
       out.push_back({key.substr(prefix.size()), value.is_null() ? NAN : value.get<double>()});
   }
+  for (auto& one : out)
+    if (one.key() == named_loss{lm_loss}.key())
+      one.name = lm_loss;
   return out;
 }
 
@@ -106,7 +110,7 @@ std::optional<step_report> read_step_record(std::string_view text) {
   from.read("consumed_tokens", out.consumed_tokens);
   from.read("global_batch_size", out.global_batch_size);
   if (record.contains("loss"))
-    out.losses = losses_in(record, "");
+    out.losses = losses_in(text, "");
   if (!from.read(out.losses.empty() ? "lm_loss" : "loss", out.loss))
     out.loss = NAN;
   from.read("grad_norm", out.grad_norm);
@@ -142,7 +146,7 @@ std::optional<validation_report> read_validation_record(std::string_view text) {
   from.read("iteration", out.iteration);
   out.test = record.contains("test_loss");
   const auto* const name = out.test ? "test_loss" : "validation_loss";
-  out.losses = losses_in(record, out.test ? "test_" : "validation_");
+  out.losses = losses_in(text, out.test ? "test_" : "validation_");
   if (from.is_null(name))
     out.loss = NAN;
   else if (!from.read(name, out.loss))

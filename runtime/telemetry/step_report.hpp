@@ -50,15 +50,16 @@ struct pipeline_times {
   friend bool operator==(const pipeline_times&, const pipeline_times&) = default;
 };
 
-/// Sum of one of the model's losses over a part of a step.
+/// Sum of one loss over the micro-batches of one replica and unit.
 struct loss_part {
-  double total = 0;       ///< over the tokens that count
-  double tokens = 0;      ///< number of tokens that count
-  int number = 0;         ///< logical replica: of the sender, or of the job
+  double total = 0;   ///< over the tokens that count
+  double tokens = 0;  ///< number of tokens that count
+  /// Logical replica of the sender; from step_driver::sum_votes on, of the job.
+  int number = 0;
   int loss = 0;           ///< index in losses_of(model)
   std::int64_t unit = 0;  ///< of the model
 
-  /// Parts are added in this order, whichever ranks they come from (WORKER-15).
+  /// Parts are added in this order, whichever ranks they come from (STEP-10).
   auto order() const { return std::tuple(number, unit, loss); }
 
   friend bool operator==(const loss_part&, const loss_part&) = default;
@@ -90,7 +91,8 @@ struct step_report {
   std::uint64_t consumed_samples = 0;  ///< after this step
   std::uint64_t consumed_tokens = 0;   ///< after this step
   std::int64_t global_batch_size = 0;
-  double loss = 0;           ///< weighted sum of the losses that count; NaN where none does
+  /// Weighted sum of the means. A loss over no token is left out; NaN if it is the first one.
+  double loss = 0;
   double grad_norm = 0;      ///< before clipping; infinity if not finite
   double learning_rate = 0;  ///< of this step's update
   double elapsed_ms = 0;
@@ -107,7 +109,7 @@ struct step_report {
   std::vector<named_loss> losses = {};  ///< empty: only "lm loss", with weight 1
 
   bool was_skipped() const { return skipped.in_a_row > 0; }
-  /// No token of a step that was updated with counts for the loss.
+  /// No token of a step that was updated with counts for the first loss.
   bool has_no_loss() const { return !was_skipped() && std::isnan(loss); }
 
   friend bool operator==(const step_report&, const step_report&) = default;

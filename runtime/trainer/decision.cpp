@@ -1,5 +1,7 @@
 #include "runtime/trainer/decision.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -14,17 +16,21 @@ std::string join(std::string text, const std::string& more) {
   return text.empty() ? more : text + ", and " + more;
 }
 
-/// Non-finite losses by replica, and the first parameter with a non-finite gradient; empty: none.
+/// The first non-finite part of each loss and replica, and the first parameter with a non-finite
+/// gradient; empty: none.
 std::string fault_of(const std::vector<loss_spec>& names, const step_result& x) {
   std::string out;
   std::set<std::pair<int, int>> named;
   for (const auto& part : x.losses)
     if (!std::isfinite(part.total) && named.emplace(part.number, part.loss).second)
       out = join(out,
-                 fmt::format("the {} of replica {} is {}",
-                             is_only_lm_loss(names) ? "loss" : names[std::size_t(part.loss)].name,
-                             part.number,
-                             part.total));
+                 is_only_lm_loss(names)
+                     ? fmt::format("the loss of replica {} is {}", part.number, part.total)
+                     : fmt::format("the {} of replica {} in unit {} is {}",
+                                   names[std::size_t(part.loss)].name,
+                                   part.number,
+                                   part.unit,
+                                   part.total));
   if (!x.nonfinite_parameter.empty())
     return join(out,
                 fmt::format("the gradient of {}{} is not finite",
@@ -51,43 +57,47 @@ double mean_of_rows(const recipe& recipe, const training_position& at, double to
   return double(samples * recipe.model.sequence()) / tokens;
 }
 
-step_losses means_of(const std::vector<loss_spec>& names, const std::vector<loss_value>& sums) {
-  step_losses out{.loss = std::numeric_limits<double>::quiet_NaN()};
-  bool counts = false;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto sum = i < sums.size() ? sums[i] : loss_value();
-    if (!is_only_lm_loss(names))
-      out.by_name.push_back({names[i].name, sum.mean()});
-    if (sum.tokens > 0)
-      out.loss = (std::exchange(counts, true) ? out.loss : 0) + names[i].weight * sum.mean();
-  }
-  return out;
-}
-
 }  // namespace
 
 void add_to(std::vector<loss_value>& to, const std::vector<loss_part>& parts) {
+  const auto out_of_order
+      = [](const loss_part& a, const loss_part& b) { return a.order() >= b.order(); };
+  ensure(std::ranges::adjacent_find(parts, out_of_order) == parts.end(),
+         "STEP-10: a vote has each loss once, by replica and unit");
   for (const auto& part : parts) {
-    to.resize(std::max(to.size(), std::size_t(part.loss) + 1));
+    ensure(part.loss >= 0 && std::size_t(part.loss) < to.size(),
+           "STEP-10: a vote has losses of its model");
     to[std::size_t(part.loss)] += {part.total, part.tokens};
   }
 }
 
-step_losses losses_of(const recipe& recipe, const std::vector<loss_value>& sums) {
-  return means_of(losses_of(spec_of(recipe)), sums);
+step_losses means_of(const std::vector<loss_spec>& losses, const std::vector<loss_value>& sums) {
+  step_losses out{.loss = std::numeric_limits<double>::quiet_NaN()};
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const auto part = losses[i].weight * sums[i].mean();
+    if (!is_only_lm_loss(losses))
+      out.by_name.push_back({losses[i].name, sums[i].mean()});
+    if (i == 0)
+      out.loss = part;
+    else if (sums[i].tokens > 0)
+      out.loss += part;
+  }
+  return out;
 }
 
-step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result) {
+step_verdict decide(const recipe& recipe,
+                    const std::vector<loss_spec>& losses,
+                    const training_position& at,
+                    const step_result& result) {
   step_verdict out;
-  const auto names = losses_of(spec_of(recipe));
-  std::vector<loss_value> sums(names.size());
+  std::vector<loss_value> sums(losses.size());
   add_to(sums, result.losses);
-  auto means = means_of(names, sums);
+  auto means = means_of(losses, sums);
   out.loss = means.loss;
   out.losses = std::move(means.by_name);
   const double mean = mean_of_rows(recipe, at, sums.empty() ? 0 : sums.front().tokens);
   out.grad_norm = total_norm(result.norms) / at.scale.factor() * mean;
-  out.fault = fault_of(names, result);
+  out.fault = fault_of(losses, result);
   if (at.scale.is_used())
     out.scale = next_scale(recipe.scaling, at.scale, out.fault.empty());
   out.skipped = at.skipped;

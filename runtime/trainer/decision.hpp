@@ -18,14 +18,15 @@ struct step_losses {
   std::vector<named_loss> by_name;
 };
 
-/// Adds parts, in their order; `to` has a sum for each loss of the model, or is empty.
+/// Adds the parts of a vote; `to` has a sum for each loss of the model. Breaks STEP-10 if the parts
+/// are not in the order of loss_part, or if one is of no such loss.
 void add_to(std::vector<loss_value>& to, const std::vector<loss_part>& parts);
-/// Means of such sums.
-step_losses losses_of(const recipe& recipe, const std::vector<loss_value>& sums);
+/// Returns the mean of each loss, and their weighted sum. `sums` has one for each of `losses`.
+step_losses means_of(const std::vector<loss_spec>& losses, const std::vector<loss_value>& sums);
 
 /// The combined votes of a step.
 struct step_result {
-  std::vector<loss_part> losses;  ///< of all logical replicas, in their order
+  std::vector<loss_part> losses;  ///< of all logical replicas, sorted by loss_part::order
   square_norms norms;             ///< of the reduced gradients
   /// The first parameter, in the order of the backward pass, with a non-finite gradient, and its
   /// stage. Empty: all are finite.
@@ -50,12 +51,16 @@ struct step_verdict {
   bool skips() const { return !fault.empty() && !stops; }
 };
 
-/// Decides the step after `at`. A skipped step counts as an iteration and consumes its samples; the
-/// learning rate and the number of updates stay, as in Megatron-LM. Votes carry norms of the scaled
-/// loss. With a loss per token these are norms of the total over all rows of the step, and this
-/// function applies the missing factor rows / tokens (1 if no token counts). The tokens are those
-/// of the model's first loss.
-step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result);
+/// Decides the step after `at` of a model with these losses. A skipped step counts as an iteration
+/// and consumes its samples; the learning rate and the number of updates stay, as in Megatron-LM.
+/// Votes carry norms of the scaled loss. With a loss per token these are norms of the total over
+/// all rows of the step, and this function applies the missing factor rows / tokens. The tokens are
+/// those of the model's first loss; the factor is 1 if none of them counts, even if another loss
+/// has some.
+step_verdict decide(const recipe& recipe,
+                    const std::vector<loss_spec>& losses,
+                    const training_position& at,
+                    const step_result& result);
 
 /// The error message of a verdict that stops the run.
 std::string diagnosis(const step_verdict& x, const training_position& at);

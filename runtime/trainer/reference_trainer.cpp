@@ -46,7 +46,11 @@ reference_trainer::reference_trainer(const recipe& recipe,
                                      stream& by,
                                      std::shared_ptr<rank_estate> estate,
                                      const reference_layout& layout)
-    : recipe_(recipe), data_(std::move(data)), stream_(by), at_(beginning(recipe)) {
+    : recipe_(recipe),
+      losses_(losses_of(spec_of(recipe))),
+      data_(std::move(data)),
+      stream_(by),
+      at_(beginning(recipe)) {
   check(recipe.batch);
   join_groups(layout);
   auto settings = whole_model(recipe, layout);
@@ -144,7 +148,7 @@ step_report reference_trainer::step() {
     add_to(result.norms, norms);
   });
   result.nonfinite_parameter = state().first_nonfinite(result.norms).name;
-  const auto verdict = decide(recipe_, at_, result);
+  const auto verdict = decide(recipe_, losses_, at_, result);
   if (verdict.stops)
     throw input_error("{}", diagnosis(verdict, at_));
   state_digests digests;
@@ -191,10 +195,10 @@ step_report reference_trainer::step() {
   return report;
 }
 
-double reference_trainer::evaluate(const batch_source& source, std::int64_t batches) {
+step_losses reference_trainer::evaluate(const batch_source& source, std::int64_t batches) {
   const auto replicas = recipe_.batch.data_parallel;
   const auto m_each = recipe_.batch.global / (recipe_.batch.micro * replicas);
-  std::vector<loss_value> sums;
+  std::vector<loss_value> sums(losses_.size());
   for (std::int64_t b = 0; b < batches; ++b) {
     each([&](worker& by) {
       by.begin_step({step_id(at_.iteration), false, m_each, replicas});
@@ -207,7 +211,7 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
     });
     add_to(sums, state().losses());
   }
-  return losses_of(recipe_, sums).loss;
+  return means_of(losses_, sums);
 }
 
 void reference_trainer::resume_at(std::uint64_t iteration,

@@ -42,9 +42,8 @@ class reference_trainer {
   /// and no more steps may be skipped.
   step_report step();
 
-  /// Weighted sum of the mean losses over `batches` global batches of `source`, without dropout.
-  /// Changes no state.
-  double evaluate(const batch_source& source, std::int64_t batches);
+  /// The losses over `batches` global batches of `source`, without dropout. Changes no state.
+  step_losses evaluate(const batch_source& source, std::int64_t batches);
 
   /// The worker of the first rank.
   worker& state() { return *places_.front().by; }
@@ -79,6 +78,7 @@ class reference_trainer {
   void on_each(const std::function<void(std::size_t)>& visit);
 
   recipe recipe_;
+  std::vector<loss_spec> losses_;  ///< of the model
   std::shared_ptr<const batch_source> data_;
   stream& stream_;
   cancel_token token_;

@@ -28,20 +28,12 @@ axis_map<communicator*> single_axes(const group_map& all) {
   return out;
 }
 
-axis_set axes_of_sums() {
-  axis_set out;
-  for (const auto& row : axis_table())
-    if (row.sums_gradients())
-      out.add(row.id);
-  return out;
-}
-
 /// True if no other rank, replica or tied chunk adds to the gradients, so their memory may be
 /// temporary.
 bool sums_alone(const worker_settings& settings, const group_map& groups) {
-  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [](const auto& x) {
-           return x.first.has(axis::pipeline)
-                  || (x.first.meets(axes_of_sums()) && x.second->size() > 1);
+  const auto sums = axes_where([](const axis_row& x) { return x.sums_gradients(); });
+  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [&](const auto& x) {
+           return x.first.has(axis::pipeline) || (x.first.meets(sums) && x.second->size() > 1);
          });
 }
 
@@ -49,6 +41,15 @@ bool sums_alone(const worker_settings& settings, const group_map& groups) {
 bool drops_values_of(const worker_settings& settings, const group_map& groups) {
   return sums_alone(settings, groups) && settings.precision != dtype::f32
          && settings.estate == nullptr && !settings.verifies;
+}
+
+/// (unit, name) of the losses of a chunk.
+std::set<std::pair<std::int64_t, std::string>> losses_in(const chunk& of) {
+  std::set<std::pair<std::int64_t, std::string>> out;
+  for (auto unit = of.range().first; unit < of.range().end; ++unit)
+    for (const auto& x : of.model().units[std::size_t(unit)].module.traits().losses)
+      out.emplace(unit, x.name);
+  return out;
 }
 
 /// `from`: null, or the arrays that hold the values in fp32.
@@ -103,6 +104,7 @@ worker::hosted::hosted(const worker_settings& settings,
       state_sharded(settings.distributed_optimizer),
       compared(settings.compared && !settings.distributed_optimizer),
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
+      losses(losses_in(model)),
       plan(model, settings.recompute),
       store(store_of(settings, model, all_groups, stream.pool(), from)),
       witness(settings.verifies ? std::make_unique<witnessed_gradients>(*store, stream) : nullptr),
@@ -155,11 +157,15 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
                                        settings_, which, stream, groups, found_of(which.id), draws))
                           .first;
     auto& x = *home->second;
+    for (const auto& e : x.store->entries())
+      if (x.layers_of(e.index) == axis_view::experts)
+        of_experts_.insert({e.spec.name, e.known_as()});
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
     for (const auto& values : x.store->stretches_of_values())
       if (x.state_sharded && !x.store->is_frozen(values))
-        grains += kernels::grains_in(words_of(x.store->type(), values.size), settings_.grain);
+        grains
+            += kernels::grains_in(words_of(x.store->type_of(values), values.size), settings_.grain);
     x.store->on_emit([this, &x](int unit) { emitted(x, unit); });
     x.store->on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
   }
@@ -221,6 +227,11 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
         home.store->drop_values(unit);
     });
   auto out = pass->forward(in);
+  std::set<std::pair<std::int64_t, std::string>> written;
+  for (const auto& [place, sums] : pass->losses())
+    written.emplace(place.unit, place.name);
+  ensure(!step_.training || written == home.losses,
+         "WORKER-15: a pass writes the losses that its units name");
   if (!pass->losses().empty())
     losses_.emplace(key, pass->losses());
   if (step_.training) {
@@ -327,11 +338,14 @@ std::vector<worker::held_array> worker::value_arrays() const {
     const bool stays = !home->drops_values();
     if (stays)
       out.push_back({0, stays});
-    for (const auto& x : home->store->stretches_of_values())
+    for (const auto& x : home->store->stretches_of_values()) {
+      const auto& store = *home->store;
+      const auto size = x.size * std::int64_t(size_of(store.type_of(x)) / size_of(store.type()));
       if (stays)
-        out.back().elements += x.size;
+        out.back().elements += size;
       else
-        out.push_back({x.size, home->store->is_frozen(x)});
+        out.push_back({size, store.is_frozen(x)});
+    }
   }
   return out;
 }

@@ -23,7 +23,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -68,6 +70,8 @@ struct worker_settings {
   bool compared = false;
   /// Other workers may verify passes, including what they add to gradients (verification.hpp).
   bool verifies = false;
+  /// Layers that this rank saves; another rank saves the others (seats::counts).
+  by_view<bool> saves = {true, true};
   /// Cancels a pass at its next segment: it throws `cancelled`, and the worker is unusable.
   cancel_token until = {};
 };
@@ -133,6 +137,7 @@ class worker {
 
   // The actions of a plan. See chunk_pass for the bundles and blocks. A chunk that exchanges
   // nothing computes I together with W, segment by segment, which needs less memory.
+  /// In training breaks WORKER-15 if the losses that the pass writes are not those of its units.
   virtual bundle forward(const pass_key& key, const bundle& in);
   void recompute(const pass_key& key, int block);
   virtual bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
@@ -181,10 +186,9 @@ class worker {
 
   /// The losses of the hosted chunks, in the order of loss_part. Each part is a sum in the order of
   /// the micro-batches. A part's number counts the hosted replicas, then those of further copies.
-  /// Breaks WORKER-15 if a pass has written a loss that its model does not name.
   void losses(reads& by, std::vector<loss_part>& to) const;
   std::vector<loss_part> losses() const;
-  /// The model's first loss for one replica.
+  /// The model's first loss for one replica, of the first copy.
   loss_value loss(int replica) const;
 
   /// Gradients are summed over all logical replicas bucket by bucket. Calls `then` within
@@ -216,9 +220,9 @@ class worker {
   };
   finding first_nonfinite(const square_norms& norms) const;
   /// Counts zeros in the reduced gradients for which this rank accounts.
-  void zero_gradients(reads& by, std::int64_t& to) const;
+  void zero_gradients(reads& by, by_view<std::int64_t>& to) const;
   /// Over the weights for which this rank accounts; over their masters if they have any.
-  void square_norm_of_parameters(reads& by, exact_sum& to) const;
+  void square_norm_of_parameters(reads& by, by_view<exact_sum>& to) const;
 
   /// Writes NaN into a gradient for which this rank accounts. Call it after begin_step; for fault
   /// injection.
@@ -230,13 +234,20 @@ class worker {
   void flip_gradient_bit(std::uint64_t key);
   void flip_state_bit(state_array which, std::uint64_t key);
 
-  /// Digest of what all replicas must have in common: all reduced gradients. With a distributed
+  /// True if the rank has parameters of experts.
+  bool has_experts() const { return !of_experts_.empty(); }
+  /// The layers of a parameter that this rank has.
+  axis_view layers_of(const std::string& parameter) const {
+    return of_experts_.contains(parameter) ? axis_view::experts : axis_view::dense;
+  }
+
+  /// Digests of what ranks must have in common: all reduced gradients. With a distributed
   /// optimizer: the gathered values that the step used, since each rank has only a share of the
   /// gradients. Breaks STORE-7 if values are dropped (value_arrays); such workers do not vote.
-  void vote_digest(reads& by, digest& to) const;
-  digest vote_digest() const;
-  /// Combines norms and vote_digest; reads the gradients once.
-  void norms_and_digest(reads& by, square_norms& norms, digest& to) const;
+  void vote_digests(reads& by, by_view<digest>& to) const;
+  by_view<digest> vote_digests() const;
+  /// Combines norms and vote_digests; reads the gradients once.
+  void norms_and_digests(reads& by, square_norms& norms, by_view<digest>& to) const;
 
   /// With a distributed optimizer the values of other ranks are stale until `gather`.
   ///
@@ -291,7 +302,7 @@ class worker {
 
   /// A contiguous array of values, or of gradients of one logical replica.
   struct held_array {
-    std::int64_t elements = 0;  ///< includes padding and alignment
+    std::int64_t elements = 0;  ///< of the store's type; includes padding and alignment
     /// True: allocated from step to step. False: values until their last backward pass, gradients
     /// from then until they are dropped.
     bool stays = true;
@@ -301,7 +312,7 @@ class worker {
   /// Size of the gradients of a chunk.
   std::int64_t gradient_elements(chunk_id id) const;
 
-  /// Parameters for which this rank accounts; over all ranks of a replica, those of the model.
+  /// Parameters for which this rank accounts, also if other replicas have them.
   std::int64_t parameter_count() const;
 
  private:
@@ -315,6 +326,9 @@ class worker {
 
     /// True if sums, norms and digests of this rank include the chunk.
     bool answers() const { return copy == copy_id(0) || state_sharded; }
+    axis_view layers_of(int entry) const {
+      return store->entries()[std::size_t(entry)].spec.placements.view();
+    }
     /// WORKER-13, BUCKET-1
     void check_sums(const coordinates& extents) const;
     /// The group for the sum of a bucket; null: none.
@@ -343,6 +357,7 @@ class worker {
     bool state_sharded;              ///< optimizer state is sharded over replicas
     bool compared;                   ///< gradients are compared with those of other workers
     chunk model;
+    std::set<std::pair<std::int64_t, std::string>> losses;  ///< (unit, name) that a pass writes
     recompute_plan plan;
     std::unique_ptr<parameter_store> store;
     std::unique_ptr<witnessed_gradients> witness;  ///< wraps that store; null: no verification
@@ -387,8 +402,8 @@ class worker {
   void settle_estate(bool begins);
   void check_digests() const;
   void emitted(hosted& home, int unit);
-  void read_votes(reads& by, square_norms* norms, digest* of_gradients) const;
-  void read_values(reads& by, digest& to) const;
+  void read_votes(reads& by, square_norms* norms, by_view<digest>* of_gradients) const;
+  void read_values(reads& by, by_view<digest>& to) const;
   bool is_whole(chunk_id id) const;
   void sum_bucket(const chunk_bucket& which, stream& stream);
   void gather_bucket(int bucket, stream& stream, bool with_frozen);
@@ -421,7 +436,8 @@ class worker {
   std::array<rank_estate::chunks, 2> slots_;
   std::size_t current_ = 0;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
-  std::vector<tie> ties_;  ///< of the model
+  std::vector<tie> ties_;             ///< of the model
+  std::set<std::string> of_experts_;  ///< parameters of experts, by the name of their owner
   std::vector<chunk_bucket> buckets_;
   std::vector<tensor> widened_;  ///< frozen values in f32, for parameters()
   tensor vote_keys_;             ///< keys of the fingerprints of voted values, one per grain

@@ -44,13 +44,15 @@ void worker::hosted::check_sums(const coordinates& extents) const {
   for (const auto& e : store->entries())
     for (const auto& row : axis_table()) {
       const auto& lies = e.spec.placements;
-      const bool is_covered
-          = extents[row.id] <= 1
-            || std::any_of(all_groups.begin(), all_groups.end(), [&](const auto& x) {
-                 return x.first.has(row.id) && x.second->size() > 1;
-               });
-      if (lies[row.id].partial_gradient && !e.spec.frozen
-          && (!is_covered || lies.use(row.id) == axis_use::none))
+      const auto use = lies.use(row.id);
+      // Ranks along an axis of sums have parts of the gradient, whatever the placement says.
+      const bool partial = lies[row.id].partial_gradient, by_bucket = sums_gradients(use);
+      const bool alone = use != axis_use::none && extents[row.id] <= 1;
+      if (e.spec.frozen || alone || (!partial && !by_bucket))
+        continue;
+      const auto* const by = by_bucket ? group_of(lies.sums()) : groups[row.id];
+      if (!partial || use == axis_use::none || by == nullptr || !by->along().has(row.id)
+          || by->size() == 1)
         throw broken_promise(fmt::format(
             "WORKER-13: a gradient is summed along each axis of its partial placement: nothing "
             "sums that of '{}' along {}",
@@ -348,7 +350,8 @@ void worker::gather_bucket(int which, stream& stream, bool with_frozen) {
   auto* const group = found.home->group_of(x);
   if (settings_.distributed_optimizer && x.has_values && (with_frozen || !x.frozen)
       && group != nullptr && group->size() > 1) {
-    const auto element = std::int64_t(size_of(store.type()));
+    const auto& first = store.entries()[std::size_t(x.first)];
+    const auto element = std::int64_t(size_of(store.type_of(first)));
     std::vector<std::int64_t> ends;
     for (const auto end : x.ends)
       ends.push_back(end * element);

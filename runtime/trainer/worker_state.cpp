@@ -35,7 +35,8 @@ void worker::append(std::vector<state_shard>& to,
                     const std::string& name,
                     std::span<float> all) const {
   const auto& e = home.store->entries()[std::size_t(x.range.entry)];
-  const bool another_answers = !e.spec.tied_to.empty() || !answers(e.spec, home.store->axes());
+  const bool another_answers = !e.spec.tied_to.empty() || !answers(e.spec, home.store->axes())
+                               || !settings_.saves[e.spec.placements.view()];
   if (another_answers)
     return;
   for_each_box(e, x.range, [&](const box& part, std::int64_t at) {
@@ -58,7 +59,7 @@ std::vector<state_shard> worker::parameters() {
 
 std::span<float> worker::f32_weights(hosted& home, const optimizer_state::part& x) {
   const auto all = home.optimizer.weights(x);
-  const auto type = home.store->type();
+  const auto type = home.store->type_of(home.store->entries()[std::size_t(x.range.entry)]);
   if (!x.frozen || type == dtype::f32)
     return all;
   auto& out = widened_.emplace_back(tensor::empty<float>(stream_, {x.range.size()}));

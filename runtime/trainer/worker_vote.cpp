@@ -16,7 +16,7 @@ void worker::losses(reads& by, std::vector<loss_part>& to) const {
   for (const auto& [key, all] : losses_)  // ascending: replica, chunk, micro-batch
     for (const auto& [place, x] : all) {
       const auto name = std::ranges::find(loss_names_, place.name, &loss_spec::name);
-      ensure(name != loss_names_.end(), "WORKER-15: a pass writes losses that its model names");
+      ensure(name != loss_names_.end(), "WORKER-15: a pass writes the losses that its units name");
       const auto copy = int(value(homes_.at(key.chunk)->copy));
       loss_part part{.number = copy * settings_.replicas + key.replica,
                      .loss = int(name - loss_names_.begin()),
@@ -49,20 +49,20 @@ void worker::norms(reads& by, square_norms& to) const {
   read_votes(by, &to, nullptr);
 }
 
-void worker::vote_digest(reads& by, digest& to) const {
+void worker::vote_digests(reads& by, by_view<digest>& to) const {
   if (settings_.distributed_optimizer)
     read_values(by, to);
   else
     read_votes(by, nullptr, &to);
 }
 
-void worker::norms_and_digest(reads& by, square_norms& norms, digest& to) const {
+void worker::norms_and_digests(reads& by, square_norms& norms, by_view<digest>& to) const {
   read_votes(by, &norms, settings_.distributed_optimizer ? nullptr : &to);
   if (settings_.distributed_optimizer)
     read_values(by, to);
 }
 
-void worker::read_votes(reads& by, square_norms* norms, digest* of_gradients) const {
+void worker::read_votes(reads& by, square_norms* norms, by_view<digest>* of_gradients) const {
   const auto parts = std::make_shared<std::vector<std::vector<digest>>>(homes_.size());
   std::size_t next = 0;
   for (const auto& [id, home] : homes_) {
@@ -72,12 +72,17 @@ void worker::read_votes(reads& by, square_norms* norms, digest* of_gradients) co
       home->optimizer.gradients().read(by, own, digests);
   }
   if (of_gradients != nullptr)
-    by.then([parts, of_gradients] {
-      digester all;
-      for (const auto& of_chunk : *parts)
-        for (const auto& x : of_chunk)
-          all.add(x);
-      *of_gradients = all.result();
+    by.then([this, parts, of_gradients] {
+      by_view<digester> all;
+      auto of_chunk = parts->begin();
+      for (const auto& [id, home] : homes_) {
+        auto found = (of_chunk++)->begin();
+        for (const auto& x : home->optimizer.parts())
+          if (!x.frozen)
+            all[home->layers_of(x.range.entry)].add(*found++);
+      }
+      for (const auto layers : axis_views)
+        (*of_gradients)[layers] = all[layers].result();
     });
 }
 
@@ -99,41 +104,47 @@ worker::finding worker::first_nonfinite(const square_norms& norms) const {
   return out;
 }
 
-void worker::zero_gradients(reads& by, std::int64_t& to) const {
+void worker::zero_gradients(reads& by, by_view<std::int64_t>& to) const {
   for (const auto& [id, home] : homes_)
     if (home->answers())
       home->optimizer.zero_gradients(by, to);
 }
 
-void worker::square_norm_of_parameters(reads& by, exact_sum& to) const {
+void worker::square_norm_of_parameters(reads& by, by_view<exact_sum>& to) const {
   for (const auto& [id, home] : homes_)
     if (home->answers())
       home->optimizer.square_norm_of_weights(by, to);
 }
 
 // Digest of all values that the step used.
-void worker::read_values(reads& by, digest& to) const {
+void worker::read_values(reads& by, by_view<digest>& to) const {
   std::vector<fingerprint_piece> pieces;
+  std::vector<axis_view> layers;  // of each piece
   const auto* key = vote_keys_.data<std::uint64_t>();
   for (const auto& [id, home] : homes_) {
     const auto& store = std::as_const(*home->store);
     for (const auto& x : store.stretches_of_values()) {
       if (store.is_frozen(x))
         continue;
-      pieces.push_back({store.values(x.first), words_of(store.type(), x.size), key});
+      pieces.push_back({store.values(x.first), words_of(store.type_of(x), x.size), key});
       key += kernels::grains_in(pieces.back().n, settings_.grain);
+      layers.push_back(home->layers_of(x.first));
     }
   }
-  read_fingerprints(by, pieces, settings_.grain, [&to](const std::vector<digest>& found) {
-    digester d;
-    for (const auto& x : found)
-      d.add(x);
-    to = d.result();
-  });
+  read_fingerprints(by,
+                    pieces,
+                    settings_.grain,
+                    [&to, layers = std::move(layers)](const std::vector<digest>& found) {
+                      by_view<digester> all;
+                      for (std::size_t i = 0; i < found.size(); ++i)
+                        all[layers[i]].add(found[i]);
+                      for (const auto x : axis_views)
+                        to[x] = all[x].result();
+                    });
 }
 
-digest worker::vote_digest() const {
-  return read<digest>([&](reads& by, digest& to) { vote_digest(by, to); });
+by_view<digest> worker::vote_digests() const {
+  return read<by_view<digest>>([&](reads& by, by_view<digest>& to) { vote_digests(by, to); });
 }
 
 }  // namespace troupe::runtime

@@ -35,7 +35,7 @@ void add_run(metrics_page& to, const run_view& x) {
 
 void add_step(metrics_page& to, const run_view& x) {
   to.gauge("troupe_iteration", "Newest committed step.").add(double(x.iteration));
-  to.gauge("troupe_loss", "Newest loss, in nats per token.");
+  to.gauge("troupe_loss", "Newest mean of each loss.");
   for (const auto& [name, value] : x.loss_by_name)
     to.add(value, {{"loss", name}});
   if (x.iteration == 0)

@@ -46,13 +46,15 @@ void add_event(run_view& to, const json& x, std::string kind, std::string text) 
     to.events.pop_front();
 }
 
-/// Reads all losses: "lm_loss": 4.1 is the loss "lm". A loss of null is read as NaN.
+/// Reads all losses: "lm_loss": 4.1 is the loss "lm", and "loss" is the loss "sum". A loss of null
+/// is read as NaN.
 void take_losses(run_view& to, const json& x) {
   constexpr std::string_view end = "_loss";
   for (const auto& [name, value] : x.items()) {
-    if (!name.ends_with(end) || !(value.is_number() || value.is_null()))
+    const bool is_sum = name == "loss";
+    if (!(is_sum || name.ends_with(end)) || !(value.is_number() || value.is_null()))
       continue;
-    const auto of = bounded(name.substr(0, name.size() - end.size()));
+    const auto of = is_sum ? "sum" : bounded(name.substr(0, name.size() - end.size()));
     if (has_room(to.loss_by_name, of))
       to.loss_by_name[of] = value.is_null() ? NAN : value.get<double>();
   }

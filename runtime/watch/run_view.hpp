@@ -134,8 +134,10 @@ struct run_view {
   std::uint64_t iteration = 0;
   double loss = 0, grad_norm = 0, learning_rate = 0, step_ms = 0, tokens_per_second = 0;
   std::optional<double> teraflops_per_second, share_of_matrix_rate;
-  std::string state;                           ///< "training", "recovering", ...; empty: unknown
-  std::map<std::string, double> loss_by_name;  ///< newest: "lm", "validation", "test"; may be NaN
+  std::string state;  ///< "training", "recovering", ...; empty: unknown
+  /// Newest: "lm", "validation", "test"; with several losses also "sum", "validation_lm". May be
+  /// NaN.
+  std::map<std::string, double> loss_by_name;
   std::uint64_t consumed_samples = 0, consumed_tokens = 0, skipped_iterations = 0;
   std::optional<view_pipeline> pipeline;  ///< only for runs with several stages
   std::optional<view_save> saved;         ///< newest complete checkpoint

@@ -1,4 +1,4 @@
-// Detection of the replica with wrong bits: the table in docs/protocol/verification.md, row by row.
+// Detection of the rank with wrong bits: the table in docs/protocol/verification.md, row by row.
 
 #include "actors/supervisor/cross_check.hpp"
 
@@ -17,12 +17,17 @@ namespace {
 
 using what_they_had = std::vector<std::uint64_t>;
 
-/// Ballots of one stage, one per replica.
+/// A ballot of ranks from `first` on.
+actors::ballot ballot(const what_they_had& values, int first = 0) {
+  actors::ballot out{.first = first};
+  for (const auto x : values) {
+    out.ranks.push_back(first + int(out.ranks.size()));
+    out.digests.push_back({x, 1});
+  }
+  return out;
+}
 std::vector<actors::ballot> of(const what_they_had& values) {
-  std::vector<std::vector<runtime::digest>> out;
-  for (const auto x : values)
-    out.push_back({{x, 1}});
-  return actors::ballots_of(out);
+  return {ballot(values)};
 }
 
 wrong_bits guilty_are(bits_verdict x, std::vector<int> who, std::vector<int> replaced = {}) {
@@ -100,7 +105,7 @@ TEST_CASE("without a majority one computation names no replica", "[actors]") {
   CHECK(said.replaced.empty());
   const auto then = it.hears(what_they_had(first.size(), 1));
   CHECK(then.verdict == bits_verdict::transient);
-  CHECK(then.replicas.front() > 0);
+  CHECK(then.ranks.front() > 0);
 }
 
 TEST_CASE("a replica with another result each time is guilty and replaced", "[actors]") {
@@ -151,17 +156,15 @@ TEST_CASE("a replica with an earlier fault is replaced at once when two differ",
   CHECK(it.hears({5, 6}, 9) == guilty_are(bits_verdict::undecided, {0, 1}, {1}));
 }
 
-TEST_CASE("each stage is judged separately, and so are gradients and states", "[actors]") {
+TEST_CASE("ranks are judged by those that must be like them, gradients and states apart",
+          "[actors]") {
   cross_check x;
   const auto said = x.compare(
-      4,
-      checked_bits::state,
-      actors::ballots_of(
-          {{{1, 1}, {1, 1}, {9, 9}}, {{1, 1}, {2, 2}, {9, 9}}, {{5, 5}, {1, 1}, {9, 9}}}));
+      4, checked_bits::state, {ballot({1, 1, 5}), ballot({1, 2, 1}, 3), ballot({9, 9, 9}, 6)});
   CHECK_FALSE(said.alike);
   REQUIRE(said.found.size() == 2);
   CHECK(said.found[0] == guilty_are(bits_verdict::outvoted, {2}, {2}));
-  CHECK(said.found[1] == wrong_bits{bits_verdict::outvoted, 1, 0, {1}, {1}});
+  CHECK(said.found[1] == wrong_bits{bits_verdict::outvoted, 3, 0, {4}, {4}});
   checked it;
   it.hears({1, 2});
   CHECK(it.by.compare(4, checked_bits::state, of({5, 5})).found.empty());

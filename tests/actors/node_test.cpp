@@ -6,9 +6,12 @@
 #include "tests/support/deterministic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <fmt/format.h>
 #include <functional>
+#include <tuple>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -18,12 +21,12 @@ using tests::first_generation;
 namespace {
 
 struct hosting {
-  explicit hosting(const runtime::training_job& job = tests::tiny_job(1, 1)) {
+  explicit hosting(const runtime::training_job& job = tests::tiny_job(1, 1),
+                   const std::shared_ptr<const actors::spawn_table>& recipes
+                   = actors::every_actor()) {
     prepared = tests::without_threads(job);
-    node = system.keep(
-        system.home().spawn(actors::node,
-                            std::shared_ptr<const actors::node_context>(prepared->node),
-                            actors::every_actor()));
+    node = system.keep(system.home().spawn(
+        actors::node, std::shared_ptr<const actors::node_context>(prepared->node), recipes));
     supervisor = system.listener(heard);
     root = system.keep(system.home().spawn([this](caf::event_based_actor* self) -> caf::behavior {
       return {[this, self](int) { next(self); }};
@@ -75,7 +78,68 @@ struct hosting {
   std::optional<tests::ending> end;
 };
 
+/// A table with one recipe, of a keeper that does nothing; its name is the number of the process.
+struct played_keepers {
+  explicit played_keepers(bool replaces) {
+    std::get<actors::recipe<messages::spawn_keeper>>(*table) = {
+        .name = [](const auto& x) { return fmt::format("keeper {}", x.process); },
+        .spawn =
+            [this](const auto&, const actors::spawning& by) {
+              const messages::keeper_actor made
+                  = by.home.spawn([]() -> messages::keeper_actor::behavior_type {
+                      return {[](const messages::keep&) {},
+                              [](const messages::fetch_kept&) {},
+                              [](const messages::store_kept&) {}};
+                    });
+              ends.push_back(by.ends);
+              services.push_back(by.services);
+              return std::pair(caf::actor_cast<caf::actor>(made), messages::keeper_spawned{made});
+            },
+        .replaces = replaces};
+  }
+
+  std::shared_ptr<actors::spawn_table> table = std::make_shared<actors::spawn_table>();
+  std::vector<runtime::cancel_token> ends, services;  ///< of each keeper
+};
+
 }  // namespace
+
+TEST_CASE("a recipe that replaces ends the actor of the same name that lives here", "[actors]") {
+  const bool replaces = GENERATE(true, false);
+  played_keepers played(replaces);
+  hosting it(tests::tiny_job(1, 1), played.table);
+  messages::spawn_keeper order{first_generation, it.prepared->description, 0, it.supervisor};
+  const auto first = it.ask<messages::keeper_spawned>(order);
+  order.process = 1;
+  const auto other = it.ask<messages::keeper_spawned>(order);
+  REQUIRE(first);
+  REQUIRE(other);
+  const tests::ending of_first(first->keeper), of_other(other->keeper);
+  order.process = 0;
+  const auto second = it.ask<messages::keeper_spawned>(order);
+  REQUIRE(second);
+  CHECK(of_first.has_come() == replaces);
+  CHECK_FALSE(of_other.has_come());
+  CHECK_FALSE(tests::ending(second->keeper).has_come());
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("the token of an actor is cancelled when it hangs, and with its supervisor's epoch",
+          "[actors]") {
+  played_keepers played(false);
+  hosting it(tests::tiny_job(1, 1), played.table);
+  messages::spawn_keeper order{first_generation, it.prepared->description, 0, it.supervisor};
+  REQUIRE(it.ask<messages::keeper_spawned>(order));
+  order.process = 1;
+  REQUIRE(it.ask<messages::keeper_spawned>(order));
+  it.system.tell(it.node, messages::suspected{first_generation, "keeper 1", "it hangs"});
+  CHECK(played.ends[1].is_cancelled());
+  CHECK_FALSE(played.services[1].is_cancelled());
+  CHECK_FALSE(played.ends[0].is_cancelled());
+  it.system.tell(it.node, messages::shut_down{});
+  CHECK(played.ends[0].is_cancelled());
+  CHECK(played.services[0].is_cancelled());
+}
 
 TEST_CASE("a process without access to the checkpoint folder ends the run before its first step",
           "[actors]") {
@@ -100,7 +164,7 @@ TEST_CASE("a node spawns a worker on request, with the resources of its process"
       messages::spawn_loader{first_generation, it.prepared->description});
   REQUIRE(answer);
   const auto batch = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0"});
   REQUIRE(batch);
   CHECK_FALSE(it.end->has_come());
 }
@@ -126,7 +190,7 @@ TEST_CASE("NODE-1: a generation that was ended stays closed, even if it was empt
   std::optional<messages::generation_ended> ended;
   it.order_end(ended);
   REQUIRE(ended);
-  const messages::spawn_stage late{first_generation, it.prepared->description, {}, 0, "0.0.0"};
+  const messages::spawn_stage late{first_generation, it.prepared->description, {}, 0, "0.0"};
   CHECK_FALSE(it.ask<messages::stage_spawned>(late));
   CHECK(messages::is(it.refusal, ec::cancelled));
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
@@ -165,7 +229,7 @@ TEST_CASE("the death of a rank releases its generation at once, that of a servic
   const auto loader = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0"});
   REQUIRE(loader);
   REQUIRE(stage);
   it.system.kill(loader->loader, messages::make_error(ec::refused, "loader: broken"));
@@ -181,7 +245,7 @@ TEST_CASE("NODE-2: a generation has ended when its actors and lanes have ended",
   const auto loader = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0"});
   REQUIRE(loader);
   REQUIRE(stage);
   const tests::ending service(loader->loader), rank(stage->stage);
@@ -199,14 +263,14 @@ TEST_CASE("NODE-2: a generation has ended when its actors and lanes have ended",
   CHECK_FALSE(answer->has_state);  // a state of rank 0 was never sealed
   // The generation stays closed.
   CHECK_FALSE(it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"}));
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0"}));
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
 }
 
 TEST_CASE("NODE-2: a hung lane is left behind after the failure detector's timeout", "[actors]") {
   hosting it;
   REQUIRE(it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"}));
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0"}));
   const auto lane = it.prepared->node->living->enter({first_generation, "lane:0.7", 7});
   std::optional<messages::generation_ended> answer;
   it.order_end(answer);
@@ -219,7 +283,7 @@ TEST_CASE("NODE-2: a hung lane is left behind after the failure detector's timeo
 TEST_CASE("NODE-2: a lane that is known to hang is left behind at once", "[actors]") {
   hosting it;
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0"});
   REQUIRE(stage);
   const tests::ending rank(stage->stage);
   const auto lane = it.prepared->node->living->enter({first_generation, "lane:0.0", 0});
@@ -233,7 +297,7 @@ TEST_CASE("NODE-2: a lane that is known to hang is left behind at once", "[actor
 
 TEST_CASE("NODE-3: actors that a superseded node spawns end at once", "[actors]") {
   hosting it;
-  const messages::spawn_stage order{first_generation, it.prepared->description, {}, 0, "0.0.0"};
+  const messages::spawn_stage order{first_generation, it.prepared->description, {}, 0, "0.0"};
   const auto stage = it.ask<messages::stage_spawned>(order);
   REQUIRE(stage);
   const tests::ending before(stage->stage);
@@ -264,7 +328,7 @@ TEST_CASE("NODE-3: orders of a superseded supervisor are refused", "[actors]") {
 TEST_CASE("a report of a hang outside the node's ranks or generation is ignored", "[actors]") {
   hosting it;
   const auto stage = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0.0"});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, "0.0"});
   REQUIRE(stage);
   const tests::ending rank(stage->stage);
   const auto next = runtime::next(first_generation);

@@ -26,12 +26,16 @@ checked_pass pass(std::uint32_t microbatch,
           .follows_other = follows_other};
 }
 
+/// Eight replicas of four tensor ranks.
+const runtime::seats seats(runtime::make_mesh(32, 4, 1, 1),
+                           runtime::fold_experts(runtime::make_mesh(32, 4, 1, 1), 1, 4));
+
 struct judged {
   actors::cross_check by;
 
   actors::cross_check::answer hears(const std::vector<checked_pass>& passes) {
     std::vector<actors::ballot> all;
-    actors::add_ballots(passes, all);
+    actors::add_ballots(passes, seats, all);
     return by.compare(4, actors::checked_bits::passes, all);
   }
 };
@@ -39,8 +43,9 @@ struct judged {
 }  // namespace
 
 TEST_CASE("VERIFY-2: a pass after a wrong one decides no case of an earlier run", "[actors]") {
-  // Wrong bits at micro-batch 3, then already at micro-batch 1, then nowhere.
-  const int guilty = GENERATE(0, 1);
+  // Ranks 0 and 4 compute. Wrong bits at micro-batch 3, then already at micro-batch 1, then
+  // nowhere.
+  const int guilty = GENERATE(0, 4);
   const auto wrong = [guilty](std::uint32_t microbatch, std::uint64_t with, bool follows = false) {
     const std::uint64_t right = microbatch;
     return guilty == 0 ? pass(microbatch, with, right, follows)
@@ -59,7 +64,7 @@ TEST_CASE("VERIFY-2: a pass after a wrong one decides no case of an earlier run"
   REQUIRE(said.found.size() == 2);
   for (const auto& x : said.found) {
     CHECK(x.verdict == bits_verdict::transient);
-    CHECK(x.replicas == std::vector<int>{guilty});
+    CHECK(x.ranks == std::vector<int>{guilty});
   }
 }
 
@@ -71,14 +76,16 @@ TEST_CASE("the name of a pass includes the copy of the model if there are severa
                         .chunk = runtime::chunk_id(7),
                         .copy = runtime::copy_id(1),
                         .microbatch = runtime::microbatch_id(9)}},
+                      seats,
                       all);
+  CHECK(all[0].ranks == std::vector<int>{22, 26});
   REQUIRE(all.size() == 3);
-  CHECK(actors::name_of_pass(all[0].pass, 2)
+  CHECK(actors::name_of_pass(all[0].what, 2)
         == "output of micro-batch 9 of replica 5 by chunk 7 of copy 1");
-  CHECK(actors::name_of_pass(all[1].pass, 2)
+  CHECK(actors::name_of_pass(all[1].what, 2)
         == "input gradient of micro-batch 9 of replica 5 by chunk 7 of copy 1");
   all.clear();
-  actors::add_ballots({{.replica = 5, .chunk = runtime::chunk_id(7)}}, all);
-  CHECK(actors::name_of_pass(all[2].pass, 1)
+  actors::add_ballots({{.replica = 5, .chunk = runtime::chunk_id(7)}}, seats, all);
+  CHECK(actors::name_of_pass(all[2].what, 1)
         == "weight gradients of micro-batch 0 of replica 5 by chunk 7");
 }

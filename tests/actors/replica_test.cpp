@@ -56,11 +56,14 @@ struct merging {
   static messages::vote vote(int stage, std::uint64_t step = 1) {
     return {.generation = first_generation,
             .step = runtime::step_id(step),
-            .stage_index = stage,
-            .zeros = 1};
+            .rank = stage,
+            .gradients = {{.rank = stage, .zeros = 1}}};
   }
   static messages::applied applied(int stage) {
-    return {.generation = first_generation, .step = runtime::step_id(1), .stage_index = stage};
+    return {.generation = first_generation,
+            .step = runtime::step_id(1),
+            .rank = stage,
+            .state = {{.rank = stage}}};
   }
 
   tests::heard_by<messages::supervisor_actor> supervisor;
@@ -80,7 +83,7 @@ TEST_CASE("a replica requests its stages and introduces them to each other", "[a
   merging it;
   REQUIRE(it.asked.size() == 4);
   CHECK(it.asked[3].rank == 3);
-  CHECK(it.asked[3].place == "0.1.1");
+  CHECK(it.asked[3].name == "0.1.1");
   CHECK(it.asked[3].job == it.prepared->description);
   const auto& met = it.heard[3].of<messages::meet>();
   REQUIRE(met.size() == 1);
@@ -132,7 +135,8 @@ TEST_CASE("a replica reports after all of its stages, in whatever order they rep
   last.losses = {{2, 1, 0}};
   it.system.tell(it.replica, last);
   REQUIRE(said.size() == 1);
-  CHECK(said.front().zeros == 4);
+  REQUIRE(said.front().gradients.size() == 4);
+  CHECK(said.front().gradients[3].rank == 3);
   REQUIRE(said.front().losses.size() == 2);
   CHECK(said.front().losses.front().number == 0);
 }
@@ -158,17 +162,39 @@ TEST_CASE("STEP-6: a replica names parameters that differ between tensor ranks",
   for (int stage = 0; stage < 4; ++stage) {
     auto x = merging::applied(stage);
     if (stage == 0)
-      x.own = {{"norm", {1, 2}}};
+      x.state[0].own = {{"norm", {1, 2}}};
     if (stage == 1)
-      x.copies = {{"norm", {1, alike ? 2U : 3U}}};
+      x.state[0].copies = {{"norm", {1, alike ? 2U : 3U}}};
     it.system.tell(it.replica, x);
   }
   const auto& said = it.supervisor.of<messages::applied>();
   REQUIRE(said.size() == 1);
   CHECK(said.front().unlike == (alike ? "" : "norm"));
-  REQUIRE(said.front().by_stage.size() == 4);
-  CHECK(said.front().by_stage[2] == said.front().by_stage[3]);
-  CHECK((said.front().by_stage[0] == said.front().by_stage[1]) == alike);
+  const auto& state = said.front().state;
+  REQUIRE(state.size() == 4);
+  CHECK(state[2].bits == state[3].bits);
+  CHECK((state[0].bits == state[1].bits) == alike);
+  CHECK(state[1].copies.empty());
+}
+
+TEST_CASE("STEP-6: copies of experts equal an owner here, or have theirs in another replica",
+          "[actors]") {
+  const std::uint64_t copied = GENERATE(2, 3, 4);
+  const bool is_elsewhere = GENERATE(false, true);
+  merging it;
+  for (int stage = 0; stage < 4; ++stage) {
+    auto x = merging::applied(stage);
+    auto& experts = x.state.emplace_back(
+        messages::updated_state{.rank = stage, .layers = runtime::axis_view::experts});
+    if (stage < 2 && !is_elsewhere)  // two shards of a parameter
+      experts.own = {{"bias", {1, stage == 0 ? 2U : 3U}}};
+    if (stage == 3)
+      experts.copies = {{"bias", {1, copied}}};
+    it.system.tell(it.replica, x);
+  }
+  REQUIRE(it.supervisor.of<messages::applied>().size() == 1);
+  CHECK(it.supervisor.of<messages::applied>().front().unlike
+        == (is_elsewhere || copied < 4 ? "" : "bias"));
 }
 
 TEST_CASE("a replica ends with the cause of its stage's death", "[actors]") {

@@ -6,6 +6,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -22,9 +23,10 @@ run_of_step with_bits(std::vector<double> losses, double square, const std::stri
   for (int r = 0; r < 2; ++r)
     votes.push_back({.replica = r,
                      .losses = {{losses[std::size_t(r)], 1, 0}},
-                     .square_norms = {{"w", runtime::exact_sum(square)}},
-                     .gradients = {std::bit_cast<std::uint64_t>(square), 1}});
-  auto out = actors::run_of(votes, false);
+                     .gradients = {{.rank = r,
+                                    .square_norms = {{"w", runtime::exact_sum(square)}},
+                                    .bits = {std::bit_cast<std::uint64_t>(square), 1}}}});
+  auto out = actors::run_of(votes);
   out.fault = fault;
   out.where = "0.1";
   return out;
@@ -34,6 +36,26 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double overflown = std::numeric_limits<double>::infinity();
 
 }  // namespace
+
+TEST_CASE("VERIFY-3: the replica with NaN in a loss of any stage is found", "[actors]") {
+  const auto of = [](double middle) {
+    std::vector<messages::vote> votes;
+    for (int r = 0; r < 2; ++r)
+      votes.push_back(
+          {.replica = r, .losses = {{r == 1 ? middle : 3, 1, 0, 1, 2}, {2, 1, 0, 0, 5}}});
+    auto out = actors::run_of(votes, false);
+    out.fault = std::isnan(middle) ? "it is nan" : "";
+    return out;
+  };
+  second_runs x;
+  CHECK(x.compare(4, of(not_a_number)).again);
+  const double second = GENERATE(not_a_number, 3.0);
+  const auto said = x.compare(4, of(second));
+  REQUIRE(said.found);
+  CHECK(said.found->verdict
+        == (std::isnan(second) ? bits_verdict::reproducible : bits_verdict::transient));
+  CHECK(said.found->replicas == std::vector<int>{1});
+}
 
 TEST_CASE("a finite step does not run again", "[actors]") {
   second_runs x;
@@ -124,10 +146,16 @@ TEST_CASE("earlier steps that run again are judged separately", "[actors]") {
   CHECK(x.compare(4, bad).found->verdict == bits_verdict::reproducible);
 }
 
-TEST_CASE("norms of sharded gradients are summed over replicas", "[actors]") {
-  std::vector<messages::vote> votes;
-  for (int r = 0; r < 2; ++r)
-    votes.push_back({.replica = r, .square_norms = {{"w", runtime::exact_sum(r + 1)}}});
-  CHECK(actors::run_of(votes, true).norms.at("w").value() == 3);
-  CHECK(actors::run_of(votes, false).norms.at("w").value() == 1);
+TEST_CASE("a norm of any rank is among the bits of a step", "[actors]") {
+  const auto run = [](double of_second) {
+    std::vector<messages::vote> votes;
+    for (int r = 0; r < 2; ++r)
+      votes.push_back(
+          {.replica = r,
+           .gradients
+           = {{.rank = r, .square_norms = {{"w", runtime::exact_sum(r == 0 ? 1 : of_second)}}}}});
+    return actors::run_of(votes);
+  };
+  CHECK(run(2).has_bits_of(run(2)));
+  CHECK_FALSE(run(2).has_bits_of(run(3)));
 }

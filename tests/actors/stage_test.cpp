@@ -17,7 +17,6 @@ using tests::staged;
 TEST_CASE("a stage becomes ready, computes its row, votes, and updates", "[actors]") {
   staged it(0);
   REQUIRE(it.replica.of<messages::ready>().size() == 1);
-  CHECK(it.replica.of<messages::ready>().front().parameters > 0);
   it.system.tell(it.stage, staged::step(1));
   auto& handed = it.neighbour.of<messages::activation>();
   REQUIRE(handed.size() == microbatches);
@@ -28,7 +27,8 @@ TEST_CASE("a stage becomes ready, computes its row, votes, and updates", "[actor
   it.system.tell(it.stage, it.gradient(1));
   REQUIRE(it.votes().size() == 1);
   CHECK(it.votes().front().step == runtime::step_id(1));
-  CHECK_FALSE(it.votes().front().square_norms.empty());
+  REQUIRE(it.votes().front().gradients.size() == 1);
+  CHECK_FALSE(it.votes().front().gradients.front().square_norms.empty());
   CHECK(it.replica.of<messages::applied>().empty());
   it.system.tell(it.stage, staged::decision(1));
   CHECK(it.replica.of<messages::applied>().size() == 1);
@@ -42,7 +42,7 @@ TEST_CASE("gradients in any order give the same vote", "[actors]") {
     it.system.tell(it.stage, it.gradient(first));
     it.system.tell(it.stage, it.gradient(second));
     REQUIRE(it.votes().size() == 1);
-    return it.votes().front().square_norms;
+    return it.votes().front().gradients.at(0).square_norms;
   };
   const auto norms = norms_after(0, 1);
   CHECK(runtime::total_norm(norms) > 0);
@@ -59,7 +59,7 @@ TEST_CASE("VERIFY-3: gradients of one replica have a digest if the step can run 
     it.system.tell(it.stage, it.gradient(m));
   REQUIRE(it.votes().size() == 1);
   CHECK(it.votes().front().nonfinite.parameter.empty() == fault.empty());
-  CHECK((it.votes().front().gradients != runtime::digest{}) == digested);
+  CHECK((it.votes().front().gradients.at(0).bits != runtime::digest{}) == digested);
 }
 
 TEST_CASE("messages before their step begins wait for it", "[actors]") {

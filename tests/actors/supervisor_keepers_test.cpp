@@ -121,7 +121,7 @@ struct supervised {
     for (int p = 0; p < processes; ++p)
       come(p, hosts[std::size_t(p / 2)]);
     for (int r = 0; r < processes; ++r)
-      system.tell(supervisor, messages::ready{first_generation, r, 1});
+      system.tell(supervisor, messages::ready{first_generation, r});
     for (int p = 0; p < processes; ++p) {
       system.tell(supervisor, messages::kept{first_generation, runtime::step_id(0), p});
       nodes[std::size_t(p)].kept[nodes[std::size_t(p)].keeps_for.back()] = {0};

@@ -54,7 +54,7 @@ struct voted_run : tests::supervised_processes {
                   messages::applied{.generation = now,
                                     .step = runtime::step_id(step),
                                     .replica = r,
-                                    .own = {{"w", {step - 1, 7}}}});
+                                    .state = {{.rank = r, .own = {{"w", {step - 1, 7}}}}}});
   }
   /// Loses all states in memory; there is no checkpoint, so the run starts again.
   void lose_all(std::uint32_t incarnation) {
@@ -98,6 +98,19 @@ TEST_CASE("VERIFY-3: a step that is finite in its second run is accepted", "[act
   CHECK(it.happened[1].who == "stage:1.0");
   CHECK_FALSE(it.decided().skip);
   CHECK(it.prepared->node->ledger->restarts().empty());
+}
+
+TEST_CASE("a replica without a loss does not shift the numbers of the replicas after it",
+          "[actors]") {
+  voted_run it([](auto&) {});
+  messages::vote x{.generation = it.now, .step = runtime::step_id(1)};
+  it.system.tell(it.supervisor, x);
+  x.replica = 1;
+  x.losses = {{undefined_loss, 1, 0}};
+  it.system.tell(it.supervisor, x);
+  it.next_generation();
+  REQUIRE(it.happened.size() == 1);
+  CHECK_THAT(it.happened[0].why, ContainsSubstring("the loss of replica 1 is nan"));
 }
 
 TEST_CASE("VERIFY-3: a step that is not finite in both runs is skipped or ends the run",

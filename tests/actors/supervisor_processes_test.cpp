@@ -313,8 +313,8 @@ TEST_CASE("processes with persistently different replicas are exchanged one afte
                      messages::vote{.generation = generation,
                                     .step = runtime::step_id(1),
                                     .replica = r,
-                                    .losses = {{2, 1, r}},
-                                    .by_stage = {{std::uint64_t(r), 7}}});
+                                    .losses = {{2, 1}},
+                                    .gradients = {{.rank = r, .bits = {std::uint64_t(r), 7}}}});
     generation = runtime::next(generation);
   };
   for (auto& x : it.nodes)
@@ -343,7 +343,7 @@ TEST_CASE("a process and its keeper that are both guilty are exchanged one after
     it.run(generation);
     it.keep(0, generation);
     messages::vote x{
-        .generation = generation, .step = runtime::step_id(1), .replica = 0, .losses = {{2, 1, 0}}};
+        .generation = generation, .step = runtime::step_id(1), .replica = 0, .losses = {{2, 1}}};
     for (std::uint32_t m = 0; m < 2; ++m) {
       const auto& had = m == 0 ? first : second;
       x.checked.push_back({.replica = 0,
@@ -355,7 +355,6 @@ TEST_CASE("a process and its keeper that are both guilty are exchanged one after
     it.system.tell(it.supervisor, x);
     x.checked.clear();
     x.replica = 1;
-    x.losses = {{2, 1, 1}};
     it.system.tell(it.supervisor, x);
   };
   const auto& asked = it.agent.of<messages::start_process>();

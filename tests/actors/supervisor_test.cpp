@@ -100,7 +100,7 @@ struct supervised {
 
   void all_ready() {
     for (int r = 0; r < 2; ++r)
-      system.tell(supervisor, messages::ready{first_generation, r, 1});
+      system.tell(supervisor, messages::ready{first_generation, r});
   }
   void carry_out(std::uint64_t step) {
     for (int r = 0; r < 2; ++r)
@@ -112,13 +112,14 @@ struct supervised {
     return {.generation = first_generation,
             .step = runtime::step_id(step),
             .replica = replica,
-            .losses = {{2, 1, replica}}};
+            .losses = {{2, 1}},
+            .gradients = {{.rank = replica}}};
   }
   static messages::applied applied(int replica, std::uint64_t step = 1) {
     return {.generation = first_generation,
             .step = runtime::step_id(step),
             .replica = replica,
-            .own = {{"w", {step, 7}}}};
+            .state = {{.rank = replica, .own = {{"w", {step, 7}}}, .bits = {step, 7}}}};
   }
   std::size_t steps() { return heard[0].of<messages::run_step>().size(); }
   std::size_t decisions() { return heard[0].of<messages::decision>().size(); }
@@ -157,11 +158,11 @@ TEST_CASE("a supervisor sends each replica its settings, and begins when all are
   CHECK(it.asked[1].processes.front().loader == it.loader);
   CHECK(it.asked[1].checkpointer == it.checkpointer);
   CHECK(it.asked[1].supervisor == it.supervisor);
-  it.system.tell(it.supervisor, messages::ready{first_generation, 0, 1});
-  it.system.tell(it.supervisor, messages::ready{runtime::generation_id(2), 1, 1});
+  it.system.tell(it.supervisor, messages::ready{first_generation, 0});
+  it.system.tell(it.supervisor, messages::ready{runtime::generation_id(2), 1});
   CHECK(it.steps() == 0);
   CHECK(it.restored == 0);
-  it.system.tell(it.supervisor, messages::ready{first_generation, 1, 1});
+  it.system.tell(it.supervisor, messages::ready{first_generation, 1});
   CHECK(it.steps() == 1);
   CHECK(it.restored == 1);
 }
@@ -224,7 +225,7 @@ TEST_CASE("STEP-2: replicas with different gradients end the job", "[actors]") {
   supervised it;
   it.all_ready();
   auto other = supervised::vote(1);
-  other.gradients = {1, 1};
+  other.gradients[0].bits = {1, 1};
   it.system.tell(it.supervisor, supervised::vote(0));
   it.system.tell(it.supervisor, other);
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-2"));
@@ -258,7 +259,7 @@ TEST_CASE("STEP-5: replicas with different states end the job", "[actors]") {
   for (int r = 0; r < 2; ++r)
     it.system.tell(it.supervisor, supervised::vote(r));
   auto other = supervised::applied(1);
-  other.own["w"] = {9, 9};
+  other.state[0].own["w"] = other.state[0].bits = {9, 9};
   it.system.tell(it.supervisor, supervised::applied(0));
   it.system.tell(it.supervisor, other);
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-5"));
@@ -288,8 +289,10 @@ TEST_CASE("VERIFY-1: with two replicas a supervisor names the guilty one after t
   const auto vote = [&](int replica, std::uint64_t digest, runtime::generation_id generation) {
     auto x = supervised::vote(replica);
     x.generation = generation;
-    x.by_stage = {{digest, 1}};
-    x.square_norms = {{"w", runtime::exact_sum(double(digest))}, {"b", runtime::exact_sum(1)}};
+    x.gradients = {
+        {.rank = replica,
+         .square_norms = {{"w", runtime::exact_sum(double(digest))}, {"b", runtime::exact_sum(1)}},
+         .bits = {digest, 1}}};
     it.system.tell(it.supervisor, x);
   };
   for (int r = 0; r < 2; ++r)
@@ -299,7 +302,7 @@ TEST_CASE("VERIFY-1: with two replicas a supervisor names the guilty one after t
   REQUIRE(it.asked.size() == 4);
   const auto second = runtime::make_generation(0, 2);
   for (int r = 0; r < 2; ++r)
-    it.system.tell(it.supervisor, messages::ready{second, r, 1});
+    it.system.tell(it.supervisor, messages::ready{second, r});
   REQUIRE(it.happened.size() == 1);
   CHECK(it.happened[0].event.kind == "restart");
   CHECK_THAT(it.happened[0].event.why, ContainsSubstring("STEP-2") && ContainsSubstring("(w)"));
@@ -320,6 +323,17 @@ TEST_CASE("STEP-8: a second vote of one replica does not count for the other", "
   it.system.tell(it.supervisor, supervised::vote(0));
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-8"));
+}
+
+TEST_CASE("STEP-10: a vote has losses of its own replica", "[actors]") {
+  supervised it;
+  it.all_ready();
+  auto x = supervised::vote(0);
+  x.losses.front().number = GENERATE(-1, 1);
+  it.system.tell(it.supervisor, x);
+  it.system.tell(it.supervisor, supervised::vote(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-10"));
 }
 
 TEST_CASE("a supervisor ignores messages of another generation", "[actors]") {
@@ -450,7 +464,7 @@ TEST_CASE("LEDGER-2: a repeated step with another state ends the run, and is nam
   REQUIRE(it.asked.size() == 4);
   const auto second = runtime::make_generation(0, 2);
   for (int r = 0; r < 2; ++r)
-    it.system.tell(it.supervisor, messages::ready{second, r, 1});
+    it.system.tell(it.supervisor, messages::ready{second, r});
   for (int r = 0; r < 2; ++r) {
     auto vote = supervised::vote(r);
     vote.generation = second;
@@ -460,7 +474,7 @@ TEST_CASE("LEDGER-2: a repeated step with another state ends the run, and is nam
     auto applied = supervised::applied(r);
     applied.generation = second;
     if (!same)
-      applied.own["w"].low ^= 1;
+      applied.state[0].own["w"].low ^= 1;
     it.system.tell(it.supervisor, applied);
   }
   CHECK(it.committed.size() == 1);  // reported once

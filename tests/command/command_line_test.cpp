@@ -83,7 +83,9 @@ TEST_CASE("a line notes the given settings; a target that counts only if given i
   std::int64_t n = 4, m = 5;
   std::string kind;
   line.notes(given);
-  line.value({.name = "--n", .field = "some.n", .type = "N"}, if_given(whole(n)));
+  auto only_given = whole(n);
+  only_given.only_given = true;
+  line.value({.name = "--n", .field = "some.n", .type = "N"}, only_given);
   line.value({.name = "--m", .field = "some.m", .type = "N"}, whole(m));
   line.toggle({.name = "--kind-a", .field = "kind=a"}, [&] { kind = "a"; });
   line.runs([] { return 0; });

@@ -10,7 +10,7 @@ SEEDS = 100
 ACTIONS = "actors/stage/actions.cpp"
 BATCHES = "actors/stage/batches.cpp"
 BUILDING = "actors/stage/building.cpp"
-CHECKING = "actors/supervisor/checking.cpp"
+CHECKING = "actors/supervisor/bit_checker.cpp"
 CHECKPOINTER = "actors/checkpointer/checkpointer.cpp"
 CREDITS = "actors/stage/credits.cpp"
 FRONT = "actors/job/front.cpp"
@@ -19,7 +19,7 @@ LOADER = "actors/loader/loader.cpp"
 NODE = "actors/node/node.cpp"
 PASSES = "actors/stage/passes.cpp"
 PASSES_HEADER = "actors/stage/passes.hpp"
-RECOVERY = "actors/supervisor/recovery.cpp"
+RECOVERY = "actors/supervisor/recoverer.cpp"
 ROSTER = "actors/supervisor/roster.cpp"
 STAGE = "actors/stage/stage.cpp"
 STAGE_HEADER = "actors/stage/stage.hpp"
@@ -122,21 +122,20 @@ MUTANTS = [
     ("keep-second-batch: a stage keeps the lease of a batch that a dead loader had answered, too", 1670, [
         (BATCHES, "  node_->transport->take_back(data.tickets);\n", "  static_cast<void>(data);\n")]),
     ("decide-before-keepers: the supervisor decides although no other process keeps the state before", 1000, [
-        (TRANSACTION, "  if (!saver_.is_kept(run_.at.iteration)) {\n    waits_to_decide_",
-         "  if (!saver_.is_kept(run_.at.iteration) && gives_up_) {\n    waits_to_decide_")]),
+        (TRANSACTION, "  if (!saves_.is_kept(run_.at.iteration)) {\n    waits_to_decide_",
+         "  if (!saves_.is_kept(run_.at.iteration) && gives_up_) {\n    waits_to_decide_")]),
     ("keep-before-all: a keeper says that a process's states are kept when it has one rank's", 750, [
-        (KEEPER, "  if (!has_all)\n", "  if (!has_all && value(step) == 0)\n")]),
+        (KEEPER, "  if (!context_->kept->has(generation, ranks(), value(step)))\n",
+         "  if (!context_->kept->has(generation, ranks(), value(step)) && value(step) == 0)\n")]),
     ("keep-old-state: a keeper takes what a stage gives for the state of the step after it", 1, [
         (KEEPER, "{value(x.since), value(x.step)}", "{value(x.since) + 1, value(x.step) + 1}")]),
     ("share-estate: the successor of a lane that hangs works on the state itself, not on a copy", 1, [
         (NODE, "    context_->estates->leave_behind(rank);\n", "    static_cast<void>(rank);\n")]),
     ("believe-states: the supervisor commits although replicas hold different states", 110, [
         (CHECKING, "  if (!run_.job->job.reduction.distributed_optimizer) {\n"
-         "    std::vector<std::vector<runtime::digest>> digests;\n"
-         "    std::set<std::string> parameters;\n    for (const auto& x : applied)",
+         "    compared_ranks<runtime::digest> all",
          "  if (!run_.job->job.reduction.distributed_optimizer && steps_.gives_up()) {\n"
-         "    std::vector<std::vector<runtime::digest>> digests;\n"
-         "    std::set<std::string> parameters;\n    for (const auto& x : applied)")]),
+         "    compared_ranks<runtime::digest> all")]),
     ("ignore-credits: a stage hands on more than its credits", 1, [
         (CREDITS, "handoffs_of(x).lent < credits;", "handoffs_of(x).lent >= 0;")]),
     ("lose-credit: a stage forgets the credits that come back in step 2", 1, [

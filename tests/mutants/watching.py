@@ -3,7 +3,7 @@
 The format is that of mutants.py. The tests of the same room must find each fault: TESTS.
 """
 
-COMMANDS = "actors/supervisor/control.cpp"
+COMMANDS = "actors/supervisor/commander.cpp"
 DECISION = "actors/supervisor/transaction.cpp"
 HUB = "runtime/watch/hub.cpp"
 RING = "runtime/telemetry/record_ring.cpp"
@@ -40,5 +40,5 @@ MUTANTS = [
     ("a command is not written to the ledger", COMMANDS,
      "  run_.pen()->command(record);\n", ""),
     ("a decision ignores the learning rate of a command", DECISION,
-     "runtime::decide(commands_.recipe(), run_.at, result)", "runtime::decide(run_.job->job.training, run_.at, result)"),
+     "runtime::decide(commands_.recipe(), losses_,", "runtime::decide(run_.job->job.training, losses_,"),
 ]

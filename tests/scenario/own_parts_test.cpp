@@ -5,6 +5,7 @@
 #include "runtime/inference/loaded_model.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "runtime/tokenizer/description.hpp"
+#include "tests/support/kept_scales.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -70,16 +71,29 @@ void sublayer_with_loss(runtime::module_builder& to,
                             .placements = {{axis::tensor, row_sharded()}}});
   const auto own = positions / to.ranks(axis::tensor);
   to.segment("place", [=](tape& on, pass& p) {
+    if (!p.settings.losses)
+      return;
     const auto x = copy_to_tensor_region(on, p.hidden);
     const auto& target = p.rows.positions;
     const std::vector<float> mask(std::size_t(target.size()), 1);
     p.add_loss("place loss",
+               x.placements,
                cross_entropy(on,
                              linear(on, x, product::column, own, place, no_parameter),
                              target,
                              uploaded<float>(on.stream(), mask, target.extents()),
                              positions,
                              p.average(0.25)));
+  });
+}
+
+/// squared_sublayer, and a loss of the rows that this rank has.
+void sublayer_with_own_rows(runtime::module_builder& to,
+                            const runtime::feed_forward_spec& in_place_of) {
+  squared_sublayer(to, in_place_of);
+  to.segment("rows", [](runtime::tape& on, runtime::pass& p) {
+    const auto rows = double(p.hidden.data.size());
+    p.add_loss("place loss", p.hidden.placements, runtime::loss_sums(on.stream(), {rows, rows}));
   });
 }
 
@@ -105,12 +119,17 @@ runtime::training_job own_job(int pipeline, int data, int tensor = 1) {
   return job;
 }
 
-std::vector<runtime::step_report> reports_of(const runtime::training_job& job) {
+std::vector<runtime::step_report> reports_of(const runtime::training_job& job,
+                                             std::vector<runtime::validation_report>* validated
+                                             = nullptr) {
   std::vector<runtime::step_report> out;
   const auto watch = [&](caf::actor_system& system, const actors::drain_request&) {
-    return system.spawn([&out]() -> messages::viewer_actor::behavior_type {
+    return system.spawn([&out, validated]() -> messages::viewer_actor::behavior_type {
       return {[&out](const messages::committed& x) { out.push_back(x.report); },
-              [](const messages::validated&) {}};
+              [validated](const messages::validated& x) {
+                if (validated != nullptr)
+                  validated->push_back(x.report);
+              }};
     });
   };
   const auto end = actors::run(tests::tiny_prepared(job), {}, {watch});
@@ -140,6 +159,22 @@ TEST_CASE("a user's block, loss and learning rate give the bits of the reference
   }
 }
 
+TEST_CASE("parameters that stay f32 give the bits of the reference trainer", "[scenario]") {
+  const int P = GENERATE(1, 2), D = GENERATE(1, 2);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(P, D, distributed);
+  auto job = tests::tiny_job(P, D);
+  job.training.own = {.name = "scales", .feed_forward = tests::add_scale};
+  job.training.precision = runtime::dtype::bf16;
+  job.reduction.distributed_optimizer = distributed;
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i].state == expected[i].state);
+    CHECK(seen[i].loss == expected[i].loss);
+  }
+}
+
 TEST_CASE("losses of layers on all stages are those of the reference trainer", "[scenario]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
@@ -158,6 +193,96 @@ TEST_CASE("losses of layers on all stages are those of the reference trainer", "
     CHECK(seen[i].state == expected[i].state);
   }
   CHECK(seen.back().losses[1].mean < seen.front().losses[1].mean);
+}
+
+TEST_CASE("weighted losses keep their bits under a moving loss scale, and per token",
+          "[scenario]") {
+  auto job = own_job(2, 2);
+  job.training.own.feed_forward = sublayer_with_loss;
+  job.training.own.losses = {{"place loss", 0.25}};
+  job.training.precision = runtime::dtype::f16;
+  job.training.scaling.initial = 1 << 24;  // some steps are skipped
+  job.training.per_token_loss = GENERATE(false, true);
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  CHECK(expected.back().skipped.iterations > 0);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i].losses == expected[i].losses);
+    CHECK(seen[i].scale.value == expected[i].scale.value);
+    CHECK(seen[i].state == expected[i].state);
+  }
+}
+
+TEST_CASE("several losses of chunks in turn, of two copies and of replicas in turn", "[scenario]") {
+  auto job = own_job(2, 2);
+  job.training.own.feed_forward = sublayer_with_loss;
+  job.training.own.losses = {{"place loss", 0.25}};
+  job.training.model.as<runtime::gpt_config>().layers = 8;
+  job.training.batch = {.micro = 1, .global = 16, .data_parallel = 2};
+  job.train_iterations = 4;
+  const std::string schedule = GENERATE("interleaved", "dualpipe", "1f1b");
+  CAPTURE(schedule);
+  job.layout.schedule.source = schedule;
+  if (schedule == "1f1b")
+    tests::play_in_turn(job, 2);
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    for (std::size_t j = 0; j < 2; ++j) {
+      const auto a = seen[i].losses.at(j).mean, b = expected[i].losses.at(j).mean;
+      // Two copies add gradients in another order.
+      CHECK(std::abs(a / b - 1) < (schedule == "dualpipe" ? 1e-4 : 1e-15));
+    }
+}
+
+TEST_CASE("a validation has the mean of each loss that the reference trainer has", "[scenario]") {
+  const int P = GENERATE(1, 2), D = GENERATE(1, 2);
+  CAPTURE(P, D);
+  auto job = own_job(P, D);
+  job.training.own.feed_forward = sublayer_with_loss;
+  job.training.own.losses = {{"place loss", 0.25}};
+  job.train_iterations = 2;
+  job.watch.eval_interval = 2;
+  job.watch.eval_batches = 5;  // several rounds
+  std::vector<runtime::validation_report> seen;
+  reports_of(job, &seen);
+  REQUIRE(!seen.empty());
+  CHECK(seen.front().iteration == 2);
+  runtime::stream stream(job.backend, 1, {});
+  runtime::reference_trainer trainer(
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
+  trainer.step();
+  trainer.step();
+  const auto expected = trainer.evaluate(tests::formula_source(job.training, false), 5);
+  REQUIRE(seen.front().losses.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(seen.front().losses[i].name == expected.by_name[i].name);
+    // Sums in double, in another order.
+    CHECK(std::abs(seen.front().losses[i].mean / expected.by_name[i].mean - 1) < 1e-14);
+  }
+  CHECK(std::abs(seen.front().loss / expected.loss - 1) < 1e-14);
+}
+
+TEST_CASE("losses of layers on tensor ranks are those of the reference trainer", "[scenario]") {
+  auto job = own_job(2, 1, 2);
+  job.training.own.feed_forward = sublayer_with_loss;
+  job.training.own.losses = {{"place loss", 0.25}};
+  job.layout.sequence_parallel = GENERATE(false, true);
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    for (std::size_t j = 0; j < 2; ++j)
+      CHECK(std::abs(seen[i].losses.at(j).mean - expected[i].losses.at(j).mean) < 1e-4);
+}
+
+TEST_CASE("MODEL-8: a loss of the rows of one tensor rank ends the run", "[scenario][fault]") {
+  auto job = own_job(1, 1, 2);
+  job.training.own.feed_forward = sublayer_with_own_rows;
+  job.training.own.losses = {{"place loss"}};
+  job.train_iterations = 1;
+  CHECK(actors::run(tests::tiny_prepared(job)).reason == "");
+  job.layout.sequence_parallel = true;
+  CHECK_THAT(actors::run(tests::tiny_prepared(job)).reason, ContainsSubstring("MODEL-8"));
 }
 
 TEST_CASE("a user's block is sharded over tensor ranks", "[scenario]") {

@@ -152,9 +152,9 @@ TEST_CASE("validation by actors equals that of the reference trainer, without si
   for (int i = 1; i <= 6; ++i) {
     expected.push_back({{"iteration", i}, {"state_digest", to_string(trainer.step().state)}});
     if (i == 4)
-      expected.push_back(
-          {{"iteration", 4},
-           {"validation_loss", trainer.evaluate(tests::formula_source(job.training, false), 3)}});
+      expected.push_back({{"iteration", 4},
+                          {"validation_loss",
+                           trainer.evaluate(tests::formula_source(job.training, false), 3).loss}});
   }
   auto seen = lines_of(folder / "log.jsonl");
   REQUIRE(seen.size() == expected.size() + 1);  // and the validation at the end

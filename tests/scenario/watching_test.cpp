@@ -48,11 +48,11 @@ measures by_hand(runtime::training_job job) {
       for (const float e : x.elements)
         sum += static_cast<long double>(e) * static_cast<long double>(e);
     out.params_norm.push_back(double(std::sqrt(sum)));
-    std::int64_t zeros = 0;
+    runtime::by_view<std::int64_t> zeros;
     runtime::reads wanted(stream);
     trainer.state().zero_gradients(wanted, zeros);
     wanted.finish();
-    out.zeros.push_back(zeros);
+    out.zeros.push_back(zeros.dense);
   }
   return out;
 }

@@ -46,7 +46,7 @@ struct staged {
                                                   prepared->description,
                                                   {},
                                                   pipeline_rank,
-                                                  fmt::format("0.{}.0", pipeline_rank)},
+                                                  fmt::format("0.{}", pipeline_rank)},
                             node.jobs->open(prepared->description),
                             std::shared_ptr<const actors::node_context>(prepared->node),
                             groups));

@@ -43,7 +43,8 @@ struct supervised_processes {
   explicit supervised_processes(const std::filesystem::path& save = {},
                                 std::uint64_t local_interval = 0,
                                 bool is_cold = false,
-                                const std::function<void(runtime::training_job&)>& change = {}) {
+                                const std::function<void(runtime::training_job&)>& change = {},
+                                const std::function<void(actors::prepared_job&)>& prepare = {}) {
     auto job = tiny_job(1, 2);
     job.recovery.on = true;
     job.layout.processes = 2;
@@ -57,6 +58,8 @@ struct supervised_processes {
       change(job);
     prepared = without_threads(job);
     prepared->node->agent = system.listener(agent);
+    if (prepare)
+      prepare(*prepared);
     if (is_cold)
       had_committed(2);
     for (auto& x : nodes)
@@ -193,7 +196,7 @@ struct supervised_processes {
   }
   void run(runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)
-      system.tell(supervisor, messages::ready{generation, r, 1});
+      system.tell(supervisor, messages::ready{generation, r});
   }
   void keep(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int p = 0; p < 2; ++p)
@@ -205,7 +208,7 @@ struct supervised_processes {
                   messages::vote{.generation = generation,
                                  .step = runtime::step_id(step),
                                  .replica = r,
-                                 .losses = {{2, 1, r}}});
+                                 .losses = {{2, 1}}});
   }
   void apply(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)
@@ -213,7 +216,7 @@ struct supervised_processes {
                   messages::applied{.generation = generation,
                                     .step = runtime::step_id(step),
                                     .replica = r,
-                                    .own = {{"w", {step, 7}}}});
+                                    .state = {{.rank = r, .own = {{"w", {step, 7}}}}}});
   }
   std::size_t decisions() { return heard[0].of<messages::decision>().size(); }
 

@@ -68,6 +68,8 @@ inline void add(runtime::module_builder& to, const embedded_again& x) {
   to.segment("echo",
              [=, rows = x.of.padded_vocabulary / to.tensor_ranks()](runtime::tape& tape,
                                                                     runtime::pass& p) {
+               if (!p.settings.losses)
+                 return;
                const auto& tokens = p.batch.at("tokens");
                std::vector<float> counts(std::size_t(tokens.size()), 1);
                counts.front() = 0;
@@ -77,8 +79,10 @@ inline void add(runtime::module_builder& to, const embedded_again& x) {
                                     rows,
                                     echo,
                                     runtime::no_parameter);
+               const auto placements = logits.placements;
                p.add_loss(
                    "echo loss",
+                   placements,
                    cross_entropy(tape,
                                  std::move(logits),
                                  tokens,

@@ -100,7 +100,7 @@ unit_letters gpt_letters(std::int64_t layers) {
 }
 
 model_spec gpt_spec(const gpt_config& c, const extension& own) {
-  if (own.name.empty() && (own.feed_forward || own.loss))
+  if (own.name.empty() && (own.feed_forward || own.loss || !own.losses.empty()))
     throw input_error(
         "an extension of the model needs a name, which checkpoints record; set extension::name");
   const embedding_spec embedding{
@@ -118,6 +118,15 @@ model_spec gpt_spec(const gpt_config& c, const extension& own) {
                  .init_std = c.init_std};
   if (own.loss)
     head.loss = own.loss;
+  if (!own.losses.empty() && !own.feed_forward)
+    throw input_error(
+        "extension '{}' has losses, but no feed-forward layer that writes them; set "
+        "extension::feed_forward",
+        own.name);
+  auto losses = own.losses;
+  losses.push_back(head.reported);
+  if (const auto wrong = wrong_loss(losses); !wrong.empty())
+    throw input_error("extension '{}': {}", own.name, wrong);
   model_spec out{.sequence = c.sequence, .streams = {{"decoder", c.hidden}}};
   if (c.position == position_embedding::rope)
     out.rotary_frequency = rotary_frequencies(rotary_of(c));

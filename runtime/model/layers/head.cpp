@@ -31,7 +31,9 @@ void add(module_builder& to, const head_spec& x) {
           p.logits = std::move(logits.data);
           return;
         }
+        const auto rows = logits.placements;
         p.add_loss(reported.name,
+                   rows,
                    loss(tape,
                         std::move(logits),
                         p.batch.at("labels"),

@@ -28,7 +28,7 @@ struct module_traits {
   /// Parameters of earlier units with which its own share values, once per use: see
   /// parameter_spec::tied_to.
   std::vector<std::string> tied_to = {};
-  std::vector<loss_spec> losses = {};  ///< that its passes write, unless only logits are wanted
+  std::vector<loss_spec> losses = {};  ///< written by each pass of pass_settings::losses
   bool takes_stream = true;            ///< false: it begins the stream, as an embedding does
   bool gives_stream = true;            ///< false: it ends the stream, as a head does
   /// False for a table: its own backward pass does not read the parameters, only that of a unit

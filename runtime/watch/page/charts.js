@@ -2,7 +2,7 @@
 
 import { range_of, smooth } from "./curve.js";
 import { by_id, set_rows, set_text, style_value } from "./dom.js";
-import { count_text, is_number, loss_text, number_text, percent_text, rate_text } from "./format.js";
+import { count_text, is_number, loss_text, loss_unit, number_text, percent_text, rate_text } from "./format.js";
 
 const most_rows = 20;
 
@@ -178,7 +178,7 @@ function loss_words(store) {
   const { low } = range_of(all);
   const parts = [
     `Training loss from ${loss_text(all[0].y)} at step ${count_text(all[0].x)}`
-      + ` to ${loss_text(newest.y)} nats per token at step ${count_text(newest.x)}.`,
+      + ` to ${loss_text(newest.y)}${loss_unit(store.step)} at step ${count_text(newest.x)}.`,
     `Lowest: ${loss_text(low.y)} at step ${count_text(low.x)}.`,
   ];
   const checked = store.validation[store.validation.length - 1];

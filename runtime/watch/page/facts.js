@@ -1,6 +1,6 @@
 // Values derived from the store: the run's state, its speed, the time left.
 
-import { is_number, loss_text, number_text } from "./format.js";
+import { is_number, loss_of, loss_text, loss_unit, number_text } from "./format.js";
 
 const calm_states = new Set(["training", "validating"]);
 
@@ -47,7 +47,7 @@ export function seconds_left(store) {
 /// Figures of the newest step: [[term, text]].
 export function figures_of_step(step) {
   return [
-    ["Training loss", `${loss_text(step.loss ?? step.lm_loss)} nats per token`],
+    ["Training loss", `${loss_text(loss_of(step))}${loss_unit(step)}`],
     ["Gradient norm", number_text(step.grad_norm, 3)],
     ["Learning rate", number_text(step.learning_rate, 3)],
   ];

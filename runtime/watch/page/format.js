@@ -26,6 +26,15 @@ export function number_text(x, digits = 4) {
   return String(Number(x.toPrecision(digits)));
 }
 
+/// The training loss of a step: the weighted sum, which may be null, or the only loss.
+export function loss_of(step) {
+  return Object.hasOwn(step, "loss") ? step.loss : step.lm_loss;
+}
+
+export function loss_unit(step) {
+  return Object.hasOwn(step, "loss") ? "" : " nats per token";
+}
+
 export function loss_text(x) {
   return is_number(x) ? x.toFixed(4) : none;
 }

@@ -2,7 +2,7 @@
 // Ignores unknown fields and kinds. Does not use the DOM.
 
 import { add_point } from "./curve.js";
-import { duration_text, is_number, loss_text, plain_text } from "./format.js";
+import { duration_text, is_number, loss_of, loss_text, plain_text } from "./format.js";
 
 const most_events = 500;
 const most_marks = 200;
@@ -116,7 +116,7 @@ function take_step(store, x) {
   if (!is_number(x.iteration))
     return;
   store.step = x;
-  add_point(store.training, x.iteration, x.loss ?? x.lm_loss);
+  add_point(store.training, x.iteration, loss_of(x));
   add_point(store.speed, x.iteration, x.tokens_per_second);
   if (is_number(x.elapsed_ms))
     store.step_times_ms.push(x.elapsed_ms);

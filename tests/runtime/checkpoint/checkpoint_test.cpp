@@ -187,11 +187,11 @@ TEST_CASE("impossible values of the model in a manifest are refused", "[checkpoi
   x.shards = {{.file = "a.safetensors", .bytes = 1000, .sha256 = std::string(64, '0')}};
   CHECK(manifest_from_json(to_json(x), "'it'") == x);
   for (const std::int64_t layers : {-1, 0, 1'000'000'000}) {
-    x.model.layers = layers;
+    x.model.as<gpt_config>().layers = layers;
     CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("its model"));
   }
   x.model = tiny_model();
-  x.model.heads = x.model.groups = std::int64_t(1) << 30;
+  x.model.as<gpt_config>().heads = x.model.as<gpt_config>().groups = std::int64_t(1) << 30;
   CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("its model"));
 }
 

@@ -2,10 +2,14 @@
 
 #include "runtime/job/job_seats.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <map>
 #include <set>
@@ -13,6 +17,8 @@
 #include <vector>
 
 using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
 
 namespace {
 
@@ -87,4 +93,38 @@ TEST_CASE("all members of a group give it one name, one order and their own inde
     }
   for (const auto& [name, ranks] : members)
     CHECK(indices.at(name).size() == ranks.size());
+}
+
+TEST_CASE("ties whose gradients cannot be added are refused before the run", "[job]") {
+  const auto tied = [](const std::string& table, const parameter_spec& use, bool head) {
+    auto job = job_of({"1f1b", 4, 1, 1}, head);
+    job.training.own = {.name = "tied",
+                        .feed_forward =
+                            [=](module_builder& to, const feed_forward_spec&) {
+                              auto x = use;
+                              x.tied_to = table;
+                              to.add(std::move(x));
+                              to.segment("nothing", [](tape&, pass&) {});
+                            },
+                        .tied_to = {table}};
+    return job;
+  };
+  const std::string words = "embedding.word_embeddings.weight";
+  parameter_spec use{.name = "words",
+                     .extents = {64, 32},
+                     .valid_rows = 64,
+                     .placements = {{axis::tensor, row_sharded()}}};
+  CHECK_NOTHROW(pipeline_of(tied(words, use, false)));
+  use.placements = {{axis::tensor, column_sharded()}};
+  CHECK_THROWS_MATCHES(pipeline_of(tied(words, use, false)),
+                       input_error,
+                       MessageMatches(ContainsSubstring("mlp.words' is tied to '" + words)));
+  // The head's tie is on the first and the last stage, that of the positions on all.
+  const parameter_spec positions{.name = "positions", .extents = {16, 32}};
+  const auto* const table = "embedding.position_embeddings.weight";
+  CHECK_NOTHROW(pipeline_of(tied(table, positions, false)));
+  CHECK_THROWS_MATCHES(
+      pipeline_of(tied(table, positions, true)),
+      input_error,
+      MessageMatches(ContainsSubstring("'" + words + "' has uses on the pipeline ranks 0, 3")));
 }

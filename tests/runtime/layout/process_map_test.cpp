@@ -2,6 +2,8 @@
 
 #include "runtime/layout/process_map.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <set>
@@ -15,16 +17,29 @@ TEST_CASE("every rank is in one process; ranks are contiguous and evenly distrib
       const process_map all(world, processes);
       int next = 0;
       for (int p = 0; p < processes; ++p) {
-        REQUIRE(all.first_of(p) == next);
-        next = all.end_of(p);
-        const int size = next - all.first_of(p);
+        const int size = int(all.ranks_of(p).size());
         REQUIRE(size >= world / processes);
         REQUIRE(size <= (world + processes - 1) / processes);
-        for (int r = all.first_of(p); r < next; ++r)
+        for (const int r : all.ranks_of(p)) {
+          REQUIRE(r == next++);
           REQUIRE(all.process_of(r) == p);
+        }
       }
       REQUIRE(next == world);
     }
+}
+
+TEST_CASE("PLACED-1: a table gives the ranks of each process; each has one",
+          "[runtime][layout][invariant]") {
+  const process_map all({1, 0, 1, 0, 0});
+  CHECK(all.processes() == 2);
+  CHECK(all.process_of(2) == 1);
+  CHECK(all.ranks_of(0) == std::vector<int>{1, 3, 4});
+  CHECK(all.ranks_of(1) == std::vector<int>{0, 2});
+  CHECK(ranges_of(all.ranks_of(0)) == "1-1, 3-4");
+  CHECK(ranges_of({0, 1, 2}, " to ") == "0 to 2");
+  for (const std::vector<int>& table : {std::vector<int>{0, 2, 2}, {-1, 0}, {0, 5}})
+    CHECK_THROWS_AS(process_map(table), broken_promise);
 }
 
 TEST_CASE("the keeper of a process is another process, on another host if possible",

@@ -2,8 +2,13 @@
 
 #include "runtime/layout/seats.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <map>
 #include <set>
@@ -12,6 +17,8 @@
 #include <vector>
 
 using namespace troupe::runtime;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -61,9 +68,7 @@ TEST_CASE("stages of a replica are numbered by pipeline rank, then by their part
 
 TEST_CASE("names show the axes with several ranks", "[layout]") {
   CHECK(seats_of(4, 1, 1, 2).name(3) == "1.1");
-  CHECK(seats_of(4, 1, 1, 2).place(3) == "1.1.0");
   CHECK(seats_of(8, 2, 1, 2).name(7) == "1.1.1");
-  CHECK(seats_of(8, 2, 1, 2).place(7) == "1.1.1");
   CHECK(seats_of(16, 2, 2, 2).name(15) == "1.1.1.1");
   const auto all = seats_of(8, 2, 1, 2);
   CHECK(all.name_of_group(7, axis::tensor) == "tensor of stage 1.1");
@@ -89,6 +94,14 @@ TEST_CASE("each group of a set of axes has its own name", "[layout]") {
   }
 }
 
+TEST_CASE("SEATS-2: ranks differ along axes of one mesh", "[layout][invariant]") {
+  const auto all = seats_of(16, 2, 1, 2, 2);
+  CHECK_THROWS_MATCHES(all.peers(0, {axis::data, axis::expert_data}),
+                       broken_promise,
+                       MessageMatches(StartsWith("SEATS-2")));
+  CHECK_NOTHROW(all.peers(0, {axis::expert, axis::expert_data, axis::pipeline}));
+}
+
 TEST_CASE("the axes of a sum keep those that separate replicas", "[layout]") {
   const axis_set sum = {axis::context, axis::data};
   CHECK(seats_of(4, 1, 1, 2).summed(sum) == axis::data);
@@ -96,7 +109,8 @@ TEST_CASE("the axes of a sum keep those that separate replicas", "[layout]") {
   CHECK(seats_of(4, 1, 2, 2).summed(sum) == sum);
 }
 
-TEST_CASE("the first rank of a stage leads, and the first of equal ranks writes", "[layout]") {
+TEST_CASE("SEATS-1: a rank leads its stage, and one of equal ranks counts and writes",
+          "[layout][invariant]") {
   const auto all = seats_of(16, 2, 2, 2);
   CHECK(all.leads(0));
   CHECK(all.followers(0) == ranks{1, 2, 3});
@@ -105,10 +119,24 @@ TEST_CASE("the first rank of a stage leads, and the first of equal ranks writes"
   CHECK(all.followers(4) == ranks{5, 6, 7});
   ranks writers;
   for (int r = 0; r < 16; ++r)
-    if (all.writes(r))
+    if (all.counts(r, axis_view::dense))
       writers.push_back(r);
   CHECK(writers == ranks{0, 1, 8, 9});
   // Experts of the second replica are not in the first one.
   const auto experts = seats_of(4, 1, 1, 1, 2);
-  CHECK((experts.writes(0) && experts.writes(1) && !experts.writes(2) && !experts.writes(3)));
+  ranks of_dense, of_experts;
+  for (int r = 0; r < 4; ++r) {
+    if (experts.counts(r, axis_view::dense))
+      of_dense.push_back(r);
+    if (experts.counts(r, axis_view::experts))
+      of_experts.push_back(r);
+  }
+  CHECK(of_dense == ranks{0});
+  CHECK(of_experts == ranks{0, 1});
+  CHECK(experts.alike(3, axis_view::dense) == ranks{0, 1, 2, 3});
+  CHECK(experts.alike(3, axis_view::experts) == ranks{1, 3});
+  // Both tensor ranks of both replicas have all experts.
+  const seats folded(make_mesh(4, 2, 1, 1), fold_experts(make_mesh(4, 2, 1, 1), 1, 1));
+  CHECK(folded.alike(3, axis_view::dense) == ranks{1, 3});
+  CHECK(folded.alike(3, axis_view::experts) == ranks{0, 1, 2, 3});
 }

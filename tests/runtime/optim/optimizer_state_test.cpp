@@ -270,6 +270,20 @@ TEST_CASE("digests that an update computes equal those of its result", "[optim]"
   CHECK(x.optimizer.digests(stream) == taken);
 }
 
+TEST_CASE("muon takes the padding of a matrix as zero, whatever its memory holds", "[optim]") {
+  const auto updated = [](float dirt) {
+    stream stream(kernels::backend::cpu, 1, {});
+    for (const std::int64_t rows : {9, 6}) {
+      auto used = tensor::empty<float>(stream, {rows, 5});
+      std::fill_n(used.data<float>(), used.size(), dirt);
+    }
+    stage x({embedding(), head("")}, {.kind = optimizer_kind::muon});
+    x.optimizer.update(stream, {.step = 1, .learning_rate = 0.1});
+    return x.optimizer.digests(stream);
+  };
+  CHECK(updated(0) == updated(3));
+}
+
 // See docs/formats/log.md.
 TEST_CASE("the digest of a parameter is the sum of the fingerprints of its grains", "[optim]") {
   stream stream(kernels::backend::cpu, 1, {});

@@ -5,6 +5,7 @@
 #include "tests/support/failing_store.hpp"
 #include "tests/support/formula_source.hpp"
 #include "tests/support/frozen_streams.hpp"
+#include "tests/support/kept_scales.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/two_copies.hpp"
 
@@ -92,7 +93,7 @@ void check_replays(const grid& g, worker_settings settings) {
   CHECK(seen->gathered(true) == judge.gathered(true));
   // Sharded: digests of all values, with padding.
   judge.for_each_rank([&](const rank_coordinates& s) {
-    CHECK(seen->at(s).vote_digest() == judge.at(s).vote_digest());
+    CHECK(seen->at(s).vote_digests() == judge.at(s).vote_digests());
   });
 }
 
@@ -108,6 +109,21 @@ TEST_CASE("rebuilt workers have their frozen parameters from their estates", "[e
                            .bucket_size = 700,
                            .grain = 32};
   check_replays({.data = 2}, settings);
+}
+
+TEST_CASE("rebuilt workers have their f32 parameters from their estates", "[estate]") {
+  const auto type = types[std::size_t(GENERATE(0, 1, 2))];
+  const bool distributed = GENERATE(false, true);
+  const int tensor = GENERATE(1, 2);
+  CAPTURE(int(type), distributed, tensor);
+  auto model = kept_scales();
+  model.units[1].frozen = true;
+  worker_settings settings{.model = std::move(model),
+                           .precision = type,
+                           .distributed_optimizer = distributed,
+                           .bucket_size = 700,
+                           .grain = 32};
+  check_replays({.tensor = tensor, .data = 2}, settings);
 }
 
 TEST_CASE("workers that are rebuilt from their estates have the bits of those that lived on",

@@ -32,7 +32,7 @@ TEST_CASE("KEPT-1: a new state replaces the older of two", "[runtime][trainer]")
     CHECK((n == 1 || value_of(x, 3, n - 1) == n - 1));
     CHECK(value_of(x, 3, n - 2) == 0);
   }
-  CHECK(x.iterations(3, 4) == steps{4, 5});
+  CHECK(x.iterations({3}) == steps{4, 5});
 }
 
 TEST_CASE("KEPT-1: after ranks went back, one complete state of theirs is always kept",
@@ -53,15 +53,15 @@ TEST_CASE("KEPT-2: a step is kept once every rank has sent it in this generation
   kept_states x;
   x.put(before, 0, at(7), state(1));
   x.put(before, 1, at(7), state(2));
-  CHECK(x.has(before, 0, 2, 7));
+  CHECK(x.has(before, {0, 1}, 7));
   x.put(now, 0, at(7), state(1));
-  CHECK_FALSE(x.has(now, 0, 2, 7));
-  CHECK(x.iterations(0, 2) == steps{7});  // the older complete step can be used meanwhile
+  CHECK_FALSE(x.has(now, {0, 1}, 7));
+  CHECK(x.iterations({0, 1}) == steps{7});  // the older complete step can be used meanwhile
   x.put(now, 1, at(7), state(2));
-  CHECK(x.has(now, 0, 2, 7));
+  CHECK(x.has(now, {0, 1}, 7));
   x.put(now, 0, at(8), state(3));
-  CHECK_FALSE(x.has(now, 0, 2, 8));
-  CHECK(x.iterations(0, 2) == steps{7});
+  CHECK_FALSE(x.has(now, {0, 1}, 8));
+  CHECK(x.iterations({0, 1}) == steps{7});
 }
 
 TEST_CASE("a skipped step is kept with the state before it", "[runtime][trainer]") {
@@ -69,11 +69,11 @@ TEST_CASE("a skipped step is kept with the state before it", "[runtime][trainer]
   x.put(now, 0, at(7), state(7));
   x.extend(now, 0, 8);
   CHECK(value_of(x, 0, 8) == 7);
-  CHECK(x.iterations(0, 1) == steps{7, 8});
+  CHECK(x.iterations({0}) == steps{7, 8});
   x.extend(now, 0, 10);  // step 9 was never sent
-  CHECK_FALSE(x.has(now, 0, 1, 10));
+  CHECK_FALSE(x.has(now, {0}, 10));
   x.extend(before, 0, 9);  // of another generation
-  CHECK_FALSE(x.has(now, 0, 1, 9));
+  CHECK_FALSE(x.has(now, {0}, 9));
 }
 
 TEST_CASE("KEPT-2: later steps of an older generation are forgotten", "[runtime][trainer]") {
@@ -81,17 +81,17 @@ TEST_CASE("KEPT-2: later steps of an older generation are forgotten", "[runtime]
   x.put(before, 0, at(7), state(1));
   x.put(before, 0, at(8), state(2));
   x.put(now, 0, at(7), state(1));
-  CHECK(x.iterations(0, 1) == steps{7});
+  CHECK(x.iterations({0}) == steps{7});
   x.extend(now, 0, 8);  // this time step 8 was skipped
-  CHECK(x.has(now, 0, 1, 8));
+  CHECK(x.has(now, {0}, 8));
   CHECK(value_of(x, 0, 8) == 1);
 }
 
 TEST_CASE("a state is kept for each of the steps that ended in it", "[runtime][trainer]") {
   kept_states x;
   x.put(now, 0, {7, 9}, state(1));
-  CHECK(x.has(now, 0, 1, 7));
-  CHECK(x.iterations(0, 1) == steps{7, 8, 9});
+  CHECK(x.has(now, {0}, 7));
+  CHECK(x.iterations({0}) == steps{7, 8, 9});
 }
 
 TEST_CASE("KEEPER-3: states of other ranks are dropped once moved; later ones at once",
@@ -100,19 +100,31 @@ TEST_CASE("KEEPER-3: states of other ranks are dropped once moved; later ones at
   for (const int rank : {0, 1, 2})
     for (const std::uint64_t n : {6, 7})
       x.put(before, rank, at(n), state(n));
-  x.forget_others_after(1, 2, 6);
-  CHECK(x.iterations(0, 1) == steps{6});
-  CHECK(x.iterations(1, 2) == steps{6, 7});
-  CHECK(x.iterations(2, 3) == steps{6});
-  x.forget_others(1, 2);
-  CHECK(x.iterations(0, 1).empty());
-  CHECK(x.iterations(1, 2) == steps{6, 7});
+  x.forget_others_after({1}, 6);
+  CHECK(x.iterations({0}) == steps{6});
+  CHECK(x.iterations({1}) == steps{6, 7});
+  CHECK(x.iterations({2}) == steps{6});
+  x.forget_others({1});
+  CHECK(x.iterations({0}).empty());
+  CHECK(x.iterations({1}) == steps{6, 7});
+}
+
+TEST_CASE("the ranks of a process need not be contiguous", "[runtime][trainer]") {
+  kept_states x;
+  for (const int rank : {0, 1, 2})
+    x.put(before, rank, at(7), state(7));
+  x.put(before, 2, at(8), state(8));
+  CHECK(x.has(before, {0, 2}, 7));
+  CHECK_FALSE(x.has(before, {0, 2}, 8));
+  x.forget_others({0, 2});
+  CHECK(x.iterations({1}).empty());
+  CHECK(x.iterations({0, 2}) == steps{7});
 }
 
 TEST_CASE("a state that also ends later steps stays for the step that the run goes back to",
           "[runtime][trainer]") {
   kept_states x;
   x.put(before, 0, {5, 7}, state(5));
-  x.forget_others_after(1, 2, 6);
-  CHECK(x.iterations(0, 1) == steps{5, 6});
+  x.forget_others_after({1}, 6);
+  CHECK(x.iterations({0}) == steps{5, 6});
 }

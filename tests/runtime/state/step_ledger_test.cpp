@@ -189,6 +189,10 @@ TEST_CASE("a report has its losses in the ledger only if there are several") {
   CHECK(through(validation_report{.iteration = 3, .loss = 4.5}).find("false]")
         != std::string::npos);
   through(validation_report{3, 4.5, true, {{"lm loss", 4.5}, {"sop loss", 0}}});
+  const validation_report over_nothing{3, 4.5, false, {{"lm loss", 4.5}, {"sop loss", NAN}}};
+  const auto read = std::get<ledger::told>(
+      read_ledger_record(text_of(ledger::told{1, over_nothing}), "a test"));
+  CHECK(std::isnan(std::get<validation_report>(read.fact).losses.back().mean));
 }
 
 TEST_CASE("LEDGER-4: a ledger read from its file equals the original") {

@@ -202,6 +202,31 @@ TEST_CASE("every step is one event by steps and one by samples", "[event_file]")
   CHECK(samples[4].step == 600);
 }
 
+TEST_CASE("several losses have a curve each and one for their sum; a loss over nothing has none",
+          "[event_file]") {
+  const scratch_folder folder;
+  {
+    const auto file = open_event_file(folder.path(), {.log = {}, .interval = 1});
+    auto x = step(1);
+    x.loss = 4.5;
+    x.losses = {{"lm loss", 4}, {"sop loss", 1}};
+    file->write(x);
+    file->write(validation_report{1, 4, false, {{"lm loss", 4}, {"sop loss", NAN}}});
+    file->write(validation_report{1, 6, true, {{"lm loss", 5}, {"sop loss", 2}}});
+  }
+  const auto events = events_in(files_in(folder.path()).at(0));
+  REQUIRE(events.size() == 5);
+  CHECK(events[2].values.at("lm loss") == 4);
+  CHECK(events[2].values.at("sop loss") == 1);
+  CHECK(events[2].values.at("loss") == 4.5F);
+  CHECK(events[3].values
+        == std::map<std::string, float>{{"loss validation", 4},
+                                        {"lm loss validation", 4},
+                                        {"lm loss validation ppl", float(std::exp(4.0))}});
+  CHECK(events[4].values.at("loss test") == 6);
+  CHECK(events[4].values.at("sop loss test") == 2);
+}
+
 TEST_CASE("requested values are present, and values that are not finite are left out",
           "[event_file]") {
   const scratch_folder folder;

@@ -110,12 +110,18 @@ TEST_CASE("several losses have a field and a column each, and one for their sum"
   const auto read = read_step_record(record);
   REQUIRE((read && read->losses.size() == 2));
   CHECK(read->loss == 4.5);
-  CHECK(read->losses[0] == named_loss{"lm_loss", 4});
+  CHECK(read->losses[0] == named_loss{"lm loss", 4});
   const validation_report validated{3, 4.25, false, {{"lm loss", 4}, {"sop loss", 0.5}}};
   CHECK(json_record(validated)
         == R"({"iteration":3,"validation_loss":4.25,"validation_lm_loss":4.0,)"
            R"("validation_sop_loss":0.5})");
   CHECK(read_validation_record(json_record(validated))->losses.size() == 2);
+  const std::vector<named_loss> three = {{"lm loss", 4}, {"z_loss", 1}, {"aux_loss", 0.5}};
+  const validation_report of_three{3, 4.25, true, three};
+  CHECK(read_validation_record(json_record(of_three)) == of_three);
+  x.losses = three;
+  CHECK(read_step_record(json_record(x, {}))->losses == three);
+  x.losses = {{"lm loss", 4}, {"sop loss", NAN}};
   const std::vector<std::string> names = {"lm loss", "sop loss"};
   CHECK(csv_header(names).starts_with(
       "iteration,consumed_samples,consumed_tokens,lm_loss,sop_loss,loss,validation_loss,"

@@ -1,11 +1,14 @@
 #include "runtime/trainer/decision.hpp"
 
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -19,8 +22,29 @@ recipe simple() {
   return out;
 }
 
+step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result) {
+  return decide(recipe, losses_of(spec_of(recipe)), at, result);
+}
+
 step_result finite() {
   return {.losses = {{6, 2}, {2, 2, 1}}, .norms = {{"a", exact_sum(9)}, {"b", exact_sum(16)}}};
+}
+
+/// A second loss of weight 0.5, in each of two layers.
+recipe with_two_losses() {
+  auto out = simple();
+  out.own = {.name = "own",
+             .feed_forward = [](module_builder&, const feed_forward_spec&) {},
+             .losses = {{"load_balancing_loss", 0.5}}};
+  out.model.as<gpt_config>().layers = 2;
+  return out;
+}
+
+step_result finite_of_two() {
+  auto out = finite();
+  for (const std::int64_t unit : {1, 2})
+    out.losses.push_back({3, 6, 1, 1, unit});
+  return out;
 }
 
 step_result not_finite() {
@@ -57,7 +81,7 @@ TEST_CASE("a loss per token divides gradients by the step's token count before c
   recipe.optimizer.clip = 0;
   CHECK(decide(recipe, {.iteration = 3, .consumed = 30}, finite()).update.gradient_scale == 5);
   auto empty = finite();
-  empty.losses = {{0, 0}, {0, 0}};
+  empty.losses = {{0, 0}, {0, 0, 1}};
   const auto none = decide(recipe, {.iteration = 3, .consumed = 30}, empty);
   CHECK(std::isnan(none.loss));  // a mean over nothing is not a perfect loss
   CHECK(none.fault.empty());
@@ -66,27 +90,74 @@ TEST_CASE("a loss per token divides gradients by the step's token count before c
 }
 
 TEST_CASE("the loss of a step is the weighted sum of its losses that count", "[decision]") {
-  auto recipe = simple();
-  recipe.own = {.name = "own",
-                .feed_forward = [](module_builder&, const feed_forward_spec&) {},
-                .losses = {{"load_balancing_loss", 0.5}}};
-  recipe.model.as<gpt_config>().layers = 2;
-  auto result = finite();
-  for (const std::int64_t unit : {1, 2})
-    result.losses.push_back({3, 6, 1, 1, unit});
+  auto recipe = with_two_losses();
+  auto result = finite_of_two();
   CHECK(loss_names(recipe) == std::vector<std::string>{"lm loss", "load_balancing_loss"});
   const auto x = decide(recipe, {}, result);
   CHECK(x.loss == 2 + 0.5 * 0.5);
   CHECK(x.losses == std::vector<named_loss>{{"lm loss", 2}, {"load_balancing_loss", 0.5}});
   result.losses.back().total = INFINITY;
   CHECK_THAT(decide(recipe, {}, result).fault,
-             ContainsSubstring("the load_balancing_loss of replica 1 is inf"));
+             ContainsSubstring("the load_balancing_loss of replica 1 in unit 2 is inf"));
   result.losses.resize(2);  // no token of the second counts
   const auto one = decide(recipe, {}, result);
   CHECK(one.loss == 2);
   CHECK(std::isnan(one.losses.back().mean));
   result.losses.clear();
   CHECK(std::isnan(decide(recipe, {}, result).loss));
+}
+
+TEST_CASE("a step in which no token counts for the first loss has no sum", "[decision]") {
+  auto result = finite_of_two();
+  for (auto& part : result.losses)
+    if (part.loss == 0)
+      part = {.number = part.number};
+  const auto x = decide(with_two_losses(), {}, result);
+  CHECK(std::isnan(x.loss));
+  CHECK(x.fault.empty());
+  CHECK(std::isnan(x.losses.front().mean));
+  CHECK(x.losses.back().mean == 0.5);
+}
+
+TEST_CASE("a loss per token divides all gradients by the tokens of the first loss", "[decision]") {
+  auto recipe = with_two_losses();
+  recipe.per_token_loss = true;
+  recipe.model.as<gpt_config>().sequence
+      = 2;  // 20 rows per step; 4 count for the first loss, 12 for the second
+  recipe.optimizer.clip = 0;
+  auto result = finite_of_two();
+  CHECK(decide(recipe, {}, result).update.gradient_scale == 5);
+  for (auto& part : result.losses)
+    if (part.loss == 0)
+      part = {.number = part.number};
+  CHECK(decide(recipe, {}, result).update.gradient_scale == 1);  // though the second one counts
+}
+
+TEST_CASE("a second loss that is not finite counts as a step with NaN", "[decision]") {
+  auto recipe = with_two_losses();
+  recipe.skippable_in_a_row = 1;
+  auto result = finite_of_two();
+  result.losses[2].total = NAN;
+  const auto x = decide(recipe, {}, result);
+  CHECK(x.skips());
+  CHECK(x.skipped.nan == 1);
+  CHECK_THAT(x.fault, ContainsSubstring("the load_balancing_loss of replica 1 in unit 1 is nan"));
+}
+
+TEST_CASE("STEP-10: a vote has the losses of its model in order, each once", "[decision]") {
+  const auto recipe = with_two_losses();
+  const auto with = [](auto change) {
+    auto out = finite_of_two();
+    change(out.losses);
+    return out;
+  };
+  using parts = std::vector<loss_part>;
+  for (const auto& wrong : {with([](parts& x) { std::swap(x[0], x[1]); }),
+                            with([](parts& x) { std::swap(x[2], x[3]); }),
+                            with([](parts& x) { x.push_back(x.back()); }),
+                            with([](parts& x) { x.back().loss = 2; }),
+                            with([](parts& x) { x.front().loss = -1; })})
+    CHECK_BREAKS("STEP-10", decide(recipe, {}, wrong));
 }
 
 TEST_CASE("a step that is not finite ends the run with its cause, rank and step", "[decision]") {

@@ -213,7 +213,7 @@ TEST_CASE("each bucket completes once, and reducing it early gives the same bits
   for (int b = 0; b < seen.buckets(); ++b)
     CHECK(complete[std::size_t(b)] == b);
   CHECK(seen.norms() == judge.norms());
-  CHECK(seen.vote_digest() == judge.vote_digest());
+  CHECK(seen.vote_digests() == judge.vote_digests());
 }
 
 TEST_CASE("a forward pass waits for values that are gathered behind a closed gate",

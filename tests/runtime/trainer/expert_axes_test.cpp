@@ -54,7 +54,9 @@ extension block_of_rank(int rank) {
 /// Combined reports of four ranks, each of which has half of the experts.
 struct seen {
   square_norms norms;
-  std::map<std::string, std::int64_t> saved;  ///< elements
+  std::map<std::string, std::int64_t> saved;        ///< elements
+  std::vector<by_view<digest>> voted{4};            ///< by rank
+  std::vector<by_view<std::vector<int>>> alike{4};  ///< the ranks with equal parameters, by rank
   std::map<std::string, std::vector<std::int64_t>> first_rows;
 };
 
@@ -87,6 +89,8 @@ seen one_step(bool distributed, int context) {
     threads.emplace_back([&, r] {
       try {
         stream stream(kernels::backend::cpu, 1, memory_pool());
+        const auto counts
+            = [&](axis_view layers) { return distributed || all_seats.counts(r, layers); };
         worker_groups mine{.extents = all_seats.extents()};
         for (const auto& [along, group] : of_rank[std::size_t(r)])
           mine.along[along] = group.get();
@@ -95,7 +99,9 @@ seen one_step(bool distributed, int context) {
                      .chunks = {{chunk_id(0), {0, 3}}},
                      .distributed_optimizer = distributed,
                      .bucket_size = 64,
-                     .grain = 4},
+                     .grain = 4,
+                     .compared = true,
+                     .saves = {counts(axis_view::dense), counts(axis_view::experts)}},
                     stream,
                     mine);
         rank.begin_step({.step = step_id(1), .logical_replicas = 4});
@@ -104,20 +110,18 @@ seen one_step(bool distributed, int context) {
         rank.backward(key, {});
         rank.reduce();
         const auto norms = rank.norms();
+        const auto voted = rank.vote_digests();
         const std::lock_guard lock(mutex);
-        // Only the first of equal replicas counts.
-        const auto counts = [&](const std::string& name) {
-          const bool of_expert = name.ends_with(".experts");
-          return distributed || (of_expert ? folded.at(r)[axis::expert_data] : r) == 0;
-        };
+        out.voted[std::size_t(r)] = voted;
+        for (const auto layers : axis_views)
+          out.alike[std::size_t(r)][layers] = all_seats.alike(r, layers);
         for (const auto& [name, square] : norms)
-          if (counts(name))
+          if (counts(rank.layers_of(name)))
             out.norms[name] += square;
-        for (const auto& x : rank.parameters())
-          if (counts(x.name)) {
-            out.saved[x.name] += x.part.size();
-            out.first_rows[x.name].push_back(x.part.first[0]);
-          }
+        for (const auto& x : rank.parameters()) {
+          out.saved[x.name] += x.part.size();
+          out.first_rows[x.name].push_back(x.part.first[0]);
+        }
       } catch (...) {
         const std::lock_guard lock(mutex);
         failure = std::current_exception();
@@ -133,8 +137,8 @@ seen one_step(bool distributed, int context) {
 
 }  // namespace
 
-TEST_CASE("a parameter of experts is summed over its own replicas, and saved once",
-          "[trainer][axes]") {
+TEST_CASE("SEATS-1: a parameter of experts is summed, compared, counted and saved by its own mesh",
+          "[trainer][axes][invariant]") {
   const bool distributed = GENERATE(false, true);
   const int context = GENERATE(1, 2);  // ranks with parts of the same sequences
   CAPTURE(distributed, context);
@@ -150,4 +154,14 @@ TEST_CASE("a parameter of experts is summed over its own replicas, and saved onc
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   CHECK(rows == std::vector<std::int64_t>{0, 1});
+  // Ranks with equal parameters vote equal digests, those with other experts different ones.
+  for (std::size_t r = 0; r < 4; ++r) {
+    CHECK(found.alike[r].experts == std::vector<int>{int(r) % 2, int(r) % 2 + 2});
+    for (std::size_t other = 0; other < 4; ++other)
+      for (const auto layers : axis_views) {
+        const auto& alike = found.alike[r][layers];
+        const bool equal = std::find(alike.begin(), alike.end(), int(other)) != alike.end();
+        CHECK((found.voted[r][layers] == found.voted[other][layers]) == equal);
+      }
+  }
 }

@@ -132,7 +132,7 @@ TEST_CASE("VERIFY-2: a recomputed pass has the same outputs and gradients, bit f
           == (value(key.microbatch) == 0 || verified.contains(value(key.microbatch) - 1)));
   }
   alone.step({});
-  CHECK(first.by->vote_digest() == alone.by->vote_digest());
+  CHECK(first.by->vote_digests() == alone.by->vote_digests());
 }
 
 TEST_CASE("VERIFY-2: a wrong bit that a pass adds is found in that pass only", "[trainer]") {

@@ -150,17 +150,35 @@ TEST_CASE_METHOD(fixture,
   refused({.along = {{axis::data, data.get()}}, .extents = {{axis::data, 2}}}, "along data");
   refused({.extents = {{axis::context, 2}}}, "along context");
   CHECK_NOTHROW(worker(settings(model, 1), stream, {.extents = {{axis::data, 1}}}));
-  // A placement along an axis that the layers of its view do not use.
-  auto wrong = settings(model, 1);
-  wrong.model = gpt_spec(model, {.name = "wrong", .feed_forward = [](auto& to, const auto&) {
-                                   parameter_spec x{.name = "weight", .extents = {8}};
-                                   x.placements[axis::expert] = partial_gradient();
-                                   to.add(std::move(x));
+  const auto placed = [&](const parameter_placements& lies) {
+    auto out = settings(model, 1);
+    out.model = gpt_spec(model, {.name = "placed", .feed_forward = [lies](auto& to, const auto&) {
+                                   to.add({.name = "weight", .extents = {8}, .placements = lies});
                                    to.segment("nothing", [](tape&, pass&) {});
                                  }});
-  CHECK_THROWS_MATCHES(worker(wrong, stream),
-                       broken_promise,
-                       MessageMatches(StartsWith("WORKER-13") && EndsWith("along expert")));
+    return out;
+  };
+  const auto refused_placement
+      = [&](const parameter_placements& lies, const worker_groups& groups, const char* along) {
+          CHECK_THROWS_MATCHES(worker(placed(lies), stream, groups),
+                               broken_promise,
+                               MessageMatches(StartsWith("WORKER-13") && EndsWith(along)));
+        };
+  // A placement along an axis that the layers of its view do not use.
+  refused_placement({{axis::expert, partial_gradient()}}, {}, "along expert");
+  refused_placement(of_experts({{axis::tensor, partial_gradient()}}), {}, "along tensor");
+  // Parts of the batch without a sum, on either mesh.
+  const auto two = std::make_shared<local_group>(axis::data, 2, cancel_token());
+  const auto two_of_experts = std::make_shared<local_group>(axis::expert_data, 2, cancel_token());
+  local_communicator of_data(two, 0), of_expert_data(two_of_experts, 0);
+  const coordinates extents = {{axis::data, 2}, {axis::expert_data, 2}};
+  const worker_groups dense = {.along = {{axis::data, &of_data}}, .extents = extents};
+  auto both = dense;
+  both.along[axis::expert_data] = &of_expert_data;
+  refused_placement({{axis::data, {}}}, both, "along data");
+  refused_placement(of_experts({{axis::expert_data, {}}}), both, "along expert data");
+  refused_placement(of_experts({}), dense, "along expert data");
+  CHECK_NOTHROW(worker(placed(of_experts({})), stream, both));
 }
 
 TEST_CASE_METHOD(fixture, "WORKER-8: recomputation follows the forward pass", "[trainer]") {
@@ -199,7 +217,7 @@ TEST_CASE_METHOD(fixture, "an abandoned step leaves no trace", "[trainer]") {
   under_test.forward(key(1), batch(3));  // without a backward pass
   under_test.begin_step(first_step);
   pass_through({&under_test}, batch(1), 0);
-  CHECK(under_test.vote_digest() == fresh.vote_digest());
+  CHECK(under_test.vote_digests() == fresh.vote_digests());
   CHECK(under_test.loss(0).total == fresh.loss(0).total);
   CHECK(under_test.norms() == fresh.norms());
 }
@@ -207,13 +225,13 @@ TEST_CASE_METHOD(fixture, "an abandoned step leaves no trace", "[trainer]") {
 TEST_CASE_METHOD(fixture, "a forward pass without training needs no backward pass", "[trainer]") {
   const auto before = combine(under_test.digests().own);
   pass_through({&under_test}, batch(1), 0);
-  const auto gradients = under_test.vote_digest();
+  const auto gradients = under_test.vote_digests();
   under_test.begin_step({.step = step_id(1), .training = false});
   under_test.forward(key(0), batch(1));
   under_test.forward(key(1), batch(2));
   CHECK_NOTHROW(under_test.reduce());
   CHECK(combine(under_test.digests().own) == before);
-  CHECK(gradients != digest());
+  CHECK(gradients.dense != digest());
 }
 
 TEST_CASE("one worker with all chunks has the bits of one with a single chunk", "[trainer]") {

@@ -64,7 +64,7 @@ troupe_run_steps 300
 # HELP troupe_iteration Newest committed step.
 # TYPE troupe_iteration gauge
 troupe_iteration 100
-# HELP troupe_loss Newest loss, in nats per token.
+# HELP troupe_loss Newest mean of each loss.
 # TYPE troupe_loss gauge
 troupe_loss{loss="lm"} 3.25
 troupe_loss{loss="validation"} 3.5
@@ -321,6 +321,18 @@ TEST_CASE("a stage's busy share is that of its actions in the timeline") {
   CHECK(found.at(R"(troupe_stage_busy_ratio{stage="0"})") == "0.5");
   CHECK(found.at(R"(troupe_stage_busy_ratio{stage="1"})") == fmt::format("{:.16g}", 10.0 / 12));
   CHECK(found.at(R"(troupe_stage_busy_ratio{stage="2"})") == "0");
+}
+
+TEST_CASE("several losses have a value each, and one for their sum") {
+  auto view = small_view();
+  view.take(R"({"kind":"step","iteration":101,"lm_loss":4,"sop_loss":1,"loss":4.5})");
+  view.take(R"({"kind":"validation","iteration":101,"validation_loss":5,"validation_sop_loss":2})");
+  const auto found = series_of(metrics_text(view));
+  CHECK(found.at(R"(troupe_loss{loss="lm"})") == "4");
+  CHECK(found.at(R"(troupe_loss{loss="sop"})") == "1");
+  CHECK(found.at(R"(troupe_loss{loss="sum"})") == "4.5");
+  CHECK(found.at(R"(troupe_loss{loss="validation"})") == "5");
+  CHECK(found.at(R"(troupe_loss{loss="validation_sop"})") == "2");
 }
 
 TEST_CASE("values that are not finite are written as NaN and Inf") {

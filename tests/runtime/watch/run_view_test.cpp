@@ -91,6 +91,11 @@ TEST_CASE("a loss that is not finite adds no point to the curve") {
   x.take(R"({"kind":"step","iteration":1,"lm_loss":null})");
   CHECK(x.losses.empty());
   CHECK(std::isnan(x.loss));
+  x.take(R"({"kind":"step","iteration":2,"lm_loss":4.1,"sop_loss":null,"loss":null})");
+  CHECK(x.losses.empty());  // the sum is null, whatever its parts are
+  CHECK(std::isnan(x.loss));
+  CHECK(x.loss_by_name.at("lm") == 4.1);
+  CHECK(std::isnan(x.loss_by_name.at("sum")));
 }
 
 TEST_CASE("the view of a run that ended without an exit code says that it died") {

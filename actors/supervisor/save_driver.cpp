@@ -8,14 +8,14 @@
 
 namespace troupe::actors {
 
-saver::saver(supervisor_parts& all)
+save_driver::save_driver(supervisor_parts& all)
     : supervisor_part(all),
       schedule_(!run_.job->job.checkpoints.save.empty(),
                 run_.context->ledger->newest_saved().value_or(run_.told.iteration),
                 run_.job->job.checkpoints.save_interval),
       store_told_(std::size_t(run_.processes())) {}
 
-void saver::begin() {
+void save_driver::begin_save() {
   schedule_.begin(run_.at.iteration, steps_.is_over());
   saving_ = run_.at.iteration;
   began_ns_ = run_.clock_ns();
@@ -43,7 +43,7 @@ void saver::begin() {
 }
 
 // A checkpointer serves all generations of a supervisor.
-void saver::receive(const messages::saved& x) {
+void save_driver::receive(const messages::saved& x) {
   if (!run_.is_of_this_epoch(x.generation))
     return;
   run_.pen()->saved(value(x.step));
@@ -56,7 +56,7 @@ void saver::receive(const messages::saved& x) {
 }
 
 // A failed disk costs no step: the run continues and retries.
-void saver::receive(const messages::save_failed& x) {
+void save_driver::receive(const messages::save_failed& x) {
   if (!run_.is_of_this_epoch(x.generation) || x.attempt != attempt_ || !schedule_.is_writing())
     return;
   const auto step = runtime::value(x.step);
@@ -75,7 +75,7 @@ void saver::receive(const messages::save_failed& x) {
     const auto pause = schedule_.pause(run_.job->job.checkpoints.last_pause);
     runtime::log_error(
         "{}; it is the last one: tried again in {} s", unsaved_, double(pause.count()) / 1e3);
-    waits_ = true;
+    waits_to_retry_ = true;
     run_.send_to_self_later(pause, messages::save_again{run_.generation()});
     return;
   } else if (!schedule_.is_saved(run_.at.iteration)) {
@@ -84,22 +84,22 @@ void saver::receive(const messages::save_failed& x) {
   steps_.proceed();
 }
 
-void saver::receive(const messages::save_again& x) {
+void save_driver::receive(const messages::save_again& x) {
   if (!run_.is_of_this_epoch(x.generation))
     return;
-  waits_ = false;
+  waits_to_retry_ = false;
   steps_.proceed();
 }
 
 // The save can no longer complete. Complete parts are written and reported before the answer.
-void saver::abandon() {
+void save_driver::abandon() {
   if (!schedule_.is_writing() || !roster_.checkpointer())
     return;
   abandoning_ = run_.generation();
   run_.send(roster_.checkpointer(), messages::abandon{run_.generation()});
 }
 
-void saver::receive(const messages::abandoned& x) {
+void save_driver::receive(const messages::abandoned& x) {
   if (abandoning_ != x.generation)
     return;  // answer to an earlier death
   abandoning_.reset();
@@ -109,12 +109,12 @@ void saver::receive(const messages::abandoned& x) {
   recovery_.begin_when_ready();
 }
 
-void saver::lose_checkpointer() {
+void save_driver::lose_checkpointer() {
   schedule_.abandon();
   abandoning_.reset();
 }
 
-void saver::show(const char* state, std::uint64_t iteration, const std::string& why) const {
+void save_driver::show(const char* state, std::uint64_t iteration, const std::string& why) const {
   if (!run_.context->records)
     return;
   const auto now = run_.clock_ns();

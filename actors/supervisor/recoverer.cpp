@@ -68,9 +68,9 @@ void recoverer::carry_out(membership::orders orders) {
       return steps_.end(2, steps_.diagnosis());  // the save is lost with the dead member
     ready_ = 0;
     steps_.forget();
-    saver_.forget_kept();
+    saves_.forget_kept();
     roster_.forget_ranks();
-    saver_.abandon();
+    saves_.abandon();
   }
   for (const auto& one : orders)
     std::visit([this](const auto& x) { carry_out(x); }, one);
@@ -78,8 +78,7 @@ void recoverer::carry_out(membership::orders orders) {
 
 void recoverer::carry_out(const order_end& x) {
   const auto incarnation = run_.members.incarnation(x.process);
-  const auto& node
-      = run_.host_of(x.process) == home_process ? run_.node : roster_.process(x.process).node;
+  const auto& node = roster_.node_in(run_.host_of(x.process));
   run_.request(node, messages::end_generation{x.last, run_.told, x.broken_with})
       .then(
           [this, p = x.process, incarnation](const messages::generation_ended& gone) {
@@ -92,10 +91,9 @@ void recoverer::carry_out(const order_end& x) {
                   "successor works on a copy of its state",
                   who,
                   run_.job->job.recovery.suspicion);
-            const auto ranks = run_.job->placed();
             generation_remains remains;
             // A rank that never stood has no state to go back to.
-            if (gone.has_state && gone.ranks == ranks.end_of(p) - ranks.first_of(p)) {
+            if (gone.has_state && gone.ranks == int(run_.job->placed.ranks_of(p).size())) {
               remains.oldest = gone.oldest;
               remains.newest = gone.newest;
             }
@@ -110,15 +108,22 @@ void recoverer::carry_out(const order_end& x) {
           });
 }
 
+std::optional<runtime::training_position> recoverer::position(std::uint64_t step) const {
+  if (run_.at.iteration == step)
+    return run_.at;
+  return run_.before && run_.before->iteration == step ? run_.before
+                                                       : run_.context->ledger->position(step);
+}
+
 void recoverer::carry_out(const order_form& x) {
   run_.show(loss_.began_ns == 0 ? "starting" : "recovering");
   run_.show_stages("starting");
-  const auto at = run_.position(value(x.step()));
+  const auto at = position(value(x.step()));
   if (!at)
     throw runtime::broken_promise("MEMBER-3: the run goes back to a step whose position is known");
   run_.at = *at;
   run_.before.reset();
-  saver_.forget_kept();
+  saves_.forget_kept();
   ready_ = 0;
   loss_.transfer = 0;
   roster_.form(x);
@@ -140,7 +145,7 @@ void recoverer::receive(const messages::ready& x) {
 }
 
 void recoverer::begin_when_ready() {
-  if (roster_.expected() > 0 || saver_.is_abandoning()
+  if (roster_.pending_spawns() > 0 || saves_.is_abandoning()
       || run_.members.now() != membership::phase::running || steps_.begun())
     return;
   steps_.begin();
@@ -262,10 +267,10 @@ bool recoverer::lose_known(const caf::down_msg& x) {
 void recoverer::lose(const caf::down_msg& x) {
   if (lose_known(x))
     return;
-  const auto* const who = roster_.watched(x.source);
-  if (who == nullptr || steps_.is_shut_down())
+  const auto who = roster_.watched(x.source);
+  if (!who || steps_.is_shut_down())
     return;
-  const auto where = who->where;
+  const auto& where = who->where;
   // The whole process is unreachable.
   if (where.lives_in != home_process && x.reason == caf::exit_reason::remote_link_unreachable)
     return lose_node(where.lives_in, x.reason);

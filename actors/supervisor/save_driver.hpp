@@ -1,4 +1,4 @@
-// Checkpoints, and the states that keepers hold and write to local disks.
+// Drives saves: checkpoints, and the states that keepers hold and write to local disks.
 
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace troupe::actors {
 
-class saver : supervisor_part {
+class save_driver : supervisor_part {
  public:
-  explicit saver(supervisor_parts& all);
+  explicit save_driver(supervisor_parts& all);
 
   void receive(const messages::saved& x);
   void receive(const messages::save_failed& x);
@@ -23,13 +23,17 @@ class saver : supervisor_part {
   void receive(const messages::abandoned& x);
   void receive(const messages::kept& x);
 
-  // Checkpoints (saving.cpp).
+  // Checkpoints (save_driver.cpp).
 
-  save_schedule& schedule() { return schedule_; }
+  /// `last`: no other step follows.
+  bool is_due(bool last) const { return schedule_.is_due(run_.at.iteration, last); }
+  /// Makes that step due; false: it is saved or being saved.
+  bool ask(std::uint64_t iteration) { return schedule_.ask(iteration); }
+  void change_interval(std::uint64_t x) { schedule_.change_interval(x); }
   bool is_writing() const { return schedule_.is_writing(); }
   bool is_abandoning() const { return abandoning_.has_value(); }
-  bool waits() const { return waits_; }  ///< until save_again
-  void begin();
+  bool waits_to_retry() const { return waits_to_retry_; }  ///< until save_again
+  void begin_save();
   void abandon();
   void lose_checkpointer();
   /// Why the newest step is not in a checkpoint; empty: it is, or none was tried.
@@ -46,12 +50,15 @@ class saver : supervisor_part {
     const auto interval = run_.job->job.checkpoints.local_interval;
     return run_.keeps() && interval > 0 && step > 0 && step % interval == 0;
   }
-  void store_if_due();
+  /// If the newest step is kept: tells the membership, and stores it if it is due. Returns whether
+  /// it is kept.
+  bool note_kept();
   void forget_kept();
   std::vector<std::string> keepers_waited_for() const;
 
  private:
   void show(const char* state, std::uint64_t iteration, const std::string& why = {}) const;
+  void store_if_due();
   std::uint64_t stored_by_all() const;
   void leave_out(int process, std::uint64_t step);
 
@@ -59,8 +66,8 @@ class saver : supervisor_part {
   std::uint64_t attempt_ = 0;  ///< number of the newest save
   std::uint64_t saving_ = 0;   ///< iteration of the newest save
   std::uint64_t began_ns_ = 0;
-  bool waits_ = false;   ///< until save_again
-  std::string unsaved_;  ///< why the newest save failed; empty: it did not
+  bool waits_to_retry_ = false;  ///< until save_again
+  std::string unsaved_;          ///< why the newest save failed; empty: it did not
   /// Generation of the save that the checkpointer must abandon; set until it answers.
   std::optional<runtime::generation_id> abandoning_;
   std::map<int, messages::kept> kept_by_;  ///< newest report of each process, in this generation

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 #include <utility>
 
 namespace troupe::actors {
@@ -44,7 +45,7 @@ struct commander::command_reader {
   std::string operator()(const commands::save&) const {
     if (of.run_.job->job.checkpoints.save.empty())
       throw runtime::input_error("this run has no folder to save into (`checkpoints.save`)");
-    if (!of.saver_.schedule().ask(of.run_.at.iteration))
+    if (!of.saves_.ask(of.run_.at.iteration))
       throw runtime::input_error("iteration {} is already saved or being saved",
                                  of.run_.at.iteration);
     return fmt::format("saving iteration {}", of.run_.at.iteration);
@@ -93,7 +94,7 @@ struct commander::command_reader {
   std::string operator()(const commands::save_interval& x) const {
     if (of.run_.job->job.checkpoints.save.empty())
       throw runtime::input_error("this run has no folder to save into (`checkpoints.save`)");
-    of.saver_.schedule().change_interval(x.steps);
+    of.saves_.change_interval(x.steps);
     return x.steps == 0 ? "saving only at the end" : fmt::format("saving every {} steps", x.steps);
   }
   std::string operator()(const commands::replace& x) const {
@@ -141,7 +142,7 @@ commander::commander(supervisor_parts& all)
   control_.eval_interval = run_.job->job.watch.eval_interval;
 }
 
-void commander::begin() {
+void commander::take_up() {
   take_up_commands();
   wait_for_commands();
 }
@@ -152,8 +153,8 @@ commander::~commander() {
 }
 
 bool commander::is_at_rest() const {
-  return control_.paused && steps_.begun() && !steps_.is_running() && !saver_.is_writing()
-         && !saver_.is_abandoning();
+  return control_.paused && steps_.begun() && !steps_.is_running() && !saves_.is_writing()
+         && !saves_.is_abandoning();
 }
 
 std::string commander::status_text() const {
@@ -201,7 +202,7 @@ void commander::take_up_commands() {
   for (const auto& x : run_.context->ledger->commands()) {
     const bool is_due = x.step == newest + 1;
     if (const auto* const interval = std::get_if<commands::save_interval>(&x.what))
-      saver_.schedule().change_interval(interval->steps);
+      saves_.change_interval(interval->steps);
     else if (const auto* const every = std::get_if<commands::eval_interval>(&x.what))
       control_.eval_interval = every->steps;
     else if (std::holds_alternative<commands::learning_rate>(x.what))
@@ -221,7 +222,7 @@ void commander::take_up_commands() {
     else if (const auto* const norms = std::get_if<commands::norms>(&x.what))
       control_.norms_of = norms->of, control_.norms_until = x.step - 1 + norms->steps;
     else if (std::holds_alternative<commands::save>(x.what) && x.step > saved + 1)
-      static_cast<void>(saver_.schedule().ask(newest));
+      static_cast<void>(saves_.ask(newest));
     else if (std::holds_alternative<commands::evaluate>(x.what) && is_due)
       control_.evaluates = run_.context->ledger->newest_validated() != newest;
   }
@@ -288,7 +289,7 @@ command_answer commander::carry_out(const command_desk::order& x) {
   run_.pen()->command(record);
   runtime::log_info(" command of {}: {}; {}", x.by, runtime::text_of(x.what), out.message);
   if (run_.context->records)
-    actors::show(*run_.context->records, record);
+    show(*run_.context->records, record);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Compares the values that must be equal on all replicas, to find wrong bits; also finds
 // stragglers.
 
+#include "actors/supervisor/compared_ranks.hpp"
 #include "actors/supervisor/pass_ballots.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/log.hpp"
@@ -16,16 +17,6 @@ namespace {
 
 constexpr std::size_t most_named_parameters = 8;
 
-/// Notes the parameters with different values.
-template <class Value>
-void note_differing(const std::map<std::string, Value>& one,
-                    const std::map<std::string, Value>& other,
-                    std::set<std::string>& to) {
-  for (const auto& [name, x] : one)
-    if (const auto found = other.find(name); found == other.end() || found->second != x)
-      to.insert(name);
-}
-
 std::string listed(const std::set<std::string>& names) {
   std::vector<std::string> first;
   for (const auto& x : names)
@@ -35,6 +26,12 @@ std::string listed(const std::set<std::string>& names) {
       "{}{}",
       fmt::join(first, ", "),
       names.size() > first.size() ? fmt::format(" and {} more", names.size() - first.size()) : "");
+}
+
+/// Number of ranks that outvoted these; only gradients and states have more than two ranks.
+int others_than(const wrong_bits& x, const runtime::seats& seats) {
+  const auto all = seats.alike(x.first, runtime::axis_view(x.what));
+  return int(all.size()) - int(x.ranks.size());
 }
 
 std::string joined(std::vector<std::string> names) {
@@ -52,7 +49,7 @@ void bit_checker::receive(const messages::check_pass& x) {
 bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
   std::vector<ballot> all;
   for (const auto& vote : votes)
-    add_ballots(vote.checked, all);
+    add_ballots(vote.checked, run_.job->seats, all);
   return agree(checked_bits::passes,
                all,
                "VERIFY-2: a pass that is computed again has the bits that it had",
@@ -60,18 +57,14 @@ bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
 }
 
 bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
-  std::vector<std::vector<runtime::digest>> digests;
-  std::set<std::string> parameters;
-  for (const auto& x : votes) {
-    // One digest of a replica's whole gradient is enough to see that it differs.
-    digests.push_back(x.by_stage.empty() ? std::vector{x.gradients} : x.by_stage);
-    if (!run_.job->job.reduction.distributed_optimizer)
-      note_differing(votes.front().square_norms, x.square_norms, parameters);
-  }
+  compared_ranks<runtime::exact_sum> all(*run_.job);
+  for (const auto& vote : votes)
+    for (const auto& x : vote.gradients)
+      all.add(x, x.square_norms);
   return agree(checked_bits::gradients,
-               ballots_of(digests),
+               all.ballots(),
                "STEP-2: replicas vote the same digest of their common gradients",
-               listed(parameters));
+               listed(all.parameters()));
 }
 
 bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
@@ -85,13 +78,11 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
   if (!unlike.empty())
     promise = unlike;
   if (!run_.job->job.reduction.distributed_optimizer) {
-    std::vector<std::vector<runtime::digest>> digests;
-    std::set<std::string> parameters;
-    for (const auto& x : applied) {
-      digests.push_back(x.by_stage.empty() ? std::vector{runtime::combine(x.own)} : x.by_stage);
-      note_differing(applied.front().own, x.own, parameters);
-    }
-    if (!agree(checked_bits::state, ballots_of(digests), promise, listed(parameters)))
+    compared_ranks<runtime::digest> all(*run_.job);
+    for (const auto& of_replica : applied)
+      for (const auto& x : of_replica.state)
+        all.add(x, x.own);
+    if (!agree(checked_bits::state, all.ballots(), promise, listed(all.parameters())))
       return false;
   }
   if (unlike.empty())
@@ -119,10 +110,10 @@ bool bit_checker::agree(checked_bits what,
 
 std::string bit_checker::describe(const wrong_bits& x, checked_bits what) const {
   std::vector<std::string> names;
-  for (const int r : x.replicas)
-    names.push_back(run_.name_of_stage(r, x.stage));
+  for (const int r : x.ranks)
+    names.push_back(run_.job->stage_name(r));
   const auto of = what == checked_bits::passes
-                      ? name_of_pass(x.pass, run_.job->pipeline.schedule->copies())
+                      ? name_of_pass(x.what, run_.job->pipeline.schedule->copies())
                   : what == checked_bits::state                   ? std::string("updated state")
                   : run_.job->job.reduction.distributed_optimizer ? "values before the update"
                                                                   : "reduced gradients";
@@ -134,7 +125,7 @@ std::string bit_checker::describe(const wrong_bits& x, checked_bits what) const 
                          joined(names),
                          of,
                          step,
-                         run_.job->replicas() - int(x.replicas.size()),
+                         others_than(x, run_.job->seats),
                          where);
     case bits_verdict::transient:
       return fmt::format("{} had wrong {} of step {}{}, and the right ones when it ran again",
@@ -157,8 +148,8 @@ void bit_checker::tell_of(const wrong_bits& x, const std::string& why) {
   if (x.verdict == bits_verdict::undecided || !run_.job->job.recovery.on)
     return;
   std::vector<std::string> names;
-  for (const int r : x.replicas)
-    names.push_back(run_.name_of_stage(r, x.stage));
+  for (const int r : x.ranks)
+    names.push_back(run_.job->stage_name(r));
   roster_.tell({.iteration = run_.context->ledger->newest(),
                 .kind = "wrong bits",
                 .who = joined(names),
@@ -172,7 +163,7 @@ void bit_checker::send_back(const std::vector<wrong_bits>& found, const std::str
   if (run_.keeps())
     for (const auto& x : found)
       for (const int r : x.replaced)
-        doubt(run_.process_of(r, x.stage), steps_.running(), why);
+        doubt(run_.job->placed.process_of(r), steps_.running(), why);
   if (!exchange_doubted())
     recovery_.suspect(why);
 }
@@ -214,7 +205,7 @@ bool bit_checker::exchange_doubted() {
 
 bool bit_checker::exchange_when_kept() {
   if (doubted_.empty() || run_.members.now() != membership::phase::running || run_.replays()
-      || steps_.is_over() || saver_.schedule().is_writing())
+      || steps_.is_over() || saves_.is_writing())
     return false;
   for (const auto& [p, x] : doubted_)
     if (run_.at.iteration < x.step)
