@@ -28,7 +28,7 @@ int main() {
 
   // The minimum loss: the second digit may be one or two above the first, all others are certain.
   const auto doubt = std::log(2.0) / double(recipe.model.sequence());
-  const double loss = trainer.evaluate(story::counting(recipe), 4);
+  const double loss = trainer.evaluate(story::counting(recipe), 4).loss;
   fmt::print("at most 0.05 above the minimum loss: {}\n", loss < doubt + 0.05);
 }
 

@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr auto member = "bytes";
+constexpr auto bytes_key = "bytes";
 
 bool can_be_written(const nlohmann::json& text) {
   try {
@@ -28,15 +28,15 @@ nlohmann::json text_or_bytes(const std::string& x) {
   std::string hex;
   for (const char c : x)
     hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return {{member, hex}};
+  return {{bytes_key, hex}};
 }
 
 std::optional<std::string> from_text_or_bytes(const nlohmann::json& x) {
   if (x.is_string())
     return x.get<std::string>();
-  if (!x.is_object() || x.size() != 1 || !x.contains(member) || !x[member].is_string())
+  if (!x.is_object() || x.size() != 1 || !x.contains(bytes_key) || !x[bytes_key].is_string())
     return std::nullopt;
-  const auto hex = x[member].get<std::string>();
+  const auto hex = x[bytes_key].get<std::string>();
   if (hex.size() % 2 != 0)
     return std::nullopt;
   std::string out(hex.size() / 2, '\0');
