@@ -24,7 +24,7 @@
 #include "messages/core/inspect.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
-#include "runtime/state/digested_part.hpp"
+#include "runtime/optim/digested_part.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <cstdint>

@@ -5,11 +5,11 @@
 
 #include "runtime/collective/communicator.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/optim/digested_part.hpp"
 #include "runtime/optim/gradient_norms.hpp"
 #include "runtime/optim/optimizer_settings.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
-#include "runtime/state/digested_part.hpp"
 #include "runtime/tensor/reads.hpp"
 
 #include <cstdint>

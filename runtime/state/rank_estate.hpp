@@ -14,9 +14,9 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/layout/axis.hpp"
+#include "runtime/optim/digested_part.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/schedule/plan.hpp"
-#include "runtime/state/digested_part.hpp"
 
 #include <array>
 #include <cstdint>

@@ -8,7 +8,7 @@ import sys
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
     "runtime": ["linux/futex.h", "boost/", "sanitizer/", "kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/", "ncurses.h", "prometheus/"],
-    "messages": ["runtime/core/", "runtime/state/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
+    "messages": ["runtime/core/", "runtime/optim/", "runtime/state/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
     "tests": ["linux/", "boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "oneapi/", "openssl/", "zlib.h", "zstd.h"],
@@ -52,7 +52,7 @@ ONLY = {
 }
 
 # headers of runtime/ that messages/ may include: values only
-VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/state/(digested_part|state_source)\.hpp$|^runtime/tensor/(box|dtype|shape|shard|ticket)\.hpp$")
+VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/optim/digested_part\.hpp$|^runtime/state/state_source\.hpp$|^runtime/tensor/(box|dtype|shape|shard|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|net|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi|langinfo|termios)\.h$")
