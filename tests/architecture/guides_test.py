@@ -11,6 +11,7 @@ GUIDES = [  # page, name of its example, how files spell it, most files that ano
     ("docs/guides/new_setting.md", "--exit-on-missing-checkpoint", re.compile(r"exit[_-]on[_-]missing"), 7),
     ("docs/guides/new_actor.md", "the shard writer", re.compile(r"shard_?writer|write_shards|shards_(written|refused)"),
      16),
+    ("docs/guides/new_message.md", "records_wait", re.compile(r"\brecords_wait\b"), 3),
     ("docs/guides/new_family.md", "the family GPT", re.compile(r"\bgpt_(config|spec|family)\b|runtime/family/gpt/"), 3),
     ("docs/guides/new_layer.md", "norms of queries and keys",
      re.compile(r"(head|qk)_norm|qk-layernorm|\b[qk]_(layer)?norm", re.I), 14),
