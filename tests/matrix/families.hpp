@@ -1,5 +1,5 @@
-// Arrangements of the model families that only tests have: the smallest model of each, on stages of
-// any shape, with the options of a layout.
+// Arrangements of model families: the smallest model of each, on stages of any shape, with the
+// options of a layout.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // Compares arrangements of workers and options with the reference trainer.
 //
-// Then compares the models of families that only tests have, on stages of any shape (families.hpp).
+// Then compares the models of all other families than GPT, on stages of any shape (families.hpp).
 //
 //   matrix               a selection that covers all triples of choices (run by CI)
 //   matrix --all         all possible arrangements of up to 8 workers

@@ -102,7 +102,7 @@ inline arrangement resumed(const tests::scratch_folder& folder) {
           }};
 }
 
-/// A model of a family that only tests have. For the present ones, each of the three stages has
+/// A model of another family than GPT. For the present ones, each of the three stages has
 /// trained parameters, and the stages differ in size.
 inline arrangement of_family(const runtime::model_family& family) {
   return {fmt::format("{}, DP 2, PP 3", family.name()),

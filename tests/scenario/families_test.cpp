@@ -1,4 +1,4 @@
-// The families that only tests have go through jobs of actors as a GPT does. Their layouts:
+// Other families than GPT go through jobs of actors as a GPT does. Their layouts:
 // tests/matrix/matrix.cpp; deaths: tests/matrix/deaths.cpp; processes: own_program_test.py.
 
 #include "tests/matrix/families.hpp"

@@ -1,4 +1,4 @@
-// Tiny jobs of the model families that only tests have, on any stages.
+// Tiny jobs of model families (families.hpp), on any stages.
 
 #pragma once
 
