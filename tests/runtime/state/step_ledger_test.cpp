@@ -412,9 +412,9 @@ TEST_CASE("errors of a run are found in its ledger") {
   };
   const std::vector<ledger_record> good{begun{at(0, 0)},
                                         committed{at(1, 8), {1, 0}},
-                                        told{1, report(1, 8)},
+                                        ledger::told{1, report(1, 8)},
                                         committed{at(2, 16), {2, 0}},
-                                        told{2, report(2, 16)},
+                                        ledger::told{2, report(2, 16)},
                                         replayed{2, {2, 0}},
                                         saved{2}};
   CHECK(complaints_of(good).empty());
