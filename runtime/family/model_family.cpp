@@ -1,5 +1,6 @@
 #include "runtime/family/model_family.hpp"
 
+#include "runtime/data/token_schema.hpp"
 #include "runtime/model/counts.hpp"
 
 namespace troupe::runtime {
@@ -10,6 +11,10 @@ unit_letters model_family::letters(const model_description& model) const {
 
 std::int64_t model_family::parameter_count(const model_description& model) const {
   return runtime::parameter_count(model.spec());
+}
+
+batch_schema model_family::schema(const model_description& model, bool documents) const {
+  return token_schema(model.sequence(), documents);
 }
 
 model_description model_family::resolve_hub(const model_description& there,

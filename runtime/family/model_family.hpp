@@ -11,6 +11,7 @@
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/peer_estimates.hpp"
+#include "runtime/tensor/batch_schema.hpp"
 
 #include <any>
 #include <cstdint>
@@ -97,6 +98,9 @@ class model_family {
   /// The first lines of a dry run. Each ends with a newline.
   virtual std::string describe(const model_description& model, const extension& own) const = 0;
 
+  /// The tensors of the samples that its models are trained on. `documents`: attention is limited
+  /// to documents.
+  virtual batch_schema schema(const model_description& model, bool documents) const;
   /// Made-up samples of a part, at least `samples` of them, for `data.mock`. Null: samples of
   /// tokens, as a decoder of text has them (runtime/job/job_data.hpp).
   virtual std::shared_ptr<const sample_dataset> made_up_samples(const model_description& /*model*/,

@@ -1,7 +1,7 @@
 #include "runtime/job/batches.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/data/token_schema.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/model/liveness.hpp"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ std::string first_reader(const model_spec& model, const std::string& name) {
 }  // namespace
 
 batch_schema schema_of(const training_job& job) {
-  return token_schema(job.training.model.sequence(), job.data.sft || job.data.reset_attention_mask);
+  const auto& model = job.training.model;
+  return model.family().schema(model, job.data.sft || job.data.reset_attention_mask);
 }
 
 void require_tensors(const training_job& job, const batch_schema& data) {

@@ -320,6 +320,14 @@ std::shared_ptr<const sample_dataset> open_set(const training_job& job,
       options_for(job, samples, fim, stop));
 }
 
+/// Null: the samples of the job are cut from documents.
+std::shared_ptr<const sample_dataset> made_up_by_family(const training_job& job,
+                                                        data_split part,
+                                                        std::uint64_t samples) {
+  const auto& model = job.training.model;
+  return job.data.mock ? model.family().made_up_samples(model, part, samples) : nullptr;
+}
+
 }  // namespace
 
 void validate_data(const training_job& job,
@@ -421,6 +429,10 @@ std::vector<std::filesystem::path> prefixes_of(const data_settings& data) {
 }
 
 std::string data_text(const training_job& job, std::uint64_t samples) {
+  if (made_up_by_family(job, data_split::train, samples))
+    return fmt::format("{} made up for {}",
+                       counted(std::int64_t(samples), "training sample"),
+                       job.training.model.family().title());
   std::int64_t tokens = 0, train = 0, valid = 0, test = 0;
   const auto add = [&](const token_source& source, data_split part, std::int64_t& documents) {
     const auto range = split_for(job.data, part).of(part, source.sequences());
@@ -480,8 +492,7 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    data_split part,
                                                    std::uint64_t samples,
                                                    const cancel_token& stop) {
-  const auto& model = job.training.model;
-  if (auto own = job.data.mock ? model.family().made_up_samples(model, part, samples) : nullptr)
+  if (auto own = made_up_by_family(job, part, samples))
     return own;
   if (job.data.mock)
     return std::make_shared<gpt_dataset>(

@@ -1,6 +1,7 @@
 """Checks that a model family is named in its folder and in one line of the registry. Run by ctest.
 
-A file of the product names a family if it includes a header of its folder, or uses a type of its settings.
+A file of the product names a family if it includes a header of its folder, or uses a type of its settings. A family that
+only tests have is a namespace, and no other file of the product, the examples and the tests names that.
 """
 
 import pathlib
@@ -9,46 +10,68 @@ import sys
 import tempfile
 
 ROOMS = ["kernels", "runtime", "messages", "actors"]
-FAMILIES = "runtime/family/"
-REGISTRY = "runtime/family/families.cpp"
 TYPE = re.compile(r"^struct (\w+)", re.M)
 
+# (folder of the families, the only file that registers them, what it has of each, rooms whose files are checked)
+FAMILIES = ("runtime/family/", "runtime/family/families.cpp", "&{}_family()", ROOMS)
+OF_TESTS = ("tests/family/", "tests/support/families.hpp", "&{}::family()", ROOMS + ["examples", "tests"])
 
-def complaints(root):
-    families = sorted(path.name for path in (root / FAMILIES).iterdir() if path.is_dir())
-    if not families:
-        yield f"{FAMILIES} has no folder, so nothing was checked"
-    sources = [path for room in ROOMS for kind in ("*.cpp", "*.hpp", "*.cu") for path in (root / room).rglob(kind)]
-    registry = (root / REGISTRY).read_text()
-    for family in families:
-        folder = f"{FAMILIES}{family}/"
-        types = {name for path in sorted((root / folder).glob("*.hpp")) for name in TYPE.findall(path.read_text())}
-        named = re.compile("|".join([f'#include "{folder}'] + [rf"\b{name}\b" for name in sorted(types)]))
+
+def names_of(root, folder, family):
+    """Patterns that name a family."""
+    yield f'#include "{folder}'
+    if folder.startswith("tests/"):
+        yield rf"\b{family}::"
+        return
+    for path in sorted((root / folder).glob("*.hpp")):
+        for name in TYPE.findall(path.read_text()):
+            yield rf"\b{name}\b"
+
+
+def complaints_of(root, families, registry, entry, rooms):
+    found = sorted(path.name for path in (root / families).iterdir() if path.is_dir())
+    if not found:
+        yield f"{families} has no folder, so nothing was checked"
+    sources = [path for room in rooms for kind in ("*.cpp", "*.hpp", "*.cu") for path in (root / room).rglob(kind)]
+    registered = (root / registry).read_text()
+    for family in found:
+        folder = f"{families}{family}/"
+        named = re.compile("|".join(names_of(root, folder, family)))
         for path in sorted(sources):
             here = path.relative_to(root).as_posix()
-            if here.startswith(folder) or here == REGISTRY:
+            if here.startswith(folder) or here == registry:
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 if named.search(line.split("//")[0]):
                     yield f"{here}:{number}: names the family {family}; ask model_family or model_description"
-        if registry.count(f"&{family}_family()") != 1:
-            yield f"{REGISTRY}: the family {family} is not registered in one line, &{family}_family()"
+        if registered.count(entry.format(family)) != 1:
+            yield f"{registry}: the family {family} is not registered in one line, {entry.format(family)}"
+
+
+def complaints(root):
+    yield from complaints_of(root, *FAMILIES)
+    yield from complaints_of(root, *OF_TESTS)
 
 
 def self_test():
     """True if the check finds what it plants, and no more."""
     with tempfile.TemporaryDirectory() as tmp:
         root = pathlib.Path(tmp)
-        for name, text in {"runtime/family/toy/toy.hpp": "struct toy_settings {};\n",
-                           "runtime/family/toy/toy.cpp": "toy_settings x;\n",
-                           REGISTRY: '#include "runtime/family/toy/toy.hpp"\n&toy_family(),\n',
-                           "runtime/job/a.cpp": '#include "runtime/family/toy/toy.hpp"\n',
-                           "actors/b.hpp": "// toy_settings\ntoy_settings y;\n"}.items():
+        for name, text in {"runtime/family/big/big.hpp": "struct big_settings {};\n",
+                           "runtime/family/big/big.cpp": "big_settings x;\n",
+                           FAMILIES[1]: '#include "runtime/family/big/big.hpp"\n&big_family(),\n',
+                           "runtime/job/a.cpp": '#include "runtime/family/big/big.hpp"\n',
+                           "actors/b.hpp": "// big_settings\nbig_settings y;\n",
+                           "tests/family/small/small.hpp": "struct small_settings {};\n",
+                           OF_TESTS[1]: '#include "tests/family/small/small.hpp"\n&small::family()\n',
+                           "tests/a_test.cpp": "big_settings z;\nsmall::small_settings z;\n"}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         found = [line.split(": ")[0] for line in complaints(root)]
-        (root / REGISTRY).write_text("")
-        return sorted(found) == ["actors/b.hpp:2", "runtime/job/a.cpp:1"] and len(list(complaints(root))) == 3
+        for registry in (FAMILIES[1], OF_TESTS[1]):
+            (root / registry).write_text("")
+        return (sorted(found) == ["actors/b.hpp:2", "runtime/job/a.cpp:1", "tests/a_test.cpp:2"]
+                and len(list(complaints(root))) == 5)
 
 
 def main(root):

@@ -1,5 +1,7 @@
 // Compares arrangements of workers and options with the reference trainer.
 //
+// Then compares the models of families that only tests have, on stages of any shape (families.hpp).
+//
 //   matrix               a selection that covers all triples of choices (run by CI)
 //   matrix --all         all possible arrangements of up to 8 workers
 //   matrix --only TEXT   all arrangements whose row contains TEXT
@@ -17,6 +19,7 @@
 //   of allowed   the used share of the tolerance
 
 #include "tests/matrix/arrangements.hpp"
+#include "tests/matrix/families.hpp"
 #include "tests/matrix/tolerance.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -28,7 +31,8 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <string>
+#include <string_view>
 
 using namespace troupe;
 using namespace troupe::matrix;
@@ -118,9 +122,8 @@ actors_run run(const std::shared_ptr<actors::prepared_job>& prepared) {
 }
 
 /// Runs all steps from initial weights.
-actors_run run_freely(const choice& x, bool delayed) {
+actors_run run_freely(runtime::training_job job, bool delayed) {
   const tests::scratch_folder folder;
-  auto job = job_of(x);
   job.watch.log_file = folder / "log.jsonl";
   if (delayed)
     job.faults = {.seed = 11, .lane_delay_us = 100, .message_delay_us = 100};
@@ -187,8 +190,8 @@ const char* told(bool same) {
 bool judge(const choice& x, double& used) {
   try {
     const auto& expected = reference_of(x);
-    const auto once = run_freely(x, false);
-    const auto again = run_freely(x, true);
+    const auto once = run_freely(job_of(x), false);
+    const auto again = run_freely(job_of(x), true);
     const bool weights = same_bits(expected.before.at(1).tensors, once.initial);
     const bool repeated = once.digest == again.digest && once.digest.size() == steps;
     const bool exact = once.digest == states_of(x);
@@ -213,45 +216,86 @@ bool judge(const choice& x, double& used) {
   }
 }
 
+bool judge(const family_arrangement& x) {
+  try {
+    const auto once = run_freely(x.job, false), again = run_freely(x.job, true);
+    std::vector<std::string> expected;
+    for (const auto& step : tests::by_reference_trainer(x.job))
+      expected.push_back(to_string(step.state));
+    const bool repeated = once.digest == again.digest, exact = once.digest == expected;
+    std::printf("%-64s  %-5s  %-5s  %s\n",
+                x.name.c_str(),
+                told(repeated),
+                told(exact),
+                repeated && exact ? "ok" : "FAILED");
+    return repeated && exact;
+  } catch (const std::exception& failure) {
+    std::printf("%s  FAILED: %s\n", x.name.c_str(), failure.what());
+    return false;
+  }
+}
+
+struct wish {
+  bool all = false, stop = false;
+  int each = 1;
+  std::string only;
+};
+
+/// Counts judged arrangements.
+struct tally {
+  int failed = 0, done = 0, seen = 0;
+
+  bool is_over(const wish& of) const { return of.stop && failed > 0; }
+  /// True if the arrangement with this row is to be judged.
+  bool takes(const wish& of, const std::string& row) {
+    return !is_over(of) && row.find(of.only) != std::string::npos && seen++ % of.each == 0;
+  }
+  void add(bool good) {
+    failed += good ? 0 : 1;
+    ++done;
+    std::fflush(stdout);
+  }
+};
+
+void judge_families(const wish& what, tally& to) {
+  for (const auto* family : tests::test_families()) {
+    std::printf("%-64s  twice  bits\n", std::string(family->name()).c_str());
+    for (const auto& x : family_arrangements(*family))
+      if ((what.all || x.selected) && to.takes(what, x.name))
+        to.add(judge(x));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool all = false, stop = false;
-  int each = 1;
-  std::optional<std::string> only;
+  wish what;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--all") {
-      all = true;
+      what.all = true;
     } else if (word == "--stop") {
-      stop = true;
+      what.stop = true;
     } else if (word == "--each" && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
-      each = std::atoi(argv[++i]);
+      what.each = std::atoi(argv[++i]);
     } else if (word == "--only" && i + 1 < argc) {
-      only = argv[++i];
-      all = true;
+      what.only = argv[++i];
+      what.all = true;
     } else {
       std::fprintf(stderr, "usage: matrix [--all | --only TEXT] [--each N] [--stop]\n");
       return 2;
     }
   }
   std::printf("%s  init   twice  bits   loss     norm     of allowed\n", heading().c_str());
-  int failed = 0, done = 0, seen = 0;
+  tally all;
   double used = 0;
-  for (const auto& x : all ? every_choice() : covering_selection()) {
-    if (only && text(x).find(*only) == std::string::npos)
-      continue;
-    if (seen++ % each != 0)
-      continue;
-    failed += !judge(x, used);
-    ++done;
-    std::fflush(stdout);
-    if (stop && failed > 0)
-      break;
-  }
+  for (const auto& x : what.all ? every_choice() : covering_selection())
+    if (all.takes(what, text(x)))
+      all.add(judge(x, used));
+  judge_families(what, all);
   std::printf("%d arrangements, %d failed; at most %.1f %% of the tolerance was used\n",
-              done,
-              failed,
+              all.done,
+              all.failed,
               used * 100);
-  return failed == 0 && done > 0 ? 0 : 1;
+  return all.failed == 0 && all.done > 0 ? 0 : 1;
 }

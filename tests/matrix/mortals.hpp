@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/job/fault_rules.hpp"
+#include "tests/support/family_job.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/recovery_judge.hpp"
 
@@ -101,31 +102,42 @@ inline arrangement resumed(const tests::scratch_folder& folder) {
           }};
 }
 
+/// A model of a family that only tests have. For the present ones, each of the three stages has
+/// trained parameters, and the stages differ in size.
+inline arrangement of_family(const runtime::model_family& family) {
+  return {fmt::format("{}, DP 2, PP 3", family.name()),
+          watched_job(tests::family_job(family, {4, 5}, 2))};
+}
+
 /// `folder` must outlive the result.
 inline std::vector<arrangement> mortal_arrangements(const tests::scratch_folder& folder) {
   using enum runtime::dtype;
   using enum runtime::recompute_granularity;
   const auto script = tests::source_dir() + "/examples/schedules/reactive.lua";
-  return {{"DP 2, PP 2", watched_job(tiny_job(2, 2))},
-          {"DP 2, PP 2, TP 2", watched_job(tiny_job(2, 2, 2))},
-          {"TP 2, distributed, overlapped, bf16", of_type(reduced(2, true, true), bf16)},
-          {"distributed", reduced(1, true, false)},
-          {"distributed, overlapped", reduced(1, true, true)},
-          {"whole, overlapped", reduced(1, false, true)},
-          {"bf16", of_type(reduced(1, false, false), bf16)},
-          {"fp16 with scaling", scaled(false)},
-          {"fp16 with scaling, distributed", scaled(true)},
-          {"zb-h1", small_steps("zb-h1")},
-          {"zb-v, DP 2", small_steps("zb-v", 2)},
-          {"interleaved", small_steps("interleaved")},
-          {"dualpipe", small_steps("dualpipe")},
-          {"dualpipe, DP 2", small_steps("dualpipe", 2)},
-          {"behaviour in Lua, DP 2", small_steps(script, 2)},
-          decided_in_cpp(),
-          {"replicas in turn", in_turn()},
-          {"recompute full", recomputed(full)},
-          {"recompute selective", recomputed(selective)},
-          resumed(folder)};
+  std::vector<arrangement> out{
+      {"DP 2, PP 2", watched_job(tiny_job(2, 2))},
+      {"DP 2, PP 2, TP 2", watched_job(tiny_job(2, 2, 2))},
+      {"TP 2, distributed, overlapped, bf16", of_type(reduced(2, true, true), bf16)},
+      {"distributed", reduced(1, true, false)},
+      {"distributed, overlapped", reduced(1, true, true)},
+      {"whole, overlapped", reduced(1, false, true)},
+      {"bf16", of_type(reduced(1, false, false), bf16)},
+      {"fp16 with scaling", scaled(false)},
+      {"fp16 with scaling, distributed", scaled(true)},
+      {"zb-h1", small_steps("zb-h1")},
+      {"zb-v, DP 2", small_steps("zb-v", 2)},
+      {"interleaved", small_steps("interleaved")},
+      {"dualpipe", small_steps("dualpipe")},
+      {"dualpipe, DP 2", small_steps("dualpipe", 2)},
+      {"behaviour in Lua, DP 2", small_steps(script, 2)},
+      decided_in_cpp(),
+      {"replicas in turn", in_turn()},
+      {"recompute full", recomputed(full)},
+      {"recompute selective", recomputed(selective)},
+      resumed(folder)};
+  for (const auto* family : tests::test_families())
+    out.push_back(of_family(*family));
+  return out;
 }
 
 /// The names of all actors, lanes and wires of a job.

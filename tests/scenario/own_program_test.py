@@ -114,6 +114,47 @@ def check_nothing_is_left(folder):
     until("all processes of the run end", lambda: not of_run(run))
 
 
+def own_families():
+    names = works("families")
+    if not names:
+        raise wrong("the program has no family, so nothing was checked")
+    return names
+
+
+def nodes_of(run):
+    return [pid for pid, words in of_run(run).items() if b"troupe:node" in words]
+
+
+def check_families(folder):
+    """A model of the program's own family gives the same bits on several processes, and after one of them died."""
+    for name in own_families():
+        expected, run = works(f"family:{name}", 1), folder / name
+        if len(expected) != 12:
+            raise wrong(f"the run of one process has states {expected}")
+        one = started(f"family:{name}", 2, run)
+        seen = [one.stdout.readline().strip() for _ in range(3)]
+        os.kill(min(nodes_of(run)), signal.SIGKILL)
+        out, err = one.communicate(timeout=PATIENCE)
+        seen += out.split()
+        if one.returncode != 0 or seen[-1] != expected[-1] or not set(seen) <= set(expected):
+            raise wrong(f"{name}: ends with {one.returncode}: {err}\none process gives {expected}, two give {seen}")
+
+
+def check_families_resume(folder):
+    """A run that was killed with all its processes goes on from its checkpoint with the same bits."""
+    for name in own_families():
+        expected, run, saved = works(f"family:{name}", 1), folder / name, folder / f"{name}-saved"
+        one = started(f"family:{name}", 2, run, saved)
+        for _ in range(6):
+            one.stdout.readline()
+        one.send_signal(signal.SIGKILL)
+        one.communicate(timeout=PATIENCE)
+        until("all processes of the run end", lambda: not of_run(run))
+        rest = works(f"family:{name}", 2, folder / f"{name}-again", saved)
+        if not 0 < len(rest) < 12 or rest != expected[-len(rest):]:
+            raise wrong(f"{name}: an undisturbed run gives {expected}, the resumed one goes on with {rest}")
+
+
 def main(program, names):
     global PROGRAM
     PROGRAM = program

@@ -1,22 +1,30 @@
-// A user's program, for tests: trains with its own loss, learning rate and schedule.
+// A user's program, for tests: trains with its own loss, learning rate and schedule, or a model of
+// its own family.
 //
 //   own_player HOW [PROCESSES [FOLDER]]
+//   own_player families                                       prints their names
+//   own_player family:NAME PROCESSES [FOLDER [CHECKPOINTS]]   resumes from its checkpoints, if any
 
 #include "actors/job/own_program.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/schedule/behaviour.hpp"
-#include "tests/support/tiny_job.hpp"
+#include "tests/support/family_job.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
 
 using namespace troupe;
 
 namespace {
+
+constexpr std::string_view family_word = "family:";
 
 /// Cross-entropy, doubled.
 runtime::tensor doubled(runtime::tape& on,
@@ -58,11 +66,29 @@ runtime::training_job own_job(int processes) {
   return job;
 }
 
+/// Several processes are slow, so that a test can end one of them during the run.
+runtime::training_job family_job(std::string_view name,
+                                 int processes,
+                                 const std::filesystem::path& checkpoints) {
+  auto job = tests::family_job(runtime::find_family(name), {5}, 2);
+  job.layout.processes = processes;
+  job.recovery.on = true;
+  job.recovery.suspicion = 5;
+  if (processes > 1)
+    job.faults.lane_delay_us = 20'000;
+  if (!checkpoints.empty()) {
+    std::filesystem::create_directories(checkpoints);
+    job.checkpoints.save = job.checkpoints.load = checkpoints;
+    job.checkpoints.save_interval = 2;
+  }
+  return job;
+}
+
 int train(const std::string& how,
           runtime::training_job job,
           const actors::own_program& program,
           const std::string& folder) {
-  if (how != "train")
+  if (how != "train" && !how.starts_with(family_word))
     job.train_iterations = 1'000'000;
   const auto watch = [&](caf::actor_system& system, const actors::drain_request& drain) {
     return system.spawn([&how, drain]() -> messages::viewer_actor::behavior_type {
@@ -86,6 +112,7 @@ int train(const std::string& how,
 
 int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "";
+  const auto& families = tests::test_families();
   auto known = functions_of(own_job(2));
   if (how == "forgets-extension")
     known.extensions.clear();
@@ -98,8 +125,17 @@ int main(int argc, char** argv) {
     if (const auto code = program.take_part())
       return *code;
   runtime::set_log_level(runtime::severity::error);
+  if (how == "families") {
+    for (const auto* family : families)
+      std::printf("%s\n", std::string(family->name()).c_str());
+    return 0;
+  }
   try {
-    return train(how, own_job(argc > 2 ? std::atoi(argv[2]) : 1), program, argc > 3 ? argv[3] : "");
+    const int processes = argc > 2 ? std::atoi(argv[2]) : 1;
+    const auto job = how.starts_with(family_word) ? family_job(
+                         how.substr(family_word.size()), processes, argc > 4 ? argv[4] : "")
+                                                  : own_job(processes);
+    return train(how, job, program, argc > 3 ? argv[3] : "");
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return actors::exit_code_of(failure);

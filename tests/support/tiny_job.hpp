@@ -5,10 +5,13 @@
 #include "actors/faults/inject.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
+#include "runtime/data/batch_source.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/model_family.hpp"
 #include "tests/support/formula_source.hpp"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace troupe::tests {
@@ -70,16 +73,29 @@ inline void make_llama(runtime::gpt_config& m) {
   m.linear_bias = false;
 }
 
-/// Prepares the job to run on made-up tokens.
+/// The made-up samples of the model's family, or those of formula_source.
+inline std::shared_ptr<const runtime::batch_source> made_up_source(const runtime::training_job& job,
+                                                                   runtime::data_split part) {
+  constexpr std::uint64_t enough = 1 << 20;
+  const auto& x = job.training;
+  if (auto own = x.model.family().made_up_samples(x.model, part, enough))
+    return std::make_shared<runtime::dataset_source>(
+        std::move(own),
+        runtime::batch_layout{std::uint64_t(x.batch.micro), std::uint64_t(x.batch.data_parallel)},
+        runtime::memory_pool());
+  return std::make_shared<formula_source>(x, part == runtime::data_split::train);
+}
+
+/// Prepares the job to run on made-up samples.
 inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::training_job& job) {
   auto out = std::make_shared<actors::prepared_job>();
   auto& node = *out->node;
   out->description = actors::describe(job, node);
   out->description.identity = runtime::identity(job);
-  node.training = std::make_shared<formula_source>(job.training, true);
+  node.training = made_up_source(job, runtime::data_split::train);
   out->description.validates = job.watch.eval_interval > 0;
   if (out->description.validates)
-    node.validation = std::make_shared<formula_source>(job.training, false);
+    node.validation = made_up_source(job, runtime::data_split::valid);
   node.transport = actors::make_transport(job.transport, job.recovery.suspicion);
   node.trace = std::make_shared<runtime::trace_recorder>();
   actors::add_message_path(node, job);
@@ -98,7 +114,7 @@ inline runtime::reference_layout reference_layout_of(const runtime::training_job
 inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(job.training,
-                                     std::make_shared<formula_source>(job.training, true),
+                                     made_up_source(job, runtime::data_split::train),
                                      stream,
                                      reference_layout_of(job));
   std::vector<runtime::step_report> out;

@@ -9,7 +9,12 @@
 
 #pragma once
 
+#include "runtime/tensor/moves.hpp"
 #include "tests/support/tiny_gpt.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace troupe::tests {
 
@@ -18,12 +23,24 @@ struct patch_norm {
   std::int64_t width = 0;
 };
 
+/// A tensor of f32 in the type of the tape.
+inline runtime::variable as_variable(runtime::tape& tape, const runtime::tensor& x) {
+  const auto all = runtime::elements_of<float>(tape.stream(), x);
+  return runtime::with_element(tape.type(), [&]<class E>(E) {
+    std::vector<E> out;
+    for (const auto element : all)
+      out.emplace_back(element);
+    return tape.make(runtime::uploaded(tape.stream(), out, x.extents()),
+                     runtime::placement::replicated);
+  });
+}
+
 inline void add(runtime::module_builder& to, const patch_norm& x) {
   const int gain = to.add(
       {.name = "gain", .extents = {x.width}, .initial = runtime::distribution::normal(0.5)});
   to.segment("", [=](runtime::tape& tape, runtime::pass& p) {
     p.hidden = norm(tape,
-                    tape.make(p.batch.at("patches"), runtime::placement::replicated),
+                    as_variable(tape, p.batch.at("patches")),
                     {kernels::normalization::rms},
                     gain,
                     runtime::no_parameter);
@@ -34,7 +51,7 @@ inline runtime::module_traits traits_of(const patch_norm& x) {
   return {.width = x.width, .reads = {"patches"}, .takes_stream = false};
 }
 
-/// (B, P, C) to (B, T, C): row t % P. f32, on the CPU.
+/// (B, P, C) to (B, T, C): row t % P. On the CPU.
 inline runtime::variable repeated(runtime::tape& tape, const runtime::variable& x, std::int64_t T) {
   const auto from = x.data.extents();
   const auto B = from[0], P = from[1], C = from[2];
@@ -43,23 +60,27 @@ inline runtime::variable repeated(runtime::tape& tape, const runtime::variable& 
     const auto b = i / (T * C), t = i / C % T;
     return (b * P + t % P) * C + i % C;
   };
-  auto y = runtime::tensor::empty<float>(tape.stream(), {B, T, C});
-  tape.stream().run([&] {
-    for (std::int64_t i = 0; i < y.size(); ++i)
-      y.data<float>()[i] = x.data.data<float>()[source(i)];
-  });
-  auto out = tape.make(std::move(y), runtime::placement::replicated);
-  tape.record([=, to = x.gradient, of = out.gradient](runtime::tape& back) {
-    const auto dy = std::move(of->sum);
-    auto dx = runtime::tensor::empty<float>(back.stream(), from);
-    back.stream().run([&] {
-      std::fill_n(dx.data<float>(), dx.size(), 0.0F);
-      for (std::int64_t i = 0; i < dy.size(); ++i)
-        dx.data<float>()[source(i)] += dy.data<float>()[i];
+  return runtime::with_element(tape.type(), [&]<class E>(E) {
+    auto y = runtime::tensor::empty<E>(tape.stream(), {B, T, C});
+    tape.stream().run([&] {
+      for (std::int64_t i = 0; i < y.size(); ++i)
+        y.template data<E>()[i] = x.data.data<E>()[source(i)];
     });
-    back.add(*to, std::move(dx));
+    auto out = tape.make(std::move(y), runtime::placement::replicated);
+    tape.record([=, to = x.gradient, of = out.gradient](runtime::tape& back) {
+      const auto dy = std::move(of->sum);
+      auto dx = runtime::tensor::empty<E>(back.stream(), from);
+      back.stream().run([&] {
+        std::fill_n(dx.template data<E>(), dx.size(), E(0.0F));
+        for (std::int64_t i = 0; i < dy.size(); ++i) {
+          auto& sum = dx.template data<E>()[source(i)];
+          sum = E(float(sum) + float(dy.template data<E>()[i]));
+        }
+      });
+      back.add(*to, std::move(dx));
+    });
+    return out;
   });
-  return out;
 }
 
 inline runtime::own_sublayer reads_encoder() {

@@ -128,7 +128,6 @@ inline nlohmann::json without_times(const nlohmann::json& step) {
   for (const auto* field : {"iteration",
                             "consumed_samples",
                             "consumed_tokens",
-                            "lm_loss",
                             "grad_norm",
                             "learning_rate",
                             "global_batch_size",
@@ -138,6 +137,9 @@ inline nlohmann::json without_times(const nlohmann::json& step) {
                             "state_digest"})
     if (step.contains(field))
       out[field] = step[field];
+  for (const auto& [field, mean] : step.items())
+    if (field.ends_with("loss"))
+      out[field] = mean;
   return out;
 }
 

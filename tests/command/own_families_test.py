@@ -1,0 +1,69 @@
+"""Runs models of a program's own families by `troupe train` (tests/support/troupe_with_families.cpp). Run by ctest.
+
+    own_families_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import atexit
+import re
+import sys
+
+import cli_test
+from cli_test import refuses, works, wrong
+from process_runs import JOBS, PIPELINE, job, killed, replaced, require_same
+
+TRAINING = ["--mock-data", "--micro-batch-size", 2, "--global-batch-size", 8, "--lr", 1e-3, "--log-interval", 1,
+            "--vocab-size", 29, "--make-vocab-size-divisible-by", 8, "--tokenizer-type", "NullTokenizer",
+            "--threads-per-worker", 1, "--eval-iters", 0, "--straggler-ratio", 0]
+
+
+def families():
+    names = set(re.findall(r"^ +(\w+) +trains ", works("train", "--help"), re.M)) - {"gpt"}
+    if not names:
+        raise wrong("the program has no family of its own, so nothing was checked")
+    return sorted(names)
+
+
+def run(folder, name, *words, processes):
+    return job(folder, *PIPELINE, *words, base=["train", name, *TRAINING], processes=processes)
+
+
+def check_dry_run(folder):
+    """A dry run describes the model, its data and its memory."""
+    for name in families():
+        page = works("train", name, *TRAINING, *PIPELINE, "--train-iters", 4, "--dry-run")
+        for text in ("layers", "parameters", "stage"):
+            if text not in page:
+                raise wrong(f"the dry run of {name} does not tell of '{text}':\n{page}")
+        refuses("--micro-batch-size is missing", "train", name)
+        refuses("--num-layers", "train", name, *TRAINING, "--num-layers", 0)
+
+
+def check_processes(folder):
+    """Two processes give the bits of one, also after a death."""
+    for name in families():
+        wanted = run(folder, name, "--train-iters", 12, processes=1).ends()
+        require_same(run(folder, name, "--train-iters", 12, processes=2).ends(), wanted, f"{name} on two processes")
+        long = run(folder, name, "--train-iters", 400, processes=1).ends()
+        one = run(folder, name, "--train-iters", 400, processes=2)
+        one.reaches(10)
+        replaced(one, 1, killed(one, 1))
+        one.goes_on(long, f"{name} after a death")
+
+
+def check_resumed(folder):
+    """A run goes on from its checkpoint under another layout with the same bits."""
+    for name in families():
+        whole = run(folder, name, "--train-iters", 12, processes=1).ends()
+        save = ["--train-iters", 12, "--save", folder / name, "--load", folder / name]
+        run(folder, name, *save, "--exit-interval", 5, processes=2).ends()
+        again = job(folder, "--world-size", 2, "--use-distributed-optimizer", *save,
+                    base=["train", name, *TRAINING], processes=2).ends()
+        found, expected = ([(x["iteration"], x["state_digest"]) for x in one.steps() if x["iteration"] > 5]
+                           for one in (again, whole))
+        if not found or found != expected:
+            raise wrong(f"{name}: the resumed run has {found}, the whole one {expected}")
+
+
+if __name__ == "__main__":
+    atexit.register(lambda: [one.stop() for one in JOBS])
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
