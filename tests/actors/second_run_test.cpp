@@ -43,7 +43,7 @@ TEST_CASE("VERIFY-3: the replica with NaN in a loss of any stage is found", "[ac
     for (int r = 0; r < 2; ++r)
       votes.push_back(
           {.replica = r, .losses = {{r == 1 ? middle : 3, 1, 0, 1, 2}, {2, 1, 0, 0, 5}}});
-    auto out = actors::run_of(votes, false);
+    auto out = actors::run_of(votes);
     out.fault = std::isnan(middle) ? "it is nan" : "";
     return out;
   };

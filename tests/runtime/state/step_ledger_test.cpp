@@ -412,9 +412,9 @@ TEST_CASE("errors of a run are found in its ledger") {
   };
   const std::vector<ledger_record> good{begun{at(0, 0)},
                                         committed{at(1, 8), {1, 0}},
-                                        told{1, report(1, 8)},
+                                        ledger::told{1, report(1, 8)},
                                         committed{at(2, 16), {2, 0}},
-                                        told{2, report(2, 16)},
+                                        ledger::told{2, report(2, 16)},
                                         replayed{2, {2, 0}},
                                         saved{2}};
   CHECK(complaints_of(good).empty());
@@ -437,8 +437,8 @@ TEST_CASE("errors of a run are found in its ledger") {
   CHECK_FALSE(complaints_of(with(3, committed{at(1, 16), {2, 0}})).empty());
   CHECK_FALSE(complaints_of(with(3, committed{at(2, 8), {2, 0}})).empty());
   CHECK_FALSE(complaints_of(with(3, committed{at(2, 24), {2, 0}})).empty());
-  CHECK_FALSE(complaints_of(with(4, told{2, report(1, 8)})).empty());
-  CHECK_FALSE(complaints_of(with(4, told{1, report(2, 16)})).empty());
+  CHECK_FALSE(complaints_of(with(4, ledger::told{2, report(1, 8)})).empty());
+  CHECK_FALSE(complaints_of(with(4, ledger::told{1, report(2, 16)})).empty());
   CHECK_FALSE(complaints_of(with(5, replayed{2, {2, 1}})).empty());
   CHECK_FALSE(complaints_of(with(5, replayed{3, {2, 0}})).empty());
   CHECK_FALSE(complaints_of(with(6, saved{3})).empty());

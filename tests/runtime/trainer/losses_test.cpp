@@ -138,7 +138,7 @@ TEST_CASE("the loss of a middle stage has the bits and the count of the whole mo
   const auto judge = steps({.data = data}, settings, {{0, units}});
   const auto& losses = judge.front().losses;
   REQUIRE(losses.size() == std::size_t(2 * data * settings.replicas));
-  const auto sequence = settings.model.sequence();
+  const auto sequence = settings.model.sequence;
   for (const auto& x : losses) {
     CHECK(x.unit == (x.loss == 0 ? 6 : 4));
     if (x.loss == 1)
