@@ -30,7 +30,7 @@ void command_line::parts::require_value(const flag_description& what,
     throw usage_error("{} '{}': give {} ({})",
                       what.name,
                       shown(word),
-                      told(what.range),
+                      runtime::range_text(what.range),
                       what.default_value.empty() ? "no default" : "default: " + what.default_value);
 }
 

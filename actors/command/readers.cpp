@@ -19,13 +19,13 @@ std::string shown(const std::string& word) {
 std::int64_t parse_whole(const std::string& flag, const std::string& word, whole_range range) {
   if (const auto out = number_in(range, word))
     return *out;
-  throw usage_error("{} '{}': give {}", flag, shown(word), told(range));
+  throw usage_error("{} '{}': give {}", flag, shown(word), range_text(range));
 }
 
 double parse_real(const std::string& flag, const std::string& word, real_range range) {
   if (const auto out = number_in(range, word))
     return *out;
-  throw usage_error("{} '{}': give {}", flag, shown(word), told(range));
+  throw usage_error("{} '{}': give {}", flag, shown(word), range_text(range));
 }
 
 const std::string& chosen(const std::string& flag,

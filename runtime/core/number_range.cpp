@@ -59,11 +59,11 @@ bool takes(const number_range& range, std::string_view word) {
   return true;
 }
 
-std::string told(const whole_range& range) {
+std::string range_text(const whole_range& range) {
   return fmt::format("a whole number from {} to {}", range.least, range.most);
 }
 
-std::string told(const real_range& range) {
+std::string range_text(const real_range& range) {
   const auto text = between(range);
   if (text.empty())
     return "a number";
@@ -72,11 +72,11 @@ std::string told(const real_range& range) {
   return (from ? "a number from " : of ? "a number of " : "a number ") + text;
 }
 
-std::string told(const number_range& range) {
+std::string range_text(const number_range& range) {
   if (const auto* whole = std::get_if<whole_range>(&range))
-    return told(*whole);
+    return range_text(*whole);
   if (const auto* real = std::get_if<real_range>(&range))
-    return told(*real);
+    return range_text(*real);
   return "a text";
 }
 

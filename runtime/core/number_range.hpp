@@ -38,9 +38,9 @@ std::optional<double> number_in(const real_range& range, std::string_view word);
 bool takes(const number_range& range, std::string_view word);
 
 /// For errors: "a whole number from 1 to 10000", "a number of 0 or more".
-std::string told(const whole_range& range);
-std::string told(const real_range& range);
-std::string told(const number_range& range);
+std::string range_text(const whole_range& range);
+std::string range_text(const real_range& range);
+std::string range_text(const number_range& range);
 /// Text for help: "1 to 10000", "1 or more", "above 0"; empty: any number. The
 /// largest number of a type does not count as an end.
 std::string told_shortly(const number_range& range);
