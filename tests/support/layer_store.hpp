@@ -11,6 +11,8 @@ namespace troupe::tests {
 /// broken_promise.
 class layer_store : public runtime::parameter_store {
  public:
+  /// One unit with this number of parameters.
+  explicit layer_store(std::size_t parameters = 0) : entries_(parameters) {}
   const std::vector<runtime::parameter_entry>& entries() const override { return entries_; }
   const runtime::axis_ranks& axes() const override { return ranks_; }
   const runtime::memory_pool& pool() const override { return pool_; }

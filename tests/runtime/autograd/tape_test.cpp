@@ -150,6 +150,7 @@ TEST_CASE("gradients of a variable are added up, without changes to shared tenso
 /// One weight (2, 2) for every product; accumulates its gradient.
 class one_weight_store final : public troupe::tests::layer_store {
  public:
+  one_weight_store() : layer_store(1) {}
   void acquire(int) override {}
   void release(int) override {}
   dtype type() const override { return dtype::f32; }
