@@ -29,7 +29,7 @@ struct hosting {
         actors::node, std::shared_ptr<const actors::node_context>(prepared->node), recipes));
     supervisor = system.listener(heard);
     root = system.keep(system.home().spawn([this](caf::event_based_actor* self) -> caf::behavior {
-      return {[this, self](int) { next(self); }};
+      return {[this, self](int) { next(self); }, [](const messages::taken_for_dead&) {}};
     }));
     end.emplace(node);
   }

@@ -12,12 +12,16 @@ std::int64_t window_from(const std::string& word) {
   auto inner = word;
   std::erase_if(inner, [](char c) { return c == '(' || c == ')' || c == ' '; });
   const auto comma = std::min(inner.find(','), inner.size());
-  const auto left = number_in(whole_range{.least = -1}, inner.substr(0, comma));
-  if (!left || inner.substr(std::min(comma + 1, inner.size())) != "0")
+  if (inner.substr(std::min(comma + 1, inner.size())) != "0")
     throw input_error(
         "cannot read `model.window` '{}': give LEFT,0: how many earlier tokens each token sees, "
         "and no later ones",
         word);
+  const whole_range range{.least = -1};
+  const auto left = number_in(range, inner.substr(0, comma));
+  if (!left)
+    throw input_error(
+        "cannot read `model.window` '{}': give {}", inner.substr(0, comma), range_text(range));
   return *left;
 }
 
