@@ -146,7 +146,8 @@ TEST_CASE("the peak memory of a family's stages is forecast within 5 percent",
       schedule,
       2,
       virtual_stages ? std::vector<std::int64_t>{1, 4, 6} : std::vector<std::int64_t>{4});
-  job.training.batch = {.micro = 4, .global = 32, .data_parallel = 1};
+  // Large micro-batches, beside which the rounding of blocks is small.
+  job.training.batch = {.micro = 64, .global = 512, .data_parallel = 1};
   job.train_iterations = 2;
   const auto prepared = tests::tiny_prepared(job);
   REQUIRE(actors::run(prepared).reason == "");
