@@ -201,8 +201,7 @@ class toy_family final : public rt::model_family {
 
   rt::model_description defaults() const override { return toy_config(); }
   rt::model_description smallest(int layers) const override { return toy_config{.layers = layers}; }
-  rt::model_spec spec(const rt::model_description& model,
-                      const rt::extension& own) const override {
+  rt::model_spec spec(const rt::model_description& model, const rt::extension& own) const override {
     if (own.feed_forward || !own.name.empty())
       throw rt::input_error("a toy model takes no extension, but '{}' is given", own.name);
     return spec_of(config_of(model));
