@@ -3,6 +3,7 @@
 
 #include "tests/matrix/families.hpp"
 
+#include "runtime/checkpoint/manifest.hpp"
 #include "runtime/data/token_schema.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/job/batches.hpp"
@@ -114,8 +115,15 @@ TEST_CASE("a family refuses sizes of files, or counts their parameters by a form
   const auto& family = any_family();
   constexpr int many = 1'000'000'000;
   const auto model = family.smallest(many);
-  if (runtime::validate(model).empty())
+  if (runtime::validate(model).empty()) {
     CHECK(runtime::parameter_count(model) > many);
+    return;
+  }
+  runtime::checkpoint_manifest of;
+  of.model = model;
+  of.identity = of.layout = "{}";
+  CHECK_THROWS_WITH(runtime::manifest_from_json(runtime::to_json(of), "the manifest"),
+                    ContainsSubstring("its model is impossible"));
 }
 
 TEST_CASE("a family's steps and losses have the bits of the reference trainer",
