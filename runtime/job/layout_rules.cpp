@@ -106,12 +106,6 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
                     job.layout.pipeline));
 }
 
-bool has_ties(const training_job& job) {
-  const auto& model = job.training.model;
-  return !model.family().tied_by(model).empty()
-         || (validate(model).empty() && !ties_of(spec_of(job.training)).empty());
-}
-
 void validate_schedule(const training_job& job,
                        const pipeline_schedule& schedule,
                        sentences& wrong) {
@@ -125,7 +119,11 @@ void validate_schedule(const training_job& job,
         "leave that out",
         name,
         job.layout.replicas_per_worker));
-  if (schedule.copies() > 1 && job.reduction.distributed_optimizer && has_ties(job))
+  bool tied = !untie.empty();
+  const bool shares = schedule.copies() > 1 && job.reduction.distributed_optimizer;
+  if (shares && !tied && validate(model).empty())
+    collect(wrong, [&] { tied = !ties_of(spec_of(job.training)).empty(); });
+  if (shares && tied)
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has two copies of the model, and with "
         "`reduction.distributed_optimizer` the {} would have their shares on different ranks: {}, "

@@ -219,7 +219,7 @@ class toy_family final : public rt::model_family {
   std::vector<std::string> validate(const rt::model_description& model) const override {
     std::vector<std::string> out;
     rt::for_each_field<toy_config>([&](const auto& row) {
-      constexpr std::int64_t most = 1000;  // a spec of this size is small
+      constexpr std::int64_t most = 4096;  // a spec of this size is small
       if (const auto x = config_of(model).*row.member; x < 1 || x > most)
         out.push_back(fmt::format("`model.{}` is {}; give 1 to {}", row.key, x, most));
     });
