@@ -41,11 +41,15 @@ int list_faults() {
   return 0;
 }
 
-/// "train gpt ..." trains a GPT.
+/// The family of "train FAMILY ...".
 const runtime::model_family& family_in(const std::vector<std::string>& command) {
   if (command.size() < 2 || command[0] != "train")
     throw usage_error("after -- give the job: train gpt and its flags");
-  return runtime::find_family(command[1]);
+  try {
+    return runtime::find_family(command[1]);
+  } catch (const runtime::input_error& unknown) {
+    throw usage_error("after -- give the job: {}", unknown.what());
+  }
 }
 
 /// The job that the words after `--` describe.

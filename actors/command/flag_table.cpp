@@ -5,6 +5,8 @@
 #include "runtime/core/log.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace troupe::command {
@@ -111,12 +113,18 @@ std::vector<megatron::flag_section> whole_table() {
 
 void declare_table(command_line& line, training_flags& to) {
   using enum megatron::standing;
+  std::set<std::string> own;  // a family may have flags that Megatron-LM has for other models
+  for (const auto& group : line.describe().groups)
+    for (const auto& flag : group.flags)
+      own.insert(flag.name);
   declare_conditional(line);
   declare_spellings(line, to);
   for (const auto& section : megatron::sections())
     for (const auto& row : section.rows)
       for (const auto& flag : megatron::names_in(row))
-        if (row.what == accepted)
+        if (own.contains(flag.name))
+          continue;
+        else if (row.what == accepted)
           line.accepted(flag.name, flag.words, row.note);
         else
           line.refused(flag.name, row.note);

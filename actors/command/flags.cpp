@@ -13,10 +13,11 @@ void declare(command_line& line, training_flags& to) {
   declare_settings(line, to);
   declare_table(line, to);
   declare_other_names(line, other_names_of_training());
-  line.note(
+  line.note(fmt::format(
       "The last use of a flag overrides earlier ones. Flags of Megatron-LM without an effect here "
-      "are accepted. Flags that ask for a missing feature are refused with the reason: `troupe "
-      "train gpt --help-megatron` lists all.");
+      "are accepted. Flags that ask for a missing feature are refused with the reason: `{} "
+      "--help-megatron` lists all.",
+      line.path()));
 }
 
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags) {

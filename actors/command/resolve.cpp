@@ -289,9 +289,9 @@ std::vector<std::string> what_is_missing(const training_flags& said) {
   if (hub.empty())
     for (const auto& setting : flags.family->required())
       if (!flags.given.contains(setting.name))
-        wrong.push_back(
-            fmt::format("`{}` is missing; without --load-hf the model's shape is given by flags",
-                        setting.name));
+        wrong.push_back(fmt::format("`{}` is missing; {}the model's shape is given by flags",
+                                    setting.name,
+                                    flags.family->hub() == nullptr ? "" : "without --load-hf "));
   const bool unread
       = names_hub_model(flags.tokenizer)
         || (!hub.empty() && !runtime::is_hub_folder(hub) && !chooses_tokenizer(flags.tokenizer));

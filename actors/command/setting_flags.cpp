@@ -196,7 +196,10 @@ void declare_setting(command_line& line, bound_setting x, const own_readers& own
       throw usage_error("{}", with_flags(failure.what()));
     }
   };
-  if (const auto found = own.find(x.name); found != own.end()) {
+  const auto found = own.find(x.name);
+  runtime::ensure(x.set != nullptr || found != own.end(),
+                  "SETTING-4: each flag of a row has a reader");
+  if (found != own.end()) {
     x.read_by({});
     take = found->second;
   }
@@ -223,6 +226,14 @@ void declare_settings(command_line& line, training_flags& to) {
   auto all = runtime::bind_settings(to.job);
   for (const auto& more : {to.family->bind(to.model), runtime::bind_settings<asked_settings>(to)})
     all.insert(all.end(), more.begin(), more.end());
+  const auto own = readers_of(to);
+  const auto has_flag = [&all](std::string_view setting) {
+    return std::ranges::find(all, setting, &bound_setting::name) != all.end();
+  };
+  for (const auto& [setting, take] : own)
+    runtime::ensure(has_flag(setting), "SETTING-4: each reader has its flag");
+  for (const auto& needed : to.family->required())
+    runtime::ensure(has_flag(needed.name), "FAMILY-2: a setting that a model needs has a flag");
   std::vector<std::string> entries;
   for (const auto& group : help_groups)
     for (auto& entry : runtime::words_in(group.settings))
@@ -230,7 +241,6 @@ void declare_settings(command_line& line, training_flags& to) {
   std::vector<std::vector<bound_setting>> placed(entries.size());
   for (auto& x : all)
     placed[place_of(x.name, entries)].push_back(std::move(x));
-  const auto own = readers_of(to);
   std::size_t at = 0;
   for (const auto& group : help_groups) {
     line.group(group.title);

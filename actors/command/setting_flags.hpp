@@ -3,6 +3,8 @@
 // neighbours.
 //
 // SETTING-2: each flag of a row has its place in the help.
+// SETTING-4: each flag of a row has a reader, and each reader of setting_flags.cpp has its flag.
+// FAMILY-2: a setting that a model of the family needs has a flag.
 
 #pragma once
 

@@ -1,17 +1,20 @@
 #include "actors/command/setting_names.hpp"
 
 #include "actors/command/commands.hpp"
+#include "runtime/core/error.hpp"
 
 namespace troupe::command {
 namespace {
 
-using names = std::map<std::string, std::string, std::less<>>;
-
-void add_flags(const command_description& from, names& to) {
-  const auto add = [&to](const std::vector<flag_description>& flags) {
+void add_flags(const command_description& from, setting_names& to) {
+  const bool trains = from.path.starts_with("troupe train ");
+  const auto add = [&](const std::vector<flag_description>& flags) {
     for (const auto& flag : flags)
-      if (!flag.field.empty())
-        to.emplace(flag.field, flag.name);
+      if (!flag.field.empty()) {
+        const auto& known = to.emplace(flag.field, flag.name).first->second;
+        runtime::ensure(!trains || known == flag.name,
+                        "SETTING-5: a setting has one flag in all families");
+      }
   };
   for (const auto& group : from.groups)
     add(group.flags);
@@ -22,13 +25,17 @@ void add_flags(const command_description& from, names& to) {
 
 }  // namespace
 
-const names& flags_of_settings() {
-  static const names all = [] {
+setting_names flags_in(const command_description& program) {
+  setting_names out;
+  add_flags(program, out);
+  return out;
+}
+
+const setting_names& flags_of_settings() {
+  static const auto all = [] {
     command_line program("troupe", "");
     add_commands(program);
-    names out;
-    add_flags(program.describe(), out);
-    return out;
+    return flags_in(program.describe());
   }();
   return all;
 }

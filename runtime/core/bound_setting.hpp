@@ -5,9 +5,12 @@
 //       if (x.flag->name == word) x.set({next});
 //
 // Throws nothing of its own: the caller gives words that `range` and `choices` take.
+//
+// SETTING-3: a flag of an enumeration lists its values, and a toggle gives the value that it names.
 
 #pragma once
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/setting.hpp"
 
 #include <cstddef>
@@ -183,6 +186,8 @@ void bind_words(bound_setting& x, Member& to, const Choices& choices) {
     word_form<value> form{x.range = range_of<value>(*x.flag), {}};
     if constexpr (std::is_enum_v<Member>)
       form.choices = choices;
+    if constexpr (std::is_enum_v<value>)
+      ensure(form.choices.count > 0, "SETTING-3: a flag of an enumeration lists its values");
     x.choices = form.names(*x.flag);
     x.set = [&to, form](const auto& words) { to = form.value(words.front()); };
     x.now = [&to, form]() -> std::optional<std::string> {
@@ -216,6 +221,9 @@ void bind_row(const setting_row<Struct, Value>& row,
     if constexpr (word_like<plain> || is_list<Value>)
       if (!x.is_toggle())
         bind_words(x, member, row.choices);
+    if constexpr (std::is_enum_v<plain> && word_like<plain>)
+      ensure(!x.is_toggle() || to_string(given_by<plain>(flag)) == flag.value,
+             "SETTING-3: a toggle gives the value that it names");
     if constexpr (is_given<plain>)
       if (x.is_toggle())
         x.set = [&member, &flag](const auto&) { member = given_by<plain>(flag); };

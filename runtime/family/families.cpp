@@ -36,8 +36,8 @@ const model_family& find_family(std::string_view name) {
   for (const auto* family : registry())
     names += (names.empty() ? "" : ", ") + std::string(family->name());
   throw input_error(
-      "there is no model family '{}', but {}; register a family of your program in every process "
-      "that takes part",
+      "unknown model family '{}'; known: {}. A program registers its own families in each of its "
+      "processes",
       name,
       names);
 }

@@ -54,7 +54,11 @@ std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
 }
 
 std::vector<std::string> validate(const model_description& model) {
-  return model.family().validate(model);
+  auto out = model.family().validate(model);
+  if (out.empty() && model.layers() < 1)
+    out.push_back(
+        fmt::format("`model.layers` is {}: stages share at least 1 unit", model.layers()));
+  return out;
 }
 
 std::string to_json(const model_description& model) {

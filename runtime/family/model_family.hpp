@@ -27,11 +27,13 @@ namespace troupe::runtime {
 
 class sample_dataset;
 
+/// Messages about these sizes name `model.sequence` and `model.layers`.
 struct model_sizes {
   std::int64_t sequence = 0;           ///< T: tokens of a training sample
   std::int64_t vocabulary = 0;         ///< real tokens
   std::int64_t padded_vocabulary = 0;  ///< V
-  std::int64_t layers = 0;             ///< units that stages share evenly
+  /// Units that stages share evenly: at least 1 in a valid model.
+  std::int64_t layers = 0;
 };
 
 /// A size that the tensor axis divides.
@@ -62,7 +64,7 @@ class model_family {
   /// 32, and as many layers as given.
   virtual model_description smallest(int layers) const = 0;
 
-  /// Throws input_error if the extension has no name.
+  /// Throws input_error for an extension without a name, and for one that the family cannot add.
   virtual model_spec spec(const model_description& model, const extension& own) const = 0;
   virtual model_sizes sizes(const model_description& model) const = 0;
   virtual void set_vocabulary(model_description& model,
@@ -78,10 +80,11 @@ class model_family {
   /// The part of to_json that a resumed run must repeat: parameters and function.
   virtual std::string essence(const model_description& model) const { return to_json(model); }
 
-  /// The letters of its units. Also for sizes that `validate` refuses.
+  /// The letters of its units. Also for sizes that `validate` refuses. The default builds the spec:
+  /// a family that uses it bounds its sizes in `validate`.
   virtual unit_letters letters(const model_description& model) const;
-  /// Without padding rows; tied ones count once. Also for untrusted sizes: a formula, not a sum
-  /// over as many units as a file says.
+  /// Without padding rows; tied ones count once. Also for untrusted sizes that `validate` accepts.
+  /// The default builds the spec, as that of `letters` does.
   virtual std::int64_t parameter_count(const model_description& model) const;
   /// At most the number of its parameters with any extension, for a check of untrusted files.
   virtual std::int64_t fewest_parameters(const model_description& model) const {
@@ -91,21 +94,22 @@ class model_family {
 
   /// Rules of layouts: also for sizes of 0.
   virtual std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const = 0;
-  /// The setting that separates tied ends of the model, "`model.tied_embeddings=false`"; empty:
-  /// they are not tied.
+  /// The setting that unties the first and the last unit, "`model.tied_embeddings=false`"; empty:
+  /// no setting does. Other ties follow from the spec.
   virtual std::string tied_by(const model_description& /*model*/) const { return ""; }
 
   /// The first lines of a dry run. Each ends with a newline.
   virtual std::string describe(const model_description& model, const extension& own) const = 0;
 
-  /// The tensors of the samples that its models are trained on. `documents`: attention is limited
-  /// to documents.
+  /// The tensors of its made-up samples. `documents`: attention is limited to documents. Throws
+  /// input_error if its samples have none.
   virtual batch_schema schema(const model_description& model, bool documents) const;
-  /// Made-up samples of a part, at least `samples` of them, for `data.mock`. Null: samples of
-  /// tokens, as a decoder of text has them (runtime/job/job_data.hpp).
+  /// Made-up samples of a part, at least `samples` of them, for `data.mock`: a function of `seed`.
+  /// Null: samples of tokens, as a decoder of text has them (runtime/job/job_data.hpp).
   virtual std::shared_ptr<const sample_dataset> made_up_samples(const model_description& /*model*/,
                                                                 data_split /*part*/,
-                                                                std::uint64_t /*samples*/) const {
+                                                                std::uint64_t /*samples*/,
+                                                                std::uint64_t /*seed*/) const {
     return nullptr;
   }
 
@@ -142,7 +146,8 @@ class model_family {
                                         const std::string& hub,
                                         std::vector<std::string>& wrong) const;
   /// Writes decided values into settings that were not given, and adds these to `given`. With
-  /// `from_hub`, only settings that may differ from the Hub's model.
+  /// `from_hub`, only settings that may differ from the Hub's model. Assigns to the object in
+  /// `asked`: results of `bind` refer to it, so it is never replaced.
   virtual void write_back(const model_description& model,
                           std::any& asked,
                           given_settings& given,

@@ -7,8 +7,13 @@
 #include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/data/token_schema.hpp"
+#include "runtime/family/model_family.hpp"
+#include "runtime/model/liveness.hpp"
 #include "runtime/tokenizer/description.hpp"
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::runtime {
@@ -46,6 +51,30 @@ std::string tokenizer_description(const checkpoint_reader& checkpoint) {
   const auto where = fmt::format("the identity in '{}'", checkpoint.folder().string());
   const auto identity = parse_json(checkpoint.manifest().identity, where);
   return json_text(object_member(identity, "tokenizer", where));
+}
+
+/// Refuses a model that does not turn tokens alone into logits.
+void require_text(const model_spec& model, const model_family& family, const fs::path& from) {
+  const auto tokens = token_schema(model.sequence, true);
+  for (const auto& name : flow_of(model, all_of(model)).batch)
+    if (!tokens.gives(name))
+      throw input_error(
+          "cannot run the model in '{}' on text: it is {}, which also reads '{}' of each sample; "
+          "name a model of text",
+          from.string(),
+          family.title(),
+          name);
+  const auto has = [&]<class Module>(std::type_identity<Module>) {
+    return std::ranges::any_of(model.units, [](const model_unit& unit) {
+      return unit.module.get_if<Module>() != nullptr;
+    });
+  };
+  if (!has(std::type_identity<embedding_spec>()) || !has(std::type_identity<head_spec>()))
+    throw input_error(
+        "cannot run the model in '{}' on text: it is {}, without an embedding or a head of tokens; "
+        "name a model of text",
+        from.string(),
+        family.title());
 }
 
 }  // namespace
@@ -97,6 +126,7 @@ void loaded_model::fill(const From& from, const loading& wanted) {
                       wanted.from.string(),
                       config.vocabulary());
   auto model = config.spec(wanted.own);
+  require_text(model, config.family(), wanted.from);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
   // Zero replicas: inference needs no gradients.

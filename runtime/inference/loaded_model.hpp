@@ -33,8 +33,8 @@ std::filesystem::path kept_tokenizer(const std::filesystem::path& from);
 class loaded_model {
  public:
   /// Loads and verifies. Throws input_error when there is no valid checkpoint, when the checkpoint
-  /// is of another model, or when its tokenizer is missing. Logs a warning for a skipped
-  /// checkpoint.
+  /// is of another model, when that needs more than tokens, or when its tokenizer is missing. Logs
+  /// a warning for a skipped checkpoint.
   explicit loaded_model(loading wanted);
 
   const model_description& config() const { return manifest_.model; }

@@ -1,6 +1,7 @@
 #include "runtime/job/batches.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/data/token_schema.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/model/liveness.hpp"
 
@@ -25,7 +26,9 @@ std::string first_reader(const model_spec& model, const std::string& name) {
 
 batch_schema schema_of(const training_job& job) {
   const auto& model = job.training.model;
-  return model.family().schema(model, job.data.sft || job.data.reset_attention_mask);
+  const bool documents = job.data.sft || job.data.reset_attention_mask;
+  return job.data.mock ? model.family().schema(model, documents)
+                       : token_schema(model.sequence(), documents);  // of files
 }
 
 void require_tensors(const training_job& job, const batch_schema& data) {

@@ -177,7 +177,7 @@ void require_own_kind(const char* setting,
         kind);
 }
 
-void validate_files(const training_job& job, sentences& wrong) {
+void validate_files(const training_job& job, bool has_model, sentences& wrong) {
   const auto& c = job.checkpoints;
   const auto folder = [&](const char* flag, const fs::path& path, bool must_be) {
     std::error_code failure;
@@ -230,7 +230,7 @@ void validate_files(const training_job& job, sentences& wrong) {
           wrong.push_back(fmt::format(
               "{} '{}' is the data that the run reads: name another file", flag, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
-  if (wrong.empty())  // otherwise the model may not exist
+  if (has_model)
     collect(wrong, [&] { require_table(job.watch.csv_file, job.training); });
   collect(wrong, [&] { require_plan(job); });
   collect(wrong, [&] {
@@ -326,6 +326,7 @@ void validate_bits(const training_job& job, sentences& wrong) {
 
 std::vector<std::string> validate(const training_job& job, unknown_parts unknown) {
   sentences wrong;
+  bool has_model = false;
   if (!unknown.shape) {
     auto model = job.training.model;
     if (unknown.tokenizer) {  // any size passes validation
@@ -333,6 +334,7 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
       model.family().set_vocabulary(model, any, any);
     }
     wrong = validate(model);
+    has_model = wrong.empty();
   }
   for (auto& sentence : validate_layout(job, unknown))
     wrong.push_back(std::move(sentence));
@@ -341,7 +343,7 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
   validate_tokenizer_of_data(job, wrong);
   if (wrong.empty() && !unknown.shape)
     validate_batches(job, wrong);
-  validate_files(job, wrong);
+  validate_files(job, has_model, wrong);
   validate_resuming(job, wrong);
   validate_bits(job, wrong);
   for (auto& sentence : validate_faults(job))

@@ -325,7 +325,8 @@ std::shared_ptr<const sample_dataset> made_up_by_family(const training_job& job,
                                                         data_split part,
                                                         std::uint64_t samples) {
   const auto& model = job.training.model;
-  return job.data.mock ? model.family().made_up_samples(model, part, samples) : nullptr;
+  return job.data.mock ? model.family().made_up_samples(model, part, samples, job.training.seed)
+                       : nullptr;
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ std::unique_ptr<pipeline_schedule> schedule_of(const training_job& job, sentence
 void validate_stages(const training_job& job, int stages, sentences& wrong) {
   const auto& chunks = job.layout.chunks;
   const auto layers = job.training.model.layers();
-  if (layers < 1)
+  if (layers < 1)  // reported with the model, or unknown
     return;
   const auto letters = letters_of(job.training);
   if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
@@ -110,7 +110,8 @@ void validate_schedule(const training_job& job,
                        const pipeline_schedule& schedule,
                        sentences& wrong) {
   const auto& name = schedule.name();
-  const auto untie = job.training.model.family().tied_by(job.training.model);
+  const auto& model = job.training.model;
+  const auto untie = model.family().tied_by(model);
   if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has two copies of the model, each with half of the "
@@ -118,13 +119,18 @@ void validate_schedule(const training_job& job,
         "leave that out",
         name,
         job.layout.replicas_per_worker));
-  if (schedule.copies() > 1 && job.reduction.distributed_optimizer && !untie.empty())
+  bool tied = !untie.empty();
+  const bool shares = schedule.copies() > 1 && job.reduction.distributed_optimizer;
+  if (shares && !tied && validate(model).empty())
+    collect(wrong, [&] { tied = !ties_of(spec_of(job.training)).empty(); });
+  if (shares && tied)
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has two copies of the model, and with "
-        "`reduction.distributed_optimizer` the ends of a tied embedding would have their "
-        "shares on different ranks: give {}, or leave `reduction.distributed_optimizer` out",
+        "`reduction.distributed_optimizer` the {} would have their shares on different ranks: {}, "
+        "or leave `reduction.distributed_optimizer` out",
         name,
-        untie));
+        untie.empty() ? "uses of a tied parameter" : "ends of a tied embedding",
+        untie.empty() ? "untie the parameter" : "give " + untie));
   const auto head = chunk_id(schedule.chunks() - 1);
   const auto ends = [&](copy_id copy) {
     return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});

@@ -38,6 +38,37 @@ def check_dry_run(folder):
         refuses("--num-layers", "train", name, *TRAINING, "--num-layers", 0)
 
 
+def flags_in(page):
+    return set(re.findall(r"^ +(--[\w-]+)", page, re.M))
+
+
+def check_settings(folder):
+    """Flags of a family decide its model, are kept, and are compared when a run resumes."""
+    of_gpt = flags_in(works("train", "gpt", "--help"))
+    text = folder / "text.txt"
+    text.write_text("1 2 3\n")
+    for name in families():
+        for flag in sorted(flags_in(works("train", name, "--help")) - of_gpt):
+            works("train", name, *TRAINING, "--train-iters", 4, flag, 3, "--dry-run")
+        three = ["--train-iters", 4, "--num-layers", 3]
+        page = works("train", name, *TRAINING, *three, "--dry-run")
+        if "3 layers" not in page:
+            raise wrong(f"--num-layers 3 of {name} has no effect:\n{page}")
+        saved = folder / name
+        whole = job(folder, *three, "--save", saved, base=["train", name, *TRAINING], processes=1).ends()
+        kept = saved / "config.yaml"
+        if "num-layers: 3\n" not in kept.read_text():
+            raise wrong(f"{name}: the kept configuration lacks its layers:\n{kept.read_text()}")
+        again = job(folder, "--config", kept, "--save", folder / f"{name}-again", base=["train", name],
+                    processes=1).ends()
+        require_same(again, whole, f"{name} by its kept configuration")
+        refuses("layers", "train", name, "--config", kept, "--load", saved, "--num-layers", 2, "--train-iters", 8)
+        for words in (["eval", "--input", text], ["generate", "--prompt", "1 2", "--tokens", 1]):
+            code, _, err = cli_test.run(*words, "--load", saved)
+            if code != 0 and (code != 2 or "which also reads" not in err):
+                raise wrong(f"{words[0]} with a model of {name}: exit code {code}\n{err}")
+
+
 def check_processes(folder):
     """Two processes give the bits of one, also after a death."""
     for name in families():

@@ -1,8 +1,11 @@
+#include "actors/command/setting_flags.hpp"
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/bound_setting.hpp"
 #include "runtime/job/job_json.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/command/setting_trials.hpp"
+#include "tests/support/broken.hpp"
+#include "tests/support/fixed_family.hpp"
 #include "tests/support/setting_fields.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -290,4 +293,51 @@ TEST_CASE("range, unit and default are in their columns, not in the help text",
     if (!x.unit.empty())
       CHECK_FALSE(told_shortly(x.range).empty());
   }
+}
+
+namespace {
+
+class without_reader final : public fixed_family {
+ public:
+  std::vector<runtime::bound_setting> bind(std::any& /*asked*/) const override {
+    static constexpr runtime::setting_flag flag = {.name = "--unread", .type = "N"};
+    return {{.name = "model.unread", .flag = &flag, .type = "N"}};
+  }
+};
+
+class without_flag final : public fixed_family {
+ public:
+  std::vector<runtime::required_setting> required() const override {
+    return {{"model.layers", "2"}};
+  }
+};
+
+void declare_flags_of(const runtime::model_family& family) {
+  training_flags flags(family);
+  command_line line("troupe train fixed", "");
+  declare_settings(line, flags);
+}
+
+}  // namespace
+
+TEST_CASE("SETTING-4: each flag of a row has a reader", "[command][settings]") {
+  CHECK_NOTHROW(declare_flags_of(fixed_family()));
+  CHECK_BREAKS("SETTING-4", declare_flags_of(without_reader()));
+}
+
+TEST_CASE("FAMILY-2: a setting that a model needs has a flag", "[command][settings]") {
+  CHECK_BREAKS("FAMILY-2", declare_flags_of(without_flag()));
+}
+
+TEST_CASE("SETTING-5: a setting has one flag in all families", "[command][settings]") {
+  command_line program("troupe", "");
+  auto& train = program.command("train", "");
+  const auto add = [&train](const std::string& family, const std::string& flag) {
+    train.command(family, "").toggle({.name = flag, .field = "model.size"}, [] {});
+  };
+  add("a", "--size");
+  add("b", "--size");
+  CHECK(flags_in(program.describe()) == setting_names{{"model.size", "--size"}});
+  add("c", "--length");
+  CHECK_BREAKS("SETTING-5", flags_in(program.describe()));
 }

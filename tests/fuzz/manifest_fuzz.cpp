@@ -5,6 +5,7 @@
 #include "runtime/job/scheduler_values.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
+#include "tests/support/families.hpp"
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -41,7 +42,12 @@ std::vector<std::string> fuzz::seeds() {
                file_hash,
                {{"a", {4, 2}, {{2, 0}, {2, 2}}, {stored_type::f32, hash}},
                 {"b", {}, {}, {stored_type::i64, hash}}}}};
-  return {to_json(x)};
+  std::vector<std::string> out{to_json(x)};
+  for (const auto* family : test_families()) {
+    x.model = family->smallest(2);
+    out.push_back(to_json(x));
+  }
+  return out;
 }
 
 std::vector<std::string> fuzz::dictionary() {
@@ -65,6 +71,7 @@ std::vector<std::string> fuzz::dictionary() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  test_families();
   const auto text = sealed(std::string(fuzz::text_of(data, size)));
   fuzz::accepted([&] {
     const auto found = manifest_from_json(text, "the manifest");

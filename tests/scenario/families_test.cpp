@@ -3,10 +3,14 @@
 
 #include "tests/matrix/families.hpp"
 
+#include "runtime/checkpoint/manifest.hpp"
+#include "runtime/data/token_schema.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/job/batches.hpp"
 #include "runtime/model/counts.hpp"
+#include "runtime/model/liveness.hpp"
 #include "runtime/model/stages.hpp"
+#include "runtime/model/ties.hpp"
 #include "runtime/schedule/draw.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "tests/matrix/mortals.hpp"
@@ -18,7 +22,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -50,6 +56,74 @@ TEST_CASE("a family's model, data and job survive their JSON", "[scenario][famil
   CHECK(family.parameter_count(model) == runtime::parameter_count(model.spec()));
   CHECK(runtime::training_flops(model.spec(), 1) > 0);
   CHECK(runtime::losses_of(model.spec()).size() == runtime::loss_names(job.training).size());
+}
+
+TEST_CASE("two copies of a family with ties do not share out the optimizer's state",
+          "[scenario][family]") {
+  auto job = tests::scheduled_job(any_family(), "dualpipe", 2, {3});
+  if (runtime::ties_of(job.training.model.spec()).empty())
+    return;
+  constexpr const char* refusal = "would have their shares on different ranks";
+  const auto refusals = [&] { return fmt::format("{}", fmt::join(runtime::validate(job), "\n")); };
+  CHECK_THAT(refusals(), !ContainsSubstring(refusal));
+  job.reduction.distributed_optimizer = true;
+  CHECK_THAT(refusals(), ContainsSubstring(refusal));
+}
+
+TEST_CASE("a family with tensors of its own is not trained on files of text",
+          "[scenario][family]") {
+  auto job = tests::family_job(any_family(), {});
+  job.data.mock = false;
+  const auto spec = job.training.model.spec();
+  const auto text = runtime::token_schema(spec.sequence, true);
+  const auto reads = runtime::flow_of(spec, runtime::all_of(spec)).batch;
+  const bool of_text
+      = std::ranges::all_of(reads, [&](const auto& name) { return text.gives(name); });
+  std::vector<std::string> wrong;
+  runtime::validate_batches(job, wrong);
+  CHECK(wrong.empty() == of_text);
+}
+
+TEST_CASE("a family's made-up samples are a function of part and seed", "[scenario][family]") {
+  const auto& family = any_family();
+  const auto model = family.smallest(3);
+  const auto sample = [&](runtime::data_split part, std::uint64_t seed) {
+    const auto data = family.made_up_samples(model, part, 1, seed);
+    if (!data)
+      return std::string();
+    runtime::memory_pool pool;
+    const auto batch = runtime::empty_batch(data->schema(), 1, pool);
+    data->fill(0, runtime::sample_view(batch));
+    std::string out;
+    for (const auto& x : data->schema().tensors) {
+      const auto& values = batch.at(x.name);
+      out.append(reinterpret_cast<const char*>(values.raw()), values.bytes());
+    }
+    return out;
+  };
+  using enum runtime::data_split;
+  const auto first = sample(train, 1);
+  CHECK(sample(train, 1) == first);
+  if (first.empty())
+    return;  // made of tokens by the job
+  CHECK(sample(train, 2) != first);
+  CHECK(sample(valid, 1) != first);
+}
+
+TEST_CASE("a family refuses sizes of files, or counts their parameters by a formula",
+          "[scenario][family]") {
+  const auto& family = any_family();
+  constexpr int many = 1'000'000'000;
+  const auto model = family.smallest(many);
+  if (runtime::validate(model).empty()) {
+    CHECK(runtime::parameter_count(model) > many);
+    return;
+  }
+  runtime::checkpoint_manifest of;
+  of.model = model;
+  of.identity = of.layout = "{}";
+  CHECK_THROWS_WITH(runtime::manifest_from_json(runtime::to_json(of), "the manifest"),
+                    ContainsSubstring("its model is impossible"));
 }
 
 TEST_CASE("a family's steps and losses have the bits of the reference trainer",

@@ -78,7 +78,7 @@ inline std::shared_ptr<const runtime::batch_source> made_up_source(const runtime
                                                                    runtime::data_split part) {
   constexpr std::uint64_t enough = 1 << 20;
   const auto& x = job.training;
-  if (auto own = x.model.family().made_up_samples(x.model, part, enough))
+  if (auto own = x.model.family().made_up_samples(x.model, part, enough, x.seed))
     return std::make_shared<runtime::dataset_source>(
         std::move(own),
         runtime::batch_layout{std::uint64_t(x.batch.micro), std::uint64_t(x.batch.data_parallel)},

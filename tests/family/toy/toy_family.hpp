@@ -54,7 +54,11 @@ struct toy_config {
                                  .range = rt::whole_range{1, 100}}),
                       rt::row("hidden", &x::hidden),
                       rt::row("sequence", &x::sequence),
-                      rt::row("patches", &x::patches),
+                      rt::row("patches", &x::patches)
+                          .flag({.name = "--img-h",
+                                 .unit = "rows",
+                                 .help = "Rows of an image.",
+                                 .range = rt::whole_range{1, 100}}),
                       rt::row("vocabulary", &x::vocabulary),
                       rt::row("padded_vocabulary", &x::padded_vocabulary));
   }
@@ -153,15 +157,15 @@ inline rt::batch_schema schema_of(const toy_config& c) {
 /// Periodic tokens with 20 % noise, every fifth without a label, and random patches.
 class toy_samples final : public rt::sample_dataset {
  public:
-  toy_samples(const toy_config& of, std::uint64_t samples, std::uint64_t seed)
-      : of_(of), samples_(samples), seed_(seed) {}
+  toy_samples(const toy_config& of, std::string part, std::uint64_t samples, std::uint64_t seed)
+      : of_(of), part_(std::move(part)), samples_(samples), seed_(seed) {}
 
   std::uint64_t size() const override { return samples_; }
   rt::batch_schema schema() const override { return schema_of(of_); }
   void fill(std::uint64_t i, const rt::sample_view& out) const override {
     if (i >= samples_)
       throw rt::input_error("the made-up data have {} samples, but not {}", samples_, i);
-    const auto key = rt::random_key(seed_, "sample", i);
+    const auto key = rt::random_key(seed_, part_, i);
     const auto token = [&](std::int64_t t) {
       const auto noise = rt::uniform(key, std::uint64_t(t));
       return noise < 0.2 ? std::int32_t(noise * 5 * double(of_.vocabulary))
@@ -184,6 +188,7 @@ class toy_samples final : public rt::sample_dataset {
 
  private:
   toy_config of_;
+  std::string part_;
   std::uint64_t samples_, seed_;
 };
 
@@ -196,8 +201,9 @@ class toy_family final : public rt::model_family {
 
   rt::model_description defaults() const override { return toy_config(); }
   rt::model_description smallest(int layers) const override { return toy_config{.layers = layers}; }
-  rt::model_spec spec(const rt::model_description& model,
-                      const rt::extension& /*own*/) const override {
+  rt::model_spec spec(const rt::model_description& model, const rt::extension& own) const override {
+    if (own.feed_forward || !own.name.empty())
+      throw rt::input_error("a toy model takes no extension, but '{}' is given", own.name);
     return spec_of(config_of(model));
   }
   rt::model_sizes sizes(const rt::model_description& model) const override {
@@ -213,8 +219,9 @@ class toy_family final : public rt::model_family {
   std::vector<std::string> validate(const rt::model_description& model) const override {
     std::vector<std::string> out;
     rt::for_each_field<toy_config>([&](const auto& row) {
-      if (config_of(model).*row.member < 1)
-        out.push_back(fmt::format("`model.{}` is 0; give at least 1", row.key));
+      constexpr std::int64_t most = 4096;  // a spec of this size is small
+      if (const auto x = config_of(model).*row.member; x < 1 || x > most)
+        out.push_back(fmt::format("`model.{}` is {}; give 1 to {}", row.key, x, most));
     });
     return out;
   }
@@ -237,13 +244,18 @@ class toy_family final : public rt::model_family {
     return out;
   }
   bool has_dropout(const rt::model_description& /*model*/) const override { return true; }
-  rt::batch_schema schema(const rt::model_description& model, bool /*documents*/) const override {
+  rt::batch_schema schema(const rt::model_description& model, bool documents) const override {
+    if (documents)
+      throw rt::input_error(
+          "samples of a toy model have no documents: leave `data.reset_attention_mask` out");
     return schema_of(config_of(model));
   }
   std::shared_ptr<const rt::sample_dataset> made_up_samples(const rt::model_description& model,
                                                             rt::data_split part,
-                                                            std::uint64_t samples) const override {
-    return std::make_shared<toy_samples>(config_of(model), samples, std::uint64_t(part));
+                                                            std::uint64_t samples,
+                                                            std::uint64_t seed) const override {
+    return std::make_shared<toy_samples>(
+        config_of(model), std::string(to_string(part)), samples, seed);
   }
   std::vector<rt::shared_size> shared_by_tensor_ranks(
       const rt::model_description& model) const override {
@@ -267,9 +279,11 @@ class toy_family final : public rt::model_family {
   }
   void write_back(const rt::model_description& model,
                   std::any& asked,
-                  rt::given_settings& /*given*/,
+                  rt::given_settings& given,
                   bool /*from_hub*/) const override {
-    asked = config_of(model);
+    std::any_cast<toy_config&>(asked) = config_of(model);
+    rt::for_each_field<toy_config>(
+        [&](const auto& row) { given.insert(std::string("model.") + row.name); });
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "runtime/core/bound_setting.hpp"
 
+#include "tests/support/broken.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -56,6 +58,23 @@ struct outer {
         row("file", &x::file).flag({.name = "--file", .type = "FILE"}),
         row("list", &x::list).flag({.name = "--list", .type = "N...", .most = 9}),
         row("apart", &x::apart).flag({.name = "--apart", .type = "N"}));
+  }
+};
+
+struct without_values {
+  shape form = shape::flat;
+
+  static constexpr auto fields() {
+    return std::tuple(row("form", &without_values::form).flag({.name = "--form", .type = "NAME"}));
+  }
+};
+
+struct with_another_value {
+  shape form = shape::flat;
+
+  static constexpr auto fields() {
+    return std::tuple(
+        row("form", &with_another_value::form).flag({.name = "--square", .value = "square"}));
   }
 };
 
@@ -153,4 +172,12 @@ TEST_CASE("a bound setting has choices, range and what a resume says", "[core]")
   CHECK(x["text"].resume == at_resume::free);
   CHECK(x["in.on"].resume == at_resume::refused);
   CHECK(x["in.share"].resume == at_resume::free);
+}
+
+TEST_CASE("SETTING-3: a flag of an enumeration lists its values, a toggle gives what it names",
+          "[core]") {
+  without_values no_values;
+  CHECK_BREAKS("SETTING-3", bind_settings(no_values));
+  with_another_value another;
+  CHECK_BREAKS("SETTING-3", bind_settings(another));
 }
