@@ -48,7 +48,7 @@ TEST_CASE("a family's model, data and job survive their JSON", "[scenario][famil
   CHECK(runtime::validate(job) == std::vector<std::string>{});
   CHECK_NOTHROW(runtime::require_tensors(job, runtime::schema_of(job)));
   CHECK(family.parameter_count(model) == runtime::parameter_count(model.spec()));
-  CHECK(runtime::training_flops(model.spec(), 1) > 0);
+  CHECK(runtime::training_flops(model.spec(), runtime::schema_of(job), 1) > 0);
   CHECK(runtime::losses_of(model.spec()).size() == runtime::loss_names(job.training).size());
 }
 

@@ -103,6 +103,8 @@ TEST_CASE("MODEL-6: a loss has one weight, and a name with its own field", "[tra
       {{"test_loss"}},
       {{"validation_sop loss"}},
       {{"lm_loss"}},
+      {{"sum loss"}},
+      {{"sum_loss"}},
       {{"sop loss"}, {"sop_loss"}},
       {{"sop loss", NAN}},
       {{"sop loss", -INFINITY}},
@@ -122,6 +124,12 @@ TEST_CASE("MODEL-6: a loss has one weight, and a name with its own field", "[tra
   const std::vector<loss_spec> right
       = {{"sop loss", -0.5}, {"load_balancing_loss"}, {"mtp 1 loss"}, {"tests loss"}};
   CHECK(losses_of(with(right)).size() == 1 + right.size());
+}
+
+TEST_CASE("MODEL-6: the names that logs and viewers use are taken, also alone", "[trainer]") {
+  for (const auto* name : {"lm_loss", "sum loss"})
+    CHECK(wrong_loss({{name}}).find("are taken") != std::string::npos);
+  CHECK(wrong_loss({{"lm loss"}}).empty());
 }
 
 TEST_CASE("an extension has losses only with a name and a feed-forward layer", "[trainer]") {
