@@ -85,37 +85,6 @@ std::string wrong_schema(const batch_schema& schema,
   return {};
 }
 
-/// Rows of the streams among tensor ranks, and those that the first loss counts.
-void validate_rows(const training_job& job,
-                   const batch_schema& schema,
-                   std::vector<std::string>& wrong) {
-  const auto model = spec_of(job.training);
-  const auto& batch = job.training.batch;
-  const auto reads = flow_of(model, all_of(model)).batch;
-  for (const auto& stream : model.streams) {
-    if (!job.layout.sequence_parallel || std::ranges::find(reads, stream.positions) == reads.end())
-      continue;
-    const auto rows = schema.rows_of(stream.positions);
-    if (batch.micro * rows % job.layout.tensor != 0)
-      wrong.push_back(
-          fmt::format("`layout.sequence_parallel` shards `batch.micro` {} x {} rows of stream '{}' "
-                      "over `layout.tensor` {}, which does not divide them",
-                      batch.micro,
-                      rows,
-                      stream.name,
-                      job.layout.tensor));
-  }
-  const auto& last = model.stream_of(model.units.back().stream);
-  if (const auto rows = schema.rows_of(last.positions);
-      job.training.per_token_loss && rows != model.sequence)
-    wrong.push_back(
-        fmt::format("`per_token_loss` needs a first loss over the {} rows of `model.sequence`, but "
-                    "the last stream '{}' has {}",
-                    model.sequence,
-                    last.name,
-                    rows));
-}
-
 }  // namespace
 
 batch_schema schema_of(const training_job& job) {
@@ -142,20 +111,49 @@ void require_tensors(const training_job& job, const batch_schema& data) {
                       described(expected));
 }
 
+void validate_rows(const training_job& job,
+                   const model_spec& model,
+                   const batch_schema& schema,
+                   std::vector<std::string>& wrong) {
+  const auto& batch = job.training.batch;
+  const auto reads = flow_of(model, all_of(model)).batch;
+  for (const auto& stream : model.streams) {
+    if (!job.layout.sequence_parallel || std::ranges::find(reads, stream.positions) == reads.end())
+      continue;
+    const auto rows = schema.rows_of(stream.positions);
+    if (batch.micro * rows % job.layout.tensor != 0)
+      wrong.push_back(
+          fmt::format("`layout.sequence_parallel` shards `batch.micro` {} x {} rows of stream '{}' "
+                      "over `layout.tensor` {}, which does not divide them",
+                      batch.micro,
+                      rows,
+                      stream.name,
+                      job.layout.tensor));
+  }
+  const auto& last = model.stream_of(model.units.back().stream);
+  if (const auto rows = schema.rows_of(last.positions);
+      job.training.per_token_loss && rows != model.sequence)
+    wrong.push_back(
+        fmt::format("`per_token_loss` needs a first loss over the {} rows of `model.sequence`, but "
+                    "the last stream '{}' has {}",
+                    model.sequence,
+                    last.name,
+                    rows));
+}
+
 void validate_batches(const training_job& job, std::vector<std::string>& wrong) {
-  const auto schema = schema_of(job);
   try {
+    const auto schema = schema_of(job);
     require_tensors(job, schema);
+    if (job.data.reset_attention_mask && schema.documents_of.empty())
+      wrong.push_back(fmt::format(
+          "`data.reset_attention_mask` limits attention to documents, but the samples of {} have "
+          "none: leave it out",
+          job.training.model.family().title()));
+    validate_rows(job, spec_of(job.training), schema, wrong);
   } catch (const input_error& failure) {
     wrong.emplace_back(failure.what());
-    return;
   }
-  if (job.data.reset_attention_mask && schema.documents_of.empty())
-    wrong.push_back(
-        fmt::format("`data.reset_attention_mask` limits attention to documents, but the data of {} "
-                    "have none: leave it out",
-                    job.training.model.family().title()));
-  validate_rows(job, schema, wrong);
 }
 
 }  // namespace troupe::runtime

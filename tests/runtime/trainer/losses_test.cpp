@@ -240,7 +240,7 @@ TEST_CASE("VERIFY-2: the digest of a pass covers its losses, also beside streams
   CHECK(again.weight_gradient == added.after);
 }
 
-TEST_CASE("a pass that only wants logits writes no loss", "[trainer]") {
+TEST_CASE("MODEL-9: a pass that only wants logits writes no loss", "[trainer]") {
   stream by(kernels::backend::cpu, 1, {});
   const auto model = two_streams();
   const chunk all(model, all_of(model));
@@ -254,4 +254,5 @@ TEST_CASE("a pass that only wants logits writes no loss", "[trainer]") {
   chunk_pass x(all, plan, by, store, {.training = false, .losses = false});
   CHECK(x.forward(in).has("logits"));
   CHECK(x.losses().empty());
+  CHECK_BREAKS("MODEL-9", x.loss());
 }
