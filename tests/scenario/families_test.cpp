@@ -3,14 +3,17 @@
 
 #include "tests/matrix/families.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/job/batches.hpp"
+#include "runtime/job/job_data.hpp"
 #include "runtime/model/counts.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/draw.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "tests/matrix/mortals.hpp"
 #include "tests/support/recovered_job.hpp"
+#include "tests/support/sample_row.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -19,6 +22,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -50,6 +54,32 @@ TEST_CASE("a family's model, data and job survive their JSON", "[scenario][famil
   CHECK(family.parameter_count(model) == runtime::parameter_count(model.spec()));
   CHECK(runtime::training_flops(model.spec(), runtime::schema_of(job), 1) > 0);
   CHECK(runtime::losses_of(model.spec()).size() == runtime::loss_names(job.training).size());
+}
+
+TEST_CASE("a family's made-up samples fill each of their elements", "[scenario][family]") {
+  const auto job = tests::family_job(any_family(), {});
+  for (const auto part :
+       {runtime::data_split::train, runtime::data_split::valid, runtime::data_split::test}) {
+    const auto data = runtime::open_samples(job, part, 4, {});
+    CHECK(data->schema() == runtime::schema_of(job));
+    for (std::uint64_t i = 0; i < 4; ++i)
+      CHECK(tests::writes_all(*data, i));
+  }
+}
+
+TEST_CASE("a family without documents refuses to limit attention to them", "[scenario][family]") {
+  auto job = tests::family_job(any_family(), {});
+  job.data.reset_attention_mask = true;
+  const bool has_documents = [&] {
+    try {
+      return !runtime::schema_of(job).documents_of.empty();
+    } catch (const runtime::input_error&) {
+      return false;
+    }
+  }();
+  std::vector<std::string> wrong;
+  runtime::validate_batches(job, wrong);
+  CHECK(wrong.empty() == has_documents);
 }
 
 TEST_CASE("a family's steps and losses have the bits of the reference trainer",

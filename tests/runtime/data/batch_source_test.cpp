@@ -158,6 +158,21 @@ TEST_CASE("SCHEMA-2: documents begin in order, within their sample", "[data]") {
     CHECK_BREAKS("SCHEMA-2", batch(wrong));
 }
 
+TEST_CASE("a data set fills each element of its samples", "[data]") {
+  const scratch_folder folder;
+  write_dataset(folder / "data", 97, {{5}, {3}, {7}, {2}, {9}, {4}});
+  const gpt_dataset tokens(std::make_shared<indexed_dataset>(folder / "data"),
+                           split_matrix("1"),
+                           data_split::train,
+                           {.sequence_length = 4, .samples = 12, .vocabulary = 97});
+  const pictures captioned;
+  for (const sample_dataset* const data : {static_cast<const sample_dataset*>(&tokens),
+                                           static_cast<const sample_dataset*>(&captioned)})
+    for (std::uint64_t i = 0; i < data->size(); ++i)
+      CHECK(writes_all(*data, i));
+  CHECK(!writes_all(cut_at({1}), 0));
+}
+
 namespace {
 
 /// A data set that records the samples that it is told to expect.

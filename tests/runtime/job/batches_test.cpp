@@ -4,8 +4,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/data/token_schema.hpp"
-#include "tests/family/toy/toy_family.hpp"
-#include "tests/support/tiny_gpt.hpp"
+#include "tests/support/two_lengths.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -28,20 +27,22 @@ training_job gpt_job() {
   return job;
 }
 
-training_job toy_job(std::int64_t patches = 4) {
-  training_job job;
-  job.training.model = troupe::tests::toy::toy_config{.patches = patches};
-  job.data.mock = true;
-  return job;
+/// The data of two_lengths.
+batch_schema two_schemas(std::int64_t patches) {
+  auto out = token_schema(6);
+  out.tensors.push_back({.name = "patches", .extents = {patches, 16}, .rows = 0});
+  out.tensors.push_back(
+      {.name = "patch_positions", .type = dtype::i32, .extents = {patches}, .rows = 0});
+  return out;
 }
 
 tensor_schema& tensor_of(batch_schema& x, const std::string& name) {
   return *std::ranges::find(x.tensors, name, &tensor_schema::name);
 }
 
-/// The sentence about a toy job whose data have this schema.
+/// The sentence about a GPT whose data have another schema.
 std::string refusal(const std::function<void(batch_schema&)>& change) {
-  const auto job = toy_job();
+  const auto job = gpt_job();
   auto data = schema_of(job);
   change(data);
   try {
@@ -73,8 +74,8 @@ TEST_CASE("DATA-4: a job whose data lack a tensor of its model is refused", "[tr
 }
 
 TEST_CASE("DATA-4: the first unit that reads a missing tensor is named", "[trainer]") {
-  CHECK_THAT(refusal([](auto& x) { x = token_schema(6); }),
-             ContainsSubstring("unit 'patches' reads 'patches'"));
+  CHECK_THAT(refusal([](auto& x) { x.tensors.erase(x.tensors.begin()); }),
+             ContainsSubstring("unit 'embedding' reads 'tokens'"));
 }
 
 TEST_CASE("a job's schema limits attention to documents if its data do", "[trainer]") {
@@ -96,28 +97,31 @@ TEST_CASE("a schema that no micro-batch can have, or no model can read, is refus
     const char* sentence;
   };
   const std::vector<wrong_one> all = {
-      {[](auto& x) { tensor_of(x, "patch_positions").extents = {}; },
-       "axis 0 of 'patch_positions'"},
+      {[](auto& x) { tensor_of(x, "positions").extents = {}; }, "axis 0 of 'positions'"},
       {[](auto& x) {
-         tensor_of(x, "patch_positions").extents = {4, 2};
+         tensor_of(x, "positions").extents = {6, 2};
        },
        "one extent and rows 0"},
-      {[](auto& x) { tensor_of(x, "patch_positions").rows = -1; }, "stream 'image'"},
-      {[](auto& x) { tensor_of(x, "patch_positions").type = dtype::f32; }, "give it type i32"},
-      {[](auto& x) { tensor_of(x, "patches").rows = 2; }, "axis 2 of 'patches'"},
+      {[](auto& x) { tensor_of(x, "positions").rows = -1; }, "stream 'decoder'"},
+      {[](auto& x) { tensor_of(x, "positions").type = dtype::f32; }, "give it type i32"},
+      {[](auto& x) { tensor_of(x, "mask").rows = 1; }, "axis 1 of 'mask'"},
       {[](auto& x) {
-         tensor_of(x, "patches").extents = {1, 1, 1, 1};
+         x.tensors.push_back({.name = "pixels", .extents = {1, 1, 1, 1}});
        },
        "give at most three"},
       {[](auto& x) {
-         tensor_of(x, "patches").extents = {4, 0};
+         x.tensors.push_back({.name = "pixels", .extents = {4, 0}});
        },
        "give at least 1"},
-      {[](auto& x) { x.tensors.push_back(x.tensors.front()); },
-       "two tensors have the name 'tokens'"},
+      {[](auto& x) { x.tensors.push_back(tensor_of(x, "mask")); },
+       "two tensors have the name 'mask'"},
       {[](auto& x) { x.tensors.push_back({.name = "samples"}); }, "'samples' is a name of"},
       {[](auto& x) { x.tensors.push_back({.name = "documents"}); }, "'documents' is a name of"},
-      {[](auto& x) { x.documents_of = "patches"; }, "4 rows of 'patches'"},
+      {[](auto& x) {
+         x.tensors.push_back({.name = "pixels", .extents = {4}, .rows = 0});
+         x.documents_of = "pixels";
+       },
+       "4 rows of 'pixels'"},
       {[](auto& x) { x.documents_of = "audio"; }, "rows of 'audio', but it has none"},
   };
   for (const auto& x : all) {
@@ -139,38 +143,36 @@ TEST_CASE("data with other tensors than the job is planned for are refused", "[t
     CHECK_THAT(refusal(change), ContainsSubstring("but the job is planned for 'tokens' i32 (6)"));
 }
 
-TEST_CASE("a job that asks for documents is refused if its samples have none", "[trainer]") {
-  auto job = toy_job();
-  CHECK(sentences_about(job).empty());
-  job.data.reset_attention_mask = true;
-  CHECK(sentences_about(job).size() == 1);
-}
-
 TEST_CASE("with sequence parallelism tensor ranks share whole rows of each stream", "[trainer]") {
-  for (const std::int64_t patches : {4, 5}) {
-    auto job = toy_job(patches);
-    job.training.batch.micro = 1;
-    job.layout.tensor = 2;
-    CHECK(sentences_about(job).empty());
-    job.layout.sequence_parallel = true;
-    const auto found = sentences_about(job);
-    REQUIRE(found.size() == std::size_t(patches % 2));
-    if (!found.empty())
-      CHECK_THAT(found.front(), ContainsSubstring("1 x 5 rows of stream 'image'"));
-  }
+  const auto model = troupe::tests::two_lengths();
+  for (const std::int64_t patches : {4, 5})
+    for (const bool sharded : {false, true}) {
+      CAPTURE(patches, sharded);
+      auto job = gpt_job();
+      job.training.batch.micro = 1;
+      job.layout.tensor = 2;
+      job.layout.sequence_parallel = sharded;
+      std::vector<std::string> wrong;
+      validate_rows(job, model, two_schemas(patches), wrong);
+      REQUIRE(wrong.size() == std::size_t(sharded && patches == 5));
+      if (!wrong.empty())
+        CHECK_THAT(wrong.front(), ContainsSubstring("1 x 5 rows of stream 'encoder'"));
+    }
 }
 
 TEST_CASE("a mean over tokens needs a first loss over the rows of the sequence", "[trainer]") {
-  auto job = toy_job();
-  job.training.per_token_loss = true;
-  CHECK(sentences_about(job).empty());
-  auto model = spec_of(job.training);
-  model.streams.front().positions = "patch_positions";  // of the decoder
+  auto job = gpt_job();
+  auto model = troupe::tests::two_lengths();
   std::vector<std::string> wrong;
-  validate_rows(job, model, schema_of(job), wrong);
+  job.training.per_token_loss = true;
+  validate_rows(job, model, two_schemas(4), wrong);
+  CHECK(wrong.empty());
+  for (auto& stream : model.streams)
+    stream.positions = "patch_positions";
+  validate_rows(job, model, two_schemas(4), wrong);
   REQUIRE(wrong.size() == 1);
   CHECK_THAT(wrong.front(), ContainsSubstring("the last stream 'decoder' has 4"));
   job.training.per_token_loss = false;
-  validate_rows(job, model, schema_of(job), wrong);
+  validate_rows(job, model, two_schemas(4), wrong);
   CHECK(wrong.size() == 1);
 }
