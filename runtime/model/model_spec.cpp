@@ -4,6 +4,7 @@
 #include "runtime/telemetry/step_report.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
@@ -27,6 +28,8 @@ bool is_loss_name(std::string_view name) {
 unit_letters model_spec::letters() const {
   unit_letters out;
   for (const auto& unit : units) {
+    ensure(std::isalpha(static_cast<unsigned char>(unit.letter)) != 0,
+           "MODEL-10: the letter of a unit is a letter");
     const bool layer = unit.layer >= 0;
     if (out.empty() || out.back().letter != unit.letter || out.back().layers != layer)
       out.push_back({unit.letter, 0, layer});
