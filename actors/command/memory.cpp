@@ -59,7 +59,7 @@ std::int64_t microbatches_of(const runtime::training_job& job) {
   return b.global / (b.micro * b.data_parallel);
 }
 
-/// Of a training step on so many samples.
+/// Floating-point operations of a training step on `samples` sequences.
 double operations(const runtime::training_job& job, double samples) {
   return runtime::training_flops(runtime::spec_of(job.training), runtime::schema_of(job), samples);
 }
