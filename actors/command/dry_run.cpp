@@ -10,6 +10,7 @@
 #include "runtime/family/model_family.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/time_forecast.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/counts.hpp"
 #include "runtime/model/stages.hpp"
@@ -72,7 +73,7 @@ std::string steps_text(const training_job& job) {
       "steps       {}, {:.3g} floating-point operations each\n"
       "rate        {}\n",
       job.train_iterations,
-      training_flops(spec_of(job.training), double(b.global)),
+      training_flops(spec_of(job.training), schema_of(job), double(b.global)),
       rate_text(r, b));
   if (r.style == decay_style::wsd)
     out += fmt::format("            falling in the last {}, {}\n",

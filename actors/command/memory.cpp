@@ -9,6 +9,7 @@
 #include "runtime/forecast/peer_memory.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/program_memory.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/layout/process_map.hpp"
 #include "runtime/model/counts.hpp"
 
@@ -58,13 +59,17 @@ std::int64_t microbatches_of(const runtime::training_job& job) {
   return b.global / (b.micro * b.data_parallel);
 }
 
+/// Floating-point operations of a training step on `samples` sequences.
+double operations(const runtime::training_job& job, double samples) {
+  return runtime::training_flops(runtime::spec_of(job.training), runtime::schema_of(job), samples);
+}
+
 double operations(const runtime::training_job& job) {
-  return runtime::training_flops(runtime::spec_of(job.training), double(job.training.batch.global));
+  return operations(job, double(job.training.batch.global));
 }
 
 double operations_per_token(const runtime::training_job& job) {
-  return runtime::training_flops(runtime::spec_of(job.training), 1)
-         / double(job.training.model.sequence());
+  return operations(job, 1) / double(job.training.model.sequence());
 }
 
 std::string heads_text(const runtime::training_job& job) {
@@ -319,7 +324,7 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
       = {{"parameters", runtime::parameter_count(runtime::spec_of(job.training))},
          {"padded_vocabulary", job.training.model.padded_vocabulary()},
          {"flops_per_token", operations_per_token(job)},
-         {"flops_per_sample", runtime::training_flops(runtime::spec_of(job.training), 1)},
+         {"flops_per_sample", operations(job, 1)},
          {"flops_per_iteration", operations(job)},
          {"batch", {{"micro", job.training.batch.micro}, {"global", job.training.batch.global}}},
          {"layout",

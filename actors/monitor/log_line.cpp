@@ -159,7 +159,8 @@ std::string short_line(const runtime::step_report& x,
 }
 
 std::string evaluation_line(const runtime::validation_report& x, bool is_short) {
-  if (std::isnan(x.loss))
+  const auto means = runtime::by_name(x.losses, x.loss);
+  if (std::ranges::all_of(means, [](const auto& one) { return std::isnan(one.mean); }))
     return fmt::format(" {} at iteration {}: no loss: no token of its samples counts",
                        x.test ? "test" : "validation",
                        x.iteration);
@@ -168,7 +169,7 @@ std::string evaluation_line(const runtime::validation_report& x, bool is_short) 
             ? fmt::format(" {} at iteration {}", x.test ? "test" : "validation", x.iteration)
             : fmt::format(
                 " validation loss at iteration {}{} |", x.iteration, x.test ? " on test set" : "");
-  for (const auto& one : runtime::by_name(x.losses, x.loss)) {
+  for (const auto& one : means) {
     const double perplexity = std::exp(std::min(20.0, one.mean));
     if (std::isnan(one.mean))
       continue;

@@ -5,10 +5,12 @@
 namespace troupe::runtime {
 namespace {
 
-/// (rows, channels) with rows * factor / divisor rows.
+/// (rows, channels) with rows * factor / divisor rows. Breaks TAPE-6 unless they are whole.
 shape scaled_rows(const tensor& x, std::int64_t factor, std::int64_t divisor) {
   const auto channels = x.extents()[x.extents().rank() - 1];
-  return {x.size() / channels * factor / divisor, channels};
+  const auto rows = x.size() / channels * factor;
+  ensure(rows % divisor == 0, "TAPE-6: tensor ranks share whole rows");
+  return {rows / divisor, channels};
 }
 
 tensor like(tape& tape, shape extents) {

@@ -1,6 +1,9 @@
 #include "runtime/data/batch_source.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 namespace troupe::runtime {
@@ -33,6 +36,9 @@ bundle dataset_source::microbatch(const microbatch_address& at) const {
     const auto number = sample_position(layout_, at.consumed, at.microbatch, at.replica, b);
     row.at<std::uint64_t>("samples").front() = number;
     data_->fill(sampler_.sample(at, b), row);
+    ensure(std::ranges::adjacent_find(cuts, std::greater_equal()) == cuts.end()
+               && (!limited || cuts.back() < T),
+           "SCHEMA-2: documents begin in order, within their sample");
     for (const auto cut : cuts) {
       documents.push_back(std::int32_t(std::int64_t(b) * T) + cut);
       document_samples.push_back(number);

@@ -14,8 +14,8 @@ class batch_source {
  public:
   virtual ~batch_source() = default;
 
-  /// See batch_schema.hpp. The same tensors each time. Throws input_error when a sample is beyond
-  /// the end of the data set; only cyclic orders wrap around. Any thread.
+  /// See batch_schema.hpp. Each micro-batch has the same tensors. Throws input_error when a sample
+  /// is beyond the end of the data set; only cyclic orders wrap around. Any thread.
   virtual bundle microbatch(const microbatch_address& at) const = 0;
 };
 

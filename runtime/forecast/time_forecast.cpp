@@ -1,6 +1,7 @@
 #include "runtime/forecast/time_forecast.hpp"
 
 #include "runtime/family/model_family.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/machine/matrix_rate.hpp"
@@ -44,7 +45,7 @@ double remaining_flops(const training_job& job, std::uint64_t from) {
     const auto times = job.train_iterations / watch.eval_interval - from / watch.eval_interval;
     samples += forward_share * double(times) * double(watch.eval_batches) * double(batch.global);
   }
-  return training_flops(spec_of(job.training), samples);
+  return training_flops(spec_of(job.training), schema_of(job), samples);
 }
 
 time_forecast forecast_time(const training_job& job,

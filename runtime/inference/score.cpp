@@ -77,7 +77,7 @@ double surprise(const chunk& whole,
            }));
     chunk_pass pass(whole, plan, stream, store, {.training = false});
     pass.forward(in);
-    nats += pass.loss().total;
+    nats += pass.loss(whole.model().head().reported.name).total;
     done = end;
     if (progress)
       progress(std::uint64_t(done), std::uint64_t(all));

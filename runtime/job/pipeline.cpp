@@ -1,6 +1,7 @@
 #include "runtime/job/pipeline.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/model/counts.hpp"
 #include "runtime/model/recompute_plan.hpp"
 #include "runtime/model/stages.hpp"
@@ -115,7 +116,7 @@ job_pipeline pipeline_of(const training_job& job) {
         schedule->chunks(),
         job.layout.pipeline);
   out.ties = ties_of(model);
-  out.sample_flops = training_flops(model, 1);
+  out.sample_flops = training_flops(model, schema_of(job), 1);
   out.sums.insert(parameter_placements().sums());
   std::map<std::string, parameter_spec> owners;
   for (const auto& range : out.chunks) {

@@ -177,9 +177,13 @@ bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* cac
 
 loss_value chunk_pass::loss(std::string_view name) {
   loss_value out;
+  bool written = false;
   for (const auto& [place, sums] : pass_.losses)
-    if (place.name == name)
+    if (place.name == name) {
       out += loss_of(tape_.stream(), sums);
+      written = true;
+    }
+  ensure(written, "MODEL-9: a loss that is read was written");
   return out;
 }
 

@@ -18,10 +18,12 @@ std::int64_t parameter_count(const model_spec& model, bool with_padding_rows) {
   return out;
 }
 
-double training_flops(const model_spec& model, double samples) {
+double training_flops(const model_spec& model, const batch_schema& schema, double samples) {
   double each = 0;
   for (const auto& unit : model.units) {
-    const auto forward = unit.module.flops(model.sequence);
+    const auto& positions = model.stream_of(unit.stream).positions;
+    const bool known = schema.find(positions) != nullptr;
+    const auto forward = unit.module.flops(known ? schema.rows_of(positions) : model.sequence);
     each += forward.parameters * (unit.frozen ? 2 : 3) + forward.activations * 3;
   }
   return samples * each;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/model/model_spec.hpp"
+#include "runtime/tensor/batch_schema.hpp"
 
 #include <cstdint>
 
@@ -15,7 +16,9 @@ std::int64_t parameter_count(const model_spec& model, bool with_padding_rows = f
 /// Floating-point operations of the matrix products of one training step on `samples` sequences,
 /// forward and backward: module_flops. A backward pass has twice the products of its forward pass,
 /// for the inputs and for the parameters; frozen units have no products for parameters. For GPTs
-/// this is Megatron-LM's formula: recomputation is not counted.
-double training_flops(const model_spec& model, double samples);
+/// this is Megatron-LM's formula: recomputation is not counted. Each stream has the rows that the
+/// schema gives it. It has the sequence length where the schema lacks its positions, which DATA-4
+/// refuses.
+double training_flops(const model_spec& model, const batch_schema& schema, double samples);
 
 }  // namespace troupe::runtime

@@ -4,6 +4,7 @@
 #include "runtime/telemetry/step_report.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
@@ -15,8 +16,10 @@ constexpr std::string_view letters_of_losses = "abcdefghijklmnopqrstuvwxyz012345
 
 bool is_loss_name(std::string_view name) {
   const auto key = named_loss{std::string(name)}.key();
-  return key.ends_with("_loss") && !key.starts_with("_") && !key.starts_with("validation_")
-         && !key.starts_with("test_") && name.find("  ") == std::string_view::npos
+  const bool is_taken = key == "sum_loss" || name == "lm_loss";  // in logs and in their viewers
+  return !is_taken && key.ends_with("_loss") && !key.starts_with("_")
+         && !key.starts_with("validation_") && !key.starts_with("test_")
+         && name.find("  ") == std::string_view::npos
          && name.find_first_not_of(letters_of_losses) == std::string_view::npos;
 }
 
@@ -25,6 +28,8 @@ bool is_loss_name(std::string_view name) {
 unit_letters model_spec::letters() const {
   unit_letters out;
   for (const auto& unit : units) {
+    ensure(std::isalpha(static_cast<unsigned char>(unit.letter)) != 0,
+           "MODEL-10: the letter of a unit is a letter");
     const bool layer = unit.layer >= 0;
     if (out.empty() || out.back().letter != unit.letter || out.back().layers != layer)
       out.push_back({unit.letter, 0, layer});
@@ -46,7 +51,7 @@ std::string wrong_loss(const std::vector<loss_spec>& all) {
     if (!is_loss_name(x.name))
       return fmt::format(
           "'{}' is not the name of a loss: give it words of a-z, 0-9 and _ that end in ' loss' or "
-          "'_loss' and do not begin with validation or test",
+          "'_loss' and do not begin with validation or test; 'sum loss' and 'lm_loss' are taken",
           x.name);
     if (!std::isfinite(x.weight))
       return fmt::format("the weight of '{}' is {}: give it a finite one", x.name, x.weight);

@@ -84,6 +84,13 @@ TEST_CASE("a validation in which no token counts has no loss and no perplexity",
         == " validation at iteration 7: no loss: no token of its samples counts");
 }
 
+TEST_CASE("a validation shows the losses whose tokens count", "[actors]") {
+  runtime::validation_report x{7, NAN, false};
+  x.losses = {{"lm loss", NAN}, {"sop loss", 1.0}};
+  CHECK(actors::evaluation_line(x, true)
+        == " validation at iteration 7  sop loss 1.0000  perplexity 2.718");
+}
+
 TEST_CASE("a test is distinguished from a validation", "[actors]") {
   CHECK(actors::evaluation_line({7, 1.0, true}, false)
         == " validation loss at iteration 7 on test set | lm loss value: 1.000000E+00 | lm loss "

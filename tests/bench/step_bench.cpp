@@ -8,6 +8,7 @@
 // products, measured in the same run.
 
 #include "kernels/op/linear.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/model/counts.hpp"
 #include "tests/support/tiny_job.hpp"
 
@@ -120,9 +121,10 @@ void parts(const runtime::training_job& job, double rate) {
                median(seconds[p]) * 1e3,
                100 * median(seconds[p]) / total);
   const double tokens = double(job.training.batch.global * m.sequence);
-  const double gflops
-      = runtime::training_flops(runtime::spec_of(job.training), double(job.training.batch.global))
-        / total / 1e9;
+  const double gflops = runtime::training_flops(runtime::spec_of(job.training),
+                                                runtime::schema_of(job),
+                                                double(job.training.batch.global))
+                        / total / 1e9;
   fmt::print(
       "  {:<22}{:8.2f} ms        {:.0f} tokens/s, {:.0f} GFLOP/s, {:.0f} % of the matrix rate\n",
       "sum",

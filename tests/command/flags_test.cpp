@@ -2,6 +2,7 @@
 #include "actors/command/launcher.hpp"
 #include "runtime/family/gpt/gpt.hpp"
 #include "runtime/file/file.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/model/counts.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -394,7 +395,8 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
       "--split 99,1,0 --log-interval 1 --eval-iters 32 --eval-interval 100 --save-interval 1000 "
       "--log-throughput --distributed-timeout-minutes 60 --save of-nobody --load of-nobody"));
   CHECK(runtime::parameter_count(x.training.model) == 8030261248);
-  CHECK(runtime::training_flops(runtime::spec_of(x.training), 1) == 421645529382912);
+  CHECK(runtime::training_flops(runtime::spec_of(x.training), runtime::schema_of(x), 1)
+        == 421645529382912);
   CHECK(x.train_iterations == 1953125000 / 128);
 }
 

@@ -44,6 +44,7 @@ inline const std::vector<layout_option>& layout_options() {
           }},
          {"DP 2, verified", 2, 1, [](job& x) { x.recovery.verify_fraction = 0.5; }},
          {"TP 2", 1, 2},
+         {"TP 2, rows", 1, 2, [](job& x) { x.layout.sequence_parallel = true; }},
          {"per token", 1, 1, [](job& x) { x.training.per_token_loss = true; }},
          {"bf16", 1, 1, [](job& x) { x.training.precision = runtime::dtype::bf16; }},
          {"f16",

@@ -1,11 +1,13 @@
-// One sample of a language model's data set, read alone.
+// One sample of a data set, read alone.
 
 #pragma once
 
 #include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/token_schema.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace troupe::tests {
@@ -29,6 +31,23 @@ inline sample_row row_of(const runtime::sample_dataset& data, std::uint64_t i) {
   out.positions.assign(row.positions.begin(), row.positions.end());
   out.mask.assign(row.mask.begin(), row.mask.end());
   return out;
+}
+
+/// True if `fill` writes each element of sample i: it leaves none as the memory was.
+inline bool writes_all(const runtime::sample_dataset& data, std::uint64_t i) {
+  runtime::memory_pool pool;
+  const auto filled = [&](int byte) {
+    auto out = runtime::empty_batch(data.schema(), 1, pool);
+    for (auto [name, x] : out)
+      std::memset(x.raw(), byte, x.bytes());
+    data.fill(i, runtime::sample_view(out, 0));
+    return out;
+  };
+  const auto a = filled(0), b = filled(0xff);
+  return std::ranges::all_of(data.schema().tensors, [&](const auto& of) {
+    const auto &x = a.at(of.name), &y = b.at(of.name);
+    return std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
+  });
 }
 
 /// Fills a sample of another length.

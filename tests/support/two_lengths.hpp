@@ -23,15 +23,35 @@ struct patch_norm {
   std::int64_t width = 0;
 };
 
-/// A tensor of f32 in the type of the tape.
+/// This rank's part of `elements` that are sharded by rows with sequence parallelism, else all.
+struct own_part {
+  bool sharded = false;
+  std::int64_t first = 0, size = 0;
+
+  own_part(const runtime::tape& tape, std::int64_t elements)
+      : sharded(tape.sequence_parallel()), size(sharded ? elements / tape.group_size() : elements) {
+    first = sharded ? tape.rank() * size : 0;
+  }
+
+  runtime::shape extents(const runtime::shape& whole, std::int64_t channels) const {
+    return sharded ? runtime::shape{size / channels, channels} : whole;
+  }
+  runtime::placement lies() const {
+    return sharded ? runtime::placement::sequence_sharded : runtime::placement::replicated;
+  }
+};
+
+/// A tensor (B, T, C) of f32 in the type of the tape.
 inline runtime::variable as_variable(runtime::tape& tape, const runtime::tensor& x) {
   const auto all = runtime::elements_of<float>(tape.stream(), x);
+  const own_part own(tape, x.size());
   return runtime::with_element(tape.type(), [&]<class E>(E) {
     std::vector<E> out;
-    for (const auto element : all)
-      out.emplace_back(element);
-    return tape.make(runtime::uploaded(tape.stream(), out, x.extents()),
-                     runtime::placement::replicated);
+    for (auto i = own.first; i < own.first + own.size; ++i)
+      out.emplace_back(all[std::size_t(i)]);
+    return tape.make(
+        runtime::uploaded(tape.stream(), out, own.extents(x.extents(), x.extents()[2])),
+        own.lies());
   });
 }
 
@@ -51,25 +71,32 @@ inline runtime::module_traits traits_of(const patch_norm& x) {
   return {.width = x.width, .reads = {"patches"}, .takes_stream = false};
 }
 
-/// (B, P, C) to (B, T, C): row t % P. On the CPU.
-inline runtime::variable repeated(runtime::tape& tape, const runtime::variable& x, std::int64_t T) {
-  const auto from = x.data.extents();
-  const auto B = from[0], P = from[1], C = from[2];
-  // Element i of the result is element source(i) of x.
-  const auto source = [=](std::int64_t i) {
-    const auto b = i / (T * C), t = i / C % T;
+/// (B, P, C) to (B, T, C): row t % P. On the CPU. With sequence parallelism each rank gathers x and
+/// makes its own rows.
+inline runtime::variable repeated(runtime::tape& tape,
+                                  const runtime::variable& x,
+                                  const runtime::row_layout& from,
+                                  const runtime::row_layout& to) {
+  const auto B = to.positions.extents()[0], T = to.T(), P = from.T();
+  const auto C = x.data.extents()[x.data.extents().rank() - 1];
+  const own_part own(tape, B * T * C);
+  const auto all = own.sharded ? copy_to_tensor_region(tape, x) : x;
+  // Element i of the result is element source(i) of `all`.
+  const auto source = [T, P, C, first = own.first](std::int64_t i) {
+    const auto b = (first + i) / (T * C), t = (first + i) / C % T;
     return (b * P + t % P) * C + i % C;
   };
   return runtime::with_element(tape.type(), [&]<class E>(E) {
-    auto y = runtime::tensor::empty<E>(tape.stream(), {B, T, C});
+    auto y = runtime::tensor::empty<E>(tape.stream(), own.extents({B, T, C}, C));
     tape.stream().run([&] {
       for (std::int64_t i = 0; i < y.size(); ++i)
-        y.template data<E>()[i] = x.data.data<E>()[source(i)];
+        y.template data<E>()[i] = all.data.template data<E>()[source(i)];
     });
-    auto out = tape.make(std::move(y), runtime::placement::replicated);
-    tape.record([=, to = x.gradient, of = out.gradient](runtime::tape& back) {
+    auto out = tape.make(std::move(y), own.lies());
+    tape.record([source, extents = all.data.extents(), sum_of = all.gradient, of = out.gradient](
+                    runtime::tape& back) {
       const auto dy = std::move(of->sum);
-      auto dx = runtime::tensor::empty<E>(back.stream(), from);
+      auto dx = runtime::tensor::empty<E>(back.stream(), extents);
       back.stream().run([&] {
         std::fill_n(dx.template data<E>(), dx.size(), E(0.0F));
         for (std::int64_t i = 0; i < dy.size(); ++i) {
@@ -77,7 +104,7 @@ inline runtime::variable repeated(runtime::tape& tape, const runtime::variable& 
           sum = E(float(sum) + float(dy.template data<E>()[i]));
         }
       });
-      back.add(*to, std::move(dx));
+      back.add(*sum_of, std::move(dx));
     });
     return out;
   });
@@ -90,7 +117,8 @@ inline runtime::own_sublayer reads_encoder() {
                 to.segment("add", [](runtime::tape& tape, runtime::pass& p) {
                   runtime::ensure(p.rows_of.at("encoder").T() == patches,
                                   "TEST-1: each stream has its own rows");
-                  const auto x = repeated(tape, p.streams.at("encoder"), p.rows.T());
+                  const auto x
+                      = repeated(tape, p.streams.at("encoder"), p.rows_of.at("encoder"), p.rows);
                   p.hidden = dropout_add(tape, x, p.hidden, 0, 0, p.rows);
                 });
               },

@@ -77,7 +77,8 @@ inline rt::own_sublayer sees_image(const toy_config& c) {
                 {.name = "gain", .extents = {c.hidden}, .initial = rt::distribution::normal(0.5)});
             to.segment("add", [gain](rt::tape& tape, rt::pass& p) {
               const auto x = norm(tape, p.streams.at("image"), rms, gain, rt::no_parameter);
-              p.hidden = dropout_add(tape, repeated(tape, x, p.rows.T()), p.hidden, 0, 0, p.rows);
+              const auto seen = repeated(tape, x, p.rows_of.at("image"), p.rows);
+              p.hidden = dropout_add(tape, seen, p.hidden, 0, 0, p.rows);
             });
           },
       .reads = {"image"}};

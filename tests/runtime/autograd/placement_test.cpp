@@ -188,6 +188,20 @@ TEST_CASE("PLACEMENT-2, PLACEMENT-3: biases and positions are added once, after 
   CHECK_NOTHROW(embedding(cut, tokens, x.rows, 4, 4, 0, no_parameter));
 }
 
+TEST_CASE("TAPE-6: tensor ranks share whole rows", "[placement]") {
+  // 3 rows of 4 elements on 2 ranks: the elements could be shared. It throws before a collective.
+  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  local_communicator first(group, 0);
+  fixture x;
+  tape cut(x.stream,
+           x.store,
+           {.recording = false, .groups = {{axis::tensor, &first}}, .sequence_parallel = true});
+  cut.begin_segment(0);
+  const auto three = cut.make(x.zeros<float>({1, 3, 4}), placement::partial);
+  CHECK_THROWS_MATCHES(
+      reduce_from_tensor_region(cut, three), broken_promise, MessageMatches(StartsWith("TAPE-6")));
+}
+
 TEST_CASE("copy to and reduce from the tensor region are each other's backward pass",
           "[placement]") {
   // Rank r holds r + 1 in each element: the sum is 3; with sequence parallelism each has its rows.

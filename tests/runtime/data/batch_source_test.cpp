@@ -3,6 +3,7 @@
 #include "runtime/data/blended_dataset.hpp"
 #include "runtime/data/gpt_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/pictures.hpp"
 #include "tests/support/sample_row.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -13,6 +14,8 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -123,6 +126,51 @@ TEST_CASE("DATA-1: a micro-batch has the tensors of its schema, each with its ty
   // Documents divide the rows of the captions.
   CHECK(all("documents", std::int32_t()) == std::vector<std::int32_t>{0, 3, 5, 9, 10});
   CHECK(all("document_samples", std::uint64_t()) == std::vector<std::uint64_t>{6, 6, 7, 7});
+}
+
+namespace {
+
+/// A data set whose documents begin at these rows.
+class cut_at final : public sample_dataset {
+ public:
+  explicit cut_at(std::vector<std::int64_t> rows) : rows_(std::move(rows)) {}
+
+  std::uint64_t size() const override { return 1; }
+  batch_schema schema() const override { return token_schema(4, true); }
+  void fill(std::uint64_t, const sample_view& out) const override {
+    for (const auto row : rows_)
+      out.cut(row);
+  }
+
+ private:
+  std::vector<std::int64_t> rows_;
+};
+
+}  // namespace
+
+TEST_CASE("SCHEMA-2: documents begin in order, within their sample", "[data]") {
+  using rows = std::vector<std::int64_t>;
+  const auto batch = [](rows at) {
+    return dataset_source(std::make_shared<cut_at>(std::move(at)), {}, {}).microbatch({});
+  };
+  CHECK(batch({1, 3}).at("documents").size() == 4);
+  for (const auto& wrong : {rows{0}, rows{4}, rows{-1}, rows{2, 2}, rows{3, 1}})
+    CHECK_BREAKS("SCHEMA-2", batch(wrong));
+}
+
+TEST_CASE("a data set fills each element of its samples", "[data]") {
+  const scratch_folder folder;
+  write_dataset(folder / "data", 97, {{5}, {3}, {7}, {2}, {9}, {4}});
+  const gpt_dataset tokens(std::make_shared<indexed_dataset>(folder / "data"),
+                           split_matrix("1"),
+                           data_split::train,
+                           {.sequence_length = 4, .samples = 12, .vocabulary = 97});
+  const pictures captioned;
+  for (const sample_dataset* const data : {static_cast<const sample_dataset*>(&tokens),
+                                           static_cast<const sample_dataset*>(&captioned)})
+    for (std::uint64_t i = 0; i < data->size(); ++i)
+      CHECK(writes_all(*data, i));
+  CHECK(!writes_all(cut_at({1}), 0));
 }
 
 namespace {

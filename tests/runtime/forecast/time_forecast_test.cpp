@@ -1,6 +1,7 @@
 #include "runtime/forecast/time_forecast.hpp"
 
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/model/counts.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -39,7 +40,8 @@ double seconds_of(const training_job& job, std::uint64_t from = 0, double bubble
 
 TEST_CASE("the forecast time is proportional to the steps that are left", "[trainer]") {
   auto job = small_job();
-  CHECK(remaining_flops(job, 0) == Approx(12 * training_flops(spec_of(job.training), 8)));
+  CHECK(remaining_flops(job, 0)
+        == Approx(12 * training_flops(spec_of(job.training), schema_of(job), 8)));
   const auto all = seconds_of(job);
   CHECK(all > 0);
   CHECK(seconds_of(job, 9) == Approx(all / 4));

@@ -380,6 +380,17 @@ TEST_CASE("the surprise of a text depends on the stride only through context", "
   CHECK(longer > once);
 }
 
+TEST_CASE("the surprise of a text is the loss of the head, whatever its name", "[inference]") {
+  const auto c = small(position_embedding::rope, 4);
+  auto renamed = gpt_spec(c);
+  renamed.part<head_spec>().reported = {"word loss"};
+  fresh_model m(c), other(renamed);
+  const ids tokens = {1, 2, 3, 4, 5, 6, 7};
+  const auto expected = surprise(m.model, m.store, m.stream, tokens, 48);
+  CHECK(expected > 0);
+  CHECK(surprise(other.model, other.store, other.stream, tokens, 48) == expected);
+}
+
 TEST_CASE("the surprise of an untrained model is the log of the vocabulary size", "[inference]") {
   auto c = small(position_embedding::none, 4);
   c.init_std = 0;

@@ -1,7 +1,9 @@
 #include "runtime/model/counts.hpp"
 
+#include "runtime/data/token_schema.hpp"
 #include "runtime/model/chunk.hpp"
 #include "tests/support/published_gpts.hpp"
+#include "tests/support/two_lengths.hpp"
 #include "tests/support/two_streams.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -31,8 +33,12 @@ double megatron_flops(const gpt_config& x) {
   return S * per_token + attention;
 }
 
+double flops_of(const model_spec& x, double samples = 1) {
+  return training_flops(x, token_schema(x.sequence), samples);
+}
+
 double flops_of(const gpt_config& x, double samples = 1) {
-  return training_flops(gpt_spec(x), samples);
+  return flops_of(gpt_spec(x), samples);
 }
 
 /// GPTs of all kinds, with odd and even lengths.
@@ -87,16 +93,31 @@ TEST_CASE("a replaced feed-forward layer counts as the one that it replaces", "[
   extension own;
   own.name = "mine";
   own.feed_forward = [](module_builder&, const feed_forward_spec&) {};
-  CHECK(training_flops(gpt_spec(x, own), 1) == megatron_flops(x));
+  CHECK(flops_of(gpt_spec(x, own)) == megatron_flops(x));
 }
 
 TEST_CASE("frozen units compute no gradients of parameters", "[model]") {
   auto model = gpt_spec(tiny_gpt(2));
-  const auto all = training_flops(model, 1);
+  const auto all = flops_of(model);
   const auto layer = model.units.at(1).module.flops(model.sequence);
   CHECK(layer.activations > 0);
   model.units.at(1).frozen = true;
-  CHECK(training_flops(model, 1) == all - layer.parameters);
+  CHECK(flops_of(model) == all - layer.parameters);
+}
+
+TEST_CASE("the FLOPs of a stream are those of its own rows", "[model]") {
+  const auto model = two_lengths();
+  auto schema = token_schema(model.sequence);
+  schema.tensors.push_back(
+      {.name = "patch_positions", .type = dtype::i32, .extents = {patches}, .rows = 0});
+  // A layer of hidden size 16 with 4 rows: products with q, k, v and the output; with the two
+  // matrices of width 20; and half the square of the rows in two products of attention.
+  const double parameters = 2 * 4 * (16 * 48 + 16 * 16 + 2 * 16 * 20), pairs = 4 * 4 / 2.0;
+  const auto encoder = model.units.at(1).module.flops(patches);
+  CHECK(encoder.parameters == parameters);
+  CHECK(encoder.activations == 2 * 2 * 16 * pairs);
+  CHECK(training_flops(model, schema, 5)
+        == 5 * (megatron_flops(tiny_gpt(2)) + 3 * (parameters + 2 * 2 * 16 * pairs)));
 }
 
 TEST_CASE("published models have their published numbers of parameters", "[model]") {

@@ -203,6 +203,14 @@ TEST_CASE("a model tells the letters of its units and which are layers", "[model
         == unit_letters{{'E', 1}, {'s', 1}, {'t', 2, true}, {'s', 1}, {'t', 1, true}, {'L', 1}});
 }
 
+TEST_CASE("MODEL-10: the letter of a unit is a letter", "[model]") {
+  auto model = tests::two_streams();
+  for (const char letter : {'|', '*', '(', ')', ',', '2', ' '}) {
+    model.units.at(1).letter = letter;
+    CHECK_BREAKS("MODEL-10", model.letters());
+  }
+}
+
 TEST_CASE("the layers of each stage are counted, with or without multi-token prediction",
           "[model]") {
   CHECK(layers_of_stages("Et*3|(tt|)*2,m|L", "--layout")

@@ -273,10 +273,12 @@ TEST_CASE("digests that an update computes equal those of its result", "[optim]"
 TEST_CASE("muon takes the padding of a matrix as zero, whatever its memory holds", "[optim]") {
   const auto updated = [](float dirt) {
     stream stream(kernels::backend::cpu, 1, {});
-    for (const std::int64_t rows : {9, 6}) {
-      auto used = tensor::empty<float>(stream, {rows, 5});
-      std::fill_n(used.data<float>(), used.size(), dirt);
+    std::vector<tensor> used;  // all at once: each later allocation is one of them
+    for (int i = 0; i < 32; ++i) {
+      auto& x = used.emplace_back(tensor::empty<float>(stream, {i % 2 == 0 ? 9 : 6, 5}));
+      std::fill_n(x.data<float>(), x.size(), dirt);
     }
+    used.clear();
     stage x({embedding(), head("")}, {.kind = optimizer_kind::muon});
     x.optimizer.update(stream, {.step = 1, .learning_rate = 0.1});
     return x.optimizer.digests(stream);

@@ -1,9 +1,11 @@
 // Updates of every optimizer, compared with PyTorch and the papers' formulas in double precision.
 
+#include "runtime/collective/local/local_group.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/optim/muon.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "runtime/tensor/tensor.hpp"
 #include "tests/support/muon_names.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/places.hpp"
@@ -12,7 +14,11 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
 using namespace troupe::runtime;
 using nlohmann::json;
@@ -122,6 +128,42 @@ TEST_CASE("digests that an update computes equal those of its result, for every 
       optimizer.weights(part);  // mutable access drops the digest
     CHECK(optimizer.digests(stream) == taken);
   }
+}
+
+TEST_CASE("padding of a matrix that tensor ranks put together is zero, whatever its memory holds",
+          "[optim]") {
+  constexpr std::int64_t rows = 10, columns = 4, own = rows / 2 * columns;
+  const muon_settings settings{.tensor_mode = muon_tensor_mode::duplicated};
+  const parameter_spec whole{.name = "a", .extents = {rows, columns}, .valid_rows = rows - 2};
+  auto given = troupe::tests::normal<float>(rows * columns, 1);
+  std::fill(given.end() - 2 * columns, given.end(), 0.0F);
+  auto expected = given;
+  stream one(kernels::backend::cpu, 1, {});
+  orthogonalize(one, settings, whole, {}, nullptr, expected.data());
+
+  auto sharded = whole;
+  sharded.placements = {{axis::tensor, row_sharded()}};
+  auto seen = given;
+  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      stream by(kernels::backend::cpu, 1, {});
+      std::vector<tensor> used;
+      for (int i = 0; i < 16; ++i) {
+        auto& x = used.emplace_back(tensor::empty<float>(by, {rows, columns}));
+        std::fill_n(x.data<float>(), x.size(), 3.0F);
+      }
+      used.clear();
+      local_communicator tensor_ranks(group, r);
+      axis_ranks of;
+      of[axis::tensor] = {r, 2};
+      orthogonalize(by, settings, sharded, of, &tensor_ranks, seen.data() + r * own);
+    });
+  for (auto& thread : threads)
+    thread.join();
+  for (std::size_t i = 0; i < std::size_t((rows - 2) * columns); ++i)
+    CHECK(seen[i] == expected[i]);
 }
 
 TEST_CASE("a matrix that is not whole groups of rows is not orthogonalized in parts", "[optim]") {

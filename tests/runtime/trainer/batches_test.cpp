@@ -7,6 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
 
 #include <map>
 #include <string>
@@ -53,6 +54,22 @@ TEST_CASE("streams of two lengths have the bits of the whole model in each layou
     CHECK(judge[0].at(name) != judge[1].at(name));
   CHECK(digests({.pipeline = 2, .data = data}, settings, {{0, 2}, {2, 6}}) == judge);
   CHECK(digests({.pipeline = 3, .data = data}, settings, {{0, 1}, {1, 4}, {4, 6}}) == judge);
+}
+
+TEST_CASE("the rows of streams of two lengths are sharded among tensor ranks", "[trainer]") {
+  // A large epsilon: otherwise the first update is the sign of the gradient.
+  worker_settings settings{.model = two_lengths(), .optimizer = {.epsilon = 1e-2}, .grain = 16};
+  const auto losses = [&](const grid& g) {
+    ranks all(g, settings, kernels::backend::cpu, {{0, 6}});
+    return std::pair(all.step(1, micro_batches).losses, all.step(2, micro_batches).losses);
+  };
+  const auto [first, second] = losses({});
+  settings.sequence_parallel = true;
+  const auto [seen, later] = losses({.tensor = 2});
+  REQUIRE(seen.size() == first.size());
+  // As in tensor_parallel_test.cpp: two orders of f32 sums.
+  CHECK_THAT(seen.front().total, Catch::Matchers::WithinRel(first.front().total, 1e-6));
+  CHECK_THAT(later.front().total, Catch::Matchers::WithinRel(second.front().total, 1e-5));
 }
 
 TEST_CASE("a unit reads the positions of the streams that it uses", "[trainer]") {

@@ -139,9 +139,13 @@ TEST_CASE("each rule of the optimizer leaves frozen parameters out, also on tens
           "[trainer]") {
   const auto kind = optimizer_kind(GENERATE(0, 1, 2, 3));
   const auto precision = types[GENERATE(0, 1)];
-  CAPTURE(int(kind), int(precision));
+  const auto mode = muon_tensor_mode(GENERATE(0, 1, 2));
+  CAPTURE(int(kind), int(precision), int(mode));
+  if (mode != muon_tensor_mode::blockwise && kind != optimizer_kind::muon)
+    return;
   auto settings = settings_of(frozen_tower, precision);
   settings.optimizer.kind = kind;
+  settings.optimizer.muon.tensor_mode = mode;
   const auto judge = steps({.tensor = 2, .data = 2}, settings);
   settings.verifies = true;  // passes add to recorded gradients
   CHECK(steps({.tensor = 2, .data = 2}, settings) == judge);

@@ -103,6 +103,8 @@ TEST_CASE("MODEL-6: a loss has one weight, and a name with its own field", "[tra
       {{"test_loss"}},
       {{"validation_sop loss"}},
       {{"lm_loss"}},
+      {{"sum loss"}},
+      {{"sum_loss"}},
       {{"sop loss"}, {"sop_loss"}},
       {{"sop loss", NAN}},
       {{"sop loss", -INFINITY}},
@@ -122,6 +124,12 @@ TEST_CASE("MODEL-6: a loss has one weight, and a name with its own field", "[tra
   const std::vector<loss_spec> right
       = {{"sop loss", -0.5}, {"load_balancing_loss"}, {"mtp 1 loss"}, {"tests loss"}};
   CHECK(losses_of(with(right)).size() == 1 + right.size());
+}
+
+TEST_CASE("MODEL-6: the names that logs and viewers use are taken, also alone", "[trainer]") {
+  for (const auto* name : {"lm_loss", "sum loss"})
+    CHECK(wrong_loss({{name}}).find("are taken") != std::string::npos);
+  CHECK(wrong_loss({{"lm loss"}}).empty());
 }
 
 TEST_CASE("an extension has losses only with a name and a feed-forward layer", "[trainer]") {
@@ -232,7 +240,7 @@ TEST_CASE("VERIFY-2: the digest of a pass covers its losses, also beside streams
   CHECK(again.weight_gradient == added.after);
 }
 
-TEST_CASE("a pass that only wants logits writes no loss", "[trainer]") {
+TEST_CASE("MODEL-9: a pass that only wants logits writes no loss", "[trainer]") {
   stream by(kernels::backend::cpu, 1, {});
   const auto model = two_streams();
   const chunk all(model, all_of(model));
@@ -246,4 +254,5 @@ TEST_CASE("a pass that only wants logits writes no loss", "[trainer]") {
   chunk_pass x(all, plan, by, store, {.training = false, .losses = false});
   CHECK(x.forward(in).has("logits"));
   CHECK(x.losses().empty());
+  CHECK_BREAKS("MODEL-9", x.loss());
 }
