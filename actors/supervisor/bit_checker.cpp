@@ -1,5 +1,4 @@
-// Compares the values that must be equal on all replicas, to find wrong bits; also finds
-// stragglers.
+// Compares the values of ranks that must be alike, to find wrong bits; also finds stragglers.
 
 #include "actors/supervisor/compared_ranks.hpp"
 #include "actors/supervisor/pass_ballots.hpp"
@@ -29,7 +28,7 @@ std::string listed(const std::set<std::string>& names) {
 }
 
 /// Number of ranks that outvoted these; only gradients and states have more than two ranks.
-int others_than(const wrong_bits& x, const runtime::seats& seats) {
+int count_of_others(const wrong_bits& x, const runtime::seats& seats) {
   const auto all = seats.alike(x.first, runtime::axis_view(x.what));
   return int(all.size()) - int(x.ranks.size());
 }
@@ -63,12 +62,14 @@ bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
       all.add(x, x.square_norms);
   return agree(checked_bits::gradients,
                all.ballots(),
-               "STEP-2: replicas vote the same digest of their common gradients",
+               "STEP-2: ranks with equal parameters vote the same digest of their gradients",
                listed(all.parameters()));
 }
 
 bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
-  std::string promise = "STEP-5: replicas hold the same state after the same update", unlike;
+  std::string promise
+      = "STEP-5: ranks with equal parameters hold the same state after the same update";
+  std::string unlike;
   for (const auto& x : applied)
     if (unlike.empty() && !x.unlike.empty())
       unlike = fmt::format("replica:{}: {}; but not {}",
@@ -121,11 +122,11 @@ std::string bit_checker::describe(const wrong_bits& x, checked_bits what) const 
   const auto where = x.parameters.empty() ? std::string() : " (" + x.parameters + ")";
   switch (x.verdict) {
     case bits_verdict::outvoted:
-      return fmt::format("{} has other {} of step {} than the {} other replicas{}",
+      return fmt::format("{} has other {} of step {} than the {} other ranks{}",
                          joined(names),
                          of,
                          step,
-                         others_than(x, run_.job->seats),
+                         count_of_others(x, run_.job->seats),
                          where);
     case bits_verdict::transient:
       return fmt::format("{} had wrong {} of step {}{}, and the right ones when it ran again",

@@ -4,6 +4,7 @@
 
 #include "actors/host/opened_job.hpp"
 #include "actors/supervisor/cross_check.hpp"
+#include "actors/supervisor/reported_ranks.hpp"
 
 #include <cstdint>
 #include <map>
@@ -37,10 +38,15 @@ class compared_ranks {
     if (!job_.job.reduction.distributed_optimizer)
       note_differing(*of_first, values);
   }
+  /// Breaks STEP-11 if a rank with equal parameters is missing.
   std::vector<ballot> ballots() const {
     std::vector<ballot> out;
-    for (const auto& [key, x] : found_)
+    for (const auto& [key, x] : found_) {
+      const auto& [layers, first] = key;
+      runtime::ensure(x.first.ranks.size() == job_.seats.alike(first, layers).size(),
+                      each_rank_once);
       out.push_back(x.first);
+    }
     return out;
   }
   const std::set<std::string>& parameters() const { return parameters_; }

@@ -336,6 +336,31 @@ TEST_CASE("STEP-10: a vote has losses of its own replica", "[actors]") {
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-10"));
 }
 
+TEST_CASE("STEP-11: a replica reports each of its ranks once", "[actors]") {
+  const auto wrong
+      = GENERATE(std::vector<int>{}, std::vector{0, 0}, std::vector{1}, std::vector{-1});
+  supervised it;
+  it.all_ready();
+  SECTION("in votes") {
+    auto x = supervised::vote(0);
+    x.gradients.clear();
+    for (const int rank : wrong)
+      x.gradients.push_back({.rank = rank});
+    it.system.tell(it.supervisor, x);
+  }
+  SECTION("in reports of states") {
+    for (int r = 0; r < 2; ++r)
+      it.system.tell(it.supervisor, supervised::vote(r));
+    auto x = supervised::applied(0);
+    x.state.clear();
+    for (const int rank : wrong)
+      x.state.push_back({.rank = rank});
+    it.system.tell(it.supervisor, x);
+  }
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-11"));
+}
+
 TEST_CASE("a supervisor ignores messages of another generation", "[actors]") {
   supervised it;
   it.all_ready();
