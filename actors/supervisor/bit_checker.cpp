@@ -51,8 +51,7 @@ bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
     add_ballots(vote.checked, run_.job->seats, all);
   return agree(checked_bits::passes,
                all,
-               "VERIFY-2: a pass that is computed again has the bits that it had",
-               "");
+               "VERIFY-2: a pass that is computed again has the bits that it had");
 }
 
 bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
@@ -62,8 +61,7 @@ bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
       all.add(x, x.square_norms);
   return agree(checked_bits::gradients,
                all.ballots(),
-               "STEP-2: ranks with equal parameters vote the same digest of their gradients",
-               listed(all.parameters()));
+               "STEP-2: ranks with equal parameters vote the same digest of their gradients");
 }
 
 bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
@@ -83,7 +81,7 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
     for (const auto& of_replica : applied)
       for (const auto& x : of_replica.state)
         all.add(x, x.own);
-    if (!agree(checked_bits::state, all.ballots(), promise, listed(all.parameters())))
+    if (!agree(checked_bits::state, all.ballots(), promise))
       return false;
   }
   if (unlike.empty())
@@ -94,9 +92,8 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
 
 bool bit_checker::agree(checked_bits what,
                         const std::vector<ballot>& ballots,
-                        const std::string& promise,
-                        const std::string& parameters) {
-  const auto heard = check_.compare(steps_.running(), what, ballots, parameters);
+                        const std::string& promise) {
+  const auto heard = check_.compare(steps_.running(), what, ballots);
   std::string why = promise;
   for (const auto& x : heard.found) {
     const auto said = describe(x, what);
@@ -119,7 +116,7 @@ std::string bit_checker::describe(const wrong_bits& x, checked_bits what) const 
                   : run_.job->job.reduction.distributed_optimizer ? "values before the update"
                                                                   : "reduced gradients";
   const auto step = steps_.running();
-  const auto where = x.parameters.empty() ? std::string() : " (" + x.parameters + ")";
+  const auto where = x.parameters.empty() ? std::string() : " (" + listed(x.parameters) + ")";
   switch (x.verdict) {
     case bits_verdict::outvoted:
       return fmt::format("{} has other {} of step {} than the {} other ranks{}",

@@ -58,7 +58,9 @@ TEST_CASE("SEATS-1: ranks are compared, and counted once, by the mesh of their l
   CHECK(ballots[0].ranks == std::vector<int>{0, 1, 2, 3});
   CHECK(ballots[1].ranks == std::vector<int>{0, 2});
   CHECK(ballots[2].ranks == std::vector<int>{1, 3});
-  CHECK(all.parameters() == std::set<std::string>{"experts"});
+  CHECK(ballots[0].parameters.empty());
+  CHECK(ballots[1].parameters.empty());
+  CHECK(ballots[2].parameters == std::set<std::string>{"experts"});
   CHECK(counted.value() == 5 + 6 + 7);
   actors::cross_check check;
   const auto said = check.compare(1, actors::checked_bits::gradients, ballots);
@@ -67,6 +69,19 @@ TEST_CASE("SEATS-1: ranks are compared, and counted once, by the mesh of their l
   CHECK(said.found[0].ranks == std::vector<int>{1, 3});
   CHECK(job.has_writer(1));  // of experts
   CHECK_FALSE(job.has_writer(2));
+}
+
+TEST_CASE("parameters that only one rank reports differ", "[actors]") {
+  const auto job = with_experts();
+  actors::compared_ranks<runtime::exact_sum> all(job);
+  std::vector<messages::voted_gradients> votes;
+  for (int rank = 0; rank < 4; ++rank)
+    votes.push_back(vote(rank, axis_view::dense, 5));
+  votes[0].square_norms["first"];
+  votes[2].square_norms["later"];
+  for (const auto& x : votes)
+    all.add(x, x.square_norms);
+  CHECK(all.ballots().front().parameters == std::set<std::string>{"first", "later"});
 }
 
 TEST_CASE("STEP-11: a comparison has all ranks with equal parameters", "[actors][invariant]") {
