@@ -6,6 +6,7 @@
 #include "actors/job/start.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/ranges_text.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/forecast/process_forecast.hpp"
@@ -206,7 +207,7 @@ std::string processes_text(const training_job& job,
     together += x.peak();
     out += fmt::format("process {:<3} ranks {}, {}: workers {}",
                        p,
-                       ranges_of(x.ranks, " to "),
+                       ranges_of(x.ranks, {.to = " to "}),
                        human_bytes(x.peak()),
                        human_bytes(x.workers));
     if (x.keeps_for >= 0)

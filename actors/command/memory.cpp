@@ -4,13 +4,13 @@
 #include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/ranges_text.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/forecast/peer_memory.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/forecast/program_memory.hpp"
 #include "runtime/job/batches.hpp"
-#include "runtime/layout/process_map.hpp"
 #include "runtime/model/counts.hpp"
 
 #include <algorithm>
@@ -352,8 +352,7 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
   out["all_workers"] = together(groups);
   out["program"] = program_of(job);
   for (const auto& x : processes_of(job, groups))
-    out["processes"].push_back({{"first_rank", x.ranks.front()},
-                                {"last_rank", x.ranks.back()},
+    out["processes"].push_back({{"ranks", x.ranks},
                                 {"workers", x.workers},
                                 {"keeps_for", x.keeps_for},
                                 {"kept", x.kept},

@@ -4,6 +4,7 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/ranges_text.hpp"
 #include "runtime/process/run_control.hpp"
 
 #include <algorithm>
@@ -23,19 +24,6 @@ const char* condition_of(const runtime::seen_process& x) {
   if (!x.runs)
     return "elsewhere";
   return *x.runs ? "running" : "gone";
-}
-
-/// "0-3, 8".
-std::string ranges_of(const std::vector<int>& ranks) {
-  std::string out;
-  for (std::size_t i = 0, end; i < ranks.size(); i = end) {
-    for (end = i + 1; end < ranks.size() && ranks[end] == ranks[end - 1] + 1;)
-      ++end;
-    out += (out.empty() ? "" : ", ") + std::to_string(ranks[i]);
-    if (end - i > 1)
-      out += "-" + std::to_string(ranks[end - 1]);
-  }
-  return out.empty() ? "-" : out;
 }
 
 std::string listed_words(const std::vector<std::string>& words) {
@@ -89,7 +77,7 @@ std::string status_page(const runtime::run_folder& folder, const runtime::run_st
                     e.role,
                     std::to_string(e.process.pid),
                     e.host,
-                    ranges_of(e.ranks),
+                    e.ranks.empty() ? "-" : runtime::ranges_of(e.ranks, {.single_alone = true}),
                     std::to_string(e.incarnation),
                     std::to_string(e.progress.generation),
                     std::to_string(e.progress.step),

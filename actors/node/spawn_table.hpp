@@ -8,6 +8,7 @@
 
 #include <caf/actor.hpp>
 #include <caf/actor_system.hpp>
+#include <caf/detail/type_list.hpp>
 #include <caf/response_type.hpp>
 #include <caf/spawn_options.hpp>
 

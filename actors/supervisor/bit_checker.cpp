@@ -1,5 +1,4 @@
-// Compares the values that must be equal on all replicas, to find wrong bits; also finds
-// stragglers.
+// Compares the values of ranks that must be alike, to find wrong bits; also finds stragglers.
 
 #include "actors/supervisor/compared_ranks.hpp"
 #include "actors/supervisor/pass_ballots.hpp"
@@ -29,7 +28,7 @@ std::string listed(const std::set<std::string>& names) {
 }
 
 /// Number of ranks that outvoted these; only gradients and states have more than two ranks.
-int others_than(const wrong_bits& x, const runtime::seats& seats) {
+int count_of_others(const wrong_bits& x, const runtime::seats& seats) {
   const auto all = seats.alike(x.first, runtime::axis_view(x.what));
   return int(all.size()) - int(x.ranks.size());
 }
@@ -52,8 +51,7 @@ bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
     add_ballots(vote.checked, run_.job->seats, all);
   return agree(checked_bits::passes,
                all,
-               "VERIFY-2: a pass that is computed again has the bits that it had",
-               "");
+               "VERIFY-2: a pass that is computed again has the bits that it had");
 }
 
 bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
@@ -63,12 +61,13 @@ bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
       all.add(x, x.square_norms);
   return agree(checked_bits::gradients,
                all.ballots(),
-               "STEP-2: replicas vote the same digest of their common gradients",
-               listed(all.parameters()));
+               "STEP-2: ranks with equal parameters vote the same digest of their gradients");
 }
 
 bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
-  std::string promise = "STEP-5: replicas hold the same state after the same update", unlike;
+  std::string promise
+      = "STEP-5: ranks with equal parameters hold the same state after the same update";
+  std::string unlike;
   for (const auto& x : applied)
     if (unlike.empty() && !x.unlike.empty())
       unlike = fmt::format("replica:{}: {}; but not {}",
@@ -82,7 +81,7 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
     for (const auto& of_replica : applied)
       for (const auto& x : of_replica.state)
         all.add(x, x.own);
-    if (!agree(checked_bits::state, all.ballots(), promise, listed(all.parameters())))
+    if (!agree(checked_bits::state, all.ballots(), promise))
       return false;
   }
   if (unlike.empty())
@@ -93,9 +92,8 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
 
 bool bit_checker::agree(checked_bits what,
                         const std::vector<ballot>& ballots,
-                        const std::string& promise,
-                        const std::string& parameters) {
-  const auto heard = check_.compare(steps_.running(), what, ballots, parameters);
+                        const std::string& promise) {
+  const auto heard = check_.compare(steps_.running(), what, ballots);
   std::string why = promise;
   for (const auto& x : heard.found) {
     const auto said = describe(x, what);
@@ -118,14 +116,14 @@ std::string bit_checker::describe(const wrong_bits& x, checked_bits what) const 
                   : run_.job->job.reduction.distributed_optimizer ? "values before the update"
                                                                   : "reduced gradients";
   const auto step = steps_.running();
-  const auto where = x.parameters.empty() ? std::string() : " (" + x.parameters + ")";
+  const auto where = x.parameters.empty() ? std::string() : " (" + listed(x.parameters) + ")";
   switch (x.verdict) {
     case bits_verdict::outvoted:
-      return fmt::format("{} has other {} of step {} than the {} other replicas{}",
+      return fmt::format("{} has other {} of step {} than the {} other ranks{}",
                          joined(names),
                          of,
                          step,
-                         others_than(x, run_.job->seats),
+                         count_of_others(x, run_.job->seats),
                          where);
     case bits_verdict::transient:
       return fmt::format("{} had wrong {} of step {}{}, and the right ones when it ran again",

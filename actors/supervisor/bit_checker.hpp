@@ -45,10 +45,7 @@ class bit_checker : supervisor_part {
   bool exchange_when_kept();
 
  private:
-  bool agree(checked_bits what,
-             const std::vector<ballot>& ballots,
-             const std::string& promise,
-             const std::string& parameters);
+  bool agree(checked_bits what, const std::vector<ballot>& ballots, const std::string& promise);
   std::string describe(const wrong_bits& x, checked_bits what) const;
   void tell_of(const wrong_bits& x, const std::string& why);
   void send_back(const std::vector<wrong_bits>& found, const std::string& why);

@@ -4,6 +4,7 @@
 
 #include "actors/host/opened_job.hpp"
 #include "actors/supervisor/cross_check.hpp"
+#include "actors/supervisor/reported_ranks.hpp"
 
 #include <cstdint>
 #include <map>
@@ -27,34 +28,40 @@ class compared_ranks {
   template <class Report>
   void add(const Report& x, const by_parameter& values) {
     const int first = job_.first_alike[x.layers][std::size_t(x.rank)];
-    auto& [to, of_first] = found_[{x.layers, first}];
-    to.first = first;
-    to.what = std::uint64_t(x.layers);
+    ballot empty{.first = first, .what = std::uint64_t(x.layers)};
+    auto& [to, of_first]
+        = found_.try_emplace({x.layers, first}, std::move(empty), &values).first->second;
     to.ranks.push_back(x.rank);
     to.digests.push_back(x.bits);
-    if (of_first == nullptr)
-      of_first = &values;
     if (!job_.job.reduction.distributed_optimizer)
-      note_differing(*of_first, values);
+      note_differing(*of_first, values, to.parameters);
   }
+  /// Breaks STEP-11 if a rank with equal parameters is missing.
   std::vector<ballot> ballots() const {
     std::vector<ballot> out;
-    for (const auto& [key, x] : found_)
+    for (const auto& [key, x] : found_) {
+      const auto& [layers, first] = key;
+      runtime::ensure(x.first.ranks.size() == job_.seats.alike(first, layers).size(),
+                      each_rank_once);
       out.push_back(x.first);
+    }
     return out;
   }
-  const std::set<std::string>& parameters() const { return parameters_; }
 
  private:
-  void note_differing(const by_parameter& one, const by_parameter& other) {
+  static void note_differing(const by_parameter& one,
+                             const by_parameter& other,
+                             std::set<std::string>& to) {
     for (const auto& [name, x] : one)
       if (const auto found = other.find(name); found == other.end() || found->second != x)
-        parameters_.insert(name);
+        to.insert(name);
+    for (const auto& [name, x] : other)
+      if (!one.contains(name))
+        to.insert(name);
   }
 
   const opened_job& job_;
   std::map<std::pair<runtime::axis_view, int>, std::pair<ballot, const by_parameter*>> found_;
-  std::set<std::string> parameters_;
 };
 
 }  // namespace troupe::actors

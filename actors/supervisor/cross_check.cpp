@@ -112,8 +112,7 @@ wrong_bits cross_check::differ_again(open_case& open, const ballot& now) {
 
 cross_check::answer cross_check::compare(std::uint64_t step,
                                          checked_bits what,
-                                         const std::vector<ballot>& all,
-                                         const std::string& parameters) {
+                                         const std::vector<ballot>& all) {
   answer out;
   for (const auto& now : all) {
     const key which{what, step, now.first, now.what};
@@ -132,9 +131,9 @@ cross_check::answer cross_check::compare(std::uint64_t step,
       out.alike = false;
       out.found.push_back(known == open_.end() ? differ(which, now)
                                                : differ_again(known->second, now));
-      out.found.back().parameters = parameters;
+      out.found.back().parameters = now.parameters;
       if (const auto open = open_.find(which); open != open_.end())
-        open->second.parameters = parameters;
+        open->second.parameters = now.parameters;
     }
     blame(out.found.back());
   }

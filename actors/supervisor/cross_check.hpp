@@ -29,10 +29,11 @@ enum class checked_bits : std::uint8_t {
 
 /// The digests that ranks reported of something that must be alike.
 struct ballot {
-  int first = 0;                         ///< the first of these ranks
-  std::uint64_t what = 0;                ///< unique among the ballots of this rank
-  std::vector<int> ranks;                ///< of the job
-  std::vector<runtime::digest> digests;  ///< one per rank
+  int first = 0;                          ///< the first of these ranks
+  std::uint64_t what = 0;                 ///< unique among the ballots of this rank
+  std::vector<int> ranks;                 ///< of the job
+  std::vector<runtime::digest> digests;   ///< one per rank
+  std::set<std::string> parameters = {};  ///< that differ, if values of parameters are compared
 };
 
 enum class bits_verdict : std::uint8_t {
@@ -54,8 +55,7 @@ struct wrong_bits {
   /// The wrong ranks in places that are no longer trusted. They are exchanged, one at a time if
   /// necessary (docs/protocol/verification.md).
   std::vector<int> replaced;
-  /// Parameters in which they last differed, as passed to `compare`.
-  std::string parameters = {};
+  std::set<std::string> parameters = {};  ///< that last differed
 
   friend bool operator==(const wrong_bits&, const wrong_bits&) = default;
 };
@@ -66,20 +66,16 @@ class cross_check {
     bool alike = true;  ///< false: the step runs again
     std::vector<wrong_bits> found = {};
   };
-  /// `parameters`: the differing parameters, in words; kept for a verdict that comes later.
-  answer compare(std::uint64_t step,
-                 checked_bits what,
-                 const std::vector<ballot>& all,
-                 const std::string& parameters = {});
+  answer compare(std::uint64_t step, checked_bits what, const std::vector<ballot>& all);
 
  private:
   using bits = std::vector<runtime::digest>;
   /// A ballot without a verdict since its first computation.
   struct open_case {
-    bits before;              ///< the newest computation
-    bool again = false;       ///< the second run differed as well
-    std::set<int> exchanged;  ///< ranks in places that were replaced because of it
-    std::string parameters;   ///< in which they differed
+    bits before;                       ///< the newest computation
+    bool again = false;                ///< the second run differed as well
+    std::set<int> exchanged;           ///< ranks in places that were replaced because of it
+    std::set<std::string> parameters;  ///< that differed
   };
   struct key {
     checked_bits point = {};

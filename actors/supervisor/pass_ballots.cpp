@@ -1,5 +1,8 @@
 #include "actors/supervisor/pass_ballots.hpp"
 
+#include "actors/supervisor/reported_ranks.hpp"
+
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace troupe::actors {
@@ -17,9 +20,16 @@ std::uint64_t pass_number(const messages::checked_pass& x) {
 void add_ballots(const std::vector<messages::checked_pass>& checked,
                  const runtime::seats& seats,
                  std::vector<ballot>& to) {
+  const auto is_replica = [&](int r) { return r >= 0 && r < seats.replicas(); };
   for (const auto& x : checked) {
+    runtime::ensure(is_replica(x.replica) && is_replica(x.by) && x.stage_index >= 0
+                        && x.stage_index < seats.stages(),
+                    each_rank_once);
     const int first = seats.rank_of_stage(x.replica, x.stage_index);
     const std::vector<int> two = {first, seats.rank_of_stage(x.by, x.stage_index)};
+    for (const auto layers : runtime::axis_views)
+      runtime::ensure(std::ranges::count(seats.alike(first, layers), two.back()) == 1,
+                      "VERIFY-2: a pass is computed again by a rank with equal parameters");
     const auto number = pass_number(x);
     to.push_back({first, number, two, {x.output, x.output_again}});
     to.push_back({first, number + 1, two, {x.input_gradient, x.input_gradient_again}});

@@ -14,6 +14,7 @@ namespace troupe::actors {
 
 /// Adds ballots for the output, input gradient and weight gradients of each pass. Skips weight
 /// gradients that follow from differing inputs: they are neither judged nor settle an open case.
+/// Breaks STEP-11 for ranks outside the job, and VERIFY-2 if the two have other parameters.
 void add_ballots(const std::vector<messages::checked_pass>& checked,
                  const runtime::seats& seats,
                  std::vector<ballot>& to);

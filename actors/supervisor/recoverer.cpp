@@ -1,4 +1,4 @@
-// Carries out the orders of the membership.
+// Deaths of actors, and the orders of the membership.
 
 #include "actors/supervisor/supervisor.hpp"
 #include "actors/support/guard.hpp"

@@ -69,7 +69,7 @@ class recoverer : supervisor_part {
   void note_loss(const member_death& death);
   void tell_restart();
 
-  // A run that stands still (stillness.cpp).
+  // Stalled runs (stillness.cpp).
 
   void hear_of_stillness(const messages::taken_for_dead& x);
   /// All processes, this one included, have reported it within the suspicion.

@@ -11,6 +11,7 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,5 +1,6 @@
 // One step as a transaction: votes, decision, commit.
 
+#include "actors/supervisor/reported_ranks.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "actors/support/reports.hpp"
 #include "runtime/core/error.hpp"
@@ -22,6 +23,8 @@ void step_driver::receive(const messages::vote& x) {
   if (x.generation != run_.generation() || !begun_ || gives_up_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
+  if (!now_->validation)
+    require_each_rank(x.gradients, x.replica, run_.job->seats);
   if (!complete(votes_, x, &messages::vote::replica, roster_.replicas(), one_of_each_replica))
     return;
   if (now_->validation)
@@ -134,6 +137,7 @@ void step_driver::receive(const messages::applied& x) {
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: no replica updates before all have voted");
+  require_each_rank(x.state, x.replica, run_.job->seats);
   if (!complete(applied_, x, &messages::applied::replica, roster_.replicas(), one_of_each_replica))
     return;
   if (!checks_.states_agree(applied_))

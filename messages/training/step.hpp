@@ -20,7 +20,9 @@
 //   STEP-7  A step with a loss or gradient that is not finite changes no state: all ranks skip it,
 //           or the job ends.
 //   STEP-8  Each replica reports a step once.
+//   STEP-9  A step begins on a worker that is built.
 //   STEP-10 A vote has the losses of its model and replica, each once, in the order of loss_part.
+//   STEP-11 Votes and reports of new states have each rank of their replica once.
 
 #pragma once
 

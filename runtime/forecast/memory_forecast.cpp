@@ -2,7 +2,6 @@
 
 #include "runtime/job/batches.hpp"
 #include "runtime/job/job_seats.hpp"
-#include "runtime/layout/process_map.hpp"
 #include "runtime/trainer/verification.hpp"
 #include "runtime/trainer/worker_of_job.hpp"
 
@@ -372,7 +371,7 @@ std::vector<char> copies_handoffs(const training_job& job, const coordinates& at
   if (l.processes == 1)
     return out;
   const auto ranks = seats_of(l);
-  const process_map placed(l.world, l.processes);
+  const auto placed = placed_of(l);
   const int own = placed.process_of(ranks.rank(at));
   for (int p = 0; p < l.pipeline; ++p) {
     const int other = ranks.rank(at.with(axis::pipeline, p));
@@ -393,12 +392,13 @@ memory_forecast forecast_memory(const training_job& job, const coordinates& at) 
 
 namespace {
 
-/// The union over the tensor ranks: a neighbour counts if any of them exchanges copies with it.
-std::vector<char> copies_of_any(const training_job& job, int data, int pipeline) {
+/// The union over these ranks: a neighbour counts if any of them exchanges copies with it.
+std::vector<char> copies_of_any(const training_job& job,
+                                const seats& all,
+                                const std::vector<int>& ranks) {
   std::vector<char> out(std::size_t(job.layout.pipeline), 0);
-  for (int t = 0; t < job.layout.tensor; ++t) {
-    const auto more
-        = copies_handoffs(job, {{axis::tensor, t}, {axis::data, data}, {axis::pipeline, pipeline}});
+  for (const int rank : ranks) {
+    const auto more = copies_handoffs(job, all.at(rank));
     std::transform(out.begin(), out.end(), more.begin(), out.begin(), [](char a, char b) {
       return std::max(a, b);
     });
@@ -411,13 +411,14 @@ std::vector<char> copies_of_any(const training_job& job, int data, int pipeline)
 std::vector<forecast_group> forecast_workers(const training_job& job) {
   std::vector<forecast_group> out;
   const auto pipeline = pipeline_of(job);
-  const int tensor = job.layout.tensor;
-  const int data = seats_of(job.layout).replicas();
+  const auto all = seats_of(job.layout);
   for (int p = 0; p < job.layout.pipeline; ++p) {
     std::vector<char> copied;  // of the data rank before
-    for (int d = 0; d < data; ++d) {
+    for (int d = 0; d < all.replicas(); ++d) {
       const coordinates at = {{axis::data, d}, {axis::pipeline, p}};
-      const auto before = std::exchange(copied, copies_of_any(job, d, p));
+      auto ranks = all.followers(all.rank(at));
+      ranks.push_back(all.rank(at));
+      const auto before = std::exchange(copied, copies_of_any(job, all, ranks));
       const bool alike = d > 0 && copied == before;
       auto need = alike ? out.back().need : rehearsal(job, pipeline, at, copied).run();
       if (alike && job.reduction.distributed_optimizer) {
@@ -429,9 +430,9 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
       }
       if (d > 0 && need == out.back().need) {
         out.back().last_data = d;
-        out.back().ranks += tensor;
+        out.back().ranks += int(ranks.size());
       } else {
-        out.push_back({p, d, d, tensor, need});
+        out.push_back({p, d, d, int(ranks.size()), need});
       }
     }
   }

@@ -77,8 +77,8 @@ memory_forecast forecast_memory(const training_job& job, const coordinates& at);
 struct forecast_group {
   int pipeline = 0;
   int first_data = 0, last_data = 0;  ///< a contiguous range of data ranks
-  int ranks = 0;                      ///< workers, over all tensor ranks of this range
-  memory_forecast need;               ///< of tensor rank 0; the other tensor ranks store less
+  int ranks = 0;                      ///< workers, all of these stages
+  memory_forecast need;               ///< of the leading ranks; their followers store less
 };
 
 /// Forecast for all workers, by stage and data rank. Rehearses one worker of each stage; for its

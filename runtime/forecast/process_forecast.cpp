@@ -1,6 +1,6 @@
 #include "runtime/forecast/process_forecast.hpp"
 
-#include "runtime/layout/process_map.hpp"
+#include "runtime/job/job_seats.hpp"
 
 #include <algorithm>
 #include <string>
@@ -14,7 +14,7 @@ std::vector<process_forecast> forecast_processes(const training_job& job,
   const int processes = job.layout.processes;
   if (processes < 2)
     return out;
-  const process_map placed(job.layout.world, processes);
+  const auto placed = placed_of(job.layout);
   for (int p = 0; p < processes; ++p) {
     auto& at = out.emplace_back(process_forecast{.ranks = placed.ranks_of(p)});
     for (const int rank : at.ranks)

@@ -40,6 +40,10 @@ seats seats_of(const layout_settings& layout) {
   return {std::move(dense), std::move(experts)};
 }
 
+process_map placed_of(const layout_settings& layout) {
+  return {layout.world, layout.processes};
+}
+
 std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all, int rank) {
   std::vector<seat_group> out;
   const auto add = [&](axis_set along, std::string name, std::vector<int> members) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/job/pipeline.hpp"
+#include "runtime/layout/process_map.hpp"
 #include "runtime/layout/seats.hpp"
 
 #include <optional>
@@ -13,6 +14,9 @@ namespace troupe::runtime {
 
 /// Throws input_error as make_mesh and fold_experts do.
 seats seats_of(const layout_settings& layout);
+
+/// The process of each rank, in runs and forecasts.
+process_map placed_of(const layout_settings& layout);
 
 /// A group that a rank joins.
 struct seat_group {

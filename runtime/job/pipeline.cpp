@@ -8,8 +8,7 @@
 
 #include <algorithm>
 #include <fmt/ranges.h>
-#include <map>
-#include <string>
+#include <optional>
 #include <utility>
 
 namespace troupe::runtime {
@@ -60,21 +59,38 @@ std::vector<int> job_pipeline::ranks_of_ties() const {
 
 namespace {
 
-/// Refuses ties whose gradients cannot be added. `owners`: the specs of tied parameters so far, by
-/// the owner's name.
-void check_tie(const std::vector<tie>& ties,
-               std::map<std::string, parameter_spec>& owners,
-               const parameter_spec& x) {
-  const auto& owner = x.tied_to.empty() ? x.name : x.tied_to;
-  if (std::ranges::find(ties, owner, &tie::owner) == ties.end())
-    return;
-  const auto& first = owners.try_emplace(owner, x).first->second;
-  if (x.extents != first.extents || x.placements != first.placements)
-    throw input_error(
-        "'{}' is tied to '{}', but has other extents or another placement, and their gradients are "
-        "added: give both the same",
-        x.name,
-        first.name);
+/// What two uses of a tied parameter must share and do not; null: nothing.
+const char* difference_of(const parameter_spec& a, const parameter_spec& b) {
+  return a.extents != b.extents         ? "extents"
+         : a.valid_rows != b.valid_rows ? "numbers of valid rows"
+         : a.placements != b.placements ? "placements"
+         : a.frozen != b.frozen         ? "flags `frozen`"
+         : a.keep_f32 != b.keep_f32     ? "flags `keep_f32`"
+                                        : nullptr;
+}
+
+/// True if the tied parameter has gradients. Throws input_error if those of its uses cannot be
+/// added. Builds each unit alone, so the uses meet here first.
+bool has_gradients(const tie& x, const model_spec& model, const layout_settings& layout) {
+  const axis_ranks ranks = {{axis::tensor, {0, layout.tensor}}};
+  std::optional<parameter_spec> first;
+  for (const auto unit : std::set<std::int64_t>(x.units.begin(), x.units.end())) {
+    const chunk alone(model, {unit, unit + 1}, ranks, layout.sequence_parallel);
+    for (const auto& use : alone.units().front().parameters) {
+      if (use.name != x.owner && use.tied_to != x.owner)
+        continue;
+      if (!first)
+        first = use;
+      else if (const auto* const what = difference_of(*first, use))
+        throw input_error(
+            "'{}' is tied to '{}', but their {} differ, and their gradients are added: give both "
+            "the same",
+            use.name,
+            first->name,
+            what);
+    }
+  }
+  return first && !first->frozen;
 }
 
 /// All ranks that add the gradients of ties are in one group.
@@ -87,8 +103,8 @@ void check_ranks_of_ties(const job_pipeline& all) {
       if (std::set<int>(of_copy.begin(), of_copy.end()) != group)
         throw input_error(
             "the tied parameter '{}' has uses on the pipeline ranks {} of copy {} of the model, "
-            "and "
-            "gradients of ties are added on {}: place each tied parameter on all of these ranks",
+            "and gradients of ties are added on {}: place each tied parameter on all of these "
+            "ranks",
             x.owner,
             fmt::join(std::set<int>(of_copy.begin(), of_copy.end()), ", "),
             copy,
@@ -115,19 +131,18 @@ job_pipeline pipeline_of(const training_job& job) {
         schedule->name(),
         schedule->chunks(),
         job.layout.pipeline);
-  out.ties = ties_of(model);
+  for (auto& x : ties_of(model))
+    if (has_gradients(x, model, job.layout))
+      out.ties.push_back(std::move(x));
   out.sample_flops = training_flops(model, schema_of(job), 1);
   out.sums.insert(parameter_placements().sums());
-  std::map<std::string, parameter_spec> owners;
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
     const chunk part(model, range);
     out.flows.push_back(part.flow());
     for (const auto& unit : part.units())
-      for (const auto& x : unit.parameters) {
+      for (const auto& x : unit.parameters)
         out.sums.insert(x.placements.sums());
-        check_tie(out.ties, owners, x);
-      }
     for (const auto& block : recompute_plan(part, job.recompute).blocks)
       blocks.push_back(block.recomputed ? 1 : 0);
   }

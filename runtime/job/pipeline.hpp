@@ -18,7 +18,7 @@ struct job_pipeline {
   std::shared_ptr<const pipeline_schedule> schedule;
   std::vector<chunk_range> chunks;        ///< of the model
   std::vector<chunk_flow> flows;          ///< what each chunk exchanges
-  std::vector<tie> ties;                  ///< of the model
+  std::vector<tie> ties;                  ///< of the model, without frozen ones
   std::vector<std::vector<char>> blocks;  ///< of each chunk's backward pass: see plan
   double sample_flops = 0;                ///< operations of a training step: see training_flops
   /// The sets of axes along which gradients of the model are summed.

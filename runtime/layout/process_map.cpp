@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fmt/format.h>
 #include <map>
 #include <utility>
 
@@ -34,16 +33,6 @@ process_map::process_map(std::vector<int> table) : table_(std::move(table)) {
 }
 
 process_map::process_map(int world, int processes) : process_map(contiguous(world, processes)) {}
-
-std::string ranges_of(const std::vector<int>& ranks, const char* to) {
-  std::string out;
-  for (std::size_t i = 0, end = 0; i < ranks.size(); i = end) {
-    while (end < ranks.size() && ranks[end] - ranks[i] == int(end - i))
-      ++end;
-    out += fmt::format("{}{}{}{}", i == 0 ? "" : ", ", ranks[i], to, ranks[end - 1]);
-  }
-  return out;
-}
 
 // Sorts the processes by host and rotates the list by the size of the largest host. The keeper is
 // then on another host, unless one host has more than half of all processes.

@@ -8,7 +8,7 @@
 
 namespace troupe::runtime {
 
-/// The process of each rank. Each process has a rank.
+/// The process of each rank.
 class process_map {
  public:
   /// `table`: the process of each rank. Breaks PLACED-1 unless the processes are numbered from
@@ -27,9 +27,6 @@ class process_map {
   std::vector<int> table_;
   std::vector<std::vector<int>> ranks_;
 };
-
-/// Ascending ranks as text: "0-3, 6-6"; `to` stands between the ends of a range.
-std::string ranges_of(const std::vector<int>& ranks, const char* to = "-");
 
 /// The keeper of each process: another process, on another host if possible, with balanced load.
 /// `hosts` names the host of each process; any value that is equal within a host works. Empty for

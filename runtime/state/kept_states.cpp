@@ -8,7 +8,7 @@ namespace troupe::runtime {
 namespace {
 
 bool is_among(const std::vector<int>& ranks, int rank) {
-  return std::ranges::binary_search(ranks, rank);
+  return std::ranges::find(ranks, rank) != ranks.end();
 }
 
 }  // namespace

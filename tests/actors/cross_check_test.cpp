@@ -5,6 +5,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <set>
+#include <string>
 #include <vector>
 
 using namespace troupe;
@@ -59,15 +61,18 @@ TEST_CASE("VERIFY-1: equal replicas are not accused", "[actors]") {
 
 TEST_CASE("each case lists the parameters that differed", "[actors]") {
   cross_check x;
-  const auto told = [&](std::uint64_t step, const what_they_had& values, const std::string& names) {
-    const auto said = x.compare(
-        step, step == 4 ? checked_bits::gradients : checked_bits::passes, of(values), names);
+  using names = std::set<std::string>;
+  const auto told = [&](std::uint64_t step, const what_they_had& values, const names& differ) {
+    auto all = of(values);
+    all.front().parameters = differ;
+    const auto said
+        = x.compare(step, step == 4 ? checked_bits::gradients : checked_bits::passes, all);
     REQUIRE(said.found.size() == 1);
     return said.found[0].parameters;
   };
-  CHECK(told(4, {1, 2}, "w") == "w");
-  CHECK(told(5, {1, 2}, "") == "");
-  CHECK(told(4, {1, 1}, "") == "w");
+  CHECK(told(4, {1, 2}, {"w"}) == names{"w"});
+  CHECK(told(5, {1, 2}, {}).empty());
+  CHECK(told(4, {1, 1}, {}) == names{"w"});
 }
 
 TEST_CASE("VERIFY-1: the minority of three or more replicas is guilty at once and replaced",

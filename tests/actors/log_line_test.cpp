@@ -102,7 +102,7 @@ TEST_CASE("a test is distinguished from a validation", "[actors]") {
 }
 
 TEST_CASE("a process that is replaced for wrong bits is not reported as dead", "[actors]") {
-  const auto* const why = GENERATE("STEP-2: replicas vote the same",
+  const auto* const why = GENERATE("STEP-2: ranks with equal parameters vote",
                                    "VERIFY-2: a pass that is computed again has the bits",
                                    "replica:0: STEP-6: what several tensor ranks hold");
   runtime::run_event x{.iteration = 7,

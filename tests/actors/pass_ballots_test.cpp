@@ -2,6 +2,8 @@
 
 #include "actors/supervisor/pass_ballots.hpp"
 
+#include "tests/support/broken.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -66,6 +68,32 @@ TEST_CASE("VERIFY-2: a pass after a wrong one decides no case of an earlier run"
     CHECK(x.verdict == bits_verdict::transient);
     CHECK(x.ranks == std::vector<int>{guilty});
   }
+}
+
+TEST_CASE("STEP-11: a pass that is computed again names ranks of the job", "[actors]") {
+  std::vector<actors::ballot> all;
+  auto x = pass(1, 1, 1);
+  SECTION("no such stage") {
+    x.stage_index = GENERATE(-1, 4);
+  }
+  SECTION("no such replica") {
+    x.replica = GENERATE(-1, 8);
+  }
+  SECTION("no such replica computed it again") {
+    x.by = GENERATE(-1, 8);
+  }
+  CHECK_BREAKS("STEP-11", actors::add_ballots({x}, seats, all));
+}
+
+TEST_CASE("VERIFY-2: a pass is computed again by a rank with equal parameters", "[actors]") {
+  const auto dense = runtime::make_mesh(4, 1, 1, 1);
+  const runtime::seats halves(dense, runtime::fold_experts(dense, 2, 1));  // of the experts
+  std::vector<actors::ballot> all;
+  auto x = pass(1, 1, 1);
+  CHECK_BREAKS("VERIFY-2", actors::add_ballots({x}, halves, all));
+  x.by = 2;
+  actors::add_ballots({x}, halves, all);
+  CHECK(all.front().ranks == std::vector<int>{0, 2});
 }
 
 TEST_CASE("the name of a pass includes the copy of the model if there are several", "[actors]") {

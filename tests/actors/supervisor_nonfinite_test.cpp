@@ -33,6 +33,7 @@ struct voted_run : tests::supervised_processes {
                                  .step = runtime::step_id(step),
                                  .replica = r,
                                  .losses = {{r == 0 ? first : second, 1, 0}},
+                                 .gradients = {{.rank = r}},
                                  .times = {{.computing = r == 1 && is_slow ? 0.9 : 0.3,
                                             .awaiting_batches = awaiting_batches}}});
   }
@@ -103,9 +104,9 @@ TEST_CASE("VERIFY-3: a step that is finite in its second run is accepted", "[act
 TEST_CASE("a replica without a loss does not shift the numbers of the replicas after it",
           "[actors]") {
   voted_run it([](auto&) {});
-  messages::vote x{.generation = it.now, .step = runtime::step_id(1)};
+  messages::vote x{.generation = it.now, .step = runtime::step_id(1), .gradients = {{.rank = 0}}};
   it.system.tell(it.supervisor, x);
-  x.replica = 1;
+  x.replica = x.gradients.front().rank = 1;
   x.losses = {{undefined_loss, 1, 0}};
   it.system.tell(it.supervisor, x);
   it.next_generation();

@@ -338,25 +338,28 @@ TEST_CASE("a process and its keeper that are both guilty are exchanged one after
   it.come(0);
   it.come(1);
   auto generation = first_generation;
-  const auto vote = [&](const std::array<std::uint64_t, 2>& first,
-                        const std::array<std::uint64_t, 2>& second) {
-    it.run(generation);
-    it.keep(0, generation);
-    messages::vote x{
-        .generation = generation, .step = runtime::step_id(1), .replica = 0, .losses = {{2, 1}}};
-    for (std::uint32_t m = 0; m < 2; ++m) {
-      const auto& had = m == 0 ? first : second;
-      x.checked.push_back({.replica = 0,
-                           .by = 1,
-                           .microbatch = runtime::microbatch_id(m),
-                           .output = {had[0], 1},
-                           .output_again = {had[1], 1}});
-    }
-    it.system.tell(it.supervisor, x);
-    x.checked.clear();
-    x.replica = 1;
-    it.system.tell(it.supervisor, x);
-  };
+  const auto vote
+      = [&](const std::array<std::uint64_t, 2>& first, const std::array<std::uint64_t, 2>& second) {
+          it.run(generation);
+          it.keep(0, generation);
+          messages::vote x{.generation = generation,
+                           .step = runtime::step_id(1),
+                           .replica = 0,
+                           .losses = {{2, 1}},
+                           .gradients = {{.rank = 0}}};
+          for (std::uint32_t m = 0; m < 2; ++m) {
+            const auto& had = m == 0 ? first : second;
+            x.checked.push_back({.replica = 0,
+                                 .by = 1,
+                                 .microbatch = runtime::microbatch_id(m),
+                                 .output = {had[0], 1},
+                                 .output_again = {had[1], 1}});
+          }
+          it.system.tell(it.supervisor, x);
+          x.checked.clear();
+          x.replica = x.gradients.front().rank = 1;
+          it.system.tell(it.supervisor, x);
+        };
   const auto& asked = it.agent.of<messages::start_process>();
   for (auto& x : it.nodes)
     x.own = x.kept = {0};

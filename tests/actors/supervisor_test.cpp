@@ -2,6 +2,7 @@
 
 #include "actors/supervisor/supervisor.hpp"
 
+#include "runtime/optim/optimizer_state.hpp"
 #include "tests/support/deterministic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -10,6 +11,9 @@
 
 #include <array>
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -334,6 +338,53 @@ TEST_CASE("STEP-10: a vote has losses of its own replica", "[actors]") {
   it.system.tell(it.supervisor, supervised::vote(1));
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-10"));
+}
+
+TEST_CASE("STEP-11: a replica reports each of its ranks once", "[actors]") {
+  const auto wrong
+      = GENERATE(std::vector<int>{}, std::vector{0, 0}, std::vector{1}, std::vector{-1});
+  supervised it;
+  it.all_ready();
+  SECTION("in votes") {
+    auto x = supervised::vote(0);
+    x.gradients.clear();
+    for (const int rank : wrong)
+      x.gradients.push_back({.rank = rank});
+    it.system.tell(it.supervisor, x);
+  }
+  SECTION("in reports of states") {
+    for (int r = 0; r < 2; ++r)
+      it.system.tell(it.supervisor, supervised::vote(r));
+    auto x = supervised::applied(0);
+    x.state.clear();
+    for (const int rank : wrong)
+      x.state.push_back({.rank = rank});
+    it.system.tell(it.supervisor, x);
+  }
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-11"));
+}
+
+TEST_CASE("SEATS-1: parameters that replicas hold alike count once, of experts as well",
+          "[actors]") {
+  supervised it;
+  it.all_ready();
+  const auto experts = runtime::axis_view::experts;
+  for (int r = 0; r < 2; ++r) {
+    auto x = supervised::vote(r);
+    x.gradients = {{.rank = r, .square_norms = {{"w", runtime::exact_sum(9)}}},
+                   {.rank = r, .layers = experts, .square_norms = {{"e", runtime::exact_sum(16)}}}};
+    it.system.tell(it.supervisor, x);
+  }
+  for (int r = 0; r < 2; ++r) {
+    auto x = supervised::applied(r);
+    x.state.push_back({.rank = r, .layers = experts, .own = {{"e", {1, 8}}}, .bits = {1, 8}});
+    it.system.tell(it.supervisor, x);
+  }
+  REQUIRE(it.committed.size() == 1);
+  CHECK(it.committed[0].report.grad_norm == 5);
+  CHECK(it.committed[0].report.state
+        == runtime::combine(std::map<std::string, runtime::digest>{{"w", {1, 7}}, {"e", {1, 8}}}));
 }
 
 TEST_CASE("a supervisor ignores messages of another generation", "[actors]") {

@@ -54,7 +54,7 @@ MUTANTS = [
         (STAGE_HEADER, "{ return x == told_.generation; }", "{ return x == told_.generation || node_; }")]),
     ("leak-lease: a stage deposits an activation that no stage redeems", 1, [
         (PASSES, "        return hand_on(forward(take()));\n",
-         "        of_.by->deposit(runtime::tensor(), of_.generation);\n        return hand_on(forward(take()));\n")]),
+         "        of_.transport->deposit(runtime::tensor(), of_.generation);\n        return hand_on(forward(take()));\n")]),
     ("serve-wrong-sample: after a death the loader answers with the micro-batch before", 1, [
         (LOADER, "      const auto asked = read(*recent, source_of(x, *context), x);\n",
          "      auto wanted = x;\n"

@@ -142,8 +142,7 @@ TEST_CASE("VERIFY-1: the one of three replicas with wrong bits is named at once"
   CHECK(x.events[0]["who"] == "stage" + at.substr(4, 4));
   // A gradient of 0 can keep the square 0 after the bit flip: then no parameter is named.
   const bool is_named = at.ends_with("updated");
-  CHECK_THAT(why(x),
-             ContainsSubstring(is_named ? "than the 2 other replicas (" : "than the 2 other"));
+  CHECK_THAT(why(x), ContainsSubstring(is_named ? "than the 2 other ranks (" : "than the 2 other"));
 }
 
 TEST_CASE("VERIFY-1: the one of two replicas with wrong bits is named after the repeated step",

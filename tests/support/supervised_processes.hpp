@@ -208,7 +208,8 @@ struct supervised_processes {
                   messages::vote{.generation = generation,
                                  .step = runtime::step_id(step),
                                  .replica = r,
-                                 .losses = {{2, 1}}});
+                                 .losses = {{2, 1}},
+                                 .gradients = {{.rank = r}}});
   }
   void apply(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)

@@ -200,7 +200,7 @@ TEST_CASE("each oracle complains of its own fault only", "[simulation]") {
       x.end = outcome{3, reason};
     });
   };
-  CHECK(flipped("supervisor: STEP-5: replicas hold the same state").empty());
+  CHECK(flipped("supervisor: STEP-5: ranks with equal parameters hold").empty());
   CHECK(says(flipped("supervisor: STEP-1: no stage updates"), "names another"));
 }
 

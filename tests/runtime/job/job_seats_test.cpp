@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -58,6 +59,23 @@ std::vector<std::string> names_at(int rank, const layout& x, bool tied) {
 
 using names = std::vector<std::string>;
 
+const std::string words = "embedding.word_embeddings.weight";
+
+/// A job whose layers have a parameter that is tied to `table`. `head`: the head is tied, too.
+training_job tied(const std::string& table, const parameter_spec& use, bool head, int stages = 4) {
+  auto job = job_of({"1f1b", stages, 1, 1}, head);
+  job.training.own = {.name = "tied",
+                      .feed_forward =
+                          [=](module_builder& to, const feed_forward_spec&) {
+                            auto x = use;
+                            x.tied_to = table;
+                            to.add(std::move(x));
+                            to.segment("nothing", [](tape&, pass&) {});
+                          },
+                      .tied_to = {table}};
+  return job;
+}
+
 }  // namespace
 
 TEST_CASE("a rank joins a group along each axis that it shares, and one of its ties", "[job]") {
@@ -96,29 +114,29 @@ TEST_CASE("all members of a group give it one name, one order and their own inde
 }
 
 TEST_CASE("ties whose gradients cannot be added are refused before the run", "[job]") {
-  const auto tied = [](const std::string& table, const parameter_spec& use, bool head) {
-    auto job = job_of({"1f1b", 4, 1, 1}, head);
-    job.training.own = {.name = "tied",
-                        .feed_forward =
-                            [=](module_builder& to, const feed_forward_spec&) {
-                              auto x = use;
-                              x.tied_to = table;
-                              to.add(std::move(x));
-                              to.segment("nothing", [](tape&, pass&) {});
-                            },
-                        .tied_to = {table}};
-    return job;
+  const parameter_spec same{.name = "words",
+                            .extents = {64, 32},
+                            .valid_rows = 64,
+                            .placements = {{axis::tensor, row_sharded()}}};
+  const int stages = GENERATE(1, 4);
+  CAPTURE(stages);
+  CHECK_NOTHROW(pipeline_of(tied(words, same, false, stages)));
+  const auto refused = [&](const char* what, auto change) {
+    auto use = same;
+    change(use);
+    CHECK_THROWS_MATCHES(pipeline_of(tied(words, use, false, stages)),
+                         input_error,
+                         MessageMatches(ContainsSubstring("mlp.words' is tied to '" + words)
+                                        && ContainsSubstring(std::string(what) + " differ")));
   };
-  const std::string words = "embedding.word_embeddings.weight";
-  parameter_spec use{.name = "words",
-                     .extents = {64, 32},
-                     .valid_rows = 64,
-                     .placements = {{axis::tensor, row_sharded()}}};
-  CHECK_NOTHROW(pipeline_of(tied(words, use, false)));
-  use.placements = {{axis::tensor, column_sharded()}};
-  CHECK_THROWS_MATCHES(pipeline_of(tied(words, use, false)),
-                       input_error,
-                       MessageMatches(ContainsSubstring("mlp.words' is tied to '" + words)));
+  refused("extents", [](auto& x) { x.extents = {64, 16}; });
+  refused("valid rows", [](auto& x) { x.valid_rows = 60; });
+  refused("placements", [](auto& x) { x.placements = {{axis::tensor, column_sharded()}}; });
+  refused("`frozen`", [](auto& x) { x.frozen = true; });
+  refused("`keep_f32`", [](auto& x) { x.keep_f32 = true; });
+}
+
+TEST_CASE("ties on other pipeline ranks than the rest are refused before the run", "[job]") {
   // The head's tie is on the first and the last stage, that of the positions on all.
   const parameter_spec positions{.name = "positions", .extents = {16, 32}};
   const auto* const table = "embedding.position_embeddings.weight";

@@ -36,8 +36,6 @@ TEST_CASE("PLACED-1: a table gives the ranks of each process; each has one",
   CHECK(all.process_of(2) == 1);
   CHECK(all.ranks_of(0) == std::vector<int>{1, 3, 4});
   CHECK(all.ranks_of(1) == std::vector<int>{0, 2});
-  CHECK(ranges_of(all.ranks_of(0)) == "1-1, 3-4");
-  CHECK(ranges_of({0, 1, 2}, " to ") == "0 to 2");
   for (const std::vector<int>& table : {std::vector<int>{0, 2, 2}, {-1, 0}, {0, 5}})
     CHECK_THROWS_AS(process_map(table), broken_promise);
 }
