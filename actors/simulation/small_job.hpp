@@ -1,4 +1,5 @@
-// Jobs for simulations: a tiny model of the default family, trained for a few steps, in one of many shapes.
+// Jobs for simulations: a tiny model of the default family, trained for a few steps, in one of many
+// shapes.
 
 #pragma once
 
