@@ -69,8 +69,8 @@ TEST_CASE("the rows of streams of two lengths are sharded among tensor ranks", "
   const auto [seen, later] = losses({.tensor = 2});
   REQUIRE(seen.size() == first.size());
   // As in tensor_parallel_test.cpp: two orders of f32 sums.
-  CHECK_THAT(seen.front().total, Catch::Matchers::WithinRel(first.front().total, 1e-6));
-  CHECK_THAT(later.front().total, Catch::Matchers::WithinRel(second.front().total, 1e-5));
+  CHECK_THAT(seen.front().total, Catch::Matchers::WithinRel(first.front().total, 1e-5));
+  CHECK_THAT(later.front().total, Catch::Matchers::WithinRel(second.front().total, 1e-4));
 }
 
 TEST_CASE("a unit reads the positions of the streams that it uses", "[trainer]") {
