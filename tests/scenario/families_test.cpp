@@ -96,7 +96,7 @@ TEST_CASE("a family's made-up samples are a function of part and seed", "[scenar
       return std::string();
     runtime::memory_pool pool;
     const auto batch = runtime::empty_batch(data->schema(), 1, pool);
-    data->fill(0, runtime::sample_view(batch));
+    data->fill(0, runtime::sample_view(batch, 0));
     std::string out;
     for (const auto& x : data->schema().tensors) {
       const auto& values = batch.at(x.name);
@@ -127,153 +127,154 @@ TEST_CASE("a family refuses sizes of files, or counts their parameters by a form
   of.identity = of.layout = "{}";
   CHECK_THROWS_WITH(runtime::manifest_from_json(runtime::to_json(of), "the manifest"),
                     ContainsSubstring("its model is impossible"));
-  TEST_CASE("a family's made-up samples fill each of their elements", "[scenario][family]") {
-    const auto job = tests::family_job(any_family(), {});
-    for (const auto part :
-         {runtime::data_split::train, runtime::data_split::valid, runtime::data_split::test}) {
-      const auto data = runtime::open_samples(job, part, 4, {});
-      CHECK(data->schema() == runtime::schema_of(job));
-      for (std::uint64_t i = 0; i < 4; ++i)
-        CHECK(tests::writes_all(*data, i));
+}
+
+TEST_CASE("a family's made-up samples fill each of their elements", "[scenario][family]") {
+  const auto job = tests::family_job(any_family(), {});
+  for (const auto part :
+       {runtime::data_split::train, runtime::data_split::valid, runtime::data_split::test}) {
+    const auto data = runtime::open_samples(job, part, 4, {});
+    CHECK(data->schema() == runtime::schema_of(job));
+    for (std::uint64_t i = 0; i < 4; ++i)
+      CHECK(tests::writes_all(*data, i));
+  }
+}
+
+TEST_CASE("a family without documents refuses to limit attention to them", "[scenario][family]") {
+  auto job = tests::family_job(any_family(), {});
+  job.data.reset_attention_mask = true;
+  const bool has_documents = [&] {
+    try {
+      return !runtime::schema_of(job).documents_of.empty();
+    } catch (const runtime::input_error&) {
+      return false;
     }
-  }
+  }();
+  std::vector<std::string> wrong;
+  runtime::validate_batches(job, wrong);
+  CHECK(wrong.empty() == has_documents);
+}
 
-  TEST_CASE("a family without documents refuses to limit attention to them", "[scenario][family]") {
-    auto job = tests::family_job(any_family(), {});
-    job.data.reset_attention_mask = true;
-    const bool has_documents = [&] {
-      try {
-        return !runtime::schema_of(job).documents_of.empty();
-      } catch (const runtime::input_error&) {
-        return false;
-      }
-    }();
-    std::vector<std::string> wrong;
-    runtime::validate_batches(job, wrong);
-    CHECK(wrong.empty() == has_documents);
+TEST_CASE("a family's steps and losses have the bits of the reference trainer",
+          "[scenario][family]") {
+  const tests::scratch_folder folder;
+  auto job = tests::family_job(any_family(), {1, 4, 5});
+  job.watch.log_file = folder / "log.jsonl";
+  CHECK(actors::run(tests::tiny_prepared(job)).reason == "");
+  const auto expected = tests::by_reference_trainer(job);
+  const auto seen = tests::steps_in(folder / "log.jsonl");
+  REQUIRE(seen.size() == expected.size());
+  for (const auto& step : expected) {
+    const auto& record = seen.at(int(step.iteration));
+    CHECK(record["state_digest"] == to_string(step.state));
+    CHECK(record["grad_norm"] == step.grad_norm);
+    for (const auto& [field, mean] : runtime::loss_fields(step))
+      CHECK(record[field] == mean);
   }
+  CHECK(expected.back().loss < expected.front().loss);
+}
 
-  TEST_CASE("a family's steps and losses have the bits of the reference trainer",
-            "[scenario][family]") {
-    const tests::scratch_folder folder;
-    auto job = tests::family_job(any_family(), {1, 4, 5});
-    job.watch.log_file = folder / "log.jsonl";
-    CHECK(actors::run(tests::tiny_prepared(job)).reason == "");
-    const auto expected = tests::by_reference_trainer(job);
-    const auto seen = tests::steps_in(folder / "log.jsonl");
-    REQUIRE(seen.size() == expected.size());
-    for (const auto& step : expected) {
-      const auto& record = seen.at(int(step.iteration));
-      CHECK(record["state_digest"] == to_string(step.state));
-      CHECK(record["grad_norm"] == step.grad_norm);
-      for (const auto& [field, mean] : runtime::loss_fields(step))
-        CHECK(record[field] == mean);
-    }
-    CHECK(expected.back().loss < expected.front().loss);
-  }
+TEST_CASE("a family's checkpoint goes on under another layout with the same bits",
+          "[scenario][family]") {
+  const auto& family = any_family();
+  const bool back = GENERATE(false, true);
+  CAPTURE(back);
+  const tests::scratch_folder there, here;
+  auto first = tests::family_job(family, {5}, 2);
+  auto second = sharded(tests::family_job(family, {2, 4}, 2));
+  if (back)
+    std::swap(first, second);
+  first.checkpoints.save = there / "checkpoints";
+  first.checkpoints.save_interval = 3;
+  first.watch.log_file = there / "log.jsonl";
+  second.watch.log_file = here / "log.jsonl";
+  REQUIRE(actors::run(tests::tiny_prepared(first)).reason == "");
+  const auto checkpoint = there / "checkpoints/iter_0000003";
+  tests::gathered_state loaded;
+  REQUIRE(actors::run(tests::going_on(second, checkpoint, &loaded)).reason == "");
+  CHECK(loaded.is_whole());
+  CHECK(loaded.difference_to(runtime::checkpoint_reader(checkpoint)) == "");
+  auto expected = tests::digests_in(there / "log.jsonl");
+  std::erase_if(expected, [](const auto& step) { return step.first <= 3; });
+  CHECK(tests::digests_in(here / "log.jsonl") == expected);
+}
 
-  TEST_CASE("a family's checkpoint goes on under another layout with the same bits",
-            "[scenario][family]") {
-    const auto& family = any_family();
-    const bool back = GENERATE(false, true);
-    CAPTURE(back);
-    const tests::scratch_folder there, here;
-    auto first = tests::family_job(family, {5}, 2);
-    auto second = sharded(tests::family_job(family, {2, 4}, 2));
-    if (back)
-      std::swap(first, second);
-    first.checkpoints.save = there / "checkpoints";
-    first.checkpoints.save_interval = 3;
-    first.watch.log_file = there / "log.jsonl";
-    second.watch.log_file = here / "log.jsonl";
-    REQUIRE(actors::run(tests::tiny_prepared(first)).reason == "");
-    const auto checkpoint = there / "checkpoints/iter_0000003";
-    tests::gathered_state loaded;
-    REQUIRE(actors::run(tests::going_on(second, checkpoint, &loaded)).reason == "");
-    CHECK(loaded.is_whole());
-    CHECK(loaded.difference_to(runtime::checkpoint_reader(checkpoint)) == "");
-    auto expected = tests::digests_in(there / "log.jsonl");
-    std::erase_if(expected, [](const auto& step) { return step.first <= 3; });
-    CHECK(tests::digests_in(here / "log.jsonl") == expected);
-  }
+TEST_CASE("a family's checkpoint loads under another number of tensor ranks",
+          "[scenario][family]") {
+  const auto& family = any_family();
+  const tests::scratch_folder there;
+  auto first = tests::family_job(family, {4}, 1, 2);
+  first.checkpoints.save = there / "checkpoints";
+  first.train_iterations = 2;
+  REQUIRE(actors::run(tests::tiny_prepared(first)).reason == "");
+  auto second = tests::family_job(family, {});
+  second.train_iterations = 3;
+  tests::gathered_state loaded;
+  const auto checkpoint = there / "checkpoints/iter_0000002";
+  REQUIRE(actors::run(tests::going_on(second, checkpoint, &loaded)).reason == "");
+  CHECK(loaded.is_whole());
+  CHECK(loaded.difference_to(runtime::checkpoint_reader(checkpoint)) == "");
+}
 
-  TEST_CASE("a family's checkpoint loads under another number of tensor ranks",
-            "[scenario][family]") {
-    const auto& family = any_family();
-    const tests::scratch_folder there;
-    auto first = tests::family_job(family, {4}, 1, 2);
-    first.checkpoints.save = there / "checkpoints";
-    first.train_iterations = 2;
-    REQUIRE(actors::run(tests::tiny_prepared(first)).reason == "");
-    auto second = tests::family_job(family, {});
-    second.train_iterations = 3;
-    tests::gathered_state loaded;
-    const auto checkpoint = there / "checkpoints/iter_0000002";
-    REQUIRE(actors::run(tests::going_on(second, checkpoint, &loaded)).reason == "");
-    CHECK(loaded.is_whole());
-    CHECK(loaded.difference_to(runtime::checkpoint_reader(checkpoint)) == "");
-  }
+TEST_CASE("a family's runs survive deaths with the same bits", "[scenario][family][recovery]") {
+  const auto what = matrix::of_family(any_family());
+  const std::string death = GENERATE("lane:0.1@4:forward",
+                                     "lane:1.0@4:reduce",
+                                     "stage:0.2@4:acknowledged",
+                                     "node@3:vote",
+                                     "supervisor@2:acknowledged");
+  CAPTURE(what.name, death);
+  tests::check_survives(what, death);
+}
 
-  TEST_CASE("a family's runs survive deaths with the same bits", "[scenario][family][recovery]") {
-    const auto what = matrix::of_family(any_family());
-    const std::string death = GENERATE("lane:0.1@4:forward",
-                                       "lane:1.0@4:reduce",
-                                       "stage:0.2@4:acknowledged",
-                                       "node@3:vote",
-                                       "supervisor@2:acknowledged");
-    CAPTURE(what.name, death);
-    tests::check_survives(what, death);
-  }
+TEST_CASE("a family's runs with a stage for each unit survive deaths with the same bits",
+          "[scenario][family][recovery]") {
+  const auto& family = any_family();
+  const auto cuts = matrix::cuts_of(family).at(matrix::each_unit);
+  const tests::arrangement what{std::string(family.name()) + ", a stage for each unit",
+                                tests::watched_job(tests::family_job(family, cuts))};
+  const std::string death = GENERATE("node@3:vote", "lane:0.1@4:weight-gradient");
+  CAPTURE(what.name, death);
+  tests::check_survives(what, death);
+}
 
-  TEST_CASE("a family's runs with a stage for each unit survive deaths with the same bits",
-            "[scenario][family][recovery]") {
-    const auto& family = any_family();
-    const auto cuts = matrix::cuts_of(family).at(matrix::each_unit);
-    const tests::arrangement what{std::string(family.name()) + ", a stage for each unit",
-                                  tests::watched_job(tests::family_job(family, cuts))};
-    const std::string death = GENERATE("node@3:vote", "lane:0.1@4:weight-gradient");
-    CAPTURE(what.name, death);
-    tests::check_survives(what, death);
+TEST_CASE("the peak memory of a family's stages is forecast within 5 percent",
+          "[scenario][family]") {
+  const auto& family = any_family();
+  const std::string schedule = GENERATE("gpipe", "1f1b", "zb-h1", "interleaved", "zb-v");
+  CAPTURE(schedule);
+  const bool virtual_stages = schedule == "interleaved" || schedule == "zb-v";
+  auto job = tests::scheduled_job(
+      family,
+      schedule,
+      2,
+      virtual_stages ? std::vector<std::int64_t>{1, 4, 6} : std::vector<std::int64_t>{4});
+  // Large micro-batches, beside which the rounding of blocks is small.
+  job.training.batch = {.micro = 64, .global = 512, .data_parallel = 1};
+  job.train_iterations = 2;
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).reason == "");
+  CHECK(prepared->node->pools->peaks().size() == 2);
+  for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
+    CAPTURE(rank, peak);
+    const auto expected = runtime::forecast_memory(
+        job, prepared->opened().pipeline, prepared->opened().seats.at(rank));
+    CHECK(double(peak) > double(expected.peak() - expected.left_by_others) * 0.95);
+    CHECK(double(peak) < double(expected.peak()) * 1.05);
   }
+}
 
-  TEST_CASE("the peak memory of a family's stages is forecast within 5 percent",
-            "[scenario][family]") {
-    const auto& family = any_family();
-    const std::string schedule = GENERATE("gpipe", "1f1b", "zb-h1", "interleaved", "zb-v");
-    CAPTURE(schedule);
-    const bool virtual_stages = schedule == "interleaved" || schedule == "zb-v";
-    auto job = tests::scheduled_job(
-        family,
-        schedule,
-        2,
-        virtual_stages ? std::vector<std::int64_t>{1, 4, 6} : std::vector<std::int64_t>{4});
-    // Large micro-batches, beside which the rounding of blocks is small.
-    job.training.batch = {.micro = 64, .global = 512, .data_parallel = 1};
-    job.train_iterations = 2;
-    const auto prepared = tests::tiny_prepared(job);
-    REQUIRE(actors::run(prepared).reason == "");
-    CHECK(prepared->node->pools->peaks().size() == 2);
-    for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
-      CAPTURE(rank, peak);
-      const auto expected = runtime::forecast_memory(
-          job, prepared->opened().pipeline, prepared->opened().seats.at(rank));
-      CHECK(double(peak) > double(expected.peak() - expected.left_by_others) * 0.95);
-      CHECK(double(peak) < double(expected.peak()) * 1.05);
-    }
-  }
-
-  TEST_CASE("a family's plans are drawn, with the letters of its units", "[scenario][family]") {
-    const auto& family = any_family();
-    const auto job = tests::scheduled_job(family, "interleaved", 2, {1, 4, 6});
-    const auto pipeline = runtime::pipeline_of(job);
-    const auto plan = pipeline.schedule->training(runtime::planned_microbatches(job));
-    const auto stages = runtime::to_text(job.layout.chunks, job.training.model.letters());
-    CHECK(std::count(stages.begin(), stages.end(), '|') == 3);
-    CHECK(runtime::stages_from_text(stages, job.training.model.letters(), 2, 2)
-          == job.layout.chunks);
-    const auto drawing
-        = runtime::to_text({{stages, runtime::simulate(*plan, {}), plan->copies}}, {.width = 200});
-    CHECK_THAT(drawing, ContainsSubstring(stages));
-    CHECK_THAT(runtime::to_svg({{stages, runtime::simulate(*plan, {}), plan->copies}}),
-               ContainsSubstring(stages));
-  }
+TEST_CASE("a family's plans are drawn, with the letters of its units", "[scenario][family]") {
+  const auto& family = any_family();
+  const auto job = tests::scheduled_job(family, "interleaved", 2, {1, 4, 6});
+  const auto pipeline = runtime::pipeline_of(job);
+  const auto plan = pipeline.schedule->training(runtime::planned_microbatches(job));
+  const auto stages = runtime::to_text(job.layout.chunks, job.training.model.letters());
+  CHECK(std::count(stages.begin(), stages.end(), '|') == 3);
+  CHECK(runtime::stages_from_text(stages, job.training.model.letters(), 2, 2) == job.layout.chunks);
+  const auto drawing
+      = runtime::to_text({{stages, runtime::simulate(*plan, {}), plan->copies}}, {.width = 200});
+  CHECK_THAT(drawing, ContainsSubstring(stages));
+  CHECK_THAT(runtime::to_svg({{stages, runtime::simulate(*plan, {}), plan->copies}}),
+             ContainsSubstring(stages));
+}
