@@ -7,19 +7,25 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <ranges>
 
 namespace troupe::runtime {
 namespace {
 
 /// The name of the first unit that reads this tensor of the micro-batch.
 std::string first_reader(const model_spec& model, const std::string& name) {
-  const auto units = std::views::iota(std::int64_t{0}, std::int64_t(model.units.size()));
-  const auto found = std::ranges::partition_point(units, [&](std::int64_t unit) {
+  const auto is_read_up_to = [&](std::int64_t unit) {
     const auto read = flow_of(model, {0, unit + 1}).batch;
-    return std::ranges::find(read, name) == read.end();
-  });
-  return model.units[std::size_t(*found)].name;
+    return std::ranges::find(read, name) != read.end();
+  };
+  std::int64_t first = 0, last = std::int64_t(model.units.size()) - 1;
+  while (first < last) {
+    const auto middle = (first + last) / 2;
+    if (is_read_up_to(middle))
+      last = middle;
+    else
+      first = middle + 1;
+  }
+  return model.units[std::size_t(first)].name;
 }
 
 /// "'tokens' i32 (6), 'patches' f32 (4, 8), documents of 'tokens'"
