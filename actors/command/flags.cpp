@@ -4,6 +4,7 @@
 #include "actors/command/hub_models.hpp"
 #include "actors/command/other_names.hpp"
 #include "actors/command/setting_flags.hpp"
+#include "runtime/family/model_family.hpp"
 
 namespace troupe::command {
 
@@ -15,9 +16,10 @@ void declare(command_line& line, training_flags& to) {
   declare_other_names(line, other_names_of_training());
   line.note(fmt::format(
       "The last use of a flag overrides earlier ones. Flags of Megatron-LM without an effect here "
-      "are accepted. Flags that ask for a missing feature are refused with the reason: `{} "
-      "--help-megatron` lists all.",
-      line.path()));
+      "are accepted. Flags that ask for a missing feature are refused with the reason: `troupe "
+      "train "
+      "{} --help-megatron` lists all.",
+      to.job.training.model.family().name()));
 }
 
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags) {

@@ -84,6 +84,16 @@ def check_accepted(table):
         yield f"not tried: {accepted - set(given)}"
 
 
+def check_pointer(_):
+    """The command for the whole table, in the help of all that take flags of training, prints it."""
+    for command in (("train", "gpt"), ("memory",)):
+        page = subprocess.run([PROGRAM, *command, "--help"], capture_output=True, text=True,
+                              timeout=120).stdout
+        named = re.search(r"`troupe ([^`]*) --help-megatron` lists all", " ".join(page.split()))
+        if not named or named[1] != "train gpt":
+            yield f"the help of {' '.join(command)} names {named and named[0]}"
+
+
 def check_document(table):
     page = (SOURCES / "docs/guides/from_megatron.md").read_text()
     begin, end = "<!-- troupe train gpt --help-megatron-markdown -->\n", "<!-- end -->"
@@ -96,7 +106,7 @@ def check_document(table):
 def main():
     table = list(rows(run("--help-megatron-markdown")[1]))
     wrong = [x for check in (check_names, check_declared, check_refused, check_accepted,
-                             check_document) for x in check(table)]
+                             check_pointer, check_document) for x in check(table)]
     print("\n".join(wrong) or f"{len(table)} flags match the table")
     return len(wrong) != 0
 
