@@ -17,8 +17,8 @@ namespace troupe::command {
 /// Flags by the names of their settings.
 using setting_names = std::map<std::string, std::string, std::less<>>;
 
-/// From the declarations of a program's commands. Breaks SETTING-5 if two families have different
-/// flags for one setting.
+/// Collected from the declarations of a program's commands. Breaks SETTING-5 if two families have
+/// different flags for one setting.
 setting_names flags_in(const command_description& program);
 
 /// Those of this program. Any thread.

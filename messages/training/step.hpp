@@ -127,8 +127,8 @@ struct voted_gradients {
   int rank = 0;  ///< of the job
   runtime::axis_view layers = {};
   std::map<std::string, runtime::exact_sum> square_norms = {};  ///< by parameter
-  /// Of all of them. With a single replica, computed only if a gradient is not finite and the step
-  /// may be repeated (VERIFY-3).
+  /// Digest of all of them. With a single replica, computed only if a gradient is not finite and
+  /// the step may be repeated (VERIFY-3).
   runtime::digest bits = {};
   std::int64_t zeros = 0;  ///< zero elements, if requested
 };

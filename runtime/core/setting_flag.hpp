@@ -30,7 +30,7 @@ struct setting_flag {
   /// The difference from Megatron-LM's flag of this name; null: Megatron-LM has no such flag.
   const char* megatron = "";
   int least = 1, most = 1;  ///< number of values, unless it is a toggle
-  /// Of each number. Empty: 0 or more for a whole number.
+  /// Range of each number. Empty: 0 or more for a whole number.
   number_range range = {};
   const char* choices = "";  ///< the only texts that it takes: "auto cpu"; empty: any
   /// The value of a toggle, which is part of its setting's name: "false" for

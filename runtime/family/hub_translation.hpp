@@ -63,7 +63,7 @@ class hub_translation {
     return "";
   }
 
-  /// What the Hub's elements of a parameter have more than Troupe's.
+  /// Difference between the Hub's elements of a parameter and Troupe's.
   virtual float offset(const model_description& /*model*/, std::string_view /*parameter*/) const {
     return 0;
   }

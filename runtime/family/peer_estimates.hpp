@@ -7,7 +7,7 @@
 
 namespace troupe::runtime {
 
-/// What the formulas need of a job.
+/// The properties of a job that the formulas need.
 struct job_outline {
   int world = 1, tensor = 1, pipeline = 1;
   double stages_per_rank = 1;

@@ -32,7 +32,7 @@ tensor row_of(stream& stream, std::int64_t size, const std::function<T(std::int6
   return uploaded(stream, out, {1, size});
 }
 
-/// What a whole model reads of one sample, without labels.
+/// The tensors that a whole model reads of one sample, without labels.
 bundle inputs_of(stream& stream,
                  std::int64_t T,
                  const std::function<std::int32_t(std::int64_t)>& token) {

@@ -59,7 +59,7 @@ std::vector<int> job_pipeline::ranks_of_ties() const {
 
 namespace {
 
-/// What two uses of a tied parameter must share and do not; null: nothing.
+/// The first difference between two uses of a tied parameter; null: none.
 const char* difference_of(const parameter_spec& a, const parameter_spec& b) {
   return a.extents != b.extents         ? "extents"
          : a.valid_rows != b.valid_rows ? "numbers of valid rows"

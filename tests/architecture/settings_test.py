@@ -104,9 +104,9 @@ def finds_what_it_plants():
                 '    return std::tuple(row("a", &x::a).flag({.name = "--a"}));\n  }\n};\n')
         for name, text in [("runtime/a.hpp", "int x;  ///< --num-layers\nint y = x--;\n"), ("runtime/d.hpp", rows),
                            ("runtime/e.cpp", 'f("give `model.a`");\n'),
-                           ("runtime/b.cpp", 'f("give `model.layers`, `model.nobody` or --lr");\n'),
+                           ("runtime/b.cpp", 'f("give `model.layers`, `model.unknown` or --lr");\n'),
                            (PROGRAM + "c.cpp", 'g({.name = "--num-layers", .field = "model.layers"});\n'
-                            'given("model.layers") || given("model.nobody") || given("n=1");\n'
+                            'given("model.layers") || given("model.unknown") || given("n=1");\n'
                             'for (const auto* setting : {"model.layers", "model.nothing"})\n')]:
             (tmp / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp / name).write_text(text)

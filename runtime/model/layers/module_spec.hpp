@@ -82,7 +82,7 @@ class module_spec {
 
   int add_to(module_builder& to) const { return add_(to, value_); }
   module_traits traits() const { return traits_(value_); }
-  /// Of the forward pass over one sequence of T rows.
+  /// Operations of the forward pass over one sequence of T rows.
   module_flops flops(std::int64_t T) const { return flops_(value_, T); }
 
   /// Null for a module of another type.

@@ -68,7 +68,7 @@ TEST_CASE("the rows of streams of two lengths are sharded among tensor ranks", "
   settings.sequence_parallel = true;
   const auto [seen, later] = losses({.tensor = 2});
   REQUIRE(seen.size() == first.size());
-  // As in tensor_parallel_test.cpp: two orders of f32 sums.
+  // The tolerance of tensor_parallel_test.cpp: two orders of f32 sums.
   CHECK_THAT(seen.front().total, Catch::Matchers::WithinRel(first.front().total, 1e-5));
   CHECK_THAT(later.front().total, Catch::Matchers::WithinRel(second.front().total, 1e-4));
 }
