@@ -22,6 +22,7 @@ struct data_blend {
   std::vector<double> weights;  ///< one per prefix, finite, above 0; empty: in proportion to size
 
   bool empty() const { return prefixes.empty(); }
+  bool is_single() const { return prefixes.size() == 1 && weights.empty(); }
   friend bool operator==(const data_blend&, const data_blend&) = default;
 
   static constexpr auto fields() {

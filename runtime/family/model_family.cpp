@@ -1,6 +1,6 @@
 #include "runtime/family/model_family.hpp"
 
-#include "runtime/data/token_schema.hpp"
+#include "runtime/family/text_samples.hpp"
 #include "runtime/model/counts.hpp"
 
 namespace troupe::runtime {
@@ -13,8 +13,8 @@ std::int64_t model_family::parameter_count(const model_description& model) const
   return runtime::parameter_count(model.spec());
 }
 
-batch_schema model_family::schema(const model_description& model, bool documents) const {
-  return token_schema(model.sequence(), documents);
+const family_samples& model_family::samples() const {
+  return text_samples();
 }
 
 model_description model_family::resolve_hub(const model_description& there,

@@ -7,16 +7,13 @@
 #pragma once
 
 #include "runtime/core/bound_setting.hpp"
-#include "runtime/data/split.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/peer_estimates.hpp"
-#include "runtime/tensor/batch_schema.hpp"
 
 #include <any>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,7 +22,7 @@
 
 namespace troupe::runtime {
 
-class sample_dataset;
+class family_samples;
 
 /// Messages about these sizes name `model.sequence` and `model.layers`.
 struct model_sizes {
@@ -101,17 +98,8 @@ class model_family {
   /// The first lines of a dry run. Each ends with a newline.
   virtual std::string describe(const model_description& model, const extension& own) const = 0;
 
-  /// The tensors of its made-up samples. `documents`: attention is limited to documents. Throws
-  /// input_error if its samples have none.
-  virtual batch_schema schema(const model_description& model, bool documents) const;
-  /// Made-up samples of a part, at least `samples` of them, for `data.mock`: a function of `seed`.
-  /// Null: samples of tokens, as a decoder of text has them (runtime/job/job_data.hpp).
-  virtual std::shared_ptr<const sample_dataset> made_up_samples(const model_description& /*model*/,
-                                                                data_split /*part*/,
-                                                                std::uint64_t /*samples*/,
-                                                                std::uint64_t /*seed*/) const {
-    return nullptr;
-  }
+  /// Its samples, of files and made up. The default: those of a decoder of text.
+  virtual const family_samples& samples() const;
 
   /// Null: the Hub has no such models.
   virtual const hub_translation* hub() const { return nullptr; }

@@ -1,7 +1,7 @@
 #include "runtime/job/batches.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/data/token_schema.hpp"
+#include "runtime/family/family_samples.hpp"
 #include "runtime/family/model_family.hpp"
 #include "runtime/model/liveness.hpp"
 
@@ -96,9 +96,7 @@ std::string wrong_schema(const batch_schema& schema,
 
 batch_schema schema_of(const training_job& job) {
   const auto& model = job.training.model;
-  const bool documents = job.data.sft || job.data.reset_attention_mask;
-  return job.data.mock ? model.family().schema(model, documents)
-                       : token_schema(model.sequence(), documents);  // of files
+  return model.family().samples().schema(model, job.data);
 }
 
 void require_tensors(const training_job& job, const batch_schema& data) {
@@ -154,11 +152,6 @@ void validate_batches(const training_job& job, std::vector<std::string>& wrong) 
   try {
     const auto schema = schema_of(job);
     require_tensors(job, schema);
-    if (job.data.reset_attention_mask && schema.documents_of.empty())
-      wrong.push_back(fmt::format(
-          "`data.reset_attention_mask` limits attention to documents, but the samples of {} have "
-          "none: leave it out",
-          job.training.model.family().title()));
     validate_rows(job, spec_of(job.training), schema, wrong);
   } catch (const input_error& failure) {
     wrong.emplace_back(failure.what());

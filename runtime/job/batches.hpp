@@ -24,8 +24,8 @@ void validate_rows(const training_job& job,
                    const batch_schema& schema,
                    std::vector<std::string>& wrong);
 
-/// Appends sentences about require_tensors for the job's data, about documents that they lack, and
-/// those of validate_rows. The model must be valid.
+/// Appends sentences about require_tensors for the job's data, and those of validate_rows. The
+/// model must be valid.
 void validate_batches(const training_job& job, std::vector<std::string>& wrong);
 
 }  // namespace troupe::runtime

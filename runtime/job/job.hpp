@@ -6,9 +6,9 @@
 
 #include "kernels/backend/backend.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/data/data_settings.hpp"
 #include "runtime/job/recipe.hpp"
 #include "runtime/job/settings/checkpoints.hpp"
-#include "runtime/job/settings/data.hpp"
 #include "runtime/job/settings/devices.hpp"
 #include "runtime/job/settings/faults.hpp"
 #include "runtime/job/settings/layout.hpp"

@@ -1,10 +1,11 @@
-// The data sets of a job: checks, describes and opens them.
+// The data sets of a job: checks, describes and opens them. The model's family makes their samples
+// (family_samples.hpp).
 
 #pragma once
 
 #include "runtime/core/cancel.hpp"
+#include "runtime/data/data_settings.hpp"
 #include "runtime/data/sample_dataset.hpp"
-#include "runtime/data/split.hpp"
 #include "runtime/job/job.hpp"
 
 #include <filesystem>
@@ -29,11 +30,13 @@ void validate_tokenizer_of_data(const training_job& job, std::vector<std::string
 /// paths.
 std::string identity_of(const data_settings& data);
 
-/// The prefixes of all data sets that the job reads.
-std::vector<std::filesystem::path> prefixes_of(const data_settings& data);
-
 /// "1200 training samples of 64 tokens: 0.42 epochs of 182857 tokens in 969 documents; ..."
 std::string data_text(const training_job& job, std::uint64_t samples);
+/// "; 'PREFIX' was written before 4 tokens were added to the tokenizer"
+std::string added_tokens_text(const training_job& job);
+
+/// Fill-in-the-middle of the job's samples; null: it is off. Throws input_error.
+std::shared_ptr<const fill_in_middle> fim_of(const training_job& job);
 
 /// True if a part has a non-empty document; needs no indices.
 bool has_documents(const training_job& job, data_split part);

@@ -5,12 +5,12 @@
 
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/data/token_schema.hpp"
+#include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/family/text_samples.hpp"
 #include "runtime/forecast/memory_forecast.hpp"
 #include "runtime/job/batches.hpp"
 #include "runtime/job/job_data.hpp"
 #include "runtime/model/counts.hpp"
-#include "runtime/model/liveness.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/model/ties.hpp"
 #include "runtime/schedule/draw.hpp"
@@ -18,6 +18,7 @@
 #include "tests/matrix/mortals.hpp"
 #include "tests/support/recovered_job.hpp"
 #include "tests/support/sample_row.hpp"
+#include "tests/support/sampled_job.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -38,6 +39,41 @@ const runtime::model_family& any_family() {
   const auto& all = tests::test_families();
   return *all[GENERATE_REF(range(std::size_t{0}, tests::test_families().size()))];
 }
+
+/// Trains on a blend of two data sets, whose documents have 2 to 10 tokens.
+class files_job final : public tests::sampled_job {
+ public:
+  explicit files_job(const runtime::training_job& job) : sampled_job(job) {
+    for (const std::int32_t set : {0, 1}) {
+      runtime::indexed_dataset_builder out(folder() / std::to_string(set), vocabulary());
+      for (std::int32_t i = 0; i < 20; ++i) {
+        std::vector<std::int32_t> ids(std::size_t(2 + (i + set) % 9));
+        for (std::size_t t = 0; t < ids.size(); ++t)
+          ids[t] = std::int32_t((i * 5 + std::int64_t(t) * (1 + set)) % vocabulary());
+        out.add_sequence(ids);
+        out.end_document();
+      }
+      out.finish();
+    }
+  }
+
+ private:
+  std::int64_t vocabulary() const { return job().training.model.vocabulary(); }
+
+  std::shared_ptr<const runtime::sample_dataset> samples() const override {
+    auto on_files = job();
+    on_files.data = {.path = {.prefixes = {folder() / "0", folder() / "1"}, .weights = {1, 2}},
+                     .split = "1,0,0"};
+    const auto& batch = on_files.training.batch;
+    auto out = runtime::open_samples(on_files,
+                                     runtime::data_split::train,
+                                     on_files.train_iterations * std::uint64_t(batch.global),
+                                     {});
+    CHECK_NOTHROW(runtime::require_tensors(on_files, out->schema()));
+    CHECK(tests::writes_all(*out, 0));
+    return out;
+  }
+};
 
 runtime::training_job sharded(runtime::training_job job) {
   job.reduction.distributed_optimizer = job.reduction.overlap_gradients
@@ -73,25 +109,30 @@ TEST_CASE("two copies of a family with ties do not share out the optimizer's sta
   CHECK_THAT(refusals(), ContainsSubstring(refusal));
 }
 
-TEST_CASE("a family with tensors of its own is not trained on files of text",
+TEST_CASE("a family with tensors of its own is not trained on samples of text",
           "[scenario][family]") {
-  auto job = tests::family_job(any_family(), {});
-  job.data.mock = false;
-  const auto spec = job.training.model.spec();
-  const auto text = runtime::token_schema(spec.sequence, true);
-  const auto reads = runtime::flow_of(spec, runtime::all_of(spec)).batch;
-  const bool of_text
-      = std::ranges::all_of(reads, [&](const auto& name) { return text.gives(name); });
-  std::vector<std::string> wrong;
-  runtime::validate_batches(job, wrong);
-  CHECK(wrong.empty() == of_text);
+  const auto job = tests::family_job(any_family(), {});
+  const auto text = runtime::text_samples().schema(job.training.model, job.data);
+  if (text == runtime::schema_of(job))
+    CHECK_NOTHROW(runtime::require_tensors(job, text));
+  else
+    CHECK_THROWS_AS(runtime::require_tensors(job, text), runtime::input_error);
+}
+
+TEST_CASE("a family trains on files with the bits of the reference trainer", "[scenario][family]") {
+  const auto& family = any_family();
+  const bool cut = GENERATE(false, true);
+  auto job
+      = tests::family_job(family, cut ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>());
+  job.reduction = {};
+  tests::check_bits(files_job(job));
 }
 
 TEST_CASE("a family's made-up samples are a function of part and seed", "[scenario][family]") {
   const auto& family = any_family();
   const auto model = family.smallest(3);
   const auto sample = [&](runtime::data_split part, std::uint64_t seed) {
-    const auto data = family.made_up_samples(model, part, 1, seed);
+    const auto data = tests::made_up_samples(model, part, 1, seed);
     if (!data)
       return std::string();
     runtime::memory_pool pool;
@@ -140,19 +181,13 @@ TEST_CASE("a family's made-up samples fill each of their elements", "[scenario][
   }
 }
 
-TEST_CASE("a family without documents refuses to limit attention to them", "[scenario][family]") {
+TEST_CASE("FAMILY-3: a family without documents refuses to limit attention to them",
+          "[scenario][family]") {
   auto job = tests::family_job(any_family(), {});
   job.data.reset_attention_mask = true;
-  const bool has_documents = [&] {
-    try {
-      return !runtime::schema_of(job).documents_of.empty();
-    } catch (const runtime::input_error&) {
-      return false;
-    }
-  }();
   std::vector<std::string> wrong;
-  runtime::validate_batches(job, wrong);
-  CHECK(wrong.empty() == has_documents);
+  runtime::validate_data(job, {}, wrong);
+  CHECK(wrong.empty() == !runtime::schema_of(job).documents_of.empty());
 }
 
 TEST_CASE("a family's steps and losses have the bits of the reference trainer",

@@ -8,7 +8,7 @@
 // * a frozen tower: the units of the image;
 // * three uses of the table of tokens: embedding, again and head;
 // * two losses with counts and weights of their own, in two units;
-// * samples with tensors of two lengths: tokens and patches.
+// * samples with tensors of two lengths: tokens and patches, made up or of files.
 
 #pragma once
 
@@ -17,16 +17,20 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/core/setting.hpp"
-#include "runtime/data/sample_dataset.hpp"
+#include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/token_schema.hpp"
+#include "runtime/family/family_samples.hpp"
 #include "runtime/family/model_family.hpp"
 #include "tests/support/two_lengths.hpp"
 #include "tests/support/two_streams.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -156,9 +160,9 @@ inline rt::batch_schema schema_of(const toy_config& c) {
 }
 
 /// Periodic tokens with 20 % noise, every fifth without a label, and random patches.
-class toy_samples final : public rt::sample_dataset {
+class made_up_images final : public rt::sample_dataset {
  public:
-  toy_samples(const toy_config& of, std::string part, std::uint64_t samples, std::uint64_t seed)
+  made_up_images(const toy_config& of, std::string part, std::uint64_t samples, std::uint64_t seed)
       : of_(of), part_(std::move(part)), samples_(samples), seed_(seed) {}
 
   std::uint64_t size() const override { return samples_; }
@@ -191,6 +195,69 @@ class toy_samples final : public rt::sample_dataset {
   toy_config of_;
   std::string part_;
   std::uint64_t samples_, seed_;
+};
+
+/// Samples of files, by a rule of its own: each sequence is the beginning of a sample, in their
+/// order, again from the first after the last. Tokens also give the pixels.
+class images_of_text final : public rt::sample_dataset {
+ public:
+  images_of_text(const toy_config& of, const rt::samples_request& from)
+      : of_(of),
+        text_(*from.prefix, rt::objects_of(from.data)),
+        range_(rt::split_for(from.data, from.part).of(from.part, text_.sequences())),
+        samples_(from.samples.value_or(std::uint64_t(range_.size()))) {
+    if (range_.size() == 0)
+      throw rt::input_error("cannot make the {} data: '{}' has no sequence for them",
+                            to_string(from.part),
+                            from.prefix->string());
+  }
+
+  std::uint64_t size() const override { return samples_; }
+  rt::batch_schema schema() const override { return schema_of(of_); }
+  void fill(std::uint64_t i, const rt::sample_view& out) const override {
+    const auto sequence = range_.begin + std::int64_t(i % std::uint64_t(range_.size()));
+    if (i >= samples_)
+      throw rt::input_error("the data have {} samples, but not {}", samples_, i);
+    std::vector<std::int32_t> text(std::size_t(of_.sequence) + 1);
+    const auto used = std::min(text.size(), std::size_t(text_.length(sequence)));
+    text_.get(sequence, 0, std::span(text).first(used));
+    if (std::ranges::max(text) >= of_.vocabulary)
+      throw rt::input_error("{} has an id of another vocabulary", text_.place(sequence));
+    const rt::token_row row(out);
+    std::copy_n(text.begin(), of_.sequence, row.tokens.begin());
+    std::copy_n(text.begin() + 1, of_.sequence, row.labels.begin());
+    for (std::size_t t = 0; t < row.mask.size(); ++t)
+      row.mask[t] = t + 1 < used ? 1.0F : 0.0F;
+    const auto positions = out.at<std::int32_t>("patch_positions");
+    std::iota(row.positions.begin(), row.positions.end(), 0);
+    std::iota(positions.begin(), positions.end(), 0);
+    const auto pixels = out.at<float>("patches");
+    for (std::size_t p = 0; p < pixels.size(); ++p)
+      pixels[p] = float(text[p % text.size()]) / float(of_.vocabulary);
+  }
+
+ private:
+  toy_config of_;
+  rt::indexed_dataset text_;
+  rt::sequence_range range_;
+  std::uint64_t samples_;
+};
+
+class toy_samples final : public rt::family_samples {
+ public:
+  rt::batch_schema schema(const rt::model_description& model,
+                          const rt::data_settings& /*data*/) const override {
+    return schema_of(model.as<toy_config>());
+  }
+  bool follows(std::string_view /*setting*/) const override { return false; }
+  std::shared_ptr<const rt::sample_dataset> open(const rt::model_description& model,
+                                                 const rt::samples_request& from) const override {
+    const auto& of = model.as<toy_config>();
+    if (from.prefix)
+      return std::make_shared<images_of_text>(of, from);
+    return std::make_shared<made_up_images>(
+        of, std::string(to_string(from.part)), from.samples.value_or(0), from.seed);
+  }
 };
 
 inline const rt::model_family& family_of(const toy_config& config);
@@ -245,18 +312,9 @@ class toy_family final : public rt::model_family {
     return out;
   }
   bool has_dropout(const rt::model_description& /*model*/) const override { return true; }
-  rt::batch_schema schema(const rt::model_description& model, bool documents) const override {
-    if (documents)
-      throw rt::input_error(
-          "samples of a toy model have no documents: leave `data.reset_attention_mask` out");
-    return schema_of(config_of(model));
-  }
-  std::shared_ptr<const rt::sample_dataset> made_up_samples(const rt::model_description& model,
-                                                            rt::data_split part,
-                                                            std::uint64_t samples,
-                                                            std::uint64_t seed) const override {
-    return std::make_shared<toy_samples>(
-        config_of(model), std::string(to_string(part)), samples, seed);
+  const rt::family_samples& samples() const override {
+    static const toy_samples only;
+    return only;
   }
   std::vector<rt::shared_size> shared_by_tensor_ranks(
       const rt::model_description& model) const override {

@@ -3,11 +3,20 @@
 #include "runtime/job/job_data.hpp"
 
 #include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/data/token_schema.hpp"
+#include "runtime/job/batches.hpp"
 #include "runtime/job/job.hpp"
+#include "tests/support/families.hpp"
 #include "tests/support/hub_tokenizer.hpp"
+#include "tests/support/sample_row.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -57,7 +66,115 @@ std::string wrong_with(const training_job& job) {
   return out;
 }
 
+/// A job of the toy family, which has tensors and a rule of samples of its own.
+training_job toy_job() {
+  troupe::tests::test_families();
+  training_job job;
+  job.training.model = find_family("toy").smallest(2);
+  job.data.split = "1,0,0";
+  return job;
+}
+
+/// A data set of documents of one token each, repeated 4 times.
+void write_documents(const std::filesystem::path& prefix, const std::vector<std::int32_t>& tokens) {
+  indexed_dataset_builder out(prefix, 29);
+  for (const auto token : tokens) {
+    out.add_sequence(std::vector<std::int32_t>(4, token));
+    out.end_document();
+  }
+  out.finish();
+}
+
+/// The first token, and the first element of "patches", of the first samples of a job.
+std::vector<std::pair<std::int32_t, float>> first_samples(const training_job& job,
+                                                          std::uint64_t samples) {
+  const auto data = open_samples(job, data_split::train, samples, {});
+  CHECK(data->size() >= samples);
+  require_tensors(job, data->schema());
+  memory_pool pool;
+  std::vector<std::pair<std::int32_t, float>> out;
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    CHECK(troupe::tests::writes_all(*data, i));
+    const auto batch = empty_batch(data->schema(), 1, pool);
+    data->fill(i, sample_view(batch, 0));
+    out.emplace_back(batch.at("tokens").elements<std::int32_t>()[0],
+                     batch.at("patches").elements<float>()[0]);
+  }
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("a family reads files in its own way", "[trainer][family]") {
+  const scratch_folder folder;
+  write_documents(folder / "a", {7, 3});
+  write_documents(folder / "b", {11});
+  auto job = toy_job();
+  job.data.path = blend_of(folder / "a");
+  CHECK(wrong_with(job).empty());
+  const auto sample = [](std::int32_t token) { return std::pair(token, float(token) / 29); };
+  CHECK(first_samples(job, 3) == std::vector{sample(7), sample(3), sample(7)});
+  CHECK(data_text(job, 3)
+        == "3 training samples for a toy model from 8 tokens in 2 documents; 0 for validation, 0 "
+           "for the test");
+  CHECK(has_documents(job, data_split::train));
+  CHECK(!has_documents(job, data_split::valid));
+  job.data.path = {.prefixes = {folder / "a", folder / "b"}, .weights = {1, 1}};
+  CHECK(first_samples(job, 4) == std::vector{sample(7), sample(11), sample(3), sample(11)});
+  job.data.path.weights = {};
+  CHECK(open_samples(job, data_split::train, 3, {})->size() == 3);
+  CHECK_THROWS_WITH(open_samples(job, data_split::train, 4, {}),
+                    ContainsSubstring("the train data have 3 samples"));
+}
+
+TEST_CASE("a family refuses files that have no samples of its own", "[trainer][family]") {
+  const scratch_folder folder;
+  write_documents(folder / "a", {28});
+  auto job = toy_job();
+  job.data.path = blend_of(folder / "a");
+  CHECK_THROWS_WITH(open_samples(job, data_split::valid, 1, {}),
+                    ContainsSubstring("has no sequence for them"));
+  job.training.model.family().set_vocabulary(job.training.model, 28, 32);
+  CHECK_THROWS_WITH(first_samples(job, 1), ContainsSubstring("an id of another vocabulary"));
+  CHECK_THROWS_WITH(require_tensors(job, token_schema(job.training.model.sequence())),
+                    ContainsSubstring("the data have only 'tokens'"));
+}
+
+TEST_CASE("FAMILY-3: a setting without effect on a family's samples is refused",
+          "[trainer][family]") {
+  const std::pair<const char*, void (*)(data_settings&)> settings[]
+      = {{"data.sft", [](auto& x) { x.sft = true; }},
+         {"data.fim.enabled", [](auto& x) { x.fim.enabled = true; }},
+         {"data.eod_mask_loss", [](auto& x) { x.eod_mask_loss = true; }},
+         {"data.reset_position_ids", [](auto& x) { x.reset_position_ids = true; }},
+         {"data.reset_attention_mask", [](auto& x) { x.reset_attention_mask = true; }}};
+  for (const auto& [name, change] : settings) {
+    training_job text;
+    auto own = toy_job();
+    for (auto* job : {&text, &own}) {
+      job->data.mock = true;
+      change(job->data);
+    }
+    const auto refusal = fmt::format("`{}` has no effect on samples of", name);
+    CHECK_THAT(wrong_with(own), ContainsSubstring(refusal + " a toy model: leave it out"));
+    CHECK_THAT(wrong_with(text), !ContainsSubstring(refusal));
+  }
+}
+
+TEST_CASE("made-up data need the token that ends documents where samples have it",
+          "[trainer][family]") {
+  training_job text;
+  auto own = toy_job();
+  for (auto* job : {&text, &own}) {
+    job->data.mock = true;
+    job->data.end_of_document = -1;
+  }
+  CHECK_THAT(wrong_with(text), ContainsSubstring("need a token that ends documents"));
+  CHECK(wrong_with(own).empty());
+  CHECK(data_text(own, 3) == "3 training samples made up for a toy model");
+  own.data.mock = false;
+  CHECK_THAT(wrong_with(own), ContainsSubstring("the training data is missing"));
+}
 
 TEST_CASE("fill-in-the-middle needs the token that ends a document", "[trainer]") {
   const scratch_folder folder;

@@ -1,4 +1,4 @@
-// The training data of a job.
+// The training data of a job: which data sets, and how samples are made of them.
 
 #pragma once
 
@@ -6,12 +6,14 @@
 #include "runtime/data/blend.hpp"
 #include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/sampler.hpp"
+#include "runtime/data/split.hpp"
 #include "runtime/object/object_store.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -86,5 +88,17 @@ struct data_settings {
         row("end_of_document", &x::end_of_document));
   }
 };
+
+/// True if each part has data sets of its own.
+bool by_part(const data_settings& data);
+
+/// The data sets of a part, and the share of their documents that it has.
+const data_blend& blend_for(const data_settings& data, data_split part);
+split_matrix split_for(const data_settings& data, data_split part);
+
+/// The prefixes of all data sets that the job reads.
+std::vector<std::filesystem::path> prefixes_of(const data_settings& data);
+
+object_access objects_of(const data_settings& data);
 
 }  // namespace troupe::runtime
