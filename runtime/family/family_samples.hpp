@@ -29,6 +29,7 @@ struct samples_request {
   std::optional<std::filesystem::path> prefix = {};  ///< of the data set; nullopt: `data.mock`
   std::optional<std::uint64_t> samples = {};         ///< minimum; nullopt: one epoch
   std::uint64_t seed = 0;
+  std::string tokenizer = {};  ///< for named_tokenizer; empty: the job has none
   std::shared_ptr<const fill_in_middle> fim = {};  ///< null: texts stay as they are
   cancel_token stop = {};
 };

@@ -86,8 +86,12 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    std::uint64_t samples,
                                                    const cancel_token& stop) {
   const auto& model = job.training.model;
-  samples_request request{
-      .data = job.data, .part = part, .samples = samples, .seed = job.training.seed, .stop = stop};
+  samples_request request{.data = job.data,
+                          .part = part,
+                          .samples = samples,
+                          .seed = job.training.seed,
+                          .tokenizer = job.tokenizer_description,
+                          .stop = stop};
   const auto open = [&] { return model.family().samples().open(model, request); };
   if (job.data.mock)
     return open();

@@ -51,17 +51,9 @@ json identity_of_blend(const data_blend& x, bool sft, const object_access& objec
 }
 
 json identity_of(const fim_settings& x) {
-  return {{"enabled", true},
-          {"rate", x.rate},
-          {"spm_rate", x.spm_rate},
-          {"split_sample", x.split_sample},
-          {"fragment_rate", x.fragment_rate},
-          {"no_prefix", x.no_prefix},
-          {"prefix_token", x.prefix_token},
-          {"middle_token", x.middle_token},
-          {"suffix_token", x.suffix_token},
-          {"pad_token", x.pad_token},
-          {"eod_token", x.eod_token}};
+  json out;
+  for_each_field<fim_settings>([&](const auto& row) { out[row.key] = x.*row.member; });
+  return out;
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST_CASE("a family's made-up samples are a function of part and seed", "[scenar
   const auto& family = any_family();
   const auto model = family.smallest(3);
   const auto sample = [&](runtime::data_split part, std::uint64_t seed) {
-    const auto data = tests::made_up_samples(model, part, 1, seed);
+    const auto data = runtime::made_up_samples(model, part, 1, seed);
     if (!data)
       return std::string();
     runtime::memory_pool pool;

@@ -74,25 +74,12 @@ inline void make_llama(runtime::gpt_config& m) {
   m.linear_bias = false;
 }
 
-/// Made-up samples of a family; null: it has those of a decoder of text.
-inline std::shared_ptr<const runtime::sample_dataset> made_up_samples(
-    const runtime::model_description& model,
-    runtime::data_split part,
-    std::uint64_t samples,
-    std::uint64_t seed) {
-  const auto& by = model.family().samples();
-  if (&by == &runtime::text_samples())
-    return nullptr;
-  const runtime::data_settings data{.mock = true};
-  return by.open(model, {.data = data, .part = part, .samples = samples, .seed = seed});
-}
-
 /// The made-up samples of the model's family, or those of formula_source.
 inline std::shared_ptr<const runtime::batch_source> made_up_source(const runtime::training_job& job,
                                                                    runtime::data_split part) {
   constexpr std::uint64_t enough = 1 << 20;
   const auto& x = job.training;
-  if (auto own = made_up_samples(x.model, part, enough, x.seed))
+  if (auto own = runtime::made_up_samples(x.model, part, enough, x.seed))
     return std::make_shared<runtime::dataset_source>(
         std::move(own),
         runtime::batch_layout{std::uint64_t(x.batch.micro), std::uint64_t(x.batch.data_parallel)},

@@ -21,6 +21,7 @@
 #include "runtime/data/token_schema.hpp"
 #include "runtime/family/family_samples.hpp"
 #include "runtime/family/model_family.hpp"
+#include "runtime/tokenizer/description.hpp"
 #include "tests/support/two_lengths.hpp"
 #include "tests/support/two_streams.hpp"
 
@@ -198,14 +199,16 @@ class made_up_images final : public rt::sample_dataset {
 };
 
 /// Samples of files, by a rule of its own: each sequence is the beginning of a sample, in their
-/// order, again from the first after the last. Tokens also give the pixels.
+/// order, again from the first after the last. Then follow ends of documents of the tokenizer, or
+/// zeros. Tokens also give the pixels.
 class images_of_text final : public rt::sample_dataset {
  public:
   images_of_text(const toy_config& of, const rt::samples_request& from)
       : of_(of),
         text_(*from.prefix, rt::objects_of(from.data)),
         range_(rt::split_for(from.data, from.part).of(from.part, text_.sequences())),
-        samples_(from.samples.value_or(std::uint64_t(range_.size()))) {
+        samples_(from.samples.value_or(std::uint64_t(range_.size()))),
+        end_(from.tokenizer.empty() ? 0 : rt::named_tokenizer(from.tokenizer)->end_of_document()) {
     if (range_.size() == 0)
       throw rt::input_error("cannot make the {} data: '{}' has no sequence for them",
                             to_string(from.part),
@@ -218,7 +221,7 @@ class images_of_text final : public rt::sample_dataset {
     const auto sequence = range_.begin + std::int64_t(i % std::uint64_t(range_.size()));
     if (i >= samples_)
       throw rt::input_error("the data have {} samples, but not {}", samples_, i);
-    std::vector<std::int32_t> text(std::size_t(of_.sequence) + 1);
+    std::vector<std::int32_t> text(std::size_t(of_.sequence) + 1, end_);
     const auto used = std::min(text.size(), std::size_t(text_.length(sequence)));
     text_.get(sequence, 0, std::span(text).first(used));
     if (std::ranges::max(text) >= of_.vocabulary)
@@ -241,6 +244,7 @@ class images_of_text final : public rt::sample_dataset {
   rt::indexed_dataset text_;
   rt::sequence_range range_;
   std::uint64_t samples_;
+  std::int32_t end_;
 };
 
 class toy_samples final : public rt::family_samples {

@@ -127,6 +127,17 @@ TEST_CASE("a family reads files in its own way", "[trainer][family]") {
                     ContainsSubstring("the train data have 3 samples"));
 }
 
+TEST_CASE("a family's samples have the ids of the job's tokenizer", "[trainer][family]") {
+  const scratch_folder folder;
+  auto job = job_of(folder, "<|im_end|>");  // a data set of three tokens
+  job.training.model = toy_job().training.model;
+  job.training.model.family().set_vocabulary(job.training.model, 32, 32);
+  CHECK(wrong_with(job).empty());
+  const auto row = troupe::tests::row_of(*open_samples(job, data_split::train, 1, {}), 0);
+  CHECK(row.tokens == std::vector<std::int32_t>{1, 2, 27, 27, 27, 27});
+  CHECK(row.mask == std::vector<float>{1, 1, 0, 0, 0, 0});
+}
+
 TEST_CASE("a family refuses files that have no samples of its own", "[trainer][family]") {
   const scratch_folder folder;
   write_documents(folder / "a", {28});
