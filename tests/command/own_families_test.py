@@ -69,22 +69,6 @@ def check_settings(folder):
                 raise wrong(f"{words[0]} with a model of {name}: exit code {code}\n{err}")
 
 
-def check_files(folder):
-    """Indexed files become samples of the family, with the same bits in two processes as in one."""
-    text = folder / "text.txt"
-    text.write_text("".join(f"{i % 29} {i * 3 % 29} {i % 7}\n" for i in range(40)))
-    works("preprocess", "--input", text, "--input-format", "lines", "--output-prefix", folder / "data",
-          "--tokenizer-type", "NullTokenizer", "--vocab-size", 29)
-    training = [word for word in TRAINING if word != "--mock-data"]
-    words = [*PIPELINE, "--train-iters", 4, "--data-path", folder / "data_text_document", "--split", "1,0,0"]
-    for name in families():
-        page = works("train", name, *training, *words, "--dry-run")
-        if "120 tokens in 40 documents" not in page:
-            raise wrong(f"the dry run of {name} does not describe its files:\n{page}")
-        one, two = (job(folder, *words, base=["train", name, *training], processes=n).ends() for n in (1, 2))
-        require_same(two, one, f"{name} on files in two processes")
-
-
 def check_processes(folder):
     """Two processes give the bits of one, also after a death."""
     for name in families():
@@ -109,6 +93,22 @@ def check_resumed(folder):
                            for one in (again, whole))
         if not found or found != expected:
             raise wrong(f"{name}: the resumed run has {found}, the whole one {expected}")
+
+
+def check_files(folder):
+    """Indexed files become samples of the family, with the same bits in two processes as in one."""
+    text = folder / "text.txt"
+    text.write_text("".join(f"{i % 29} {i * 3 % 29} {i % 7}\n" for i in range(40)))
+    works("preprocess", "--input", text, "--input-format", "lines", "--output-prefix", folder / "data",
+          "--tokenizer-type", "NullTokenizer", "--vocab-size", 29)
+    training = [word for word in TRAINING if word != "--mock-data"]
+    words = [*PIPELINE, "--train-iters", 4, "--data-path", folder / "data_text_document", "--split", "1,0,0"]
+    for name in families():
+        page = works("train", name, *training, *words, "--dry-run")
+        if "120 tokens in 40 documents" not in page:
+            raise wrong(f"the dry run of {name} does not describe its files:\n{page}")
+        one, two = (job(folder, *words, base=["train", name, *training], processes=n).ends() for n in (1, 2))
+        require_same(two, one, f"{name} on files in two processes")
 
 
 if __name__ == "__main__":
