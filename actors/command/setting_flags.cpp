@@ -2,8 +2,10 @@
 
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/bound_setting.hpp"
+#include "runtime/family/model_family.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -12,23 +14,10 @@ namespace troupe::command {
 namespace {
 
 using runtime::bound_setting;
+using runtime::setting_group;
 
-struct help_group {
-  const char* title;
-  /// Names of settings, in order. "data.*": all others that begin so, in the order of their rows.
-  const char* settings;
-};
-
-constexpr help_group help_groups[] = {
-    {"Model: its shape",
-     "model.layers model.hidden model.heads model.ffn model.head_size model.grouped_queries "
-     "model.groups model.sequence model.positions model.vocabulary_divisor checkpoints.load_hub"},
-    {"Model: its layers",
-     "model.position model.normalization model.norm_epsilon model.gain_offset model.qk_norm "
-     "model.window model.*"},
-    {"Model: rotary positions",
-     "model.rotary_* model.scaling model.scaling_factor model.yarn_factor model.scaling_positions "
-     "model.yarn_fast model.yarn_slow model.yarn_round model.yarn_*"},
+/// The groups of the help behind those of the model.
+constexpr setting_group help_groups[] = {
     {"Data",
      "data.path data.arguments_file data.train_path data.valid_path data.test_path "
      "data.part_arguments_file data.mock data.split data.cache data.object_cache data.order "
@@ -234,15 +223,17 @@ void declare_settings(command_line& line, training_flags& to) {
     runtime::ensure(has_flag(setting), "SETTING-4: each reader has its flag");
   for (const auto& needed : to.family->required())
     runtime::ensure(has_flag(needed.name), "FAMILY-2: a setting that a model needs has a flag");
+  auto groups = to.family->groups();
+  groups.insert(groups.end(), std::begin(help_groups), std::end(help_groups));
   std::vector<std::string> entries;
-  for (const auto& group : help_groups)
+  for (const auto& group : groups)
     for (auto& entry : runtime::words_in(group.settings))
       entries.push_back(std::move(entry));
   std::vector<std::vector<bound_setting>> placed(entries.size());
   for (auto& x : all)
     placed[place_of(x.name, entries)].push_back(std::move(x));
   std::size_t at = 0;
-  for (const auto& group : help_groups) {
+  for (const auto& group : groups) {
     line.group(group.title);
     for (const auto& entry : runtime::words_in(group.settings)) {
       if (const auto apart = declared_apart.find(entry); apart != declared_apart.end())
