@@ -152,8 +152,10 @@ double check_gradients(const recipe& recipe) {
 int main() {
   auto recipe = story::small_recipe();
   // Checkpoints store the name; only a program with this extension loads them.
-  recipe.own = {
-      .name = "story 3: ReGLU, smoothing 0.1", .feed_forward = reglu_sublayer, .loss = smooth_loss};
+  recipe.own = {.name = "story 3: ReGLU, smoothing 0.1",
+                .feed_forward = reglu_sublayer,
+                .loss = smooth_loss,
+                .host_only = true};
   fmt::print("gradients match finite differences to 1 %: {}\n", check_gradients(recipe) < 0.01);
 
   stream stream(backend_kind::cpu, 1, memory_pool());

@@ -85,9 +85,12 @@ command_line::work command_line::parse(const std::vector<std::string>& words) {
 
 command_line::work command_line::parse_here_or_below(const std::vector<std::string>& words) {
   auto& commands = parts_->commands;
-  if (commands.empty())
-    return parse_flags(words);
+  for (auto& below : commands)
+    if (!words.empty() && below->path_ == path_ + " " + words[0])
+      return below->parse({words.begin() + 1, words.end()});
   const bool below_program = path_.find(' ') != std::string::npos;
+  if (commands.empty() || (parts_->does && below_program))
+    return parse_flags(words);
   if (words.empty() && below_program)
     throw usage_error("'{}' needs a command: {}", path_, names_below());
   if (words.empty() || words[0] == "--help" || words[0] == "-h")
@@ -95,9 +98,6 @@ command_line::work command_line::parse_here_or_below(const std::vector<std::stri
       print_page(help());
       return 0;
     };
-  for (auto& below : commands)
-    if (below->path_ == path_ + " " + words[0])
-      return below->parse({words.begin() + 1, words.end()});
   if (words[0].starts_with("-"))
     return parse_flags(words);
   refuse_command(words[0]);

@@ -3,6 +3,7 @@
 #include "actors/command/help_text.hpp"
 #include "actors/command/megatron/table.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/family/model_family.hpp"
 
 #include <algorithm>
 #include <set>
@@ -88,23 +89,58 @@ std::vector<megatron::flag_row> works_in(const flag_group& group) {
   return out;
 }
 
-/// All sections of the table: first the groups of the help, each with its working flags before its
-/// other flags, then the other sections.
-std::vector<megatron::flag_section> whole_table() {
-  training_flags flags;
-  command_line line("troupe train gpt", "");
+command_description described(const runtime::model_family& family) {
+  training_flags flags(family);
+  command_line line("", "");
   declare(line, flags);
+  return line.describe();
+}
+
+std::set<std::string> flags_of(const command_description& x) {
+  std::set<std::string> out;
+  for (const auto& group : x.groups)
+    for (const auto& flag : group.flags)
+      out.insert(flag.name);
+  return out;
+}
+
+/// The flags of `row` that are not in `known`, and adds them to it.
+std::string others_in(const megatron::flag_row& row, std::set<std::string>& known) {
+  std::string out;
+  for (const auto& flag : megatron::names_in(row))
+    if (known.insert(flag.name).second)
+      out += flag.name + (flag.words > 0 ? " X " : " ");
+  return out;
+}
+
+/// All sections of the table: first the groups of the help, each with its working flags before its
+/// other flags, then the other sections, then the flags of other families.
+std::vector<megatron::flag_section> whole_table(const runtime::model_family& family) {
+  const auto about = described(family);
+  auto known = flags_of(about);
   std::vector<megatron::flag_section> out;
-  for (const auto& group : line.describe().groups)
+  for (const auto& group : about.groups)
     if (auto rows = works_in(group); !rows.empty())
       out.push_back({group.title, std::move(rows)});
   for (auto& section : megatron::sections()) {
+    for (auto& row : section.rows)
+      row.names = others_in(row, known);
+    std::erase_if(section.rows, [](const auto& row) { return row.names.empty(); });
     const auto same = std::find_if(
         out.begin(), out.end(), [&](const auto& x) { return x.title == section.title; });
     if (same == out.end())
       out.push_back(std::move(section));
     else
       same->rows.insert(same->rows.end(), section.rows.begin(), section.rows.end());
+  }
+  for (const auto* other : runtime::families()) {
+    megatron::flag_row only{megatron::standing::refused,
+                            fmt::format("only `troupe train {}` has it", other->name())};
+    for (const auto& group : described(*other).groups)
+      for (const auto& row : works_in(group))
+        only.names += others_in(row, known);
+    if (!only.names.empty())
+      out.push_back({fmt::format("Model: {}", other->title()), {std::move(only)}});
   }
   return out;
 }
@@ -113,10 +149,8 @@ std::vector<megatron::flag_section> whole_table() {
 
 void declare_table(command_line& line, training_flags& to) {
   using enum megatron::standing;
-  std::set<std::string> own;  // a family may have flags that Megatron-LM has for other models
-  for (const auto& group : line.describe().groups)
-    for (const auto& flag : group.flags)
-      own.insert(flag.name);
+  // A family may have flags that Megatron-LM has for other models.
+  const auto own = flags_of(line.describe());
   declare_conditional(line);
   declare_spellings(line, to);
   for (const auto& section : megatron::sections())
@@ -133,9 +167,9 @@ void declare_table(command_line& line, training_flags& to) {
       line.refused_family(beginning.name, row.note);
 }
 
-std::string megatron_help() {
+std::string megatron_help(const runtime::model_family& family) {
   std::vector<help_section> page;
-  for (const auto& section : whole_table()) {
+  for (const auto& section : whole_table(family)) {
     page.push_back({section.title, {}});
     for (const auto& row : section.rows)
       page.back().entries.push_back(
@@ -143,7 +177,7 @@ std::string megatron_help() {
            listed(row) + (row.note.empty() ? "" : ": " + row.note) + "."});
   }
   return format_help(
-      "troupe train gpt",
+      fmt::format("troupe train {}", family.name()),
       fmt::format(
           "the flags of Megatron-LM's pretrain_gpt, as of {} ({}). works: the same "
           "meaning, except as noted. accepted: has no effect here. coming: refused; planned for a "
@@ -154,9 +188,9 @@ std::string megatron_help() {
       {"Flags of other versions are refused by their prefix, or as unknown."});
 }
 
-std::string megatron_markdown() {
+std::string megatron_markdown(const runtime::model_family& family) {
   std::string out;
-  for (const auto& section : whole_table()) {
+  for (const auto& section : whole_table(family)) {
     out += (out.empty() ? "### " : "\n### ") + section.title + "\n\n";
     out += "| flags | here | |\n|---|---|---|\n";
     for (const auto& row : section.rows) {

@@ -14,10 +14,10 @@ namespace troupe::command {
 /// only.
 void declare_table(command_line& line, training_flags& to);
 
-/// The table as a help page.
-std::string megatron_help();
+/// The table of a family as a help page.
+std::string megatron_help(const runtime::model_family& family);
 
-/// The table as Markdown: a heading and a table for each section.
-std::string megatron_markdown();
+/// The same as Markdown: a heading and a table for each section.
+std::string megatron_markdown(const runtime::model_family& family);
 
 }  // namespace troupe::command

@@ -6,6 +6,8 @@
 #include "actors/command/setting_flags.hpp"
 #include "runtime/family/model_family.hpp"
 
+#include <map>
+
 namespace troupe::command {
 
 void declare(command_line& line, training_flags& to) {
@@ -19,7 +21,7 @@ void declare(command_line& line, training_flags& to) {
       "are accepted. Flags that ask for a missing feature are refused with the reason: `troupe "
       "train "
       "{} --help-megatron` lists all.",
-      to.job.training.model.family().name()));
+      to.family->name()));
 }
 
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags) {
@@ -33,6 +35,23 @@ std::vector<setting> kept_settings(const command_line& line, const training_flag
         || x.flag.name == "--tokenizer-model")
       for (auto& word : x.words)
         word = pinned_hub_model(word).string();
+  return out;
+}
+
+needed_flags needed_by(const runtime::model_family& family, const command_line& line) {
+  std::map<std::string, std::string> flags;  // by setting
+  for (const auto& group : line.describe().groups)
+    for (const auto& flag : group.flags)
+      flags.emplace(flag.field, flag.name);
+  needed_flags out;
+  const auto all = family.required();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& flag = flags.at(all[i].name);
+    out.names += (i == 0 ? "" : i + 1 < all.size() ? ", " : " and ") + flag;
+    out.example += flag + " " + all[i].example + " ";
+  }
+  if (!all.empty())
+    out.names += family.hub() == nullptr ? "; " : ", or --load-hf DIR; ";
   return out;
 }
 

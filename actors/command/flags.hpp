@@ -68,6 +68,13 @@ void write_back(const runtime::training_job& job, training_flags& flags);
 /// of the Hugging Face Hub have their commit.
 std::vector<setting> kept_settings(const command_line& line, const training_flags& flags);
 
+/// Flags of the settings that a model of the family needs, for a help: "--num-layers and
+/// --seq-length, or --load-hf DIR; ", and "--num-layers 2 --seq-length 64 ".
+struct needed_flags {
+  std::string names, example;
+};
+needed_flags needed_by(const runtime::model_family& family, const command_line& line);
+
 /// The job of `troupe train FAMILY WORDS`: declares, parses and resolves its flags.
 runtime::training_job training_job_from(const std::vector<std::string>& words,
                                         const runtime::model_family& family

@@ -1,5 +1,6 @@
 #include "actors/command/hosts.hpp"
 
+#include "actors/command/readers.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/host_address.hpp"
 
@@ -71,49 +72,7 @@ const actors::standing_node_address* same_in(const std::vector<actors::standing_
   return at == all.end() ? nullptr : &*at;
 }
 
-void declare_nodes(command_line& line, flag_description what, std::string& to) {
-  what.type = "HOST:PORT,...";
-  line.value(std::move(what), text(to));
-}
-
 }  // namespace
-
-void declare_hosts(command_line& line, host_flags& to) {
-  declare_nodes(line,
-                {.name = "--nodes",
-                 .field = "hosts.nodes",
-                 .default_value = "all processes on this host",
-                 .help = "Hosts of the processes, in order. Each must run `troupe node --listen "
-                         "HOST:PORT`."},
-                to.nodes);
-  declare_nodes(line,
-                {.name = "--spare-nodes",
-                 .field = "hosts.spare_nodes",
-                 .default_value = "none",
-                 .help = "With --nodes: spare nodes. When a host is lost, its process continues on "
-                         "the first spare node that is alive, or else beside another process."},
-                to.spare_nodes);
-  line.value({.name = "--credentials",
-              .field = "hosts.credentials",
-              .type = "DIR",
-              .default_value = "the run creates its own",
-              .help = "With --nodes: folder of credentials, created by `troupe credentials DIR` "
-                      "and copied to every host."},
-             text(to.credentials));
-  line.value({.name = "--local-addr",
-              .field = "hosts.local_addr",
-              .type = "ADDRESS",
-              .default_value = "the one on the route to the nodes",
-              .help = "With --nodes: address of this host for the nodes."},
-             text(to.local_address));
-  line.toggle({.name = "--insecure",
-               .field = "hosts.insecure",
-               .help = "Sends messages between processes without TLS, including the secret of the "
-                       "data plane. Anyone who reaches a port can read and change the run, and run "
-                       "programs as its user. Only for an isolated network; the nodes need this "
-                       "flag, too."},
-              [&to] { to.insecure = true; });
-}
 
 std::vector<std::string> node_names(const host_flags& flags) {
   return names_in(flags.nodes);

@@ -2,25 +2,60 @@
 
 #pragma once
 
-#include "actors/command/command_line.hpp"
 #include "actors/process/launch_settings.hpp"
+#include "runtime/core/setting.hpp"
 
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace troupe::command {
 
-/// The flags as written on the command line.
+/// The settings as written on the command line.
 struct host_flags {
   std::string nodes;        ///< "HOST:PORT,HOST:PORT"; empty: this host only
   std::string spare_nodes;  ///< "HOST:PORT,HOST:PORT"; may be empty
   std::filesystem::path credentials;
   std::string local_address;
   bool insecure = false;
-};
 
-void declare_hosts(command_line& line, host_flags& to);
+  static constexpr auto fields() {
+    using runtime::row;
+    using x = host_flags;
+    return std::tuple(
+        row("nodes", &x::nodes)
+            .own_flag({.name = "--nodes",
+                       .type = "HOST:PORT,...",
+                       .default_value = "all processes on this host",
+                       .help = "Hosts of the processes, in order. Each must run `troupe node "
+                               "--listen HOST:PORT`."}),
+        row("spare_nodes", &x::spare_nodes)
+            .own_flag({.name = "--spare-nodes",
+                       .type = "HOST:PORT,...",
+                       .default_value = "none",
+                       .help = "With --nodes: spare nodes. When a host is lost, its process "
+                               "continues on the first spare node that is alive, or else beside "
+                               "another process."}),
+        row("credentials", &x::credentials)
+            .own_flag({.name = "--credentials",
+                       .type = "DIR",
+                       .default_value = "the run creates its own",
+                       .help = "With --nodes: folder of credentials, created by `troupe "
+                               "credentials DIR` and copied to every host."}),
+        row("local_addr", &x::local_address)
+            .own_flag({.name = "--local-addr",
+                       .type = "ADDRESS",
+                       .default_value = "the one on the route to the nodes",
+                       .help = "With --nodes: address of this host for the nodes."}),
+        row("insecure", &x::insecure)
+            .own_flag({.name = "--insecure",
+                       .help = "Sends messages between processes without TLS, including the secret "
+                               "of the data plane. Anyone who reaches a port can read and change "
+                               "the run, and run programs as its user. Only for an isolated "
+                               "network; the nodes need this flag, too."}));
+  }
+};
 
 /// The names in --nodes, without spare nodes.
 std::vector<std::string> node_names(const host_flags& flags);

@@ -371,27 +371,22 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
   return out;
 }
 
-}  // namespace
-
-void add_memory(command_line& program) {
-  auto& line = program.command(
-      "memory", "forecasts the memory and the floating-point operations of a training run.");
-  const auto flags = std::make_shared<training_flags>();
+void declare_memory(command_line& line, const runtime::model_family& family) {
+  const auto flags = std::make_shared<training_flags>(family);
   const auto json = std::make_shared<bool>(false);
   line.toggle(
       "--json", "Prints JSON: bytes and floating-point operations.", [json] { *json = true; });
   declare(line, *flags);
   line.begins_with(
-      "Required: --num-layers, --hidden-size, --num-attention-heads and --seq-length, or --load-hf "
-      "DIR; --micro-batch-size; --vocab-size, --tokenizer DIR or --tokenizer-type, unless the "
-      "--load-hf folder has a tokenizer.");
-  line.begins_with(
-      "Example: troupe memory --num-layers 24 --hidden-size 1024 --num-attention-heads 16 "
-      "--seq-length 1024 --micro-batch-size 4 --vocab-size 50257 --world-size 2 --bf16");
-  line.note(
-      "Takes the flags and configurations of `troupe train gpt`; only shape, batch and layout "
+      fmt::format("Required: {}--micro-batch-size; --vocab-size, --tokenizer DIR or "
+                  "--tokenizer-type{}.",
+                  needed_by(family, line).names,
+                  family.hub() == nullptr ? "" : ", unless the --load-hf folder has a tokenizer"));
+  line.note(fmt::format(
+      "Takes the flags and configurations of `troupe train {}`; only shape, batch and layout "
       "matter. Needs no data, no tokenizer if --vocab-size is given, and little memory: a model of "
-      "175B on 1024 workers takes seconds.");
+      "175B on 1024 workers takes seconds.",
+      family.name()));
   line.tells_besides([flags] { return what_is_missing(shape_and_layout(*flags)); });
   line.runs([flags, json] {
     const auto job = resolve(shape_and_layout(*flags));
@@ -402,6 +397,21 @@ void add_memory(command_line& program) {
       print_page(page(job, groups));
     return 0;
   });
+}
+
+}  // namespace
+
+void add_memory(command_line& program) {
+  constexpr const char* about
+      = "forecasts the memory and the floating-point operations of a training run.";
+  auto& line = program.command("memory", about);
+  declare_memory(line, runtime::default_family());
+  line.begins_with(
+      "Example: troupe memory --num-layers 24 --hidden-size 1024 --num-attention-heads 16 "
+      "--seq-length 1024 --micro-batch-size 4 --vocab-size 50257 --world-size 2 --bf16");
+  for (const auto* family : runtime::families())
+    if (family != &runtime::default_family())
+      declare_memory(line.command(std::string(family->name()), about), *family);
 }
 
 }  // namespace troupe::command

@@ -16,6 +16,17 @@ std::string shown(const std::string& word) {
   return word.substr(0, end) + "...";
 }
 
+reader::reader(runtime::bound_words x)
+    : take([set = std::move(x.set), range = x.range, choices = x.choices](const auto& flag,
+                                                                          const auto& word) {
+        if (!takes(range, word))
+          throw usage_error("{} '{}': give {}", flag, shown(word), range_text(range));
+        set({choices.empty() ? word : chosen(flag, word, choices)});
+      }),
+      choices(std::move(x.choices)),
+      range(x.range),
+      now(std::move(x.now)) {}
+
 std::int64_t parse_whole(const std::string& flag, const std::string& word, whole_range range) {
   if (const auto out = number_in(range, word))
     return *out;

@@ -2,10 +2,10 @@
 
 #pragma once
 
+#include "runtime/core/bound_setting.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/number_range.hpp"
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <fmt/format.h>
@@ -14,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,11 +47,12 @@ struct reader {
   /// reader without a target.
   std::function<std::optional<std::string>()> now = {};
 
+  /// Reads a word of the value's type.
+  reader(runtime::bound_words x);
   reader(decltype(take) t,
          std::vector<std::string> c = {},
-         std::function<std::optional<std::string>()> n = {},
-         number_range r = {})
-      : take(std::move(t)), choices(std::move(c)), range(r), now(std::move(n)) {}
+         std::function<std::optional<std::string>()> n = {})
+      : take(std::move(t)), choices(std::move(c)), now(std::move(n)) {}
   template <std::invocable<const std::string&, const std::string&> Take>
   reader(Take t) : take(std::move(t)) {}
 
@@ -69,56 +69,18 @@ std::string shown(const std::string& word);
 std::int64_t parse_whole(const std::string& flag, const std::string& word, whole_range range);
 double parse_real(const std::string& flag, const std::string& word, real_range range);
 
-template <class T>
-struct target {
-  using value = T;
-};
-template <class T>
-struct target<std::optional<T>> {
-  using value = T;
-};
-
-/// The value of `x`, or of an optional; null if it has none.
-template <class T>
-const typename target<T>::value* decided(const T& x) {
-  if constexpr (std::is_same_v<T, typename target<T>::value>)
-    return &x;
-  else
-    return x ? &*x : nullptr;
-}
-
 /// A whole number from `least` to `most`.
 template <class T>
 reader whole(T& to,
              std::int64_t least = 0,
              std::int64_t most = std::numeric_limits<std::int32_t>::max()) {
-  const whole_range range{least, most};
-  return {[&to, range](const std::string& flag, const std::string& word) {
-            to = static_cast<typename target<T>::value>(parse_whole(flag, word, range));
-          },
-          {},
-          [&to, least, most]() -> std::optional<std::string> {
-            const auto* x = decided(to);
-            const auto value = x == nullptr ? least - 1 : std::int64_t(*x);
-            if (value < least || value > most)
-              return std::nullopt;  // a default that stands for "none"
-            return std::to_string(value);
-          },
-          range};
+  return runtime::bind_words(to, {.range = whole_range{least, most}});
 }
 
 /// A finite number of this range.
 template <class T>
 reader real(T& to, real_range range) {
-  return {[&to, range](const std::string& flag, const std::string& word) {
-            to = parse_real(flag, word, range);
-          },
-          {},
-          [&to]() -> std::optional<std::string> {
-            const auto* x = decided(to);
-            return x == nullptr ? std::nullopt : std::optional(fmt::format("{}", *x));
-          },
-          range};
+  return runtime::bind_words(to, {.range = range});
 }
 
 /// A finite number from `least` to `most`.
@@ -130,12 +92,7 @@ reader real(T& to, double least, double most = std::numeric_limits<double>::max(
 /// Any text or path, except a word that looks like the next flag.
 template <class T>
 reader text(T& to) {
-  return {[&to](const std::string&, const std::string& word) { to = word; },
-          {},
-          [&to]() -> std::optional<std::string> {
-            const auto* x = decided(to);
-            return x == nullptr || x->empty() ? std::nullopt : std::optional(std::string(*x));
-          }};
+  return runtime::bind_words(to, {});
 }
 
 /// A reader for a second flag of the same target. Only the first flag shows the target's value.
@@ -152,19 +109,16 @@ const std::string& chosen(const std::string& flag,
 /// One of a few words. `to`: std::string, or an optional one.
 template <class T>
 reader one_of(T& to, std::vector<std::string> allowed) {
-  auto now = text(to).now;
-  return {[&to, allowed](const std::string& flag, const std::string& word) {
-            to = chosen(flag, word, allowed);
-          },
-          allowed,
-          std::move(now)};
+  auto words = runtime::bind_words(to, {});
+  words.choices = std::move(allowed);
+  return words;
 }
 
 /// Reads paths or texts.
 template <class T>
 list_reader all(std::vector<T>& to) {
-  return [&to](const std::string&, const std::vector<std::string>& words) {
-    to.assign(words.begin(), words.end());
+  return [set = runtime::bind_words(to, {}).set](const std::string&, const auto& words) {
+    set(words);
   };
 }
 

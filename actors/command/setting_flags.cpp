@@ -2,8 +2,10 @@
 
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/bound_setting.hpp"
+#include "runtime/family/model_family.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -12,27 +14,15 @@ namespace troupe::command {
 namespace {
 
 using runtime::bound_setting;
+using runtime::setting_group;
 
-struct help_group {
-  const char* title;
-  /// Names of settings, in order. "data.*": all others that begin so, in the order of their rows.
-  const char* settings;
-};
-
-constexpr help_group help_groups[] = {
-    {"Model: its shape",
-     "model.layers model.hidden model.heads model.ffn model.head_size model.grouped_queries "
-     "model.groups model.sequence model.positions model.vocabulary_divisor checkpoints.load_hub"},
-    {"Model: its layers",
-     "model.position model.normalization model.norm_epsilon model.gain_offset model.qk_norm "
-     "model.window model.*"},
-    {"Model: rotary positions",
-     "model.rotary_* model.scaling model.scaling_factor model.yarn_factor model.scaling_positions "
-     "model.yarn_fast model.yarn_slow model.yarn_round model.yarn_*"},
+/// The groups of the help behind those of the model.
+constexpr setting_group help_groups[] = {
     {"Data",
      "data.path data.arguments_file data.train_path data.valid_path data.test_path "
      "data.part_arguments_file data.mock data.split data.cache data.object_cache data.order "
-     "data.unsharded data.eod_mask_loss per_token_loss data.* data.fim.* tokenizer.*"},
+     "data.unsharded data.eod_mask_loss per_token_loss data.* data.fim.*"},
+    {"Tokenizer", "tokenizer.* model.vocabulary"},
     {"Batch and steps",
      "batch.* train_iterations train_samples exit_interval exit_minutes skip_train nonfinite "
      "skippable_in_a_row"},
@@ -62,11 +52,6 @@ constexpr help_group help_groups[] = {
     {"Device", "backend devices.numbers devices.* transport"},
     {"Testing", "check_messages faults.*"},
 };
-
-/// Settings with rows of their own kind.
-const std::map<std::string, std::function<void(command_line&, training_flags&)>, std::less<>>
-    declared_apart = {{"hosts.*", [](auto& line, auto& to) { declare_hosts(line, to.hosts); }},
-                      {"tokenizer.*", [](auto& line, auto& to) { declare(line, to.tokenizer); }}};
 
 /// Megatron-LM's scripts pass '99,1,0' with quotes that the shell does not remove.
 std::string unquoted(const std::string& word) {
@@ -117,9 +102,6 @@ list_reader only_one(const char* why) {
   };
 }
 
-using own_readers = std::map<std::string_view, list_reader>;
-
-/// Readers of settings whose words are not simply those of a member.
 own_readers readers_of(training_flags& to) {
   using words = const std::vector<std::string>&;
   auto& job = to.job;
@@ -151,23 +133,20 @@ const char* why_refused(std::string_view setting, std::string_view word) {
   return nullptr;
 }
 
-/// The place of a setting in the help: the number of the entry that names it, or begins like it at
-/// the greatest length.
-std::size_t place_of(std::string_view setting, const std::vector<std::string>& entries) {
+/// The place of a setting in the help: the entry that names it, or begins like it at the greatest
+/// length.
+const std::string& place_of(std::string_view setting, const std::vector<std::string>& entries) {
   setting = setting.substr(0, setting.find('='));
-  std::size_t best = entries.size(), length = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const std::string_view entry = entries[i];
+  const std::string* best = nullptr;
+  for (const auto& entry : entries) {
     if (entry == setting)
-      return i;
+      return entry;
     if (entry.ends_with('*') && setting.starts_with(entry.substr(0, entry.size() - 1))
-        && entry.size() > length) {
-      best = i;
-      length = entry.size();
-    }
+        && (best == nullptr || entry.size() > best->size()))
+      best = &entry;
   }
-  runtime::ensure(best < entries.size(), "SETTING-2: a flag of a row has no place in the help");
-  return best;
+  runtime::ensure(best != nullptr, "SETTING-2: a flag of a row has no place in the help");
+  return *best;
 }
 
 flag_description described(const bound_setting& x) {
@@ -187,6 +166,8 @@ flag_description described(const bound_setting& x) {
           .once = flag.once,
           .injects_faults = flag.injects_faults};
 }
+
+}  // namespace
 
 void declare_setting(command_line& line, bound_setting x, const own_readers& own) {
   list_reader take = [set = x.set](const auto&, const auto& words) {
@@ -220,11 +201,12 @@ void declare_setting(command_line& line, bound_setting x, const own_readers& own
   line.value(std::move(what), std::move(one));
 }
 
-}  // namespace
-
 void declare_settings(command_line& line, training_flags& to) {
   auto all = runtime::bind_settings(to.job);
-  for (const auto& more : {to.family->bind(to.model), runtime::bind_settings<asked_settings>(to)})
+  for (const auto& more : {to.family->bind(to.model),
+                           runtime::bind_settings<asked_settings>(to),
+                           bind(to.tokenizer),
+                           runtime::bind_settings(to.hosts, "hosts.")})
     all.insert(all.end(), more.begin(), more.end());
   const auto own = readers_of(to);
   const auto has_flag = [&all](std::string_view setting) {
@@ -234,22 +216,20 @@ void declare_settings(command_line& line, training_flags& to) {
     runtime::ensure(has_flag(setting), "SETTING-4: each reader has its flag");
   for (const auto& needed : to.family->required())
     runtime::ensure(has_flag(needed.name), "FAMILY-2: a setting that a model needs has a flag");
+  auto groups = to.family->groups();
+  groups.insert(groups.end(), std::begin(help_groups), std::end(help_groups));
   std::vector<std::string> entries;
-  for (const auto& group : help_groups)
+  for (const auto& group : groups)
     for (auto& entry : runtime::words_in(group.settings))
       entries.push_back(std::move(entry));
-  std::vector<std::vector<bound_setting>> placed(entries.size());
+  std::map<std::string, std::vector<bound_setting>> placed;
   for (auto& x : all)
     placed[place_of(x.name, entries)].push_back(std::move(x));
-  std::size_t at = 0;
-  for (const auto& group : help_groups) {
+  for (const auto& group : groups) {
     line.group(group.title);
-    for (const auto& entry : runtime::words_in(group.settings)) {
-      if (const auto apart = declared_apart.find(entry); apart != declared_apart.end())
-        apart->second(line, to);
-      for (auto& x : placed[at++])
+    for (const auto& entry : runtime::words_in(group.settings))
+      for (auto& x : placed[entry])
         declare_setting(line, std::move(x), own);
-    }
   }
 }
 

@@ -1,6 +1,7 @@
 #include "actors/command/tokenizer_flags.hpp"
 
 #include "actors/command/hub_models.hpp"
+#include "actors/command/setting_flags.hpp"
 #include "runtime/tokenizer/tiktoken.hpp"
 
 #include <utility>
@@ -66,90 +67,16 @@ void refuse_other_files(const tokenizer_flags& flags, tokenizer_family family) {
 
 }  // namespace
 
+std::vector<runtime::bound_setting> bind(tokenizer_flags& to) {
+  auto out = runtime::bind_settings(to);
+  out.front().choices = runtime::tokenizer_types();
+  return out;
+}
+
 void declare(command_line& line, tokenizer_flags& to) {
   line.group("Tokenizer");
-  line.value(
-      {.name = "--tokenizer-type",
-       .field = "tokenizer.type",
-       .type = "TYPE",
-       .help
-       = "Kind of tokenizer. GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file. "
-         "HuggingFaceTokenizer: a tokenizer.json. SentencePieceTokenizer, "
-         "GPTSentencePieceTokenizer and Llama2Tokenizer: a SentencePiece model. TikTokenizer: a "
-         "tiktoken file. BertWordPieceLowerCase and BertWordPieceCase: BERT's vocab.txt as "
-         "--vocab-file. NullTokenizer: the text consists of token ids already, or mock data.",
-       .megatron
-       = "those listed in --help; default GPT2BPETokenizer; no text, multimodal and SFT tokenizers",
-       .resume = at_resume::told},
-      one_of(to.type, runtime::tokenizer_types()));
-  line.value({.name = "--vocab-file",
-              .field = "tokenizer.vocab_file",
-              .type = "FILE",
-              .help = "vocab.json of a BPE, or BERT's vocab.txt.",
-              .megatron = "",
-              .resume = at_resume::told},
-             text(to.vocab_file));
-  line.value({.name = "--merge-file",
-              .field = "tokenizer.merge_file",
-              .type = "FILE",
-              .help = "merges.txt of a BPE.",
-              .megatron = "",
-              .resume = at_resume::told},
-             text(to.merge_file));
-  line.value({.name = "--tokenizer-model",
-              .field = "tokenizer.model",
-              .type = "FILE",
-              .help = "tokenizer.json of a HuggingFaceTokenizer, or its folder or model of "
-                      "the Hub (ORG/NAME); the file of a TikTokenizer or SentencePieceTokenizer.",
-              .megatron = "",
-              .resume = at_resume::told},
-             text(to.model));
-  line.value(
-      {.name = "--tokenizer",
-       .field = "tokenizer.folder",
-       .type = "DIR",
-       .help
-       = "Folder from the Hugging Face Hub or `troupe tokenizer train`. Uses its tokenizer.json, "
-         "or else its vocab.json and merges.txt, tokenizer.model or vocab.txt. Downloads ORG/NAME "
-         "or "
-         "ORG/NAME@REVISION from the Hub.",
-       .resume = at_resume::told},
-      text(to.folder));
-  line.value({.name = "--tiktoken-pattern",
-              .field = "tokenizer.pattern",
-              .type = "NAME",
-              .default_value = "by the file's name; v2 for a JSON file",
-              .help = "With a TikTokenizer: how it splits a text, and its special tokens. "
-                      "llama3.1: Llama 3.1 and later. v1 and v2: Megatron-LM's JSON files.",
-              .megatron = "",
-              .resume = at_resume::told},
-             one_of(to.pattern,
-                    {"r50k_base",
-                     "p50k_base",
-                     "cl100k_base",
-                     "o200k_base",
-                     "llama3",
-                     "llama3.1",
-                     "v1",
-                     "v2"}));
-  line.value({.name = "--tiktoken-num-special-tokens",
-              .field = "tokenizer.special_tokens",
-              .type = "N",
-              .unit = "tokens",
-              .help = "With a TikTokenizer's JSON file: number of ids before its own tokens.",
-              .megatron = "",
-              .resume = at_resume::told},
-             whole(to.special_tokens, 7, 1 << 20));
-  line.value({.name = "--vocab-size",
-              .field = "model.vocabulary",
-              .type = "N",
-              .unit = "tokens",
-              .help = "Number of token ids. Required for NullTokenizer; must agree with the files "
-                      "of other tokenizers.",
-              .megatron = "ids are 0 to N - 1, and the last one ends a document; with another "
-                          "tokenizer N must agree with its files",
-              .resume = at_resume::refused},
-             whole(to.vocabulary_size, 1));
+  for (auto& x : bind(to))
+    declare_setting(line, std::move(x));
 }
 
 runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {

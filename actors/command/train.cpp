@@ -15,7 +15,6 @@
 
 #include <cstdlib>
 #include <fmt/format.h>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,29 +24,6 @@ namespace troupe::command {
 
 namespace {
 
-/// "--num-layers and --seq-length, or --load-hf DIR; ", and "--num-layers 2 --seq-length 64 ": the
-/// flags of the settings that a model of the family needs.
-struct needed_flags {
-  std::string names, example;
-};
-
-needed_flags needed_by(const runtime::model_family& family, const command_line& line) {
-  std::map<std::string, std::string> flags;  // by setting
-  for (const auto& group : line.describe().groups)
-    for (const auto& flag : group.flags)
-      flags.emplace(flag.field, flag.name);
-  needed_flags out;
-  const auto all = family.required();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto& flag = flags.at(all[i].name);
-    out.names += (i == 0 ? "" : i + 1 < all.size() ? ", " : " and ") + flag;
-    out.example += flag + " " + all[i].example + " ";
-  }
-  if (!all.empty())
-    out.names += family.hub() == nullptr ? "; " : ", or --load-hf DIR; ";
-  return out;
-}
-
 /// "troupe train gpt", and so on.
 void add_family(command_line& train, const runtime::model_family& family) {
   const std::string name(family.name());
@@ -55,7 +31,7 @@ void add_family(command_line& train, const runtime::model_family& family) {
       name,
       fmt::format("trains {} with Megatron-LM's flags, and resumes stopped runs.", family.title()));
   const auto flags = std::make_shared<training_flags>(family);
-  const auto table = std::make_shared<std::string (*)()>(nullptr);
+  const auto table = std::make_shared<std::string (*)(const runtime::model_family&)>(nullptr);
   line.toggle(
       "--help-megatron",
       "Prints every flag of Megatron-LM: if it works, is accepted or is refused here, and why.",
@@ -79,9 +55,9 @@ void add_family(command_line& train, const runtime::model_family& family) {
   line.tells_besides([flags, table] {
     return *table == nullptr ? what_is_missing(*flags) : std::vector<std::string>();
   });
-  line.runs([flags, table, name, &line] {
+  line.runs([flags, table, name, &family, &line] {
     if (*table != nullptr) {
-      print_page((*table)());
+      print_page((*table)(family));
       return 0;
     }
     recognise_folders(*flags);

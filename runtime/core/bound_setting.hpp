@@ -26,27 +26,28 @@
 
 namespace troupe::runtime {
 
+/// A value that words set and show.
+struct bound_words {
+  number_range range = {};
+  std::vector<std::string> choices = {};  ///< the only words that it takes; empty: any
+  /// Sets the value; a toggle ignores the words. Null: a reader of the caller does.
+  std::function<void(const std::vector<std::string>& words)> set = {};
+  /// The value as a word; empty: none, or a default that stands for none. Null: the value is not
+  /// shown.
+  std::function<std::optional<std::string>()> now = {};
+};
+
 /// A flag of a row, bound to the member. A row with several flags has several of these.
-struct bound_setting {
+struct bound_setting : bound_words {
   /// The name in errors: "checkpoints.save", or "precision=bf16" of a toggle that chooses a value.
   std::string name;
   const setting_flag* flag = nullptr;  ///< static
   const char* type = "";               ///< of its values; empty: a toggle
   at_resume resume = at_resume::free;
-  number_range range = {};
-  std::vector<std::string> choices = {};  ///< the only words that it takes; empty: any
-  /// Sets the member; a toggle ignores the words. Null: a reader of the caller does.
-  std::function<void(const std::vector<std::string>& words)> set = {};
-  /// The member's value as a word; empty: none, or a default that stands for none. Null: the value
-  /// is not shown.
-  std::function<std::optional<std::string>()> now = {};
 
   /// Replaces the reader of the member's type by one with words of its own.
   void read_by(std::function<void(const std::vector<std::string>& words)> own) {
-    set = std::move(own);
-    range = flag->range;
-    choices.clear();
-    now = {};
+    static_cast<bound_words&>(*this) = {.range = flag->range, .set = std::move(own)};
   }
 
   bool is_toggle() const { return *type == '\0'; }
@@ -164,31 +165,37 @@ const char* type_of(const setting_flag& flag) {
   return flag.type;
 }
 
-template <class Member, class Choices>
-void bind_words(bound_setting& x, Member& to, const Choices& choices) {
-  if constexpr (is_list<Member>) {
+}  // namespace detail
+
+/// Binds a member, a list or an optional value. `flag` has its range, choices and number of words.
+template <class Member>
+bound_words bind_words(Member& to,
+                       const setting_flag& flag,
+                       const setting_choices<Member>& choices = {}) {
+  bound_words x;
+  if constexpr (detail::is_list<Member>) {
     using value = typename Member::value_type;
-    const word_form<value> form{x.range = range_of<value>(*x.flag), {}};
+    const detail::word_form<value> form{x.range = detail::range_of<value>(flag), {}};
     x.set = [&to, form](const auto& words) {
       to.clear();
       for (const auto& word : words)
         to.push_back(form.value(word));
     };
   } else if constexpr (std::is_same_v<Member, std::string>) {
-    x.choices = words_in(x.flag->choices);
+    x.choices = words_in(flag.choices);
     x.set = [&to](const auto& words) { to = with_commas(words); };
-    if (x.flag->most == 1)
+    if (flag.most == 1)
       x.now = [&to]() -> std::optional<std::string> {
         return to.empty() ? std::nullopt : std::optional(to);
       };
   } else {
-    using value = typename without_optional<Member>::type;
-    word_form<value> form{x.range = range_of<value>(*x.flag), {}};
+    using value = typename detail::without_optional<Member>::type;
+    detail::word_form<value> form{x.range = detail::range_of<value>(flag), {}};
     if constexpr (std::is_enum_v<Member>)
       form.choices = choices;
     if constexpr (std::is_enum_v<value>)
       ensure(form.choices.count > 0, "SETTING-3: a flag of an enumeration lists its values");
-    x.choices = form.names(*x.flag);
+    x.choices = form.names(flag);
     x.set = [&to, form](const auto& words) { to = form.value(words.front()); };
     x.now = [&to, form]() -> std::optional<std::string> {
       if constexpr (std::is_same_v<Member, value>)
@@ -197,7 +204,10 @@ void bind_words(bound_setting& x, Member& to, const Choices& choices) {
         return to ? form.word(*to) : std::nullopt;
     };
   }
+  return x;
 }
+
+namespace detail {
 
 template <class Struct>
 void bind_rows(Struct& to, const std::string& above, std::vector<bound_setting>& out);
@@ -212,15 +222,12 @@ void bind_row(const setting_row<Struct, Value>& row,
     if (flag.name == nullptr)
       break;
     using plain = typename without_optional<Value>::type;
-    bound_setting x{.name = above + row.name,
-                    .flag = &flag,
-                    .type = type_of<plain>(flag),
-                    .resume = row.resume_of(flag)};
+    bound_setting x{{}, above + row.name, &flag, type_of<plain>(flag), row.resume_of(flag)};
     if (*flag.value != '\0')
       x.name.append("=").append(flag.value);
     if constexpr (word_like<plain> || is_list<Value>)
       if (!x.is_toggle())
-        bind_words(x, member, row.choices);
+        static_cast<bound_words&>(x) = bind_words(member, flag, row.choices);
     if constexpr (std::is_enum_v<plain> && word_like<plain>)
       ensure(!x.is_toggle() || to_string(given_by<plain>(flag)) == flag.value,
              "SETTING-3: a toggle gives the value that it names");

@@ -45,6 +45,13 @@ struct required_setting {
   std::string example;  ///< a value for the help, "2"
 };
 
+/// Settings with one title in a help.
+struct setting_group {
+  const char* title;
+  /// Their names, in order. "data.*": all others that begin so, in the order of their rows.
+  const char* settings;
+};
+
 /// Names of the settings that were given, such as "model.layers" or "model.activation=swiglu".
 using given_settings = std::set<std::string, std::less<>>;
 
@@ -119,6 +126,8 @@ class model_family {
   virtual std::any asked() const = 0;
   /// The flags of `asked`, which outlives them. Their names begin with "model.".
   virtual std::vector<bound_setting> bind(std::any& /*asked*/) const { return {}; }
+  /// The beginning of a help: the settings of `bind`, and others that belong to the model.
+  virtual std::vector<setting_group> groups() const { return {{"Model", "model.*"}}; }
   /// The settings that `resolve` needs, without a Hub model.
   virtual std::vector<required_setting> required() const = 0;
   /// The model that was asked for. Adds a sentence for each contradiction. Nothing if a required

@@ -298,6 +298,21 @@ void validate_resuming(const training_job& job, sentences& wrong) {
         "states that processes keep of each other");
 }
 
+/// An operation for the CPU alone would fail in the first pass on a device.
+void validate_backend(const training_job& job, sentences& wrong) {
+  if (job.backend != kernels::backend::cuda)
+    return;
+  auto found = job.training.own.host_only ? job.training.own.name : "";
+  for (const auto& unit : spec_of(job.training).units)
+    if (found.empty() && unit.module.traits().host_only)
+      found = unit.name;
+  if (!found.empty())
+    wrong.push_back(
+        fmt::format("'{}' has operations for the CPU alone, but `backend` is cuda: set `backend` "
+                    "cpu, or write it with operations that run on devices",
+                    found));
+}
+
 /// A job with nondeterministic kernels cannot use features that compare bits.
 void validate_bits(const training_job& job, sentences& wrong) {
   if (!job.devices.nondeterministic)
@@ -346,6 +361,8 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
   validate_files(job, has_model, wrong);
   validate_resuming(job, wrong);
   validate_bits(job, wrong);
+  if (has_model && !unknown.tokenizer)
+    collect(wrong, [&] { validate_backend(job, wrong); });
   for (auto& sentence : validate_faults(job))
     wrong.push_back(std::move(sentence));
   return wrong;

@@ -28,6 +28,8 @@ struct extension {
 
   /// Replaces cross_entropy, with the same contract. Null: cross_entropy.
   std::function<decltype(cross_entropy)> loss = {};
+
+  bool host_only = false;  ///< has operations for the CPU alone: see module_traits
 };
 
 }  // namespace troupe::runtime

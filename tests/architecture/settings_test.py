@@ -20,10 +20,10 @@ FIELD = re.compile(r'\.field = "([^"]+)')
 GIVEN = re.compile(r'\b(?:given(?:\.contains|\.insert)?\(|decide\((?:flags|given), )"([^"]+)"')
 LIST = re.compile(r'const auto\* setting : \{([^}]*)\}')
 STRUCT = re.compile(r"^struct (\w+)[^;{]*\{\n(.*?)^\};", re.M | re.S)
-ROW = re.compile(r'\brow\("(\w+)",\s*&x::(\w+)\)')
+ROW = re.compile(r'\brow\("([\w.]+)",\s*&x::(\w+)\)')
 NAMED = re.compile(r'\.named\("([^"]*)"\)')
 VALUE = re.compile(r'\.value = "([^"]*)"')
-ROOTS = ("training_job", "asked_settings")
+ROOTS = {"training_job": "", "asked_settings": "", "tokenizer_flags": "", "host_flags": "hosts."}
 
 
 def columns(text):
@@ -57,8 +57,8 @@ def settings_of_rows(root):
 
     families = [(name, "model.") for path in (root / FAMILIES).rglob("*_asked.hpp")
                 for name, _ in STRUCT.findall(path.read_text())]
-    return {name for struct, above in [(struct, "") for struct in ROOTS if struct in structs] + families
-            for name in of(struct, above)}
+    roots = [(struct, above) for struct, above in ROOTS.items() if struct in structs]
+    return {name for struct, above in roots + families for name in of(struct, above)}
 
 
 def complaints(root):

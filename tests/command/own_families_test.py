@@ -4,6 +4,7 @@
 """
 
 import atexit
+import json
 import re
 import sys
 
@@ -67,6 +68,27 @@ def check_settings(folder):
             code, _, err = cli_test.run(*words, "--load", saved)
             if code != 0 and (code != 2 or "which also reads" not in err):
                 raise wrong(f"{words[0]} with a model of {name}: exit code {code}\n{err}")
+
+
+def check_help(folder):
+    """Help, memory and the table of Megatron-LM's flags are those of the family."""
+    of_gpt = flags_in(works("train", "gpt", "--help"))
+    for name in families():
+        page = works("train", name, "--help")
+        own = sorted(flags_in(page) - of_gpt)
+        if not own or "\nModel\n" not in page or "Model: its layers" in page:
+            raise wrong(f"the help of {name} does not have its flags under its title:\n{page}")
+        table = works("train", name, "--help-megatron-markdown")
+        for flag, here in [(own[0], "works"), ("--hidden-size", "refused")]:
+            rows = [line for line in table.splitlines() if f"`{flag}`" in line]
+            if len(rows) != 1 or f"| {here} |" not in rows[0]:
+                raise wrong(f"the table of {name} should say once that {flag} is '{here}': {rows}")
+        shape = ["--micro-batch-size", 2, "--vocab-size", 29, "--make-vocab-size-divisible-by", 8, "--json"]
+        two, three = (json.loads(works("memory", name, *shape, "--num-layers", n))["parameters"] for n in (2, 3))
+        if not 0 < two < three:
+            raise wrong(f"`troupe memory {name}` counts {two} and {three} parameters")
+        refuses("is not a flag of", "memory", name, *shape, "--hidden-size", 64)
+        refuses(own[0], "memory", *shape, own[0], 3)
 
 
 def check_processes(folder):

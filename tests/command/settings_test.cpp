@@ -194,7 +194,12 @@ TEST_CASE("SETTING-2: each flag of a row is declared once, with its columns",
   asked_settings asked;
   auto model = runtime::default_family().asked();
   auto rows = runtime::bind_settings(job);
-  for (auto& more : {runtime::bind_settings(asked), runtime::default_family().bind(model)})
+  tokenizer_flags tokenizer;
+  host_flags hosts;
+  for (auto& more : {runtime::bind_settings(asked),
+                     runtime::default_family().bind(model),
+                     bind(tokenizer),
+                     runtime::bind_settings(hosts, "hosts.")})
     rows.insert(rows.end(), more.begin(), more.end());
   CHECK(rows.size() > 200);
   for (const auto& row : rows) {
@@ -301,7 +306,7 @@ class without_reader final : public fixed_family {
  public:
   std::vector<runtime::bound_setting> bind(std::any& /*asked*/) const override {
     static constexpr runtime::setting_flag flag = {.name = "--unread", .type = "N"};
-    return {{.name = "model.unread", .flag = &flag, .type = "N"}};
+    return {{{}, "model.unread", &flag, "N", at_resume::free}};
   }
 };
 

@@ -85,10 +85,11 @@ inline runtime::model_spec kept_scales() {
   for (std::size_t l = 0; l < 2; ++l) {
     auto& all = out.part<runtime::layer_spec>(l).sublayers;
     all.insert(all.begin() + 1,
-               runtime::own_sublayer{.name = "scaled",
-                                     .build = [C = config.hidden](runtime::module_builder& to) {
-                                       add_scale(to, {.hidden = C});
-                                     }});
+               runtime::own_sublayer{
+                   .name = "scaled",
+                   .build = [C = config.hidden](
+                                runtime::module_builder& to) { add_scale(to, {.hidden = C}); },
+                   .host_only = true});
   }
   return out;
 }

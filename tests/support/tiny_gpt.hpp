@@ -35,7 +35,7 @@ inline runtime::gpt_config tiny_gpt(std::int64_t layers) {
   return c;
 }
 
-/// Seven models that cover each option, most of them in several combinations.
+/// By name, models that cover each option, most of them in several combinations.
 inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers) {
   using runtime::position_embedding;
   std::map<std::string, runtime::gpt_config> out;

@@ -122,7 +122,8 @@ inline runtime::own_sublayer reads_encoder() {
                   p.hidden = dropout_add(tape, x, p.hidden, 0, 0, p.rows);
                 });
               },
-          .reads = {"encoder"}};
+          .reads = {"encoder"},
+          .host_only = true};
 }
 
 inline runtime::model_spec two_lengths() {

@@ -134,6 +134,20 @@ class gpt final : public model_family {
     return runtime::bind(std::any_cast<gpt_asked&>(asked));
   }
 
+  std::vector<setting_group> groups() const override {
+    return {{"Model: its shape",
+             "model.layers model.hidden model.heads model.ffn model.head_size "
+             "model.grouped_queries model.groups model.sequence model.positions "
+             "model.vocabulary_divisor checkpoints.load_hub"},
+            {"Model: its layers",
+             "model.position model.normalization model.norm_epsilon model.gain_offset "
+             "model.qk_norm model.window model.*"},
+            {"Model: rotary positions",
+             "model.rotary_* model.scaling model.scaling_factor model.yarn_factor "
+             "model.scaling_positions model.yarn_fast model.yarn_slow model.yarn_round "
+             "model.yarn_*"}};
+  }
+
   std::vector<required_setting> required() const override {
     return {{"model.layers", "2"},
             {"model.hidden", "64"},

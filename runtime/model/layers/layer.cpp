@@ -56,7 +56,7 @@ void add(module_builder& layer, const own_sublayer& x) {
 }
 
 module_traits traits_of(const own_sublayer& x) {
-  return {.reads = x.reads, .tied_to = x.tied_to, .losses = x.losses};
+  return {.reads = x.reads, .tied_to = x.tied_to, .losses = x.losses, .host_only = x.host_only};
 }
 
 module_flops forward_flops(const own_sublayer& x, std::int64_t T) {
@@ -78,6 +78,7 @@ module_traits traits_of(const layer_spec& x) {
     out.reads.insert(out.reads.end(), of.reads.begin(), of.reads.end());
     out.tied_to.insert(out.tied_to.end(), of.tied_to.begin(), of.tied_to.end());
     out.losses.insert(out.losses.end(), of.losses.begin(), of.losses.end());
+    out.host_only |= of.host_only;
   }
   return out;
 }

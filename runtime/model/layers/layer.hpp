@@ -40,6 +40,7 @@ struct own_sublayer {
   std::vector<loss_spec> losses = {};                      ///< see module_traits
   std::vector<std::string> tied_to = {};                   ///< see module_traits
   std::function<module_flops(std::int64_t T)> flops = {};  ///< of a forward pass; empty: none
+  bool host_only = false;                                  ///< see module_traits
 };
 
 void add(module_builder& to, const own_sublayer& x);

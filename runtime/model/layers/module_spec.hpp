@@ -34,6 +34,7 @@ struct module_traits {
   /// False for a table: its own backward pass does not read the parameters, only that of a unit
   /// tied to it.
   bool reads_backward = true;
+  bool host_only = false;  ///< has operations for the CPU alone: jobs on devices refuse it
 };
 
 /// Floating-point operations of the matrix products of a forward pass over one sequence, with two

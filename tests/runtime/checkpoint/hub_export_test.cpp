@@ -19,6 +19,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
+#include <type_traits>
 #include <unistd.h>
 
 using namespace troupe::runtime;
@@ -68,6 +70,25 @@ gpt_config as_read(gpt_config x) {
   x.padded_vocabulary = x.vocabulary;
   x.hidden_dropout = x.attention_dropout = 0;
   return x;
+}
+
+template <class Value>
+Value another(Value x) {
+  if constexpr (std::is_same_v<Value, bool>)
+    return !x;
+  else if constexpr (std::is_enum_v<Value>)
+    return x == Value{} ? Value(1) : Value{};
+  else
+    return x + 1;
+}
+
+/// The exported config.json; empty if the export is refused.
+std::string exported(const gpt_config& x) {
+  try {
+    return gpt_to_hub(x);
+  } catch (const input_error&) {
+    return {};
+  }
 }
 
 /// Elements that encode the parameter and their position.
@@ -173,6 +194,55 @@ TEST_CASE("a model without a hub format is refused with all reasons", "[checkpoi
   const scratch_folder dir;
   CHECK_THROWS_AS(write_hub_model(dir / "out", {.model = x}, numbered), input_error);
   CHECK_FALSE(fs::exists(dir / "out"));
+}
+
+TEST_CASE("an export says or refuses another value of each member", "[checkpoint]") {
+  struct kind {
+    const char* name;
+    gpt_config model;
+    std::set<std::string_view> left_out;  // without an effect on this kind, or no key of the Hub's
+  };
+  gpt_config gpt2;
+  gpt2.layers = gpt2.heads = gpt2.groups = 2;
+  auto llama3 = llama(), yarn = llama();
+  llama3.scaling = rope_scaling::llama3;
+  yarn.scaling = rope_scaling::yarn;
+  // A run's own lengths; gains are exported in full.
+  const std::set<std::string_view> everywhere{"sequence", "padded_vocabulary", "gain_offset"};
+  const kind kinds[] = {
+      {"gpt2",
+       gpt2,
+       {"qkv_bias",  // linear_bias includes it
+        "rotary_base",
+        "rotary_percent",
+        "rotary_interleaved",
+        "rotary_interpolation",
+        "scaling",
+        "scaling_factor",
+        "scaling_positions",
+        "llama3_low",
+        "llama3_high",
+        "yarn_fast",
+        "yarn_slow",
+        "yarn_mscale",
+        "yarn_mscale_all",
+        "yarn_round"}},
+      {"llama3",
+       llama3,
+       {"hidden_dropout", "yarn_fast", "yarn_slow", "yarn_mscale_all", "yarn_round"}},
+      {"yarn", yarn, {"hidden_dropout", "llama3_low", "llama3_high"}},
+  };
+  for (const auto& kind : kinds) {
+    const auto as_it_is = exported(kind.model);
+    REQUIRE_FALSE(as_it_is.empty());
+    for_each_field<gpt_config>([&](const auto& row) {
+      CAPTURE(kind.name, row.key);
+      auto changed = kind.model;
+      changed.*row.member = another(changed.*row.member);
+      const bool left_out = everywhere.contains(row.key) || kind.left_out.contains(row.key);
+      CHECK((exported(changed) == as_it_is) == left_out);
+    });
+  }
 }
 
 TEST_CASE("an export keeps settings of the imported folder that Troupe does not use",

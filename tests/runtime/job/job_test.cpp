@@ -3,6 +3,7 @@
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/kept_scales.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -138,6 +139,18 @@ TEST_CASE("each broken rule of a job has an error text", "[job]") {
     CAPTURE(what);
     CHECK(tells(job, what));
   }
+}
+
+TEST_CASE("a model with operations for the CPU alone is refused on a device", "[job]") {
+  auto x = good();
+  x.training.own = {.name = "scales", .feed_forward = troupe::tests::add_scale};
+  x.backend = troupe::kernels::backend::cuda;
+  CHECK(validate(x).empty());
+  x.training.own.host_only = true;
+  CHECK(tells(x, "'scales' has operations for the CPU alone, but `backend` is cuda"));
+  x.backend = troupe::kernels::backend::cpu;
+  CHECK(validate(x).empty());
+  CHECK(traits_of(troupe::tests::kept_scales().part<layer_spec>()).host_only);
 }
 
 TEST_CASE("each impossible layout has an error text, with the nearest valid value", "[job]") {

@@ -55,8 +55,7 @@ class stepper {
 }  // namespace
 
 TEST_CASE("a model cut into 2 or 4 stages has the bits of the whole", "[model]") {
-  const auto all = tiny_gpts(4);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(4)));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const int count = GENERATE(2, 4);
   CAPTURE(name, int(where), count);
@@ -94,8 +93,7 @@ TEST_CASE("delayed weight gradients have the bits of immediate ones", "[model]")
 
 TEST_CASE("two micro-batches interleaved by segments have the bits of one after the other",
           "[model]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
   CAPTURE(name);
   stream stream(kernels::backend::cpu, 1, {});
   stages one_by_one(config, 1, stream), interleaved(config, 1, stream);

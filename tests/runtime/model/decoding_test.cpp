@@ -46,8 +46,7 @@ std::vector<attention_cache> caches(stream& stream, const gpt_config& c, std::in
 }  // namespace
 
 TEST_CASE("decoding token by token with a cache gives the logits of a full pass", "[model]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const std::int64_t prompt = GENERATE(1, 3);
   CAPTURE(name, int(where), prompt);

@@ -91,8 +91,7 @@ void check_slopes(stages& under_test, const bundle& in) {
 }  // namespace
 
 TEST_CASE("gradients of every parameter equal the derivative of the loss", "[model]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
   const bool masked = GENERATE(false, true);
   CAPTURE(name, masked);
   stream stream(kernels::backend::reference, 1, {});
@@ -102,8 +101,7 @@ TEST_CASE("gradients of every parameter equal the derivative of the loss", "[mod
 
 TEST_CASE("gradients equal the derivative of the loss with attention within documents",
           "[model][unsanitized]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
   CAPTURE(name);
   stream stream(kernels::backend::reference, 1, {});
   stages under_test(config, 1, stream);
@@ -114,8 +112,7 @@ TEST_CASE("gradients equal the derivative of the loss with attention within docu
 
 TEST_CASE("gradients equal the derivative of the loss for any order and norms of sublayers",
           "[model][unsanitized]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
   CAPTURE(name);
   stream stream(kernels::backend::reference, 1, {});
   stages under_test(tiny_sublayers(config), 1, stream);

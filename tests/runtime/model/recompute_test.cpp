@@ -80,8 +80,7 @@ struct deep {
 }  // namespace
 
 TEST_CASE("recomputation does not change losses and gradients", "[recompute][unsanitized]") {
-  const auto all = tiny_gpts(4);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(4)));
   const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const int count = GENERATE(1, 2);

@@ -93,8 +93,7 @@ void check_copies(ranks& x, const grid& g, const group_step_result& last) {
 }  // namespace
 
 TEST_CASE("a model on 2 or 4 tensor ranks computes the same as one worker", "[tensor_parallel]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(2)));
   const int tensor = GENERATE(2, 4), pipeline = GENERATE(1, 2);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, pipeline, rows);
@@ -113,8 +112,7 @@ TEST_CASE("a model on 2 or 4 tensor ranks computes the same as one worker", "[te
 
 TEST_CASE("Adam enlarges rounding errors where a gradient is itself almost a rounding error",
           "[tensor_parallel]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(2)));
   const double epsilon = GENERATE(1e-8, 1e-2);
   CAPTURE(name, epsilon);
   worker_settings settings{.model = gpt_spec(cut_for(base, 2)), .optimizer = {.epsilon = epsilon}};
@@ -164,8 +162,7 @@ TEST_CASE("Adam enlarges rounding errors where a gradient is itself almost a rou
 }
 
 TEST_CASE("a custom layer runs on tensor ranks and stages, too", "[tensor_parallel]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(2)));
   const bool rows = GENERATE(false, true);
   CAPTURE(name, rows);
   auto settings = settings_of(tiny_sublayers(cut_for(base, 2)));
@@ -179,8 +176,7 @@ TEST_CASE("a custom layer runs on tensor ranks and stages, too", "[tensor_parall
 }
 
 TEST_CASE("tensor ranks on the fast backend compute the same as one worker", "[tensor_parallel]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(2)));
   const bool rows = GENERATE(false, true);
   CAPTURE(name, rows);
   auto settings = settings_of(gpt_spec(cut_for(base, 2)));
@@ -196,8 +192,7 @@ TEST_CASE("tensor ranks on the fast backend compute the same as one worker", "[t
 }
 
 TEST_CASE("tensor ranks in bf16 stay close to one worker in f32", "[tensor_parallel]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(2)));
   const int tensor = GENERATE(1, 2, 4);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, rows);
@@ -215,8 +210,7 @@ TEST_CASE("tensor ranks in bf16 stay close to one worker in f32", "[tensor_paral
 
 TEST_CASE("recomputation on tensor ranks and stages gives the same bits",
           "[tensor_parallel][unsanitized]") {
-  const auto all = tiny_gpts(4);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(4)));
   const bool rows = GENERATE(false, true), rounded = GENERATE(false, true);
   CAPTURE(name, rows, rounded);
   auto settings = settings_of(gpt_spec(cut_for(base, 2)));
@@ -243,8 +237,7 @@ TEST_CASE("recomputation on tensor ranks and stages gives the same bits",
 }
 
 TEST_CASE("stages can be uneven, and one without a layer forwards its input", "[tensor_parallel]") {
-  const auto all = tiny_gpts(3);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const auto [name, base] = GENERATE(from_range(tiny_gpts(3)));
   const int tensor = GENERATE(1, 2);
   CAPTURE(name, tensor);
   auto settings = settings_of(gpt_spec(cut_for(base, tensor)));
