@@ -131,17 +131,6 @@ void validate_schedule(const training_job& job,
         name,
         untie.empty() ? "uses of a tied parameter" : "ends of a tied embedding",
         untie.empty() ? "untie the parameter" : "give " + untie));
-  const auto head = chunk_id(schedule.chunks() - 1);
-  const auto ends = [&](copy_id copy) {
-    return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});
-  };
-  if (schedule.copies() > 1 && !untie.empty() && ends(copy_id(0)) != ends(copy_id(1)))
-    wrong.push_back(fmt::format(
-        "`layout.schedule.source` {} has the first and the last stage of its two copies on "
-        "different ranks, and a tied embedding is added up between two ranks: mirror one "
-        "copy, or give {}",
-        name,
-        untie));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
     wrong.push_back(
         fmt::format("`reduction.overlap_gradients` needs the same order of gradients on all "

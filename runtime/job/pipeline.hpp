@@ -28,8 +28,6 @@ struct job_pipeline {
   const chunk_flow& flow(chunk_id c) const { return flows[value(c)]; }
   /// The pipeline rank of each use of a tied parameter, in model order.
   std::vector<int> ranks_of(const tie& x, copy_id copy = {}) const;
-  /// The pipeline ranks of all uses in the first copy, each once: they sum the gradients of ties.
-  std::vector<int> ranks_of_ties() const;
 };
 
 /// Micro-batches per step and physical replica, for all logical replicas that it computes, after
