@@ -112,8 +112,11 @@ job_pipeline pipeline_of(const training_job& job) {
     const chunk part(model, range);
     out.flows.push_back(part.flow());
     for (const auto& unit : part.units())
-      for (const auto& x : unit.parameters)
+      for (const auto& x : unit.parameters) {
         out.sums.insert(x.placements.sums());
+        if (x.placements.view() == axis_view::experts)
+          out.experts.insert(x.tied_to.empty() ? x.name : x.tied_to);
+      }
     for (const auto& block : recompute_plan(part, job.recompute).blocks)
       blocks.push_back(block.recomputed ? 1 : 0);
   }
