@@ -47,9 +47,10 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
 void validate_mesh(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   collect(wrong, [&] {
-    ensure(std::int64_t{seats_of(l).replicas()} * l.replicas_per_worker
-               == job.training.batch.data_parallel,
+    const auto all = seats_of(l);
+    ensure(std::int64_t{all.replicas()} * l.replicas_per_worker == job.training.batch.data_parallel,
            "JOB-1: the batch knows the replicas of the layout");
+    validate_verification(job.recovery, all, wrong);
   });
 }
 
@@ -226,6 +227,16 @@ void validate_recomputation(const training_job& job,
 }
 
 }  // namespace
+
+void validate_verification(const recovery_settings& recovery,
+                           const seats& all,
+                           std::vector<std::string>& wrong) {
+  if (recovery.verify_fraction > 0 && !all.replicas_are_alike())
+    wrong.push_back(fmt::format(
+        "`recovery.verify_fraction` {} has the next replica compute passes again, but it "
+        "has other experts: leave `recovery.verify_fraction` out",
+        recovery.verify_fraction));
+}
 
 std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown) {
   sentences wrong;

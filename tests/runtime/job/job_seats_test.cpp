@@ -4,6 +4,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/job/layout_rules.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -122,6 +123,19 @@ TEST_CASE("all members of a group give it one name, one order and their own inde
   const bool tied = GENERATE(false, true);
   CAPTURE(x.schedule, x.pipeline, x.tensor, x.replicas, tied);
   check_groups(job_of(x, tied));
+}
+
+TEST_CASE("VERIFY-2: passes are not verified by replicas with other experts", "[job]") {
+  const auto dense = make_mesh(4, 1, 1, 1);
+  const auto refusal = [&](double fraction, int experts) {
+    std::vector<std::string> wrong;
+    validate_verification(
+        {.verify_fraction = fraction}, {dense, fold_experts(dense, experts, 1)}, wrong);
+    return wrong.empty() ? "" : wrong.front();
+  };
+  CHECK(refusal(0, 2).empty());
+  CHECK(refusal(0.5, 1).empty());
+  CHECK_THAT(refusal(0.5, 2), ContainsSubstring("leave `recovery.verify_fraction` out"));
 }
 
 TEST_CASE("ties whose gradients cannot be added are refused before the run", "[job]") {
