@@ -8,7 +8,6 @@
 #include "runtime/data/batch_source.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/family/model_family.hpp"
-#include "runtime/job/pipeline.hpp"
 #include "tests/support/formula_source.hpp"
 
 #include <memory>
@@ -111,9 +110,8 @@ inline runtime::reference_layout reference_layout_of(const runtime::training_job
           .grain = job.reduction.grain};
 }
 
-/// Runs the same job without actors, on as many tensor ranks. Copies of the model are replicas.
-inline std::vector<runtime::step_report> by_reference_trainer(runtime::training_job job) {
-  job.training.batch.data_parallel *= runtime::pipeline_of(job).schedule->copies();
+/// Runs the same job without actors, on as many tensor ranks.
+inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(job.training,
                                      made_up_source(job, runtime::data_split::train),
