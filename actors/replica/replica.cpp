@@ -2,6 +2,7 @@
 
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
+#include "actors/support/owners_of_copies.hpp"
 #include "actors/support/reports.hpp"
 #include "runtime/core/error.hpp"
 
@@ -19,22 +20,20 @@ namespace {
 constexpr const char* one_of_each_stage
     = "REPLICA-1: stages report of one step at a time, each once";
 
-/// STEP-6: a copy equals one of the owners' digests of its parameter, which depend on the shard.
-/// Experts may have their owner in another replica. Returns the name of a differing copy; empty:
-/// none.
-std::string unlike(const std::vector<messages::updated_state>& parts) {
-  for (const auto& part : parts)
-    for (const auto& [name, digest] : part.copies) {
-      bool is_here = part.layers == runtime::axis_view::dense, is_alike = false;
-      for (const auto& x : parts)
-        if (const auto found = x.own.find(name); found != x.own.end()) {
-          is_here = true;
-          is_alike = is_alike || found->second == digest;
-        }
-      if (is_here && !is_alike)
-        return name;
-    }
-  return {};
+/// STEP-6: takes out all copies but those of experts whose owner is in another replica. Returns the
+/// name of a copy that differs from its owner; empty: none.
+std::string take_copies(std::vector<messages::updated_state>& parts) {
+  std::string out;
+  for (auto& part : parts)
+    std::erase_if(part.copies, [&](const auto& copy) {
+      const auto equal = equals_owner(copy.first, copy.second, parts);
+      if (!equal && part.layers == runtime::axis_view::experts)
+        return false;
+      if (!equal.value_or(false) && out.empty())
+        out = copy.first;
+      return true;
+    });
+  return out;
 }
 
 /// Digest of everything that a rank reports.
@@ -260,11 +259,9 @@ void replica_state::receive(const messages::applied& x) {
   messages::applied all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   for (auto& part : applied_)
     std::ranges::move(part.state, std::back_inserter(all.state));
-  all.unlike = unlike(all.state);
-  for (auto& part : all.state) {
+  for (auto& part : all.state)
     part.bits = whole(part);
-    part.copies.clear();
-  }
+  all.unlike = take_copies(all.state);
   applied_.clear();
   awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));

@@ -185,7 +185,8 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
   return out;
 }
 
-seed_judge::seed_judge(std::filesystem::path folder) : folder_(std::move(folder)) {
+seed_judge::seed_judge(std::filesystem::path folder, const runtime::model_family& of)
+    : folder_(std::move(folder)), family_(of) {
   std::filesystem::create_directories(folder_);
 }
 
@@ -203,7 +204,7 @@ seed_judge::shape_state& seed_judge::shape(std::uint64_t number) {
   if (found != shapes_.end())
     return found->second;
   const auto folder = folder_ / "checkpoints";
-  shape_state made{prepare_small(small_job(number, folder)), {}, {}};
+  shape_state made{prepare_small(small_job(number, folder, false, 1, family_)), {}, {}};
   made.undisturbed = play(made.job, {});
   const auto& job = made.job.job.opened().job;
   if (auto wrong = complaints(made.undisturbed, made.undisturbed);
@@ -223,7 +224,7 @@ const small_prepared& seed_judge::job_of(shape_state& x,
   const auto found = x.others.find(which);
   if (found != x.others.end())
     return found->second;
-  const auto job = small_job(number, folder_ / "checkpoints", recovers, processes);
+  const auto job = small_job(number, folder_ / "checkpoints", recovers, processes, family_);
   return x.others.emplace(which, prepare_small(job)).first->second;
 }
 

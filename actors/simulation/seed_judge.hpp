@@ -45,8 +45,10 @@ struct seed_verdict {
 /// Judges seeds, one after the other. Caches the undisturbed run of each shape of job.
 class seed_judge {
  public:
-  /// Creates `folder`, keeps the checkpoints of one run in it, and removes it at the end.
-  explicit seed_judge(std::filesystem::path folder);
+  /// Creates `folder`, keeps the checkpoints of one run in it, and removes it at the end. `of`: the
+  /// family of the models; it outlives this object.
+  explicit seed_judge(std::filesystem::path folder,
+                      const runtime::model_family& of = runtime::default_family());
   ~seed_judge();
   seed_judge(const seed_judge&) = delete;
   seed_judge& operator=(const seed_judge&) = delete;
@@ -67,6 +69,7 @@ class seed_judge {
   const small_prepared& job_of(shape_state& x, std::uint64_t number, bool recovers, int processes);
 
   std::filesystem::path folder_;
+  const runtime::model_family& family_;
   std::map<std::uint64_t, shape_state> shapes_;
 };
 

@@ -4,7 +4,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/data/token_schema.hpp"
-#include "runtime/family/families.hpp"
+#include "runtime/family/text_samples.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -47,11 +47,13 @@ void draw_schedule(runtime::training_job& job, choices& from) {
     job.training.model = job.training.model.family().smallest(4);
 }
 
-runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
+runtime::training_job drawn(choices from,
+                            const std::filesystem::path& folder,
+                            const runtime::model_family& of) {
   runtime::training_job job;
   const int pipeline = from.one_of({1, 2, 2}), data = from.one_of({1, 2, 2}),
             tensor = from.one_of({1, 1, 2});
-  job.training.model = runtime::default_family().smallest(2);
+  job.training.model = of.smallest(2);
   job.training.seed = 17;
   job.training.precision
       = from.one_of({runtime::dtype::f32, runtime::dtype::bf16, runtime::dtype::f16});
@@ -101,11 +103,12 @@ runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
 runtime::training_job small_job(std::uint64_t shape,
                                 const std::filesystem::path& folder,
                                 bool recovers,
-                                int processes) {
+                                int processes,
+                                const runtime::model_family& of) {
   constexpr std::uint64_t most_attempts = 1000;
   std::vector<std::string> wrong;
   for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
-    auto job = drawn({shape, attempt}, folder);
+    auto job = drawn({shape, attempt}, folder, of);
     job.recovery.on = recovers;
     job.layout.processes = std::min(processes, job.layout.world);
     job.recovery.suspicion = 30;  // longer than any task
@@ -140,7 +143,26 @@ std::string describe_shape(const runtime::training_job& job) {
                      l.processes > 1 ? fmt::format(", in {} processes", l.processes) : "");
 }
 
+made_up_samples::made_up_samples(const runtime::recipe& recipe, runtime::data_split part)
+    : recipe_(recipe), masked_(part == runtime::data_split::train) {
+  constexpr std::uint64_t enough = 1 << 20;
+  const auto& batch = recipe.batch;
+  if (auto own = runtime::made_up_samples(recipe.model, part, enough, recipe.seed))
+    own_ = std::make_unique<runtime::dataset_source>(
+        std::move(own),
+        runtime::batch_layout{std::uint64_t(batch.micro), std::uint64_t(batch.data_parallel)},
+        runtime::memory_pool());
+}
+
 runtime::bundle made_up_samples::microbatch(const runtime::microbatch_address& at) const {
+  auto x = own_ ? own_->microbatch(at) : tokens(at);
+  const std::lock_guard lock(mutex_);
+  for (std::int64_t b = 0; b < recipe_.batch.micro; ++b)
+    asked_.insert(runtime::sample_view(x, b).at<std::uint64_t>("samples").front());
+  return x;
+}
+
+runtime::bundle made_up_samples::tokens(const runtime::microbatch_address& at) const {
   const auto B = recipe_.batch.micro, T = recipe_.model.sequence();
   auto x = runtime::empty_batch(runtime::token_schema(T), B, pool_);
   for (std::int64_t b = 0; b < B; ++b) {
@@ -160,8 +182,6 @@ runtime::bundle made_up_samples::microbatch(const runtime::microbatch_address& a
       row.mask[i] = masked_ && (sample + std::uint64_t(t)) % 5 == 0 ? 0.0F : 1.0F;
       row.positions[i] = std::int32_t(t);
     }
-    const std::lock_guard lock(mutex_);
-    asked_.insert(sample);
   }
   return x;
 }
@@ -181,11 +201,11 @@ small_prepared prepare_small(const runtime::training_job& job) {
   auto& node = *out.job.node;
   out.job.description = describe(job, node);
   out.job.description.identity = runtime::identity(job);
-  out.training = std::make_shared<made_up_samples>(job.training, true);
+  out.training = std::make_shared<made_up_samples>(job.training, runtime::data_split::train);
   node.training = out.training;
   out.job.description.validates = job.watch.eval_interval > 0;
   if (out.job.description.validates)
-    node.validation = std::make_shared<made_up_samples>(job.training, false);
+    node.validation = std::make_shared<made_up_samples>(job.training, runtime::data_split::valid);
   add_message_path(node, job);
   add_saved_states(node, out.job.description);
   return out;

@@ -1,9 +1,9 @@
-// Jobs for simulations: a tiny model of the default family, trained for a few steps, in one of many
-// shapes.
+// Jobs for simulations: a tiny model, trained for a few steps, in one of many shapes.
 
 #pragma once
 
 #include "actors/job/prepare.hpp"
+#include "runtime/family/families.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -22,23 +22,28 @@ constexpr std::uint64_t job_shapes = 64;
 runtime::training_job small_job(std::uint64_t shape,
                                 const std::filesystem::path& folder,
                                 bool recovers = false,
-                                int processes = 1);
+                                int processes = 1,
+                                const runtime::model_family& of = runtime::default_family());
 std::string describe_shape(const runtime::training_job& job);
 
-/// Synthetic tokens, a function of their position. Records which samples were requested.
+/// The made-up samples of the model's family, or synthetic tokens, a function of their position.
+/// Records which samples were requested.
 class made_up_samples final : public runtime::batch_source {
  public:
-  made_up_samples(const runtime::recipe& recipe, bool masked) : recipe_(recipe), masked_(masked) {}
+  /// Tokens of `part` train are masked.
+  made_up_samples(const runtime::recipe& recipe, runtime::data_split part);
 
   runtime::bundle microbatch(const runtime::microbatch_address& at) const override;
   /// Samples requested since the last call.
   std::set<std::uint64_t> take_asked() const;
 
  private:
+  runtime::bundle tokens(const runtime::microbatch_address& at) const;
   std::int32_t token(std::uint64_t sample, std::int64_t t) const;
 
   runtime::recipe recipe_;
   bool masked_;
+  std::unique_ptr<const runtime::batch_source> own_;  ///< of the family; null: tokens
   mutable runtime::memory_pool pool_;
   mutable std::mutex mutex_;
   mutable std::set<std::uint64_t> asked_;

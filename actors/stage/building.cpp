@@ -112,13 +112,13 @@ void stage_state::join_groups() {
     std::vector<std::string> names;
     for (const int member : x.members)
       names.push_back((by_wire ? "wire:" : "lane:") + job_->seats.name(member));
-    auto joined = groups_->join({.name = std::move(x.name),
+    auto joined = groups_->join({.name = x.name,
                                  .along = x.along,
-                                 .members = std::move(x.members),
+                                 .members = x.members,
                                  .rank = x.rank,
                                  .device = runtime::device_of(job_->job, told_.rank),
                                  .names = std::move(names)});
-    context_->groups.push_back({x.along, x.chunk, std::move(joined)});
+    context_->groups.push_back({std::move(x), std::move(joined)});
   }
 }
 
@@ -126,7 +126,7 @@ void stage_state::join_groups() {
 bool stage_state::sums_by_mapping() const {
   const auto& all = context_->groups;
   return node_->neighbours && std::any_of(all.begin(), all.end(), [](const auto& x) {
-           return reaches_beyond_stage(x.along) && x.by->maps_arrays();
+           return reaches_beyond_stage(x.what.along) && x.by->maps_arrays();
          });
 }
 
@@ -236,7 +236,7 @@ void stage_state::build() {
           by.time_operations(node->profile);
         runtime::worker_groups groups{.extents = job->seats.extents()};
         for (const auto& x : context.groups)
-          (x.chunk ? groups.of_chunk[*x.chunk] : groups.along)[x.along] = x.by.get();
+          runtime::join(groups, x.what, *x.by);
         auto settings = runtime::settings_of(job->job, job->pipeline, rank);
         for (const auto layers : runtime::axis_views)
           settings.saves[layers] = job->counts(mesh_rank, layers);

@@ -6,12 +6,12 @@
 #include "actors/stage/snapshots.hpp"
 #include "actors/stage/stage.hpp"
 #include "runtime/core/core_wait.hpp"
+#include "runtime/job/job_seats.hpp"
 #include "runtime/parameters/watched_gradients.hpp"
 
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,11 +20,10 @@ namespace troupe::actors {
 /// Shared: a lane may outlive the actor.
 struct stage_context : std::enable_shared_from_this<stage_context> {
   struct joined_group {
-    runtime::axis_set along;
-    std::optional<runtime::chunk_id> chunk;
+    runtime::seat_group what;
     std::unique_ptr<runtime::communicator> by;
   };
-  std::vector<joined_group> groups;  ///< see worker_groups
+  std::vector<joined_group> groups;
   std::unique_ptr<runtime::worker> worker;
   std::uint64_t transfer_ns = 0;  ///< from the request to a keeper until the state has arrived
   int buckets = 0;

@@ -3,6 +3,7 @@
 #include "actors/supervisor/compared_ranks.hpp"
 #include "actors/supervisor/pass_ballots.hpp"
 #include "actors/supervisor/supervisor.hpp"
+#include "actors/support/owners_of_copies.hpp"
 #include "runtime/core/log.hpp"
 
 #include <algorithm>
@@ -31,6 +32,28 @@ std::string listed(const std::set<std::string>& names) {
 int count_of_others(const wrong_bits& x, const runtime::seats& seats) {
   const auto all = seats.alike(x.first, runtime::axis_view(x.what));
   return int(all.size()) - int(x.ranks.size());
+}
+
+/// STEP-6: names a copy that differs from its owner, and its replica; empty: none. Replicas have
+/// compared the copies with an owner among their own ranks.
+std::string differing_copy(const std::vector<messages::applied>& all) {
+  const auto differs = [](const messages::applied& x, const std::string& parameter) {
+    return fmt::format("replica:{}: {}; but not {}",
+                       x.replica,
+                       "STEP-6: what several tensor ranks or stages hold, they hold alike",
+                       parameter);
+  };
+  for (const auto& x : all)
+    if (!x.unlike.empty())
+      return differs(x, x.unlike);
+  for (const auto& x : all)
+    for (const auto& part : x.state)
+      for (const auto& [name, copy] : part.copies)
+        if (std::none_of(all.begin(), all.end(), [&](const auto& other) {
+              return equals_owner(name, copy, other.state).value_or(false);
+            }))
+          return differs(x, name);
+  return {};
 }
 
 std::string joined(std::vector<std::string> names) {
@@ -65,17 +88,11 @@ bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
 }
 
 bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
-  std::string promise
-      = "STEP-5: ranks with equal parameters hold the same state after the same update";
-  std::string unlike;
-  for (const auto& x : applied)
-    if (unlike.empty() && !x.unlike.empty())
-      unlike = fmt::format("replica:{}: {}; but not {}",
-                           x.replica,
-                           "STEP-6: what several tensor ranks or stages hold, they hold alike",
-                           x.unlike);
-  if (!unlike.empty())
-    promise = unlike;
+  const auto unlike = differing_copy(applied);
+  const auto promise
+      = unlike.empty()
+            ? "STEP-5: ranks with equal parameters hold the same state after the same update"
+            : unlike;
   if (!run_.job->job.reduction.distributed_optimizer) {
     compared_ranks<runtime::digest> all(*run_.job);
     for (const auto& of_replica : applied)

@@ -63,14 +63,10 @@ void recoverer::carry_out(const order_look& x) {
 
 void recoverer::end_look() {
   const auto& ledger = *run_.context->ledger;
-  std::vector<std::vector<int>> replicas;
-  for (int r = 0; r < run_.job->replicas(); ++r)
-    replicas.push_back(run_.job->seats.replica(r));
   auto found = newest_stored(
       look_.found,
       ledger.keepers(),
-      replicas,
-      run_.job->job.reduction.distributed_optimizer,
+      *run_.job,
       [&](std::uint64_t step) {
         return ledger.position(step) ? ledger.state(step) : runtime::digest{};
       },

@@ -35,37 +35,39 @@ held_states find(const found_on_disks& found, int keeper, int process, std::uint
   return {};
 }
 
+digests_by_name of_layers(runtime::axis_view layers, const opened_job& job, digests_by_name own) {
+  std::erase_if(own, [&](const auto& x) { return job.pipeline.layers_of(x.first) != layers; });
+  return own;
+}
+
 /// Checks the states of a step, all ranks together, against the ledger; returns what is wrong.
 std::string complaint_about(const std::map<int, digests_by_name>& own,
-                            const std::vector<std::vector<int>>& replicas,
-                            bool sharded,
+                            const opened_job& job,
                             const runtime::digest& committed) {
+  constexpr const char* differ = "they differ from the committed ones in the ledger";
   digests_by_name sum;
-  for (const auto& ranks : replicas) {
-    for (const int rank : ranks) {
-      const auto at = own.find(rank);
-      if (at == own.end())
-        return fmt::format("the state of rank {} is missing", rank);
-      for (const auto& [name, part] : at->second)
-        sum[name] += part;
+  for (int rank = 0; rank < job.seats.size(); ++rank) {
+    const auto here = own.find(rank);
+    if (here == own.end())
+      return fmt::format("the state of rank {} is missing", rank);
+    for (const auto layers : runtime::axis_views) {
+      const auto state = of_layers(layers, job, here->second);
+      const int first = job.first_alike[layers][std::size_t(rank)];
+      if (!job.counts(rank, layers) && state != of_layers(layers, job, own.at(first)))
+        return differ;
+      if (job.counts(rank, layers))
+        for (const auto& [name, part] : state)
+          sum[name] += part;
     }
-    if (sharded)
-      continue;
-    if (runtime::combine(sum) != committed)
-      return "they differ from the committed ones in the ledger";
-    sum.clear();
   }
-  return !sharded || runtime::combine(sum) == committed
-             ? ""
-             : "they differ from the committed ones in the ledger";
+  return runtime::combine(sum) == committed ? "" : differ;
 }
 
 }  // namespace
 
 stored_search newest_stored(const found_on_disks& found,
                             const std::vector<int>& keepers,
-                            const std::vector<std::vector<int>>& replicas,
-                            bool sharded,
+                            const opened_job& job,
                             const std::function<runtime::digest(std::uint64_t)>& committed,
                             std::optional<std::uint64_t> before) {
   std::set<std::uint64_t> steps;
@@ -92,7 +94,7 @@ stored_search newest_stored(const found_on_disks& found,
         own[x.rank] = x.own;
     }
     if (why.empty())
-      why = complaint_about(own, replicas, sharded, state);  // MEMBER-6
+      why = complaint_about(own, job, state);  // MEMBER-6
     if (why.empty()) {
       out.newest = stored_everywhere{*step, std::move(holders)};
       return out;

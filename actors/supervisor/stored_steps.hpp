@@ -3,9 +3,11 @@
 //
 //   MEMBER-6  Unverified states are never used. A step counts only when the states of all processes
 //             are there, each with its holder, and together give the ledger's digest of that step.
+//             Ranks with equal parameters have equal states.
 
 #pragma once
 
+#include "actors/host/opened_job.hpp"
 #include "actors/supervisor/membership.hpp"
 #include "messages/checkpoint/keeping.hpp"
 #include "runtime/core/hash.hpp"
@@ -29,13 +31,11 @@ struct stored_search {
 };
 
 /// `keepers`: the keeper of each process. Takes its states from the keeper if it has them, else
-/// from the first process that found them, for example after a move. `replicas`: the ranks of each.
-/// `sharded`: each replica has a part of the state, else all of it. `committed`: the ledger's state
-/// of a step; zero: unknown. `before`: only steps older than this one.
+/// from the first process that found them, for example after a move. `committed`: the ledger's
+/// state of a step; zero: unknown. `before`: only steps older than this one.
 stored_search newest_stored(const found_on_disks& found,
                             const std::vector<int>& keepers,
-                            const std::vector<std::vector<int>>& replicas,
-                            bool sharded,
+                            const opened_job& job,
                             const std::function<runtime::digest(std::uint64_t)>& committed,
                             std::optional<std::uint64_t> before = {});
 

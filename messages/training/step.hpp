@@ -164,7 +164,7 @@ struct updated_state {
   int rank = 0;  ///< of the job
   runtime::axis_view layers = {};
   std::map<std::string, runtime::digest> own = {};  ///< by parameter; parts add up
-  /// Stage only: of parameters that another rank of the replica reports.
+  /// Of parameters that another rank reports; of a replica, a rank in another replica.
   std::map<std::string, runtime::digest> copies = {};
   runtime::digest bits = {};            ///< replica only: of `own` and `copies`
   runtime::exact_sum square_norm = {};  ///< of the parameters, if requested

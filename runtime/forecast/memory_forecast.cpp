@@ -1,7 +1,6 @@
 #include "runtime/forecast/memory_forecast.hpp"
 
 #include "runtime/job/batches.hpp"
-#include "runtime/job/job_seats.hpp"
 #include "runtime/trainer/verification.hpp"
 #include "runtime/trainer/worker_of_job.hpp"
 
@@ -83,10 +82,8 @@ class rehearsal {
  private:
   worker_groups join_groups(const coordinates& at) {
     worker_groups out;
-    for (const auto& x : groups_of(pipeline_, seats_, seats_.rank(at))) {
-      auto& to = x.chunk ? out.of_chunk[*x.chunk] : out.along;
-      to[x.along] = &groups_.emplace_back(x.along, x.rank, int(x.members.size()));
-    }
+    for (const auto& x : groups_of(pipeline_, seats_, seats_.rank(at)))
+      join(out, x, groups_.emplace_back(x.along, x.rank, int(x.members.size())));
     return out;
   }
   int copies() const { return pipeline_.schedule->copies(); }

@@ -1,7 +1,7 @@
 #include "runtime/job/job_seats.hpp"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <set>
 #include <utility>
 
@@ -31,6 +31,32 @@ seat_group group_of_copies(const pipeline_schedule& schedule,
   return out;
 }
 
+/// The groups of ties on several pipeline ranks. Members are pipeline ranks, in the order of the
+/// uses of the group's first tie.
+std::vector<seat_group> groups_of_ties(const job_pipeline& pipeline) {
+  std::vector<seat_group> out;
+  for (const auto& tie : pipeline.ties)
+    for (int copy = 0; copy < pipeline.schedule->copies(); ++copy) {
+      const tied_copy which = {tie.owner, copy_id(std::uint32_t(copy))};
+      const auto uses = pipeline.ranks_of(tie, which.second);
+      const std::set<int> ranks(uses.begin(), uses.end());
+      if (ranks.size() == 1)
+        continue;
+      auto group = std::find_if(out.begin(), out.end(), [&](const auto& x) {
+        return std::set<int>(x.members.begin(), x.members.end()) == ranks;
+      });
+      if (group == out.end())
+        group = out.insert(out.end(), {.along = axis::pipeline});
+      for (const int use : uses) {
+        auto& members = group->members;
+        if (index_in(members, use) == int(members.size()))
+          members.push_back(use);
+        group->ties[which].push_back(index_in(members, use));
+      }
+    }
+  return out;
+}
+
 }  // namespace
 
 seats seats_of(const layout_settings& layout) {
@@ -46,12 +72,11 @@ process_map placed_of(const layout_settings& layout) {
 
 std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all, int rank) {
   std::vector<seat_group> out;
-  const auto add = [&](axis_set along, std::string name, std::vector<int> members) {
+  const auto add_along = [&](axis_set along) {
+    auto members = all.peers(rank, along);
     const int at = index_in(members, rank);
-    out.push_back({std::move(name), along, std::move(members), at});
+    out.push_back({all.name_of_group(rank, along), along, std::move(members), at});
   };
-  const auto add_along
-      = [&](axis_set along) { add(along, all.name_of_group(rank, along), all.peers(rank, along)); };
   const bool has_experts = std::any_of(pipeline.sums.begin(), pipeline.sums.end(), [](auto sum) {
     return sum.has(axis::expert_data);
   });
@@ -72,14 +97,18 @@ std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all
       for (const auto& x : schedule.hosted_by(stage))
         out.push_back(group_of_copies(schedule, x, all, rank, along));
   }
-  const auto ties = pipeline.ranks_of_ties();
-  if (ties.size() > 1 && std::find(ties.begin(), ties.end(), stage) != ties.end()) {
-    std::vector<int> members;
-    for (const int other : ties)
-      members.push_back(all.beside(rank, axis::pipeline, other));
-    add(axis::pipeline,
-        fmt::format("ties of replica {}{}", all.at(rank)[axis::data], all.position_in_stage(rank)),
-        std::move(members));
+  const auto ties = groups_of_ties(pipeline);
+  for (auto group : ties) {
+    group.rank = index_in(group.members, stage);
+    if (group.rank == int(group.members.size()))
+      continue;
+    group.name = fmt::format(
+        "ties of replica {}{}", all.at(rank)[axis::data], all.position_in_stage(rank));
+    if (ties.size() > 1)
+      group.name += fmt::format(" on pipeline ranks {}", fmt::join(group.members, ", "));
+    for (int& member : group.members)
+      member = all.beside(rank, axis::pipeline, member);
+    out.push_back(std::move(group));
   }
   return out;
 }

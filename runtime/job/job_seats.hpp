@@ -25,10 +25,11 @@ struct seat_group {
   std::vector<int> members;            ///< ranks of the job, in the order of the group
   int rank = 0;                        ///< index in `members`
   std::optional<chunk_id> chunk = {};  ///< of a chunk with several copies; nothing: of the worker
+  tie_holders ties = {};               ///< whose gradients it adds; empty: it is no group of ties
 };
 
 /// All groups of a rank: one for each axis that splits a replica, one for each sum of gradients,
-/// and the stages that share a tied parameter.
+/// and one for each set of pipeline ranks with the uses of tied parameters.
 std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all, int rank);
 
 }  // namespace troupe::runtime

@@ -47,9 +47,10 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
 void validate_mesh(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   collect(wrong, [&] {
-    ensure(std::int64_t{seats_of(l).replicas()} * l.replicas_per_worker
-               == job.training.batch.data_parallel,
+    const auto all = seats_of(l);
+    ensure(std::int64_t{all.replicas()} * l.replicas_per_worker == job.training.batch.data_parallel,
            "JOB-1: the batch knows the replicas of the layout");
+    validate_verification(job.recovery, all, wrong);
   });
 }
 
@@ -131,17 +132,6 @@ void validate_schedule(const training_job& job,
         name,
         untie.empty() ? "uses of a tied parameter" : "ends of a tied embedding",
         untie.empty() ? "untie the parameter" : "give " + untie));
-  const auto head = chunk_id(schedule.chunks() - 1);
-  const auto ends = [&](copy_id copy) {
-    return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});
-  };
-  if (schedule.copies() > 1 && !untie.empty() && ends(copy_id(0)) != ends(copy_id(1)))
-    wrong.push_back(fmt::format(
-        "`layout.schedule.source` {} has the first and the last stage of its two copies on "
-        "different ranks, and a tied embedding is added up between two ranks: mirror one "
-        "copy, or give {}",
-        name,
-        untie));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
     wrong.push_back(
         fmt::format("`reduction.overlap_gradients` needs the same order of gradients on all "
@@ -237,6 +227,16 @@ void validate_recomputation(const training_job& job,
 }
 
 }  // namespace
+
+void validate_verification(const recovery_settings& recovery,
+                           const seats& all,
+                           std::vector<std::string>& wrong) {
+  if (recovery.verify_fraction > 0 && !all.replicas_are_alike())
+    wrong.push_back(fmt::format(
+        "`recovery.verify_fraction` {} has the next replica compute passes again, but it "
+        "has other experts: leave `recovery.verify_fraction` out",
+        recovery.verify_fraction));
+}
 
 std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown) {
   sentences wrong;

@@ -7,7 +7,6 @@
 #include "runtime/model/stages.hpp"
 
 #include <algorithm>
-#include <fmt/ranges.h>
 #include <optional>
 #include <utility>
 
@@ -48,15 +47,6 @@ std::vector<int> job_pipeline::ranks_of(const tie& x, copy_id copy) const {
   return out;
 }
 
-std::vector<int> job_pipeline::ranks_of_ties() const {
-  std::vector<int> out;
-  for (const auto& x : ties)
-    for (const int rank : ranks_of(x))
-      if (std::find(out.begin(), out.end(), rank) == out.end())
-        out.push_back(rank);
-  return out;
-}
-
 namespace {
 
 /// The first difference between two uses of a tied parameter; null: none.
@@ -93,25 +83,6 @@ bool has_gradients(const tie& x, const model_spec& model, const layout_settings&
   return first && !first->frozen;
 }
 
-/// All ranks that add the gradients of ties are in one group.
-void check_ranks_of_ties(const job_pipeline& all) {
-  const auto ranks = all.ranks_of_ties();
-  const std::set<int> group(ranks.begin(), ranks.end());
-  for (const auto& x : all.ties)
-    for (int copy = 0; copy < all.schedule->copies(); ++copy) {
-      const auto of_copy = all.ranks_of(x, copy_id(std::uint32_t(copy)));
-      if (std::set<int>(of_copy.begin(), of_copy.end()) != group)
-        throw input_error(
-            "the tied parameter '{}' has uses on the pipeline ranks {} of copy {} of the model, "
-            "and gradients of ties are added on {}: place each tied parameter on all of these "
-            "ranks",
-            x.owner,
-            fmt::join(std::set<int>(of_copy.begin(), of_copy.end()), ", "),
-            copy,
-            fmt::join(group, ", "));
-    }
-}
-
 }  // namespace
 
 job_pipeline pipeline_of(const training_job& job) {
@@ -141,14 +112,16 @@ job_pipeline pipeline_of(const training_job& job) {
     const chunk part(model, range);
     out.flows.push_back(part.flow());
     for (const auto& unit : part.units())
-      for (const auto& x : unit.parameters)
+      for (const auto& x : unit.parameters) {
         out.sums.insert(x.placements.sums());
+        if (x.placements.view() == axis_view::experts)
+          out.experts.insert(x.tied_to.empty() ? x.name : x.tied_to);
+      }
     for (const auto& block : recompute_plan(part, job.recompute).blocks)
       blocks.push_back(block.recomputed ? 1 : 0);
   }
   schedule->recompute(out.blocks);
   out.schedule = schedule;
-  check_ranks_of_ties(out);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -23,13 +24,16 @@ struct job_pipeline {
   double sample_flops = 0;                ///< operations of a training step: see training_flops
   /// The sets of axes along which gradients of the model are summed.
   std::set<axis_set> sums;
+  std::set<std::string> experts = {};  ///< parameters of experts, by the name of their owner
 
   int ranks() const { return schedule->ranks(); }
   const chunk_flow& flow(chunk_id c) const { return flows[value(c)]; }
+  /// The layers of a parameter, by the name of its owner.
+  axis_view layers_of(const std::string& parameter) const {
+    return experts.contains(parameter) ? axis_view::experts : axis_view::dense;
+  }
   /// The pipeline rank of each use of a tied parameter, in model order.
   std::vector<int> ranks_of(const tie& x, copy_id copy = {}) const;
-  /// The pipeline ranks of all uses in the first copy, each once: they sum the gradients of ties.
-  std::vector<int> ranks_of_ties() const;
 };
 
 /// Micro-batches per step and physical replica, for all logical replicas that it computes, after

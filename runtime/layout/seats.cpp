@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -169,6 +170,17 @@ bool seats::is_first(int rank, axis_set along) const {
 std::vector<int> seats::alike(int rank, axis_view layers) const {
   return (layers == axis_view::dense ? dense_ : experts_)
       .group(rank, axes_where([layers](const auto& x) { return sums_gradients(x.use(layers)); }));
+}
+
+bool seats::replicas_are_alike() const {
+  for (int s = 0; s < stages(); ++s)
+    for (const auto layers : axis_views) {
+      const auto equal = alike(rank_of_stage(0, s), layers);
+      for (int r = 1; r < replicas(); ++r)
+        if (!std::ranges::binary_search(equal, rank_of_stage(r, s)))
+          return false;
+    }
+  return true;
 }
 
 }  // namespace troupe::runtime

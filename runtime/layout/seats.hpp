@@ -68,6 +68,8 @@ class seats {
   std::vector<int> alike(int rank, axis_view layers) const;
   /// SEATS-1: true for the first of them. It counts and writes these parameters.
   bool counts(int rank, axis_view layers) const { return alike(rank, layers).front() == rank; }
+  /// True if each stage has equal parameters in all replicas, also of experts.
+  bool replicas_are_alike() const;
 
  private:
   const mesh& view_of(axis a) const;

@@ -28,19 +28,21 @@ axis_map<communicator*> single_axes(const group_map& all) {
   return out;
 }
 
-/// True if no other rank, replica or tied chunk adds to the gradients, so their memory may be
+/// True if no other rank or replica adds to the gradients of a chunk, so their memory may be
 /// temporary.
-bool sums_alone(const worker_settings& settings, const group_map& groups) {
+bool sums_alone(const worker_settings& settings, const worker_groups& all, chunk_id chunk) {
   const auto sums = axes_where([](const axis_row& x) { return x.sums_gradients(); });
-  return settings.replicas == 1 && std::none_of(groups.begin(), groups.end(), [&](const auto& x) {
-           return x.first.has(axis::pipeline) || (x.first.meets(sums) && x.second->size() > 1);
-         });
+  const auto groups = all.of(chunk);
+  return settings.replicas == 1 && all.of_tie.empty()
+         && std::none_of(groups.begin(), groups.end(), [&](const auto& x) {
+              return x.first.meets(sums) && x.second->size() > 1;
+            });
 }
 
 /// True if the values are not used between the last backward pass that reads them and the update.
-bool drops_values_of(const worker_settings& settings, const group_map& groups) {
-  return sums_alone(settings, groups) && settings.precision != dtype::f32
-         && settings.estate == nullptr && !settings.verifies;
+bool drops_values_of(const worker_settings& settings, bool sums_alone) {
+  return sums_alone && settings.precision != dtype::f32 && settings.estate == nullptr
+         && !settings.verifies;
 }
 
 /// (unit, name) of the losses of a chunk.
@@ -55,7 +57,7 @@ std::set<std::pair<std::int64_t, std::string>> losses_in(const chunk& of) {
 /// `from`: null, or the arrays that hold the values in fp32.
 std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
-                                          const group_map& groups,
+                                          bool sums_alone,
                                           const memory_pool& pool,
                                           const state_arrays* from) {
   const bool exchanged = settings.estate != nullptr && settings.precision == dtype::f32;
@@ -68,8 +70,9 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
         settings.precision,
         model.axes(),
         std::move(values),
-        sums_alone(settings, groups) ? gradient_memory::by_unit : gradient_memory::lasting,
-        drops_values_of(settings, groups) ? value_memory::until_dropped : value_memory::lasting);
+        sums_alone ? gradient_memory::by_unit : gradient_memory::lasting,
+        drops_values_of(settings, sums_alone) ? value_memory::until_dropped
+                                              : value_memory::lasting);
   auto out
       = settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
   if (exchanged && out->value_array() == nullptr)
@@ -106,7 +109,7 @@ worker::hosted::hosted(const worker_settings& settings,
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       losses(losses_in(model)),
       plan(model, settings.recompute),
-      store(store_of(settings, model, all_groups, stream.pool(), from)),
+      store(store_of(settings, model, sums_alone(settings, all, which.id), stream.pool(), from)),
       witness(settings.verifies ? std::make_unique<witnessed_gradients>(*store, stream) : nullptr),
       buckets(make_buckets(
           *store,
@@ -146,6 +149,8 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
   check(groups.along);
   for (const auto& [chunk, all] : groups.of_chunk)
     check(all);
+  for (const auto& [tie, group] : groups.of_tie)
+    check({{axis::pipeline, group.by}});
   if (settings_.keeps_previous && settings_.estate == nullptr)
     settings_.estate = std::make_shared<rank_estate>();
   const bool draws = !enter_estate();

@@ -52,9 +52,6 @@ struct worker_settings {
   bool distributed_optimizer = false;   ///< shards masters and moments over the data axis
   std::int64_t bucket_size = 40000000;  ///< elements
   std::int64_t grain = default_grain;   ///< elements; see buckets.hpp
-  /// For each tied parameter, by its owner's name, and copy of the model: the rank of each use, in
-  /// model order, in the group along the pipeline axis. No entry: rank k has use k.
-  std::map<std::pair<std::string, copy_id>, std::vector<int>> holders_of_ties = {};
   /// Creates the parameter store of a chunk. Null: a resident_store.
   std::function<std::unique_ptr<parameter_store>(std::vector<unit_spec> units,
                                                  int replicas,
@@ -80,14 +77,19 @@ struct worker_settings {
 using group_map = std::map<axis_set, communicator*>;
 
 /// The communicators of a worker; they outlive the worker. Along an axis without one the worker is
-/// alone. A worker with several replicas needs a data group, even of size one. The group along the
-/// pipeline axis contains the stages that use a tied parameter. Each of these stages uses every
-/// tied parameter.
+/// alone. A worker with several replicas needs a data group, even of size one.
 struct worker_groups {
   group_map along = {};
   /// For models with several copies: groups of a chunk that replace the worker's. The data group
   /// contains all copies of the chunk.
   std::map<chunk_id, group_map> of_chunk = {};
+  /// The group that adds the gradients of a tied parameter: each of its ranks has a use.
+  struct tie_group {
+    communicator* by = nullptr;
+    std::vector<int> holders = {};  ///< the rank in `by` of each use, in model order
+  };
+  /// No entry: this rank has all uses, or none.
+  std::map<tied_copy, tie_group> of_tie = {};
   /// Number of the job's ranks along each axis (WORKER-13); 0: that of the group.
   coordinates extents = {};
 
@@ -418,7 +420,7 @@ class worker {
   };
   void add_ties(const tie& which, copy_id copy);
   void spread(const std::vector<tie_use>& here, const float* sum);
-  void add_distant_ties(const std::vector<tie_use>& here, const std::vector<int>& holders);
+  void add_distant_ties(const std::vector<tie_use>& here, const worker_groups::tie_group& by);
   /// The weights of a part; frozen ones are widened.
   std::span<float> f32_weights(hosted& home, const optimizer_state::part& x);
   void append(std::vector<state_shard>& to,

@@ -1,7 +1,5 @@
 #include "runtime/trainer/worker_of_job.hpp"
 
-#include <algorithm>
-
 namespace troupe::runtime {
 
 worker_settings settings_of(const training_job& job, const job_pipeline& pipeline, int rank) {
@@ -22,14 +20,14 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
                       .verifies = job.recovery.verify_fraction > 0};
   for (const auto& hosted : pipeline.schedule->hosted_by(rank))
     out.chunks.push_back({hosted.chunk, pipeline.chunks[value(hosted.chunk)], hosted.copy});
-  const auto all = pipeline.ranks_of_ties();
-  for (const auto& tie : pipeline.ties)
-    for (int copy = 0; copy < pipeline.schedule->copies(); ++copy) {
-      auto& holders = out.holders_of_ties[{tie.owner, copy_id(std::uint32_t(copy))}];
-      for (const int holder : pipeline.ranks_of(tie, copy_id(std::uint32_t(copy))))
-        holders.push_back(int(std::find(all.begin(), all.end(), holder) - all.begin()));
-    }
   return out;
+}
+
+void join(worker_groups& to, const seat_group& group, communicator& by) {
+  for (const auto& [tie, holders] : group.ties)
+    to.of_tie[tie] = {&by, holders};
+  if (group.ties.empty())
+    (group.chunk ? to.of_chunk[*group.chunk] : to.along)[group.along] = &by;
 }
 
 }  // namespace troupe::runtime

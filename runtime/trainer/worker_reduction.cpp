@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -253,8 +252,6 @@ void worker::add_partial_gradients(hosted& home, axis along) {
 }
 
 void worker::add_ties(const tie& which, copy_id copy) {
-  const auto along = groups_.along.find(axis::pipeline);
-  auto* const group = along == groups_.along.end() ? nullptr : along->second;
   std::vector<tie_use> here;  // chunks, units and parameters ascend: model order
   for (auto& [id, home] : homes_)
     for (const auto& x : home->owned)
@@ -263,25 +260,22 @@ void worker::add_ties(const tie& which, copy_id copy) {
         here.push_back({home.get(), x});
   if (here.empty())
     return;  // frozen, or another rank owns this part of the parameter
-  std::vector<int> holders(which.units.size(), 0);
-  if (const auto found = settings_.holders_of_ties.find({which.owner, copy});
-      group != nullptr && found != settings_.holders_of_ties.end())
-    holders = found->second;
-  else if (group != nullptr)
-    std::iota(holders.begin(), holders.end(), 0);
-  const int ranks = group != nullptr ? group->size() : 1;
+  const auto found = groups_.of_tie.find({which.owner, copy});
+  const bool alone = found == groups_.of_tie.end();
+  const auto holders = alone ? std::vector<int>(which.units.size(), 0) : found->second.holders;
+  const int ranks = alone ? 1 : found->second.by->size(),
+            own = alone ? 0 : found->second.by->rank();
   const auto cut = here.front().range;
   bool complete = std::all_of(here.begin(), here.end(), [&](const tie_use& x) {
     return x.range.begin == cut.begin && x.range.end == cut.end;
   });
   for (int r = 0; r < ranks; ++r) {
     const auto uses = std::count(holders.begin(), holders.end(), r);
-    const bool own = group == nullptr || r == group->rank();
-    complete = complete && (own ? uses == std::ptrdiff_t(here.size()) : uses > 0);
+    complete = complete && (r == own ? uses == std::ptrdiff_t(here.size()) : uses > 0);
   }
   ensure(complete, "WORKER-14: all uses of a tied parameter are summed, in model order");
   if (ranks > 1)
-    return add_distant_ties(here, holders);
+    return add_distant_ties(here, found->second);
   const auto& first = here.front();
   float* const sum = gradient_of(*first.home->store, first.range);
   for (std::size_t k = 1; k < here.size(); ++k)
@@ -301,8 +295,10 @@ void worker::spread(const std::vector<tie_use>& here, const float* sum) {
 
 // The sum of two has one value in any order. Otherwise a rank with several uses, or ranks in
 // another order, need all parts side by side.
-void worker::add_distant_ties(const std::vector<tie_use>& here, const std::vector<int>& holders) {
-  auto& group = *groups_.along.at(axis::pipeline);
+void worker::add_distant_ties(const std::vector<tie_use>& here,
+                              const worker_groups::tie_group& by) {
+  const auto& holders = by.holders;
+  auto& group = *by.by;
   const auto n = here.front().range.size();
   if (int(holders.size()) == group.size()
       && (holders.size() == 2 || std::is_sorted(holders.begin(), holders.end())))

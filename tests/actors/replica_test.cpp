@@ -193,8 +193,12 @@ TEST_CASE("STEP-6: copies of experts equal an owner here, or have theirs in anot
     it.system.tell(it.replica, x);
   }
   REQUIRE(it.supervisor.of<messages::applied>().size() == 1);
-  CHECK(it.supervisor.of<messages::applied>().front().unlike
-        == (is_elsewhere || copied < 4 ? "" : "bias"));
+  const auto& said = it.supervisor.of<messages::applied>().front();
+  CHECK(said.unlike == (is_elsewhere || copied < 4 ? "" : "bias"));
+  // Those with their owner elsewhere are for the supervisor to compare.
+  for (const auto& x : said.state)
+    CHECK(x.copies.size()
+          == (is_elsewhere && x.rank == 3 && x.layers == runtime::axis_view::experts ? 1 : 0));
 }
 
 TEST_CASE("a replica ends with the cause of its stage's death", "[actors]") {

@@ -3,8 +3,10 @@
 #include "actors/supervisor/stored_steps.hpp"
 
 #include "runtime/optim/optimizer_state.hpp"
+#include "tests/support/tiny_job.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 using namespace troupe;
@@ -41,8 +43,26 @@ digest committed(std::uint64_t step) {
   return step == 0 || step > 40 ? digest{} : runtime::combine(state_of(step));
 }
 
+/// Two replicas of one rank.
+opened_job two_replicas(bool sharded = false) {
+  auto job = tests::tiny_job(1, 2);
+  job.reduction.distributed_optimizer = sharded;
+  return {job, runtime::seats_of(job.layout), runtime::pipeline_of(job)};
+}
+
 stored_search look(const found_on_disks& found, bool sharded = false) {
-  return newest_stored(found, holders, {{0}, {1}}, sharded, committed);
+  return newest_stored(found, holders, two_replicas(sharded), committed);
+}
+
+/// Four replicas, each with two ranks along context. Each quarter of the experts "w" is on two
+/// ranks of other replicas.
+opened_job with_experts(bool sharded) {
+  auto job = tests::tiny_job(1, 4);
+  job.reduction.distributed_optimizer = sharded;
+  auto pipeline = runtime::pipeline_of(job);
+  pipeline.experts = {"w"};
+  const auto dense = runtime::make_mesh(8, 1, 2, 1);
+  return {job, {dense, runtime::fold_experts(dense, 4, 1)}, std::move(pipeline)};
 }
 
 }  // namespace
@@ -62,7 +82,7 @@ TEST_CASE("without a complete step there is none", "[actors]") {
 
 TEST_CASE("an older step is chosen on request", "[actors]") {
   const auto found
-      = newest_stored(both({10, 20, 30}, {10, 20}), holders, {{0}, {1}}, false, committed, 20);
+      = newest_stored(both({10, 20, 30}, {10, 20}), holders, two_replicas(), committed, 20);
   CHECK(found.newest == stored_everywhere{10, holders});
   CHECK(found.passed_over.empty());
 }
@@ -87,6 +107,39 @@ TEST_CASE("MEMBER-6: parts of a sharded state add up to that in the ledger", "[a
   CHECK_FALSE(look(all, false).newest);
   all[0] = {stored(1, 10, part(2, 11))};
   CHECK_FALSE(look(all, true).newest);
+}
+
+TEST_CASE("MEMBER-6: ranks with equal parameters count once, wherever experts are", "[actors]") {
+  const bool sharded = GENERATE(false, true);
+  CAPTURE(sharded);
+  const auto job = with_experts(sharded);
+  messages::stored_states all{0, step_id(10)};
+  std::map<std::string, digest> sum;
+  for (int rank = 0; rank < 8; ++rank) {
+    const std::uint64_t share = sharded ? std::uint64_t(rank) : 0;
+    all.ranks.push_back(
+        {rank, {{"v", {1, 7 + share}}, {"w", {2 + std::uint64_t(rank % 4), share}}}});
+    const auto& own = all.ranks.back().own;
+    if (sharded || rank == 0)
+      sum["v"] += own.at("v");
+    if (sharded || rank < 4)
+      sum["w"] += own.at("w");
+  }
+  const auto look_for = [&] {
+    return newest_stored(
+        {{0, {all}}}, {0}, job, [&](std::uint64_t) { return runtime::combine(sum); });
+  };
+  CHECK(look_for().newest == stored_everywhere{10, {0}});
+  const auto rank = GENERATE(std::size_t{0}, std::size_t{3}, std::size_t{6}, std::size_t{7});
+  const std::string parameter = GENERATE(true, false) ? "v" : "w";
+  CAPTURE(rank, parameter);
+  if (GENERATE(false, true))
+    all.ranks[rank].own.erase(parameter);
+  else
+    all.ranks[rank].own[parameter].low ^= 1;
+  const auto found = look_for();
+  CHECK_FALSE(found.newest);
+  CHECK_THAT(found.passed_over.at(0), ContainsSubstring("they differ"));
 }
 
 TEST_CASE("a step without the state of a rank is incomplete", "[actors]") {

@@ -285,6 +285,30 @@ TEST_CASE("STEP-6: a replica with different copies of a parameter ends the job",
   CHECK(it.committed.empty());
 }
 
+TEST_CASE("STEP-6: a copy of experts equals its owner in another replica", "[actors]") {
+  const std::uint64_t copied = GENERATE(2, 3);
+  const bool is_owned = GENERATE(true, false);
+  supervised it;
+  it.all_ready();
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::vote(r));
+  for (int r = 0; r < 2; ++r) {
+    auto applied = supervised::applied(r);
+    auto& experts = applied.state.emplace_back(
+        messages::updated_state{.rank = r, .layers = runtime::axis_view::experts});
+    if (r == 0 && is_owned)
+      experts.own = {{"bias", {1, 2}}};
+    if (r == 1)
+      experts.copies = {{"bias", {1, copied}}};
+    it.system.tell(it.supervisor, applied);
+  }
+  const bool is_alike = is_owned && copied == 2;
+  CHECK(it.committed.size() == (is_alike ? 1 : 0));
+  if (!is_alike)
+    CHECK_THAT(it.end->text(),
+               ContainsSubstring("replica:1: STEP-6") && ContainsSubstring("but not bias"));
+}
+
 TEST_CASE("VERIFY-1: with two replicas a supervisor names the guilty one after the repeated step",
           "[actors]") {
   const int guilty = GENERATE(0, 1);

@@ -75,8 +75,8 @@ inline std::vector<std::vector<std::int64_t>> cuts_of(const runtime::model_famil
   return out;
 }
 
-/// All cuts with all options, and single-copy schedules. The selection has each cut and each option
-/// once.
+/// All cuts with all options, and schedules, those with two copies of the model too. The selection
+/// has each cut and each option once.
 inline std::vector<family_arrangement> family_arrangements(const runtime::model_family& family) {
   std::vector<family_arrangement> out;
   const auto cuts = cuts_of(family);
@@ -99,6 +99,15 @@ inline std::vector<family_arrangement> family_arrangements(const runtime::model_
     out.push_back({fmt::format("{}: {}", family.name(), schedule),
                    tests::scheduled_job(family, schedule, 2, {1, 4, 5}),
                    true});
+  const auto add_two_copies
+      = [&](const char* name, int ranks, const std::vector<std::int64_t>& cuts, int data) {
+          auto job = tests::scheduled_job(family, "dualpipe", ranks, cuts, data);
+          job.training.batch.micro = 1;  // each copy needs as many micro-batches as there are ranks
+          out.push_back({fmt::format("{}: dualpipe, {}", family.name(), name), job, true});
+        };
+  add_two_copies("PP 2", 2, {3}, 1);
+  add_two_copies("PP 2, DP 2", 2, {3}, 2);
+  add_two_copies("PP 4, ties on other ranks in each copy", 4, {1, 5, 6}, 1);
   return out;
 }
 

@@ -18,6 +18,7 @@
 //                format bounds it (tolerance.hpp)
 //   of allowed   the used share of the tolerance
 
+#include "runtime/job/pipeline.hpp"
 #include "tests/matrix/arrangements.hpp"
 #include "tests/matrix/families.hpp"
 #include "tests/matrix/tolerance.hpp"
@@ -219,8 +220,10 @@ bool judge(const choice& x, double& used) {
 bool judge(const family_arrangement& x) {
   try {
     const auto once = run_freely(x.job, false), again = run_freely(x.job, true);
+    auto of_replicas = x.job;  // a copy of the model is a replica
+    of_replicas.training.batch.data_parallel *= runtime::pipeline_of(x.job).schedule->copies();
     std::vector<std::string> expected;
-    for (const auto& step : tests::by_reference_trainer(x.job))
+    for (const auto& step : tests::by_reference_trainer(of_replicas))
       expected.push_back(to_string(step.state));
     const bool repeated = once.digest == again.digest,
                exact

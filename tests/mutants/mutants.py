@@ -71,7 +71,7 @@ MUTANTS = [
      "                                   : row.id == axis::data ? axis::tensor : row.id); found"),
     ("the stages of a tied table pair different tensor ranks", "runtime/job/job_seats.cpp",
      'all.at(rank)[axis::data], all.position_in_stage(rank)',
-     'all.at(rank)[axis::data],\n            stage == ties.front() ? all.position_in_stage(rank)\n'
+     'all.at(rank)[axis::data],\n            stage == group.members.front() ? all.position_in_stage(rank)\n'
      '                                  : fmt::format(".{}", all.extent(axis::tensor) - 1 - all.at(rank)[axis::tensor])'),
     # A scale or an offset is missing.
     ("the loss is not divided by the number of replicas", WORKER,

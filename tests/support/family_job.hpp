@@ -42,9 +42,11 @@ inline runtime::training_job family_job(const runtime::model_family& of,
 inline runtime::training_job scheduled_job(const runtime::model_family& of,
                                            const std::string& schedule,
                                            int ranks,
-                                           const std::vector<std::int64_t>& cuts) {
-  auto job = family_job(of, cuts);
-  job.layout.world = job.layout.pipeline = ranks;
+                                           const std::vector<std::int64_t>& cuts,
+                                           int data = 1) {
+  auto job = family_job(of, cuts, data);
+  job.layout.pipeline = ranks;
+  job.layout.world = ranks * data;
   job.layout.schedule.source = schedule;
   return job;
 }

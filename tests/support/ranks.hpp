@@ -16,8 +16,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace troupe::tests {
@@ -81,15 +83,13 @@ inline int stage_of(std::int64_t unit, const std::vector<runtime::chunk_range>& 
       - stages.begin());
 }
 
-/// The stages that use a tied parameter, in model order.
-inline std::vector<int> ranks_of_ties(const runtime::model_spec& model,
-                                      const std::vector<runtime::chunk_range>& stages) {
+/// The stages that use a tied parameter, each once, in model order.
+inline std::vector<int> ranks_of(const runtime::tie& tie,
+                                 const std::vector<runtime::chunk_range>& stages) {
   std::vector<int> out;
-  for (const auto& tie : runtime::ties_of(model))
-    for (const auto unit : tie.units)
-      if (const int stage = stage_of(unit, stages);
-          std::find(out.begin(), out.end(), stage) == out.end())
-        out.push_back(stage);
+  for (const auto unit : tie.units)
+    if (const int stage = stage_of(unit, stages); out.empty() || out.back() != stage)
+      out.push_back(stage);
   return out;
 }
 
@@ -105,7 +105,7 @@ class ranks {
       : grid_(g), settings_(settings) {
     if (stages.empty())
       stages = units_as_layers(settings.model, g.pipeline);
-    const auto ties = ranks_of_ties(settings.model, stages);
+    const auto ties = runtime::ties_of(settings.model);
     for_each_rank([&](const rank_coordinates& s) {
       auto& x = rooms_[s];
       x.stream = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
@@ -115,28 +115,36 @@ class ranks {
       if (g.data * settings.replicas > 1)
         x.groups[runtime::axis::data]
             = join(data_[{s.tensor, s.pipeline, 0}], runtime::axis::data, g.data, s.data);
-      const auto own = std::find(ties.begin(), ties.end(), s.pipeline);
-      if (ties.size() > 1 && own != ties.end())
-        x.groups[runtime::axis::pipeline] = join(ties_[{s.tensor, 0, s.data}],
-                                                 runtime::axis::pipeline,
-                                                 int(ties.size()),
-                                                 int(own - ties.begin()));
+      for (const auto& tie : ties) {
+        const auto all = ranks_of(tie, stages);
+        const auto own = std::find(all.begin(), all.end(), s.pipeline);
+        if (all.size() > 1 && own != all.end())
+          x.ties[tie.owner] = join(ties_[{tie.owner, {s.tensor, 0, s.data}}],
+                                   runtime::axis::pipeline,
+                                   int(all.size()),
+                                   int(own - all.begin()));
+      }
     });
     each([&](const rank_coordinates& s) {
       auto& x = rooms_.at(s);
       auto mine = settings;
       mine.chunks
           = {{runtime::chunk_id(std::uint32_t(s.pipeline)), stages[std::size_t(s.pipeline)]}};
-      for (const auto& tie : runtime::ties_of(settings.model))
-        for (const auto unit : tie.units)
-          mine.holders_of_ties[{tie.owner, runtime::copy_id()}].push_back(
-              int(std::find(ties.begin(), ties.end(), stage_of(unit, stages)) - ties.begin()));
       if (const auto found = estates.find(s); found != estates.end())
         mine.estate = found->second;
       runtime::worker_groups groups;
       for (const auto& row : runtime::axis_table())
         if (x.groups[row.id])
           groups.along[row.id] = x.groups[row.id].get();
+      for (const auto& tie : ties)
+        if (const auto by = x.ties.find(tie.owner); by != x.ties.end()) {
+          const auto all = ranks_of(tie, stages);
+          auto& of_tie = groups.of_tie[{tie.owner, runtime::copy_id()}];
+          of_tie.by = by->second.get();
+          for (const auto unit : tie.units)
+            of_tie.holders.push_back(
+                int(std::find(all.begin(), all.end(), stage_of(unit, stages)) - all.begin()));
+        }
       x.by = std::make_unique<runtime::worker>(mine, *x.stream, groups);
     });
   }
@@ -259,6 +267,7 @@ class ranks {
   struct room {
     std::unique_ptr<runtime::stream> stream;
     runtime::axis_map<std::unique_ptr<runtime::communicator>> groups;
+    std::map<std::string, std::unique_ptr<runtime::communicator>> ties;  ///< by owner
     std::unique_ptr<runtime::worker> by;
   };
 
@@ -313,7 +322,8 @@ class ranks {
   grid grid_;
   runtime::worker_settings settings_;
   runtime::cancel_token token_;
-  std::map<rank_coordinates, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
+  std::map<rank_coordinates, std::shared_ptr<runtime::local_group>> tensor_, data_;
+  std::map<std::pair<std::string, rank_coordinates>, std::shared_ptr<runtime::local_group>> ties_;
   std::map<rank_coordinates, room> rooms_;
 };
 

@@ -5,6 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
+#include "tests/support/families.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -71,6 +72,22 @@ TEST_CASE("seeds pass: schedules, delays, deaths and disk faults do not change f
   CHECK(deaths > 5);
 }
 
+TEST_CASE("seeds pass with models of other families", "[simulation]") {
+  const quiet here;
+  for (const auto* family : tests::test_families()) {
+    const tests::scratch_folder folder;
+    seed_judge judge(folder / "simulated", *family);
+    int deaths = 0;
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      const auto verdict = judge.judge(seed);
+      CAPTURE(family->name(), seed, verdict.wrong);
+      CHECK(verdict.wrong.empty());
+      deaths += verdict.died ? 1 : 0;
+    }
+    CHECK(deaths > 3);
+  }
+}
+
 TEST_CASE("a seed gives the same trace, byte by byte", "[simulation][unsanitized]") {
   const quiet here;
   const std::uint64_t seed = GENERATE(range(101, 107));
@@ -90,24 +107,33 @@ TEST_CASE("a seed gives the same trace, byte by byte", "[simulation][unsanitized
 
 TEST_CASE("undisturbed simulated runs equal those of the trainer without actors", "[simulation]") {
   const quiet here;
-  const tests::scratch_folder folder;
-  int compared = 0;
-  for (std::uint64_t shape = 0; shape < job_shapes; ++shape) {
-    const auto job = small_job(shape, folder / "saved");
-    if (job.layout.tensor > 1 || job.layout.schedule.source == "dualpipe"
-        || job.reduction.grain != runtime::default_grain)
-      continue;  // they sum in another order
-    CAPTURE(describe_shape(job));
-    const auto seen = play(prepare_small(job), {});
-    runtime::stream stream(job.backend, 1, {});
-    runtime::reference_trainer judge(
-        job.training, std::make_shared<made_up_samples>(job.training, true), stream);
-    REQUIRE(seen.committed.size() == job.train_iterations);
-    for (const auto& step : seen.committed)
-      CHECK(step.state == judge.step().state);
-    ++compared;
+  auto families = tests::test_families();
+  families.push_back(&runtime::default_family());
+  for (const auto* family : families) {
+    const tests::scratch_folder folder;
+    int compared = 0, with_copies = 0;
+    for (std::uint64_t shape = 0; shape < job_shapes; ++shape) {
+      const auto job = small_job(shape, folder / "saved", false, 1, *family);
+      if (job.layout.tensor > 1 || job.reduction.grain != runtime::default_grain)
+        continue;  // they sum in another order
+      CAPTURE(family->name(), describe_shape(job));
+      const auto prepared = prepare_small(job);
+      const int copies = prepared.job.opened().pipeline.schedule->copies();
+      const auto seen = play(prepared, {});
+      auto recipe = job.training;
+      recipe.batch.data_parallel *= copies;  // a copy of the model is a replica
+      runtime::stream stream(job.backend, 1, {});
+      runtime::reference_trainer judge(
+          recipe, std::make_shared<made_up_samples>(recipe, runtime::data_split::train), stream);
+      REQUIRE(seen.committed.size() == job.train_iterations);
+      for (const auto& step : seen.committed)
+        CHECK(step.state == judge.step().state);
+      ++compared;
+      with_copies += copies > 1 ? 1 : 0;
+    }
+    CHECK(compared >= 12);
+    CHECK(with_copies > 0);
   }
-  CHECK(compared >= 12);
 }
 
 TEST_CASE("each oracle complains of its own fault only", "[simulation]") {

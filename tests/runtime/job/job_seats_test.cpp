@@ -4,6 +4,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/job/layout_rules.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -60,6 +61,8 @@ std::vector<std::string> names_at(int rank, const layout& x, bool tied) {
 using names = std::vector<std::string>;
 
 const std::string words = "embedding.word_embeddings.weight";
+const std::string table = "embedding.position_embeddings.weight";
+const parameter_spec positions{.name = "positions", .extents = {16, 32}};
 
 /// A job whose layers have a parameter that is tied to `table`. `head`: the head is tied, too.
 training_job tied(const std::string& table, const parameter_spec& use, bool head, int stages = 4) {
@@ -74,6 +77,29 @@ training_job tied(const std::string& table, const parameter_spec& use, bool head
                           },
                       .tied_to = {table}};
   return job;
+}
+
+std::map<std::string, tie_holders> ties_at(int rank, const training_job& job) {
+  std::map<std::string, tie_holders> out;
+  for (const auto& group : groups_of(pipeline_of(job), seats_of(job.layout), rank))
+    if (!group.ties.empty())
+      out.emplace(group.name, group.ties);
+  return out;
+}
+
+void check_groups(const training_job& job) {
+  const auto pipeline = pipeline_of(job);
+  const auto all = seats_of(job.layout);
+  std::map<std::string, std::vector<int>> members;
+  std::map<std::string, std::set<int>> indices;
+  for (int rank = 0; rank < all.size(); ++rank)
+    for (const auto& group : groups_of(pipeline, all, rank)) {
+      CHECK(members.emplace(group.name, group.members).first->second == group.members);
+      CHECK(group.members.at(std::size_t(group.rank)) == rank);
+      CHECK(indices[group.name].insert(group.rank).second);
+    }
+  for (const auto& [name, ranks] : members)
+    CHECK(indices.at(name).size() == ranks.size());
 }
 
 }  // namespace
@@ -95,22 +121,21 @@ TEST_CASE("all members of a group give it one name, one order and their own inde
                           layout{"dualpipe", 2, 2, 2},
                           layout{"dualpipe", 4, 1, 1});
   const bool tied = GENERATE(false, true);
-  if (tied && x.schedule == "dualpipe")
-    return;  // refused: the copies' ends are on other ranks
   CAPTURE(x.schedule, x.pipeline, x.tensor, x.replicas, tied);
-  const auto job = job_of(x, tied);
-  const auto pipeline = pipeline_of(job);
-  const auto all = seats_of(job.layout);
-  std::map<std::string, std::vector<int>> members;
-  std::map<std::string, std::set<int>> indices;
-  for (int rank = 0; rank < all.size(); ++rank)
-    for (const auto& group : groups_of(pipeline, all, rank)) {
-      CHECK(members.emplace(group.name, group.members).first->second == group.members);
-      CHECK(group.members.at(std::size_t(group.rank)) == rank);
-      CHECK(indices[group.name].insert(group.rank).second);
-    }
-  for (const auto& [name, ranks] : members)
-    CHECK(indices.at(name).size() == ranks.size());
+  check_groups(job_of(x, tied));
+}
+
+TEST_CASE("VERIFY-2: passes are not verified by replicas with other experts", "[job]") {
+  const auto dense = make_mesh(4, 1, 1, 1);
+  const auto refusal = [&](double fraction, int experts) {
+    std::vector<std::string> wrong;
+    validate_verification(
+        {.verify_fraction = fraction}, {dense, fold_experts(dense, experts, 1)}, wrong);
+    return wrong.empty() ? "" : wrong.front();
+  };
+  CHECK(refusal(0, 2).empty());
+  CHECK(refusal(0.5, 1).empty());
+  CHECK_THAT(refusal(0.5, 2), ContainsSubstring("leave `recovery.verify_fraction` out"));
 }
 
 TEST_CASE("ties whose gradients cannot be added are refused before the run", "[job]") {
@@ -136,13 +161,42 @@ TEST_CASE("ties whose gradients cannot be added are refused before the run", "[j
   refused("`keep_f32`", [](auto& x) { x.keep_f32 = true; });
 }
 
-TEST_CASE("ties on other pipeline ranks than the rest are refused before the run", "[job]") {
+TEST_CASE("ties on other pipeline ranks than the rest have groups of their own", "[job]") {
   // The head's tie is on the first and the last stage, that of the positions on all.
-  const parameter_spec positions{.name = "positions", .extents = {16, 32}};
-  const auto* const table = "embedding.position_embeddings.weight";
-  CHECK_NOTHROW(pipeline_of(tied(table, positions, false)));
-  CHECK_THROWS_MATCHES(
-      pipeline_of(tied(table, positions, true)),
-      input_error,
-      MessageMatches(ContainsSubstring("'" + words + "' has uses on the pipeline ranks 0, 3")));
+  const auto job = tied(table, positions, true);
+  using ties = std::map<std::string, tie_holders>;
+  const ties all = {{"ties of replica 0.0 on pipeline ranks 0, 1, 2, 3",
+                     {{{table, copy_id()}, {0, 0, 0, 1, 1, 2, 2, 3, 3}}}},
+                    {"ties of replica 0.0 on pipeline ranks 0, 3", {{{words, copy_id()}, {0, 1}}}}};
+  CHECK(ties_at(0, job) == all);
+  CHECK(ties_at(1, job) == ties{*all.begin()});
+  CHECK(ties_at(3, job) == all);
+  check_groups(job);
+}
+
+TEST_CASE("a tie whose uses are on one pipeline rank joins no group", "[job]") {
+  auto job = tied(table, positions, true, 2);
+  job.layout.chunks = {{0, 9}, {9, 10}};  // the layers are on the first stage
+  const std::map<std::string, tie_holders> of_words
+      = {{"ties of replica 0.0", {{{words, copy_id()}, {0, 1}}}}};
+  CHECK(ties_at(0, job) == of_words);
+  CHECK(ties_at(1, job) == of_words);
+}
+
+TEST_CASE("each copy of the model adds its ties on its own pipeline ranks", "[job]") {
+  auto job = tied(table, positions, true);
+  job.layout.schedule.source = "dualpipe";
+  job.layout.chunks = {{0, 3}, {3, 6}, {6, 9}, {9, 10}};
+  const copy_id first = {}, second = copy_id(1);
+  const std::vector<int> holders = {0, 0, 0, 1, 1, 1, 2, 2, 2};
+  CHECK(ties_at(0, job)
+        == std::map<std::string, tie_holders>{
+            {"ties of replica 0.0 on pipeline ranks 0, 1, 2", {{{table, first}, holders}}},
+            {"ties of replica 0.0 on pipeline ranks 0, 3",
+             {{{words, first}, {0, 1}}, {{words, second}, {1, 0}}}}});
+  CHECK(ties_at(2, job)
+        == std::map<std::string, tie_holders>{
+            {"ties of replica 0.0 on pipeline ranks 0, 1, 2", {{{table, first}, holders}}},
+            {"ties of replica 0.0 on pipeline ranks 3, 2, 1", {{{table, second}, holders}}}});
+  check_groups(job);
 }

@@ -135,6 +135,9 @@ TEST_CASE("SEATS-1: a rank leads its stage, and one of equal ranks counts and wr
   CHECK(of_experts == ranks{0, 1});
   CHECK(experts.alike(3, axis_view::dense) == ranks{0, 1, 2, 3});
   CHECK(experts.alike(3, axis_view::experts) == ranks{1, 3});
+  CHECK_FALSE(experts.replicas_are_alike());
+  CHECK(all.replicas_are_alike());
+  CHECK(seats_of(8, 1, 2, 1, 2).replicas_are_alike());  // each replica has all experts
   // Both tensor ranks of both replicas have all experts.
   const seats folded(make_mesh(4, 2, 1, 1), fold_experts(make_mesh(4, 2, 1, 1), 1, 1));
   CHECK(folded.alike(3, axis_view::dense) == ranks{1, 3});

@@ -21,6 +21,41 @@ namespace {
 constexpr std::int64_t units = 7;
 const std::string words = "embedding.word_embeddings.weight";
 
+/// A norm of the decoder's stream, whose gain may be tied.
+struct tied_norm {
+  std::int64_t width = 0;
+  std::vector<std::string> tied_to = {};
+};
+
+void add(module_builder& to, const tied_norm& x) {
+  const int gain = to.add({.name = "gain",
+                           .extents = {x.width},
+                           .initial = distribution::normal(0.5),
+                           .tied_to = x.tied_to.empty() ? "" : x.tied_to.front()});
+  to.segment("", [gain](tape& tape, pass& p) {
+    p.hidden = norm(tape, p.hidden, {kernels::normalization::rms}, gain, no_parameter);
+  });
+}
+
+module_traits traits_of(const tied_norm& x) {
+  return {.width = x.width, .tied_to = x.tied_to};
+}
+
+/// two_streams with two more norms before its head, in units 6 and 7, that share their gain.
+model_spec two_ties() {
+  auto out = two_streams();
+  const auto width = out.embedding().hidden;
+  for (const auto& [name, tied_to] :
+       {std::pair("first_norm", std::vector<std::string>()), {"second_norm", {"first_norm.gain"}}})
+    out.units.insert(out.units.end() - 1,
+                     {.letter = 's',
+                      .name = name,
+                      .prefix = name,
+                      .stream = "decoder",
+                      .module = tied_norm{width, tied_to}});
+  return out;
+}
+
 worker_settings settings_of(dtype precision, bool distributed) {
   return {.model = two_streams(),
           .precision = precision,
@@ -63,6 +98,16 @@ TEST_CASE("WORKER-14: a table with three uses has the bits of one rank on two an
   CHECK(steps({.pipeline = 3, .data = data}, settings, {{0, 2}, {2, 5}, {5, units}}) == judge);
 }
 
+TEST_CASE("WORKER-14: ties on other stages than the rest have the bits of one rank", "[trainer]") {
+  auto settings = settings_of(dtype::f32, false);
+  settings.model = two_ties();
+  const auto judge = steps({}, settings, {{0, 9}});
+  // The table is used in units 0, 4 and 8, the gain in 6 and 7: on one stage, then on two.
+  CHECK(steps({.pipeline = 2}, settings, {{0, 5}, {5, 9}}) == judge);
+  CHECK(steps({.pipeline = 3}, settings, {{0, 5}, {5, 8}, {8, 9}}) == judge);
+  CHECK(steps({.pipeline = 3}, settings, {{0, 2}, {2, 7}, {7, 9}}) == judge);
+}
+
 TEST_CASE("WORKER-14: the order of the sum is that of the model, not that of the ranks",
           "[trainer]") {
   const auto settings = settings_of(dtype::f32, false);
@@ -82,11 +127,9 @@ TEST_CASE("WORKER-14: the order of the sum is that of the model, not that of the
     for (std::uint32_t c = 0; c < 3; ++c)
       if (rank_of(c) == rank)
         mine.chunks.push_back({chunk_id(c), ranges[c]});
-    if (!alone)
-      mine.holders_of_ties[{words, copy_id()}] = {0, 1, 0};
     worker_groups groups;
     if (!alone)
-      groups.along[axis::pipeline] = &ties[rank];
+      groups.of_tie[{words, copy_id()}] = {&ties[rank], {0, 1, 0}};
     by.push_back(std::make_unique<worker>(mine, streams[rank], groups));
     by.back()->begin_step({.step = step_id(1), .microbatches = 2});
   }

@@ -61,6 +61,7 @@ void pass_through(const std::vector<worker*>& by,
 }
 
 const step_settings first_step{.step = step_id(1), .microbatches = 2};
+const std::string words = "embedding.word_embeddings.weight";
 const update_decision decision{.step = 1, .learning_rate = 0.01, .gradient_scale = 0.5};
 
 struct fixture {
@@ -122,6 +123,7 @@ TEST_CASE_METHOD(fixture, "WORKER-7: each group is along its axis", "[trainer]")
   refused({.along = {{axis::tensor, data.get()}}});
   refused({.along = {{axis::data, pipeline.get()}}});
   refused({.along = {{axis::pipeline, data.get()}}});
+  refused({.of_tie = {{{words, copy_id()}, {data.get(), {0, 0}}}}});
 }
 
 TEST_CASE_METHOD(fixture, "BUCKET-1: one group sums a bucket along all its axes", "[trainer]") {
@@ -281,8 +283,8 @@ TEST_CASE("stages and replicas in threads have the bits of a single worker", "[t
     ranks.push_back(std::make_unique<worker>(
         only(settings(model, 2), rank / 2),
         *streams.back(),
-        tied ? worker_groups{.along = {{axis::data, data.back().get()},
-                                       {axis::pipeline, ties.back().get()}}}
+        tied ? worker_groups{.along = {{axis::data, data.back().get()}},
+                             .of_tie = {{{words, copy_id()}, {ties.back().get(), {0, 1}}}}}
              : worker_groups{.along = {{axis::data, data.back().get()}}}));
     ranks.back()->begin_step(step);
   }
