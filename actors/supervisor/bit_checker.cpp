@@ -48,11 +48,11 @@ std::string differing_copy(const std::vector<messages::applied>& all) {
       return differs(x, x.unlike);
   for (const auto& x : all)
     for (const auto& part : x.state)
-      for (const auto& [name, copy] : part.copies)
+      for (const auto& copy : part.copies)
         if (std::none_of(all.begin(), all.end(), [&](const auto& other) {
-              return equals_owner(name, copy, other.state).value_or(false);
+              return equals_owner(copy.first, copy.second, other.state).value_or(false);
             }))
-          return differs(x, name);
+          return differs(x, copy.first);
   return {};
 }
 

@@ -100,8 +100,8 @@ inline std::vector<family_arrangement> family_arrangements(const runtime::model_
                    tests::scheduled_job(family, schedule, 2, {1, 4, 5}),
                    true});
   const auto add_two_copies
-      = [&](const char* name, int ranks, const std::vector<std::int64_t>& cuts, int data) {
-          auto job = tests::scheduled_job(family, "dualpipe", ranks, cuts, data);
+      = [&](const char* name, int ranks, const std::vector<std::int64_t>& starts, int data) {
+          auto job = tests::scheduled_job(family, "dualpipe", ranks, starts, data);
           job.training.batch.micro = 1;  // each copy needs as many micro-batches as there are ranks
           out.push_back({fmt::format("{}: dualpipe, {}", family.name(), name), job, true});
         };
