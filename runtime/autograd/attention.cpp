@@ -68,10 +68,13 @@ kernels::attention_shape fused_shape(const tape& tape,
           .H = options.heads,
           .G = options.groups,
           .D = options.head_size,
+          .Dv = options.head_size,
           .query_row = options.groups * width,
           .query_group = width,
           .key_row = options.groups * width,
           .key_group = width,
+          .value_row = options.groups * width,
+          .value_group = width,
           .scale = options.scale,
           .causal = true,
           .window = options.window,
@@ -178,8 +181,8 @@ variable run_cached(tape& tape,
   auto at = fused_shape(tape, options, rows);
   at.key_starts = cache.starts.data<std::int32_t>();
   at.key_position = cache.positions.data<std::int32_t>();
-  at.key_row = options.groups * pair;
-  at.key_group = pair;
+  at.key_row = at.value_row = options.groups * pair;
+  at.key_group = at.value_group = pair;
   at.key_rows = cache.positions.size();
   at.longest_key = at.key_rows / at.S;
   auto o = output_of(tape.stream(), qkv.data, options);
