@@ -104,6 +104,9 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("linear", {placement::feature_sharded}, [&](placement x) {
     linear(under_test, made(x), product::row, 4, 0, no_parameter);
   });
+  takes("linear", residual, [&](placement x) {
+    linear(under_test, made(x), product::whole, 4, 0, 2);
+  });
   takes("activation", {placement::feature_sharded}, [&](placement x) {
     activation(under_test, made(x), kernels::activation::swiglu);
   });
@@ -126,11 +129,19 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("self_attention", {placement::feature_sharded}, [&](placement x) {
     self_attention(under_test, made(x, 12), one_head, rows);
   });
+  takes("split_channels", residual, [&](placement x) { split_channels(under_test, made(x), 1); });
+  const auto sharded = [&] { return made(placement::feature_sharded); };
+  const auto shared = [&](placement x) { return made(x, 2); };
+  takes("latent_qkv", {placement::feature_sharded}, [&](placement x) {
+    latent_qkv(
+        under_test, made(x), made(x, 6), shared(placement::replicated_partial_gradient), one_head);
+  });
+  takes("latent_qkv", {placement::replicated_partial_gradient}, [&](placement x) {
+    latent_qkv(under_test, sharded(), made(placement::feature_sharded, 6), shared(x), one_head);
+  });
   takes("cached_attention", {placement::feature_sharded}, [&](placement x) {
-    attention_cache cache{zeros<float>({2, 1, 2, 4}),
-                          zeros<std::int32_t>({2}),
-                          rows.starts,
-                          zeros<std::int32_t>({2})};
+    attention_cache cache{
+        zeros<float>({2, 1, 8}), zeros<std::int32_t>({2}), rows.starts, zeros<std::int32_t>({2})};
     cached_attention(under_test, made(x, 12), one_head, rows, cache);
   });
   takes("cross_entropy", {placement::feature_sharded}, [&](placement x) {
