@@ -154,7 +154,7 @@ variable run_cached(tape& tape,
                     const row_layout& rows,
                     attention_cache& cache) {
   rotate<T>(tape.stream(), qkv.data, options, rows.order, false);
-  const auto pair = options.head_size + options.values();
+  const auto pair = options.pair_width();
   const auto width = options.group_width();
   tape.stream().run(kernels::cache_rows<T>{.entries = cache.entries.data<T>(),
                                            .positions = cache.positions.data<std::int32_t>(),
@@ -176,8 +176,9 @@ variable run_cached(tape& tape,
   auto o = output_of(tape.stream(), qkv.data, options);
   auto lse = tensor::empty<float>(tape.stream(), {options.heads, rows.order.size()});
   const T* const kept = cache.entries.data<T>();
+  const T* const values = options.values_in_keys ? kept : kept + options.head_size;
   tape.stream().run(kernels::attention_forward<T>{
-      o.data<T>(), lse.data<float>(), qkv.data.data<T>(), kept, kept + options.head_size, at});
+      o.data<T>(), lse.data<float>(), qkv.data.data<T>(), kept, values, at});
   return tape.make(std::move(o), qkv.placements);
 }
 
@@ -188,6 +189,7 @@ variable self_attention(tape& tape,
                         const attention_options& options,
                         const row_layout& rows) {
   require_placement(qkv, placement::feature_sharded, "self_attention");
+  ensure(!options.values_in_keys, "ATTENTION-3: values are parts of keys only in a cache");
   return with_element(tape.type(), [&]<class T>(T) {
     return run_attention<T>(tape, std::move(qkv), options, rows);
   });

@@ -128,11 +128,15 @@ struct attention_options {
   tensor rotary_frequency = {};   ///< (rotated / 2) f32
   bool rotary_interleaved = false;
   bool same_bits = true;  ///< false: the backward pass may be nondeterministic
+  /// The first elements of a key are its value; only cached_attention takes it.
+  bool values_in_keys = false;
 
   std::int64_t values() const { return value_size == 0 ? head_size : value_size; }
   /// Place of the key in the fused layout of a group, [q .. q k v].
   std::int64_t key_place() const { return heads / groups * head_size; }
-  std::int64_t group_width() const { return key_place() + head_size + values(); }
+  /// Elements of a key and its value.
+  std::int64_t pair_width() const { return head_size + (values_in_keys ? 0 : values()); }
+  std::int64_t group_width() const { return key_place() + pair_width(); }
 };
 
 struct head_norm_parameters {
@@ -168,9 +172,26 @@ variable latent_qkv(tape& tape,
                     const variable& shared_key,
                     const attention_options& options);
 
+/// The same for decoding in absorbed form, without a backward pass: the parameter `up` that makes
+/// kv (H (D - S + Dv), L) of the latent (.., L) is applied to queries instead. One group with heads
+/// of L + S: queries, and as key the latent with the shared key. latent and shared_key are
+/// replicated_partial_gradient. `options` are those of latent_qkv.
+variable absorbed_qkv(tape& tape,
+                      const variable& q,
+                      const variable& latent,
+                      const variable& shared_key,
+                      int up,
+                      const attention_options& options);
+/// The options of attention over absorbed_qkv.
+attention_options absorbed(const attention_options& options, std::int64_t latent);
+/// The output of that attention, sums of latents (.., H L), to sums of values (.., H Dv).
+/// feature_sharded.
+variable absorbed_output(tape& tape, const variable& o, int up, const attention_options& options);
+
 /// Key-value cache of one layer for decoding: B sequences of `capacity` rows.
 struct attention_cache {
-  tensor entries;    ///< (B * capacity, G, D + Dv), key then value
+  /// (B * capacity, G, D + Dv), key then value; (.., D) with attention_options::values_in_keys
+  tensor entries;
   tensor positions;  ///< (B * capacity) i32; INT32_MAX in unused rows
   tensor starts;     ///< (B + 1) i32
   tensor rows;       ///< (new rows) i32, cache row of each new row

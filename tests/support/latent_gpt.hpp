@@ -27,16 +27,21 @@ inline runtime::latent_attention_spec tiny_latent(bool low_rank, double dropout 
 
 /// Two layers without biases. The head size of the configuration is that of the shared key, for the
 /// frequencies.
-inline runtime::model_spec latent_gpt(bool low_rank, double dropout = 0) {
+inline runtime::model_spec latent_gpt(bool low_rank,
+                                      double dropout = 0,
+                                      bool caches_latents = false) {
   auto config = tiny_gpt(2);
   config.position = runtime::position_embedding::rope;
   config.normalization = kernels::normalization::rms;
   config.linear_bias = config.tied_embeddings = false;
   config.hidden_dropout = dropout;
   auto out = runtime::gpt_spec(config);
-  for (std::size_t l = 0; l < 2; ++l)
-    out.part<runtime::layer_spec>(l).sublayers.at(0).get_if<runtime::residual_sublayer>()->body
-        = tiny_latent(low_rank, dropout);
+  auto attention = tiny_latent(low_rank, dropout);
+  attention.caches_latents = caches_latents;
+  for (std::size_t l = 0; l < 2; ++l) {
+    auto& first = out.part<runtime::layer_spec>(l).sublayers.at(0);
+    first.get_if<runtime::residual_sublayer>()->body = attention;
+  }
   return out;
 }
 

@@ -23,13 +23,16 @@ attention_options options_of(const module_builder& to, const attention_spec& x) 
 
 }  // namespace
 
-void add_core_attention(module_builder& to, const attention_options& fixed, double dropout) {
+void add_core_attention(module_builder& to,
+                        const attention_options& whole,
+                        const attention_options& cached,
+                        double dropout) {
   to.segment("core",
              recompute_module::core_attention,
              [=,
-              cache = to.add_cache({fixed.groups, fixed.head_size + fixed.values()}),
+              cache = to.add_cache({cached.groups, cached.pair_width()}),
               name = to.name() + ".core_attention.dropout"](tape& tape, pass& p) {
-               auto options = fixed;
+               auto options = p.caches != nullptr ? cached : whole;
                options.dropout = p.dropout_rate(dropout);
                options.key = p.dropout_key(name);
                options.rotary_frequency = p.rotary_frequency;
@@ -76,7 +79,8 @@ int add(module_builder& to, const attention_spec& x) {
                       {of_queries.gain, of_queries.bias},
                       {of_keys.gain, of_keys.bias});
   });
-  add_core_attention(to, options_of(to, x), x.dropout);
+  const auto options = options_of(to, x);
+  add_core_attention(to, options, options, x.dropout);
   to.segment("proj", [=](tape& tape, pass& p) { p.x = proj(tape, p.x); });
   return proj.late_bias;
 }

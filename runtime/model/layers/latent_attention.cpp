@@ -74,15 +74,24 @@ int add(module_builder& to, const latent_attention_spec& x) {
                                 .init_std = x.output_init_std,
                                 .placement = column_sharded()});
   const auto options = options_of(to, x);
-  to.segment("qkv", [=, kv_rank = x.kv_rank](tape& tape, pass& p) {
+  const auto absorbs = [=](const pass& p) { return x.caches_latents && p.caches != nullptr; };
+  to.segment("qkv", [=](tape& tape, pass& p) {
     const auto from = std::exchange(p.x, {});
     const auto q = queries(tape, from);
-    const auto [latent, shared] = split_channels(tape, down(tape, from), kv_rank);
-    const auto kv = up(tape, norm(tape, latent));
-    p.x = latent_qkv(tape, q, kv, copy_to_tensor_region(tape, shared), options);
+    const auto parts = split_channels(tape, down(tape, from), x.kv_rank);
+    const auto latent = norm(tape, parts.first);
+    const auto shared = copy_to_tensor_region(tape, parts.second);
+    p.x = absorbs(p) ? absorbed_qkv(
+              tape, q, copy_to_tensor_region(tape, latent), shared, up.weight, options)
+                     : latent_qkv(tape, q, up(tape, latent), shared, options);
   });
-  add_core_attention(to, options, x.dropout);
-  to.segment("proj", [=](tape& tape, pass& p) { p.x = proj(tape, p.x); });
+  add_core_attention(
+      to, options, x.caches_latents ? absorbed(options, x.kv_rank) : options, x.dropout);
+  to.segment("proj", [=](tape& tape, pass& p) {
+    if (absorbs(p))
+      p.x = absorbed_output(tape, p.x, up.weight, options);
+    p.x = proj(tape, p.x);
+  });
   return proj.late_bias;
 }
 

@@ -28,13 +28,15 @@ struct latent_attention_spec {
   norm_options norm;   ///< of both latents
   double dropout = 0;  ///< of the scores
   double init_std = 0, output_init_std = 0;
+  /// While decoding, caches the latent with the shared key instead of keys and values of all heads.
+  /// Attention then has heads of kv_rank + rotated elements; CUDA takes at most 256.
+  bool caches_latents = false;
 
   std::int64_t head_size() const { return own_size + rotated; }  ///< D
 };
 
-/// Replaces pass::x (.., C) with its output, before the sum over tensor ranks. While decoding it
-/// caches keys and values of all heads, not the latents. Breaks LAYER-1 unless tensor ranks divide
-/// heads.
+/// Replaces pass::x (.., C) with its output, before the sum over tensor ranks. Breaks LAYER-1
+/// unless tensor ranks divide heads.
 int add(module_builder& to, const latent_attention_spec& x);
 module_traits traits_of(const latent_attention_spec& x);
 /// Counts half of the square of scores.

@@ -91,11 +91,11 @@ TEST_CASE("decoding token by token with a cache gives the logits of a full pass"
 }
 
 TEST_CASE("decoding with latent attention gives the logits of a full pass", "[model]") {
-  const bool low_rank = GENERATE(false, true);
+  const bool low_rank = GENERATE(false, true), caches_latents = GENERATE(false, true);
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const std::int64_t prompt = GENERATE(1, 3);
-  CAPTURE(low_rank, int(where), prompt);
-  check_decoding(latent_gpt(low_rank), where, prompt);
+  CAPTURE(low_rank, caches_latents, int(where), prompt);
+  check_decoding(latent_gpt(low_rank, 0, caches_latents), where, prompt);
 }
 
 TEST_CASE("the logits match the loss", "[model]") {

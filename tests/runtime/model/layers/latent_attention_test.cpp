@@ -165,6 +165,9 @@ TEST_CASE("latent attention computes its formula", "[model]") {
       expected.push_back(one);
   CHECK(relative_error(under_test.output(), expected) < 1e-5);  // float sums of some tens of terms
   CHECK(under_test.caches == std::vector{shape{4, 7 + 5}});
+  auto compressed = tiny_latent(low_rank);
+  compressed.caches_latents = true;
+  CHECK(alone(compressed).caches == std::vector{shape{1, 6 + 4}});
 }
 
 TEST_CASE("latent attention has the bits of the whole at every cut and with recomputation",
