@@ -240,9 +240,9 @@ inline void finish(const attention_forward<T>& op,
   for (std::int64_t i = 0; i < q.rows; ++i) {
     const std::int64_t at = (row + i) * a.H + head;
     const float* from = o + i * o_stride;
-    T* to = op.o + at * a.D;
+    T* to = op.o + at * a.Dv;
     const vec times = hn::Set(d, q.row[tile + i]);
-    each(a.D, [=](std::int64_t c, auto step) HWY_ATTR {
+    each(a.Dv, [=](std::int64_t c, auto step) HWY_ATTR {
       step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
     });
   }
@@ -258,7 +258,7 @@ class pass_base {
         in_(op.shape, which.s),
         which_(which),
         k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
-        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
+        v_(op.v + in_.key * a_.value_row + which.g * a_.value_group) {}
 
   std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
     return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
@@ -307,7 +307,7 @@ class forward_base : protected pass_base<attention_forward<T>, T> {
                   std::int64_t key) {
     const std::int64_t next = first + which_.step * tile;
     next_.clear();
-    next_.add(op_.o + ((in_.query + first) * a_.H + head) * a_.D, a_.H * a_.D, rows, a_.D);
+    next_.add(op_.o + ((in_.query + first) * a_.H + head) * a_.Dv, a_.H * a_.Dv, rows, a_.Dv);
     if (of_group + 1 < a_.H / a_.G) {
       next_.add(queries(first, of_group + 1), a_.query_row, rows, a_.D);
     } else if (next < in_.queries) {
@@ -315,7 +315,7 @@ class forward_base : protected pass_base<attention_forward<T>, T> {
       const std::int64_t keys = std::min(tile, in_.keys - key);
       if (keys > 0) {
         next_.add(k_ + key * a_.key_row, a_.key_row, keys, a_.D);
-        next_.add(v_ + key * a_.key_row, a_.key_row, keys, a_.D);
+        next_.add(v_ + key * a_.value_row, a_.value_row, keys, a_.Dv);
       }
     }
   }
@@ -344,10 +344,11 @@ class backward_base : protected pass_base<attention_backward<T>, T> {
     }
     next_.clear();
     if (next_rows > 0) {
-      const std::int64_t at = ((in_.query + next) * a_.H + which_.g * (a_.H / a_.G) + ahead) * a_.D;
+      const std::int64_t at
+          = ((in_.query + next) * a_.H + which_.g * (a_.H / a_.G) + ahead) * a_.Dv;
       next_.add(op_.q + place_of_queries(next, ahead), a_.query_row, next_rows, a_.D);
-      next_.add(op_.d_o + at, a_.H * a_.D, next_rows, a_.D);
-      next_.add(op_.o + at, a_.H * a_.D, next_rows, a_.D);
+      next_.add(op_.d_o + at, a_.H * a_.Dv, next_rows, a_.Dv);
+      next_.add(op_.o + at, a_.H * a_.Dv, next_rows, a_.Dv);
     }
     if (!partial_dq_)
       next_.add(op_.dq + place_of_queries(first, of_group), a_.query_row, rows, a_.D);

@@ -54,7 +54,7 @@ struct query_tile {
   std::uint32_t* words;   ///< (tile + 32) random words for one row
   float* q;               ///< (tile, Dp) scaled
   float* s;               ///< (tile, tile) scores, then probabilities
-  float* row;             ///< (2, tile) forward: maximum, sum; backward: lse, D
+  float* row;             ///< (2, tile) forward: maximum, sum; backward: lse, delta
   std::int64_t rows;
   std::int64_t start;  ///< the smallest `hidden`
   std::int64_t reach;  ///< the largest `visible`

@@ -20,26 +20,26 @@ namespace {
 
 struct backward_scratch {
   query_tile queries;
-  float* d_o;            ///< (tile, Dp)
+  float* d_o;            ///< (tile, Dvp)
   float* ds;             ///< (tile, tile)
   float* dq;             ///< (tile, Dp)
   float* key_columns;    ///< (tiles, D, tile)
-  float* value_columns;  ///< (tiles, D, tile)
+  float* value_columns;  ///< (tiles, Dv, tile)
   float* keys;           ///< (tiles * tile, Dp)
   float* dk;             ///< (tiles * tile, Dp)
-  float* dv;             ///< (tiles * tile, Dp)
+  float* dv;             ///< (tiles * tile, Dvp)
 
-  backward_scratch(piece& from, std::int64_t D, std::int64_t key_tiles) {
-    const std::int64_t Dp = padded(D);
+  backward_scratch(piece& from, std::int64_t D, std::int64_t Dv, std::int64_t key_tiles) {
+    const std::int64_t Dp = padded(D), Dvp = padded(Dv);
     queries.take(from, Dp);
-    d_o = from.take<float>(tile * Dp);
+    d_o = from.take<float>(tile * Dvp);
     ds = from.take<float>(tile * tile);
     dq = from.take<float>(tile * Dp);
     key_columns = from.take<float>(key_tiles * tile * D);
-    value_columns = from.take<float>(key_tiles * tile * D);
+    value_columns = from.take<float>(key_tiles * tile * Dv);
     keys = from.take<float>(key_tiles * tile * Dp);
     dk = from.take<float>(key_tiles * tile * Dp);
-    dv = from.take<float>(key_tiles * tile * Dp);
+    dv = from.take<float>(key_tiles * tile * Dvp);
   }
 };
 
@@ -58,7 +58,10 @@ class backward_part : backward_base<T> {
                 const part& which,
                 const backward_scratch& scratch,
                 float* partial_dq)
-      : backward_base<T>(op, which, partial_dq), own_(scratch), Dp_(padded(a_.D)) {}
+      : backward_base<T>(op, which, partial_dq),
+        own_(scratch),
+        Dp_(padded(a_.D)),
+        Dvp_(padded(a_.Dv)) {}
 
   void run() {
     for (std::int64_t t = which_.first; t < tiles(in_.keys); t += which_.step)
@@ -79,10 +82,11 @@ class backward_part : backward_base<T> {
     const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile;
     const T* k = k_ + t * tile * a_.key_row;
     pack_columns(k, a_.key_row, n, a_.D, own_.key_columns + at * a_.D);
-    pack_columns(v_ + t * tile * a_.key_row, a_.key_row, n, a_.D, own_.value_columns + at * a_.D);
+    const T* v = v_ + t * tile * a_.value_row;
+    pack_columns(v, a_.value_row, n, a_.Dv, own_.value_columns + at * a_.Dv);
     pack_rows(k, a_.key_row, n, a_.D, 1, own_.keys + at * Dp_);
     std::fill_n(own_.dk + at * Dp_, tile * Dp_, 0.0f);
-    std::fill_n(own_.dv + at * Dp_, tile * Dp_, 0.0f);
+    std::fill_n(own_.dv + at * Dvp_, tile * Dvp_, 0.0f);
   }
 
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
@@ -90,13 +94,13 @@ class backward_part : backward_base<T> {
     const std::int64_t row = in_.query + first;
     const std::int64_t place_of_q = this->place_of_queries(first, of_group);
     pack_rows(op_.q + place_of_q, a_.query_row, q.rows, a_.D, a_.scale, q.q);
-    const T* d_o = op_.d_o + (row * a_.H + head) * a_.D;
-    const T* o = op_.o + (row * a_.H + head) * a_.D;
-    pack_rows(d_o, a_.H * a_.D, q.rows, a_.D, 1, own_.d_o);
+    const T* d_o = op_.d_o + (row * a_.H + head) * a_.Dv;
+    const T* o = op_.o + (row * a_.H + head) * a_.Dv;
+    pack_rows(d_o, a_.H * a_.Dv, q.rows, a_.Dv, 1, own_.d_o);
     std::copy_n(op_.lse + in_.lse_at(a_.H, head, first), q.rows, q.row);
     for (std::int64_t i = 0; i < q.rows; ++i) {
-      const std::int64_t at = i * a_.H * a_.D;
-      q.row[tile + i] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
+      const std::int64_t at = i * a_.H * a_.Dv;
+      q.row[tile + i] = sum(a_.Dv, [&](std::int64_t c, auto step) HWY_ATTR {
         return hn::Mul(step.load(d_o + at + c), step.load(o + at + c));
       });
     }
@@ -110,14 +114,14 @@ class backward_part : backward_base<T> {
          t += which_.step) {
       const std::int64_t j = t * tile, at = place(t) * tile;
       score(q, next_, q.q, own_.key_columns + at * a_.D, a_.D, j, q.s);
-      score(q, next_, own_.d_o, own_.value_columns + at * a_.D, a_.D, j, own_.ds);
+      score(q, next_, own_.d_o, own_.value_columns + at * a_.Dv, a_.Dv, j, own_.ds);
       if (a_.p_drop > 0)
         slopes<true>(first, j, kept);
       else
         slopes<false>(first, j, kept);
       gather(q, next_, own_.ds, own_.keys + at * Dp_, Dp_, a_.D, j, own_.dq);
-      scatter(j, q.s, own_.d_o, own_.dv + at * Dp_);
-      scatter(j, own_.ds, q.q, own_.dk + at * Dp_);
+      scatter(j, q.s, own_.d_o, a_.Dv, own_.dv + at * Dvp_);
+      scatter(j, own_.ds, q.q, a_.D, own_.dk + at * Dp_);
     }
     if (partial_dq_)
       write(own_.dq,
@@ -176,10 +180,11 @@ class backward_part : backward_base<T> {
     }
   }
 
-  // to (keys, Dp) += transposed weights (tile, tile) times rows (tile, Dp).
-  void scatter(std::int64_t begin, const float* weights, const float* rows, float* to) {
+  // to (keys, padded D) += transposed weights (tile, tile) times rows (tile, padded D).
+  void scatter(
+      std::int64_t begin, const float* weights, const float* rows, std::int64_t D, float* to) {
     const query_tile& q = own_.queries;
-    const std::int64_t seen = columns(q, 0, q.rows, begin), v = vectors(a_.D);
+    const std::int64_t seen = columns(q, 0, q.rows, begin), v = vectors(D), Dp = padded(D);
     std::int64_t first = 0;
     for (std::int64_t j = gap(q, 0, q.rows, begin); j < seen; j += block_rows) {
       const std::int64_t n = std::min<std::int64_t>(block_rows, seen - j);
@@ -192,28 +197,30 @@ class backward_part : backward_base<T> {
       small_product<side::columns>(n,
                                    weights + first * tile + j,
                                    tile,
-                                   rows + first * Dp_,
-                                   Dp_,
+                                   rows + first * Dp,
+                                   Dp,
                                    last - first,
-                                   to + j * Dp_,
-                                   Dp_,
+                                   to + j * Dp,
+                                   Dp,
                                    v,
                                    true);
     }
   }
 
   void write_keys(std::int64_t t) {
-    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile * Dp_;
-    const std::int64_t to = (in_.key + t * tile) * a_.key_row + which_.g * a_.key_group;
-    write(own_.dk + at, Dp_, n, a_.D, 1, op_.dk + to, a_.key_row);
-    write(own_.dv + at, Dp_, n, a_.D, 1, op_.dv + to, a_.key_row);
+    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile;
+    const std::int64_t row = in_.key + t * tile;
+    T* const dk = op_.dk + row * a_.key_row + which_.g * a_.key_group;
+    T* const dv = op_.dv + row * a_.value_row + which_.g * a_.value_group;
+    write(own_.dk + at * Dp_, Dp_, n, a_.D, 1, dk, a_.key_row);
+    write(own_.dv + at * Dvp_, Dvp_, n, a_.Dv, 1, dv, a_.value_row);
   }
 
   using backward_base<T>::op_, backward_base<T>::a_, backward_base<T>::in_;
   using backward_base<T>::which_, backward_base<T>::next_, backward_base<T>::partial_dq_;
   using backward_base<T>::k_, backward_base<T>::v_;
   backward_scratch own_;
-  const std::int64_t Dp_;
+  const std::int64_t Dp_, Dvp_;
 };
 
 template <class T>
@@ -226,9 +233,10 @@ void attention_backward_part(const attention_backward<T>& op,
 #ifdef TROUPE_TILES
   if constexpr (std::is_same_v<T, bf16>)
     if (may_go_by_tiles<T>() && sequence(op.shape, which.s).queries > few_queries)
-      return tiled_backward_part(op, which, {from, op.shape.D, key_tiles}, partial_dq).run();
+      return tiled_backward_part(op, which, {from, op.shape.D, op.shape.Dv, key_tiles}, partial_dq)
+          .run();
 #endif
-  backward_part<T>(op, which, {from, op.shape.D, key_tiles}, partial_dq).run();
+  backward_part<T>(op, which, {from, op.shape.D, op.shape.Dv, key_tiles}, partial_dq).run();
 }
 
 }  // namespace
@@ -261,9 +269,9 @@ struct backward_plan {
                   : std::min((2 * threads + groups - 1) / groups, std::max<std::int64_t>(1, all));
     part_tiles = (all + cuts - 1) / cuts;
     piece by_vectors(nullptr), by_tiles(nullptr);
-    backward_scratch(by_vectors, a.D, part_tiles);
+    backward_scratch(by_vectors, a.D, a.Dv, part_tiles);
     if (tiled)
-      tiled_backward_scratch(by_tiles, a.D, part_tiles);
+      tiled_backward_scratch(by_tiles, a.D, a.Dv, part_tiles);
     thread_bytes = std::max(by_vectors.used(), by_tiles.used());
     dq_floats = a.S == 0 ? 0 : a.query_starts[a.S] * a.H * a.D;
     partial_dqs = cuts == 1 ? 0 : cuts - (in_place ? 1 : 0);

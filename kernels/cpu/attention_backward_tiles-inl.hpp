@@ -25,7 +25,10 @@ class tiled_backward_part : backward_base<bf16> {
                       const part& which,
                       const tiled_backward_scratch& scratch,
                       float* partial_dq)
-      : backward_base(op, which, partial_dq), own_(scratch), Ds_(in_strips(a_.D)) {}
+      : backward_base(op, which, partial_dq),
+        own_(scratch),
+        Ds_(in_strips(a_.D)),
+        Dvs_(in_strips(a_.Dv)) {}
 
   void run() {
     const tiles_in_use tiles_now;
@@ -48,40 +51,41 @@ class tiled_backward_part : backward_base<bf16> {
   std::int64_t place(std::int64_t t) const { return t / which_.step; }
 
   void pack(std::int64_t t) {
-    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile * Ds_;
+    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile;
     const std::int64_t all = in_strips(n);
-    bf16* const keys = own_.keys + at;
+    bf16* const keys = own_.keys + at * Ds_;
     copy_rows(k_ + t * tile * a_.key_row, a_.key_row, n, a_.D, all, keys);
-    copy_rows(v_ + t * tile * a_.key_row, a_.key_row, n, a_.D, all, own_.values + at);
+    copy_rows(v_ + t * tile * a_.value_row, a_.value_row, n, a_.Dv, all, own_.values + at * Dvs_);
     for (std::int64_t j = 0; j < all; j += strip) {
       pack_rows_of_b(keys + j * Ds_, Ds_, own_.rows);
-      turn_tiles(own_.rows, Ds_, own_.key_columns + at + j * Ds_);
+      turn_tiles(own_.rows, Ds_, own_.key_columns + (at + j) * Ds_);
     }
-    std::fill_n(own_.dk + at, all * Ds_, 0.0f);
-    std::fill_n(own_.dv + at, all * Ds_, 0.0f);
+    std::fill_n(own_.dk + at * Ds_, all * Ds_, 0.0f);
+    std::fill_n(own_.dv + at * Dvs_, all * Dvs_, 0.0f);
   }
 
   // Packs rows of q or d_o in the two layouts that the products need.
-  void pack_queries(const bf16* from, std::int64_t stride, bf16* columns, bf16* pairs) {
-    const std::int64_t all = in_strips(own_.queries.rows);
-    copy_rows(from, stride, own_.queries.rows, a_.D, all, own_.rows);
-    for (std::int64_t i = 0; i < all * Ds_; i += strip * Ds_) {
-      pack_columns_of_b(own_.rows + i, Ds_, columns + i);
-      pack_rows_of_b(own_.rows + i, Ds_, pairs + i);
+  void pack_queries(
+      const bf16* from, std::int64_t stride, std::int64_t D, bf16* columns, bf16* pairs) {
+    const std::int64_t all = in_strips(own_.queries.rows), Ds = in_strips(D);
+    copy_rows(from, stride, own_.queries.rows, D, all, own_.rows);
+    for (std::int64_t i = 0; i < all * Ds; i += strip * Ds) {
+      pack_columns_of_b(own_.rows + i, Ds, columns + i);
+      pack_rows_of_b(own_.rows + i, Ds, pairs + i);
     }
   }
 
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
     query_tile& q = own_.queries;
     const std::int64_t row = in_.query + first, place_of_q = place_of_queries(first, of_group);
-    const std::int64_t row_of_o = a_.H * a_.D, place_of_o = (row * a_.H + head) * a_.D;
-    pack_queries(op_.q + place_of_q, a_.query_row, own_.q_columns, own_.q_pairs);
-    pack_queries(op_.d_o + place_of_o, row_of_o, own_.d_o_columns, own_.d_o_pairs);
+    const std::int64_t row_of_o = a_.H * a_.Dv, place_of_o = (row * a_.H + head) * a_.Dv;
+    pack_queries(op_.q + place_of_q, a_.query_row, a_.D, own_.q_columns, own_.q_pairs);
+    pack_queries(op_.d_o + place_of_o, row_of_o, a_.Dv, own_.d_o_columns, own_.d_o_pairs);
     std::fill_n(q.row, 2 * tile, 0.0f);
     std::copy_n(op_.lse + in_.lse_at(a_.H, head, first), q.rows, q.row);
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const bf16 *d_o = op_.d_o + place_of_o + i * row_of_o, *o = op_.o + place_of_o + i * row_of_o;
-      q.row[tile + i] = sum(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
+      q.row[tile + i] = sum(a_.Dv, [=](std::int64_t c, auto step) HWY_ATTR {
         return hn::Mul(step.load(d_o + c), step.load(o + c));
       });
     }
@@ -102,7 +106,13 @@ class tiled_backward_part : backward_base<bf16> {
     else
       std::fill_n(own_.dq, tile * Ds_, 0.0f);
     if (partial_dq_)
-      write(own_.dq, Ds_, q.rows, a_.D, a_.scale, partial_dq_ + place_of_o, row_of_o);
+      write(own_.dq,
+            Ds_,
+            q.rows,
+            a_.D,
+            a_.scale,
+            partial_dq_ + (row * a_.H + head) * a_.D,
+            a_.H * a_.D);
     else
       write(own_.dq, Ds_, q.rows, a_.D, a_.scale, op_.dq + place_of_q, a_.query_row);
   }
@@ -141,12 +151,12 @@ class tiled_backward_part : backward_base<bf16> {
   // Adds the contribution of key tile t; returns true if there is one. All scores come first, so
   // that the products of one strip overlap the exponentials of the other.
   bool one_tile(std::int64_t t, bool begun) {
-    const std::int64_t at = place(t) * tile * Ds_;
+    const std::int64_t at = place(t) * tile;
     const strips by[] = {seeing(t * tile), seeing(t * tile + strip)};
     for (std::int64_t j = 0; j < 2; ++j) {
-      score(own_.keys + at + j * strip * Ds_, own_.q_columns, by[j], own_.s + j * strip * tile);
-      score(
-          own_.values + at + j * strip * Ds_, own_.d_o_columns, by[j], own_.dp + j * strip * tile);
+      const std::int64_t keys = at + j * strip, to = j * strip * tile;
+      score(own_.keys + keys * Ds_, own_.q_columns, Ds_, by[j], own_.s + to);
+      score(own_.values + keys * Dvs_, own_.d_o_columns, Dvs_, by[j], own_.dp + to);
     }
     for (std::int64_t j = 0; j < 2; ++j) {
       for (std::int64_t i = by[j].first; i < by[j].end; ++i)
@@ -156,20 +166,20 @@ class tiled_backward_part : backward_base<bf16> {
           slopes<false>(t * tile, j, i);
       if (by[j].first >= by[j].end)
         continue;
-      const std::int64_t keys = at + j * strip * Ds_;
-      scatter(own_.p + j * strip * tile, own_.d_o_pairs, by[j], own_.dv + keys);
-      scatter(own_.ds + j * strip * tile, own_.q_pairs, by[j], own_.dk + keys);
+      const std::int64_t keys = at + j * strip, from = j * strip * tile;
+      scatter(own_.p + from, own_.d_o_pairs, Dvs_, by[j], own_.dv + keys * Dvs_);
+      scatter(own_.ds + from, own_.q_pairs, Ds_, by[j], own_.dk + keys * Ds_);
     }
-    return gather(own_.key_columns + at, by, begun);
+    return gather(own_.key_columns + at * Ds_, by, begun);
   }
 
   // to (strip, tile) = rows (strip, Ds) times query columns.
-  void score(const bf16* rows, const bf16* columns, strips by, float* to) {
+  void score(const bf16* rows, const bf16* columns, std::int64_t Ds, strips by, float* to) {
     for (std::int64_t i = by.first; i < by.end; ++i) {
       next_.prefetch(rows_asked_for);
-      multiply_strips({rows, Ds_, strip},
-                      {columns + i * strip * Ds_, tile_numbers, 2 * tile_numbers},
-                      Ds_ / strip,
+      multiply_strips({rows, Ds, strip},
+                      {columns + i * strip * Ds, tile_numbers, 2 * tile_numbers},
+                      Ds / strip,
                       to + i * strip,
                       tile,
                       false);
@@ -177,14 +187,14 @@ class tiled_backward_part : backward_base<bf16> {
   }
 
   // to (strip, Ds) += weights (strip, tile) times query rows in pairs.
-  void scatter(const bf16* weights, const bf16* pairs, strips by, float* to) {
-    for (std::int64_t c = 0; c < Ds_; c += strip) {
+  void scatter(const bf16* weights, const bf16* pairs, std::int64_t Ds, strips by, float* to) {
+    for (std::int64_t c = 0; c < Ds; c += strip) {
       next_.prefetch(rows_asked_for);
       multiply_strips({weights + by.first * strip, tile, strip},
-                      {pairs + (by.first * Ds_ + c) * strip, tile_numbers, strip * Ds_},
+                      {pairs + (by.first * Ds + c) * strip, tile_numbers, strip * Ds},
                       by.end - by.first,
                       to + c,
-                      Ds_,
+                      Ds,
                       true);
     }
   }
@@ -301,14 +311,16 @@ class tiled_backward_part : backward_base<bf16> {
   }
 
   void write_keys(std::int64_t t) {
-    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile * Ds_;
-    const std::int64_t to = (in_.key + t * tile) * a_.key_row + which_.g * a_.key_group;
-    write(own_.dk + at, Ds_, n, a_.D, a_.scale, op_.dk + to, a_.key_row);
-    write(own_.dv + at, Ds_, n, a_.D, 1, op_.dv + to, a_.key_row);
+    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile;
+    const std::int64_t row = in_.key + t * tile;
+    bf16* const dk = op_.dk + row * a_.key_row + which_.g * a_.key_group;
+    bf16* const dv = op_.dv + row * a_.value_row + which_.g * a_.value_group;
+    write(own_.dk + at * Ds_, Ds_, n, a_.D, a_.scale, dk, a_.key_row);
+    write(own_.dv + at * Dvs_, Dvs_, n, a_.Dv, 1, dv, a_.value_row);
   }
 
   tiled_backward_scratch own_;
-  const std::int64_t Ds_;
+  const std::int64_t Ds_, Dvs_;
 };
 
 }  // namespace

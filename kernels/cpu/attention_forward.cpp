@@ -23,20 +23,20 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 struct forward_scratch {
   query_tile queries;
-  float* o;        ///< (tile, Dp)
+  float* o;        ///< (tile, Dvp)
   float* before;   ///< (tile) maxima before the current key tile
   float* sums;     ///< (tile, width of a vector) sums of probabilities
   float* columns;  ///< (copied tiles, D, tile) transposed keys
-  float* values;   ///< (copied tiles * tile, Dp), at least one tile
+  float* values;   ///< (copied tiles * tile, Dvp), at least one tile
 
-  forward_scratch(piece& from, std::int64_t D, std::int64_t copied_keys) {
-    const std::int64_t Dp = padded(D), copied = tiles(copied_keys) * tile;
-    queries.take(from, Dp);
-    o = from.take<float>(tile * Dp);
+  forward_scratch(piece& from, std::int64_t D, std::int64_t Dv, std::int64_t copied_keys) {
+    const std::int64_t Dvp = padded(Dv), copied = tiles(copied_keys) * tile;
+    queries.take(from, padded(D));
+    o = from.take<float>(tile * Dvp);
     before = from.take<float>(tile);
     sums = from.take<float>(tile * 16);
     columns = from.take<float>(copied * D);
-    values = from.take<float>(std::max(copied, tile) * Dp);
+    values = from.take<float>(std::max(copied, tile) * Dvp);
   }
 };
 
@@ -55,7 +55,8 @@ class forward_part : forward_base<T> {
       : forward_base<T>(op, which),
         own_(scratch),
         few_(in_.queries <= few_queries),
-        Dp_(padded(a_.D)) {}
+        Dp_(padded(a_.D)),
+        Dvp_(padded(a_.Dv)) {}
 
   void run() {
     for (std::int64_t t = which_.first; t < tiles(in_.queries); t += which_.step) {
@@ -73,7 +74,7 @@ class forward_part : forward_base<T> {
   void pack(std::int64_t t) {
     const std::int64_t j = t * tile, n = std::min(tile, in_.keys - j);
     pack_columns(k_ + j * a_.key_row, a_.key_row, n, a_.D, own_.columns + j * a_.D);
-    pack_rows(v_ + j * a_.key_row, a_.key_row, n, a_.D, 1, own_.values + j * Dp_);
+    pack_rows(v_ + j * a_.value_row, a_.value_row, n, a_.Dv, 1, own_.values + j * Dvp_);
   }
 
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
@@ -81,7 +82,7 @@ class forward_part : forward_base<T> {
     pack_rows(this->queries(first, of_group), a_.query_row, q.rows, a_.D, a_.scale, q.q);
     if (!few_)
       this->look_ahead(first, q.rows, head, of_group, this->copied_end() * tile);
-    std::fill_n(own_.o, q.rows * Dp_, 0.0f);
+    std::fill_n(own_.o, q.rows * Dvp_, 0.0f);
     std::fill_n(q.row, tile, -infinity);
     std::fill_n(own_.sums, q.rows * width, 0.0f);
 
@@ -98,9 +99,9 @@ class forward_part : forward_base<T> {
       if (few_)
         gather_in_place(j);
       else
-        gather(q, next_, q.s, own_.values + j * Dp_, Dp_, a_.D, j, own_.o);
+        gather(q, next_, q.s, own_.values + j * Dvp_, Dvp_, a_.Dv, j, own_.o);
     }
-    finish(op_, in_, first, head, q, own_.sums, own_.o, Dp_);
+    finish(op_, in_, first, head, q, own_.sums, own_.o, Dvp_);
   }
 
   // Computes scores one key row at a time, for the few queries of a decoding step.
@@ -119,16 +120,21 @@ class forward_part : forward_base<T> {
   }
 
   void gather_in_place(std::int64_t begin) {
-    const T* rows = v_ + begin * a_.key_row;
+    const T* rows = v_ + begin * a_.value_row;
     if constexpr (std::is_same_v<T, float>) {
-      if (a_.D % width == 0)  // otherwise a vector would read beyond the row
-        return gather(own_.queries, next_, own_.queries.s, rows, a_.key_row, a_.D, begin, own_.o);
+      if (a_.Dv % width == 0)  // otherwise a vector would read beyond the row
+        return gather(
+            own_.queries, next_, own_.queries.s, rows, a_.value_row, a_.Dv, begin, own_.o);
     }
     const std::int64_t hidden = gap(own_.queries, 0, own_.queries.rows, begin);
     const std::int64_t seen = columns(own_.queries, 0, own_.queries.rows, begin);
-    pack_rows(
-        rows + hidden * a_.key_row, a_.key_row, seen - hidden, a_.D, 1, own_.values + hidden * Dp_);
-    gather(own_.queries, next_, own_.queries.s, own_.values, Dp_, a_.D, begin, own_.o);
+    pack_rows(rows + hidden * a_.value_row,
+              a_.value_row,
+              seen - hidden,
+              a_.Dv,
+              1,
+              own_.values + hidden * Dvp_);
+    gather(own_.queries, next_, own_.queries.s, own_.values, Dvp_, a_.Dv, begin, own_.o);
   }
 
   // Turns the scores of the keys from `begin` into probabilities relative to the running maximum,
@@ -199,8 +205,8 @@ class forward_part : forward_base<T> {
       const vec times = exp_below(hn::Set(d, own_.before[i] - q.row[i]));
       float* const sums = own_.sums + i * width;
       hn::StoreU(hn::Mul(hn::LoadU(d, sums), times), d, sums);
-      float* const o = own_.o + i * Dp_;
-      for (std::int64_t c = 0; c < Dp_; c += width)
+      float* const o = own_.o + i * Dvp_;
+      for (std::int64_t c = 0; c < Dvp_; c += width)
         hn::StoreU(hn::Mul(hn::LoadU(d, o + c), times), d, o + c);
     }
   }
@@ -209,7 +215,7 @@ class forward_part : forward_base<T> {
   using forward_base<T>::next_, forward_base<T>::k_, forward_base<T>::v_;
   forward_scratch own_;
   const bool few_;
-  const std::int64_t Dp_;
+  const std::int64_t Dp_, Dvp_;
 };
 
 template <class T>
@@ -222,9 +228,9 @@ void attention_forward_part(const attention_forward<T>& op,
   if constexpr (std::is_same_v<T, bf16>)
     if (may_go_by_tiles<T>() && op.shape.scale > 0
         && sequence(op.shape, which.s).queries > few_queries)
-      return tiled_forward_part(op, which, {from, op.shape.D, copied_keys}).run();
+      return tiled_forward_part(op, which, {from, op.shape.D, op.shape.Dv, copied_keys}).run();
 #endif
-  forward_part<T>(op, which, {from, op.shape.D, copied_keys}).run();
+  forward_part<T>(op, which, {from, op.shape.D, op.shape.Dv, copied_keys}).run();
 }
 
 }  // namespace
@@ -252,9 +258,9 @@ struct forward_plan {
     cuts = std::min(wanted, tiles(most.queries));
     copied_keys = most.copied_keys;
     piece by_vectors(nullptr), by_tiles(nullptr);
-    forward_scratch(by_vectors, a.D, copied_keys);
+    forward_scratch(by_vectors, a.D, a.Dv, copied_keys);
     if (tiled)
-      tiled_forward_scratch(by_tiles, a.D, copied_keys);
+      tiled_forward_scratch(by_tiles, a.D, a.Dv, copied_keys);
     thread_bytes = std::max(by_vectors.used(), by_tiles.used());
   }
 };

@@ -24,7 +24,7 @@ class tiled_forward_part : forward_base<bf16> {
   tiled_forward_part(const attention_forward<bf16>& op,
                      const part& which,
                      const tiled_forward_scratch& scratch)
-      : forward_base(op, which), own_(scratch), Ds_(in_strips(a_.D)) {}
+      : forward_base(op, which), own_(scratch), Ds_(in_strips(a_.D)), Dvs_(in_strips(a_.Dv)) {}
 
   void run() {
     const tiles_in_use tiles_now;
@@ -44,8 +44,8 @@ class tiled_forward_part : forward_base<bf16> {
     const std::int64_t j = t * strip, n = std::min(strip, in_.keys - j);
     copy_rows(k_ + j * a_.key_row, a_.key_row, n, a_.D, strip, own_.rows);
     pack_columns_of_b(own_.rows, Ds_, own_.keys + j * Ds_);
-    copy_rows(v_ + j * a_.key_row, a_.key_row, n, a_.D, strip, own_.rows);
-    pack_rows_of_b(own_.rows, Ds_, own_.values + j * Ds_);
+    copy_rows(v_ + j * a_.value_row, a_.value_row, n, a_.Dv, strip, own_.rows);
+    pack_rows_of_b(own_.rows, Dvs_, own_.values + j * Dvs_);
   }
 
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
@@ -67,8 +67,8 @@ class tiled_forward_part : forward_base<bf16> {
     }
     for (const rows_of_strip& rows : strips)
       if (!rows.begun)
-        std::fill_n(own_.o + rows.row * Ds_, rows.n * Ds_, 0.0f);
-    finish(op_, in_, first, head, q, own_.sums, own_.o, Ds_);
+        std::fill_n(own_.o + rows.row * Dvs_, rows.n * Dvs_, 0.0f);
+    finish(op_, in_, first, head, q, own_.sums, own_.o, Dvs_);
   }
 
   // Up to 32 rows of the query tile, and the range of keys they are currently processing.
@@ -119,10 +119,10 @@ class tiled_forward_part : forward_base<bf16> {
         soften<false>(first, rows, i, kept);
     const tile_factor p{
         reinterpret_cast<const bf16*>(own_.s + rows.row * scored_keys), 2 * scored_keys, strip};
-    for (std::int64_t c = 0; c < Ds_; c += strip) {
+    for (std::int64_t c = 0; c < Dvs_; c += strip) {
       next_.prefetch(rows_asked_for);
-      const tile_factor v{own_.values + rows.begin * Ds_ + c * strip, tile_numbers, strip * Ds_};
-      multiply_strips(p, v, rows.keys / strip, own_.o + rows.row * Ds_ + c, Ds_, rows.begun);
+      const tile_factor v{own_.values + rows.begin * Dvs_ + c * strip, tile_numbers, strip * Dvs_};
+      multiply_strips(p, v, rows.keys / strip, own_.o + rows.row * Dvs_ + c, Dvs_, rows.begun);
     }
     rows.begun = true;
   }
@@ -170,8 +170,8 @@ class tiled_forward_part : forward_base<bf16> {
       const vec times = exp_below(hn::Set(d, before - q.row[i]));
       float* const sums = own_.sums + i * width;
       hn::StoreU(hn::Mul(hn::LoadU(d, sums), times), d, sums);
-      float* const o = own_.o + i * Ds_;
-      for (std::int64_t c = 0; c < Ds_; c += width)
+      float* const o = own_.o + i * Dvs_;
+      for (std::int64_t c = 0; c < Dvs_; c += width)
         hn::StoreU(hn::Mul(hn::LoadU(d, o + c), times), d, o + c);
     }
   }
@@ -215,7 +215,7 @@ class tiled_forward_part : forward_base<bf16> {
   }
 
   tiled_forward_scratch own_;
-  const std::int64_t Ds_;
+  const std::int64_t Ds_, Dvs_;
 };
 
 }  // namespace

@@ -17,12 +17,14 @@ namespace {
 // Sines of this number of pairs are kept at once; a longer head is rotated in several runs.
 constexpr std::int64_t pairs_at_once = 256;
 
-// Cosine and sine of position * frequency[i]. The angle is a double: at position 100,000 a float is
-// only accurate to 0.004. After reduction to within pi/4 of zero, floats are accurate enough.
+// Cosine and sine of position * frequency[i], times `magnitude`. The angle is a double: at position
+// 100,000 a float is only accurate to 0.004. After reduction to within pi/4 of zero, floats are
+// accurate enough.
 void turns(double position,
            const float* frequency,
            std::int64_t n,
            bool backward,
+           float magnitude,
            float* HWY_RESTRICT cosine,
            float* HWY_RESTRICT sine) {
   const hn::ScalableTag<double> wide;
@@ -30,6 +32,7 @@ void turns(double position,
   const hn::Rebind<std::int32_t, decltype(wide)> di;
   const std::int64_t step = std::int64_t(hn::Lanes(wide));
   const auto flip = hn::Set(di, backward ? 2 : 0);
+  const auto size = hn::Set(df, magnitude);
 
   for (std::int64_t i = 0; i < n; i += step) {
     const auto f = i + step <= n
@@ -59,9 +62,10 @@ void turns(double position,
     const auto sign = [&](auto q) HWY_ATTR {
       return hn::BitCast(df, hn::ShiftLeft<30>(hn::And(q, hn::Set(di, 2))));
     };
-    hn::StoreU(
-        hn::Xor(hn::IfThenElse(odd, s, c), sign(hn::Add(quarter, hn::Set(di, 1)))), df, cosine + i);
-    hn::StoreU(hn::Xor(hn::IfThenElse(odd, c, s), sign(hn::Add(quarter, flip))), df, sine + i);
+    const auto cosines = hn::Xor(hn::IfThenElse(odd, s, c), sign(hn::Add(quarter, hn::Set(di, 1))));
+    const auto sines = hn::Xor(hn::IfThenElse(odd, c, s), sign(hn::Add(quarter, flip)));
+    hn::StoreU(hn::Mul(cosines, size), df, cosine + i);
+    hn::StoreU(hn::Mul(sines, size), df, sine + i);
   }
 }
 
@@ -132,7 +136,7 @@ void rope_rows(const rope<T>& op, std::int64_t begin, std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r)
     for (std::int64_t i = 0; i < half; i += pairs_at_once) {
       const std::int64_t n = std::min(pairs_at_once, half - i);
-      turns(op.position[r], op.frequency + i, n, op.backward, cosine, sine);
+      turns(op.position[r], op.frequency + i, n, op.backward, op.magnitude, cosine, sine);
       for (std::int64_t g = 0; g < op.G; ++g)
         for (std::int64_t h = 0; h < op.heads; ++h) {
           T* x = op.x + r * op.row + g * op.group + h * op.D;

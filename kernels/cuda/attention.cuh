@@ -1,9 +1,9 @@
 // Common parts of the scalar attention kernels: 64 x 64 tiles of queries and keys.
 //
 // A block iterates over the tiles of its rows. Scores are computed from depth-major chunks (32 of D
-// by 64 rows). A thread computes Rows x 4 scores: rows by threadIdx.x / 16, columns by threadIdx.x
-// % 16. Weights go through shared memory, columns by rows. Multiplied by rows of D they add to a
-// thread's result: Rows x (every 64 columns) x 4. All arithmetic is fp32.
+// or Dv by 64 rows). A thread computes Rows x 4 scores: rows by threadIdx.x / 16, columns by
+// threadIdx.x % 16. Weights go through shared memory, columns by rows. Multiplied by rows of heads
+// they add to a thread's result: Rows x (every 64 columns) x 4. All arithmetic is fp32.
 //
 // Blocks find their tile without a table. The tiles of sequence s are numbered from starts[s] / 64
 // + s on. So rows / 64 + S blocks are enough for any sequence lengths.
@@ -46,7 +46,8 @@ attention_work work_of(const attention_shape& shape, std::initializer_list<const
   a.vectors = true;
   for (const T* array : arrays)
     a.vectors = a.vectors && all_aligned(array);
-  for (const std::int64_t n : {a.D, a.query_row, a.query_group, a.key_row, a.key_group})
+  for (const std::int64_t n :
+       {a.D, a.Dv, a.query_row, a.query_group, a.key_row, a.key_group, a.value_row, a.value_group})
     a.vectors = a.vectors && n % wide<T> == 0;
   return a;
 }
@@ -178,28 +179,39 @@ __device__ __forceinline__ int keys_end(const attention_work& a,
 
 // --- from memory to shared memory ---------------------------------------------------------------
 
+/// Rows of heads in memory.
+template <class T>
+struct head_rows {
+  T* from;
+  std::int64_t stride;
+  int rows;
+  int D;  ///< elements of a row
+};
+
 /// Loads columns [begin, begin + depth) of rows, depth-major, to (depth, 64), padded with 0.
 template <int Threads, class T>
-__device__ __forceinline__ void load_columns(
-    const attention_work& a, float* to, const T* from, std::int64_t stride, int rows, int begin) {
+__device__ __forceinline__ void load_columns(bool vectors,
+                                             float* to,
+                                             const head_rows<const T>& x,
+                                             int begin) {
   constexpr int W = wide<T>;
-  if (a.vectors) {
+  if (vectors) {
 #pragma unroll
     for (int i = 0; i < tile * depth / W / Threads; ++i) {
       const int item = i * Threads + int(threadIdx.x), row = item % tile, d = item / tile * W;
-      pack<T, W> x = {};
-      if (row < rows && begin + d < a.D)
-        x = load<T, W>(from + row * stride + begin + d);
+      pack<T, W> some = {};
+      if (row < x.rows && begin + d < x.D)
+        some = load<T, W>(x.from + row * x.stride + begin + d);
 #pragma unroll
       for (int w = 0; w < W; ++w)
-        to[(d + w) * tile + row] = to_float(x.x[w]);
+        to[(d + w) * tile + row] = to_float(some.x[w]);
     }
   } else {
 #pragma unroll 4
     for (int i = 0; i < tile * depth / Threads; ++i) {
       const int item = i * Threads + int(threadIdx.x), row = item % tile, d = item / tile;
-      const bool there = row < rows && begin + d < a.D;
-      to[item] = there ? to_float(from[row * stride + begin + d]) : 0.0F;
+      const bool there = row < x.rows && begin + d < x.D;
+      to[item] = there ? to_float(x.from[row * x.stride + begin + d]) : 0.0F;
     }
   }
 }
@@ -208,23 +220,27 @@ __device__ __forceinline__ void load_columns(
 template <int Dp>
 constexpr int rows_at_hand = 2 * depth* tile / Dp;
 
-/// Loads rows, row-major, to (rows_at_hand, Dp), padded with 0.
+/// Loads rows from `begin` on, row-major, to (rows_at_hand, Dp), padded with 0.
 template <int Threads, int Dp, class T>
-__device__ __forceinline__ void load_rows(
-    const attention_work& a, float* to, const T* from, std::int64_t stride, int rows) {
+__device__ __forceinline__ void load_rows(bool vectors,
+                                          float* to,
+                                          const head_rows<const T>& x,
+                                          int begin) {
   constexpr int W = wide<T>, loads = rows_at_hand<Dp> * Dp / W / Threads;
-  if (a.vectors) {
+  const T* const from = x.from + begin * x.stride;
+  const int rows = x.rows - begin;
+  if (vectors) {
 #pragma unroll(Threads == 256 ? 1 : loads)  // too few registers for more
     for (int i = 0; i < loads; ++i) {
       const int item = i * Threads + int(threadIdx.x), row = item / (Dp / W),
                 d = item % (Dp / W) * W;
-      pack<T, W> x = {};
-      if (row < rows && d < a.D)
-        x = load<T, W>(from + row * stride + d);
+      pack<T, W> some = {};
+      if (row < rows && d < x.D)
+        some = load<T, W>(from + row * x.stride + d);
       pack<float, W> wider;
 #pragma unroll
       for (int w = 0; w < W; ++w)
-        wider.x[w] = to_float(x.x[w]);
+        wider.x[w] = to_float(some.x[w]);
 #pragma unroll
       for (int w = 0; w < W; w += 4)
         store(to + row * Dp + d + w,
@@ -234,7 +250,7 @@ __device__ __forceinline__ void load_rows(
 #pragma unroll 4
     for (int i = 0; i < rows_at_hand<Dp> * Dp / Threads; ++i) {
       const int item = i * Threads + int(threadIdx.x), row = item / Dp, d = item % Dp;
-      to[item] = row < rows && d < a.D ? to_float(from[row * stride + d]) : 0.0F;
+      to[item] = row < rows && d < x.D ? to_float(from[row * x.stride + d]) : 0.0F;
     }
   }
 }
@@ -265,17 +281,13 @@ __device__ __forceinline__ void add_scores(float (&out)[Rows][4], const float* a
   }
 }
 
-/// Scores of two tiles of rows over all of D. `hand` (2, depth, 64) holds the chunks.
-template <int Rows, class A, class B>
-__device__ __forceinline__ void score(const attention_work& a,
+/// Scores of two tiles of rows. `hand` (2, depth, 64) holds the chunks.
+template <int Rows, class T>
+__device__ __forceinline__ void score(bool vectors,
                                       float (&out)[Rows][4],
                                       float* hand,
-                                      const A* left,
-                                      std::int64_t left_stride,
-                                      int left_rows,
-                                      const B* right,
-                                      std::int64_t right_stride,
-                                      int right_rows) {
+                                      const head_rows<const T>& left,
+                                      const head_rows<const T>& right) {
   constexpr int threads = tile / Rows * 16;
 #pragma unroll
   for (int r = 0; r < Rows; ++r)
@@ -283,10 +295,10 @@ __device__ __forceinline__ void score(const attention_work& a,
     for (int c = 0; c < 4; ++c)
       out[r][c] = 0;
 #pragma unroll 1
-  for (int d = 0; d < a.D; d += depth) {
+  for (int d = 0; d < left.D; d += depth) {
     __syncthreads();  // all threads have finished with the tiles
-    load_columns<threads>(a, hand, left, left_stride, left_rows, d);
-    load_columns<threads>(a, hand + depth * tile, right, right_stride, right_rows, d);
+    load_columns<threads>(vectors, hand, left, d);
+    load_columns<threads>(vectors, hand + depth * tile, right, d);
     __syncthreads();
     add_scores(out, hand, hand + depth * tile);
   }
@@ -309,25 +321,23 @@ __device__ __forceinline__ void store_weights(float* weights, const float (&x)[R
             pack<float, 4>{x[r][c], x[r + 1][c], x[r + 2][c], x[r + 3][c]});
 }
 
-/// out[r][64 n + 4 (thread % 16) + c] += the sum over `rows` of weights times rows of D; `out` has
+/// out[r][64 n + 4 (thread % 16) + c] += the sum over the rows `x` of weights times rows; `out` has
 /// Dp / 16 columns. `hand` (rows_at_hand, Dp) holds the rows.
 template <int Rows, int Dp, class T>
-__device__ __forceinline__ void add_weighted(const attention_work& a,
+__device__ __forceinline__ void add_weighted(bool vectors,
                                              float (&out)[Rows][Dp / 16],
                                              const float* weights,
                                              float* hand,
-                                             const T* from,
-                                             std::int64_t stride,
-                                             int rows) {
+                                             const head_rows<const T>& x) {
   constexpr int threads = tile / Rows * 16, at_hand = rows_at_hand<Dp>;
   const int mine = int(threadIdx.x) / 16 * Rows;
 #pragma unroll 1
-  for (int begin = 0; begin < rows; begin += at_hand) {
+  for (int begin = 0; begin < x.rows; begin += at_hand) {
     __syncthreads();  // all threads have finished with the tiles
-    load_rows<threads, Dp>(a, hand, from + begin * stride, stride, rows - begin);
+    load_rows<threads, Dp>(vectors, hand, x, begin);
     __syncthreads();  // rows and weights are in shared memory
     const float* right = hand + int(threadIdx.x) % 16 * 4;
-    const int n = min(at_hand, rows - begin);  // padding to four is 0
+    const int n = min(at_hand, x.rows - begin);  // padding to four is 0
 #pragma unroll 1
     for (int j = 0; j < n; j += 4) {
 #pragma unroll
@@ -354,20 +364,18 @@ __device__ __forceinline__ void add_weighted(const attention_work& a,
   }
 }
 
-/// Writes the first `rows` rows of a result, each multiplied by its factor.
+/// Writes the rows of a result, each multiplied by its factor.
 template <int Rows, int Dp, class T>
-__device__ __forceinline__ void write_rows(const attention_work& a,
+__device__ __forceinline__ void write_rows(bool vectors,
                                            const float (&out)[Rows][Dp / 16],
                                            const float (&factor)[Rows],
-                                           T* to,
-                                           std::int64_t stride,
-                                           int rows) {
+                                           const head_rows<T>& to) {
   const int first = int(threadIdx.x) / 16 * Rows, column = int(threadIdx.x) % 16 * 4;
 #pragma unroll
   for (int r = 0; r < Rows; ++r) {
-    if (first + r >= rows)
+    if (first + r >= to.rows)
       break;
-    T* row = to + (first + r) * stride;
+    T* row = to.from + (first + r) * to.stride;
 #pragma unroll
     for (int g = 0; g < Dp / 64; ++g) {
       const int d = g * 64 + column;
@@ -375,13 +383,13 @@ __device__ __forceinline__ void write_rows(const attention_work& a,
 #pragma unroll
       for (int c = 0; c < 4; ++c)
         x.x[c] = from_float<T>(out[r][g * 4 + c] * factor[r]);
-      if (a.vectors) {
-        if (d < a.D)
+      if (vectors) {
+        if (d < to.D)
           store(row + d, x);
       } else {
 #pragma unroll
         for (int c = 0; c < 4; ++c)
-          if (d + c < a.D)
+          if (d + c < to.D)
             row[d + c] = x.x[c];
       }
     }

@@ -1,6 +1,8 @@
 #include "kernels/cuda/attention_mma.cuh"
 #include "kernels/cuda/run.hpp"
 
+#include <algorithm>
+
 namespace troupe::kernels::cuda {
 
 namespace {
@@ -10,7 +12,7 @@ namespace {
 // and iterates over the keys, for dq. A third kernel runs first and computes what both need per
 // row.
 
-/// Scratch: D of each row and head, and the position range of each query tile.
+/// Scratch: delta of each row and head, and the position range of each query tile.
 struct prepared {
   float* center;  ///< (query rows, H)
   span* spans;    ///< (tile numbers)
@@ -32,17 +34,17 @@ __global__ void __launch_bounds__(prepare_threads)
   }
   for (int r = int(threadIdx.x) / warp; r < at.rows; r += prepare_threads / warp) {
     const std::int64_t place = std::int64_t{at.first + r} * a.H + h;
-    const T *d_o = op.d_o + place * a.D, *o = op.o + place * a.D;
+    const T *d_o = op.d_o + place * a.Dv, *o = op.o + place * a.Dv;
     constexpr int W = wide<T>;
     float sum = 0;
-    for (int d = lane * W; d < a.D; d += warp * W) {
+    for (int d = lane * W; d < a.Dv; d += warp * W) {
       if (a.vectors) {
         const auto x = load<T, W>(d_o + d), y = load<T, W>(o + d);
 #pragma unroll
         for (int w = 0; w < W; ++w)
           sum += to_float(x.x[w]) * to_float(y.x[w]);
       } else {
-        for (int w = 0; w < W && d + w < a.D; ++w)
+        for (int w = 0; w < W && d + w < a.Dv; ++w)
           sum += to_float(d_o[d + w]) * to_float(o[d + w]);
       }
     }
@@ -57,8 +59,8 @@ struct backward_tiles : shared_tiles {
   float center[tile];
 };
 
-/// Loads positions, log-sum-exp and D (of head h) of the queries of a tile of sequence s. Only the
-/// first 64 threads take part.
+/// Loads positions, log-sum-exp and delta (of head h) of the queries of a tile of sequence s. Only
+/// the first 64 threads take part.
 template <class T>
 __device__ __forceinline__ void load_queries(const attention_backward<T>& op,
                                              const attention_work& a,
@@ -96,7 +98,11 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   const span key_span = keys.span_of_tile(at.number);
   const span* const query_spans = from.spans + first_query / tile + at.s;
   const int query_tiles = (queries + tile - 1) / tile;
-  const std::int64_t place = at.first * a.key_row + g * a.key_group;
+  const int D = int(a.D), Dv = int(a.Dv);
+  const std::int64_t key_place = at.first * a.key_row + g * a.key_group;
+  const std::int64_t value_place = at.first * a.value_row + g * a.value_group;
+  const head_rows<const T> k{op.k + key_place, a.key_row, at.rows, D};
+  const head_rows<const T> v{op.v + value_place, a.value_row, at.rows, Dv};
   const int first_row = int(threadIdx.x) / 16 * Rows, first_column = int(threadIdx.x) % 16 * 4;
 
   load_keys(keys, at.number, own);
@@ -105,8 +111,10 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   const auto add_tile = [&](int t, int member) {
     const int h = g * per_group + member, first = first_query + t * tile;
     const int n = min(tile, queries - t * tile);
-    const T* q = op.q + first * a.query_row + g * a.query_group + member * a.D;
-    const T* d_o = op.d_o + (std::int64_t{first} * a.H + h) * a.D;
+    const head_rows<const T> q{
+        op.q + first * a.query_row + g * a.query_group + member * a.D, a.query_row, n, D};
+    const head_rows<const T> d_o{
+        op.d_o + (std::int64_t{first} * a.H + h) * a.Dv, a.H * a.Dv, n, Dv};
     load_queries(op, a, from, own, at.s, first, n, h);
     unsigned kept = ~0U;
     if (a.p_drop > 0) {
@@ -125,7 +133,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
     unsigned unseen = 0;
     {
       float p[Rows][4];
-      score<Rows>(a, p, own.hand, op.k + place, a.key_row, at.rows, q, a.query_row, n);
+      score<Rows, T>(a.vectors, p, own.hand, k, q);
       const bool whole = at.rows == tile && n == tile && all_seen(a, query_spans[t], key_span);
 #pragma unroll
       for (int r = 0; r < Rows; ++r)
@@ -142,7 +150,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
       store_weights(own.weights, p);
     }
     float ds[Rows][4];
-    score<Rows>(a, ds, own.hand, op.v + place, a.key_row, at.rows, d_o, a.H * a.D, n);
+    score<Rows, T>(a.vectors, ds, own.hand, v, d_o);
 #pragma unroll
     for (int c = 0; c < 4; ++c)
 #pragma unroll
@@ -159,10 +167,10 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
         }
         store(mine, p);
       }
-    add_weighted<Rows, Dp>(a, dv, own.weights, own.hand, d_o, a.H * a.D, n);
+    add_weighted<Rows, Dp, T>(a.vectors, dv, own.weights, own.hand, d_o);
     __syncthreads();
     store_weights(own.weights, ds);
-    add_weighted<Rows, Dp>(a, dk, own.weights, own.hand, q, a.query_row, n);
+    add_weighted<Rows, Dp, T>(a.vectors, dk, own.weights, own.hand, q);
   };
 
 #pragma unroll 1
@@ -182,11 +190,11 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
 #pragma unroll
   for (int r = 0; r < Rows; ++r)
     factor[r] = a.scale;
-  write_rows<Rows, Dp>(a, dk, factor, op.dk + place, a.key_row, at.rows);
+  write_rows<Rows, Dp, T>(a.vectors, dk, factor, {op.dk + key_place, a.key_row, at.rows, D});
 #pragma unroll
   for (int r = 0; r < Rows; ++r)
     factor[r] = 1;
-  write_rows<Rows, Dp>(a, dv, factor, op.dv + place, a.key_row, at.rows);
+  write_rows<Rows, Dp, T>(a.vectors, dv, factor, {op.dv + value_place, a.value_row, at.rows, Dv});
 }
 
 // --- dq: a thread's rows are queries, its columns are keys --------------------------------------
@@ -204,9 +212,12 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
   const span queries = from.spans[number];
   const std::int64_t place = at.first * a.query_row + g * a.query_group + (h - g * per_group) * a.D;
-  const T* d_o = op.d_o + (std::int64_t{at.first} * a.H + h) * a.D;
+  const int D = int(a.D), Dv = int(a.Dv);
+  const head_rows<const T> q{op.q + place, a.query_row, at.rows, D};
+  const head_rows<const T> d_o{
+      op.d_o + (std::int64_t{at.first} * a.H + h) * a.Dv, a.H * a.Dv, at.rows, Dv};
   const T* k = op.k + first_key * a.key_row + g * a.key_group;
-  const T* v = op.v + first_key * a.key_row + g * a.key_group;
+  const T* v = op.v + first_key * a.value_row + g * a.value_group;
   const int first_row = int(threadIdx.x) / 16 * Rows, first_column = int(threadIdx.x) % 16 * 4;
 
   load_queries(op, a, from, own, at.s, at.first, at.rows, h);
@@ -215,7 +226,8 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
 #pragma unroll 1
   for (int t = keys_begin(a, keys, queries); t < end; ++t) {
     const int n = keys.rows_of(t);
-    const std::int64_t first = std::int64_t{t} * tile * a.key_row;
+    const std::int64_t first = std::int64_t{t} * tile;
+    const head_rows<const T> k_rows{k + first * a.key_row, a.key_row, n, D};
     load_keys(keys, t, own);
     unsigned kept = ~0U;
     if (a.p_drop > 0) {
@@ -232,8 +244,8 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
                 << (4 * r);
     }
     float p[Rows][4], ds[Rows][4];
-    score<Rows>(a, p, own.hand, op.q + place, a.query_row, at.rows, k + first, a.key_row, n);
-    score<Rows>(a, ds, own.hand, d_o, a.H * a.D, at.rows, v + first, a.key_row, n);
+    score<Rows, T>(a.vectors, p, own.hand, q, k_rows);
+    score<Rows, T>(a.vectors, ds, own.hand, d_o, {v + first * a.value_row, a.value_row, n, Dv});
     const bool whole = n == tile && at.rows == tile && all_seen(a, queries, keys.span_of_tile(t));
 #pragma unroll
     for (int r = 0; r < Rows; ++r)
@@ -248,14 +260,14 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
         ds[r][c] = hidden ? 0.0F : probability * (m * ds[r][c] - own.center[query]);
       }
     store_weights(own.weights, ds);
-    add_weighted<Rows, Dp>(a, dq, own.weights, own.hand, k + first, a.key_row, n);
+    add_weighted<Rows, Dp, T>(a.vectors, dq, own.weights, own.hand, k_rows);
   }
 
   float factor[Rows];
 #pragma unroll
   for (int r = 0; r < Rows; ++r)
     factor[r] = a.scale;
-  write_rows<Rows, Dp>(a, dq, factor, op.dq + place, a.query_row, at.rows);
+  write_rows<Rows, Dp, T>(a.vectors, dq, factor, {op.dq + place, a.query_row, at.rows, D});
 }
 
 struct scratch_plan {
@@ -324,9 +336,10 @@ void compute_own(const attention_backward<T>& op, own_kernels by, const context&
       backward_on_tensor_cores(op, a, rows.center, rows.spans, in);
       return;
     }
-  if (a.D <= 64)
+  const std::int64_t largest = std::max(a.D, a.Dv);
+  if (largest <= 64)
     backward_own<T, 64>(op, a, rows, in);
-  else if (a.D <= 128)
+  else if (largest <= 128)
     backward_own<T, 128>(op, a, rows, in);
   else
     backward_own<T, 256>(op, a, rows, in);

@@ -2,6 +2,7 @@
 
 #include "kernels/backend/backend.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -128,10 +129,10 @@ void check_attention(const attention_shape& a) {
         + std::to_string(a.query_rows) + " query rows, " + std::to_string(a.key_rows)
         + " key rows, the longest " + std::to_string(a.longest_query) + " and "
         + std::to_string(a.longest_key));
-  if (a.D > most_head)
+  if (const auto largest = std::max(a.D, a.Dv); largest > most_head)
     throw backend_missing("attention on a CUDA device takes heads of at most "
                           + std::to_string(most_head) + " numbers, and these have "
-                          + std::to_string(a.D) + ": choose more and smaller heads, or the backend"
+                          + std::to_string(largest) + ": choose more and smaller heads, or the backend"
                           " 'cpu'");
 }
 

@@ -71,7 +71,7 @@ __device__ __forceinline__ float log_sum_exp(float highest, float sum) {
 /// Partial results when the keys of a row are split among blocks; sums are relative to the highest
 /// score of the part.
 struct parts {
-  float* o;        ///< (parts, query rows, H, D)
+  float* o;        ///< (parts, query rows, H, Dv)
   float* highest;  ///< (parts, query rows, H)
   float* sum;      ///< (parts, query rows, H)
 };
@@ -91,9 +91,14 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
   const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group;
   const int first_key = a.key_starts[at.s];
   const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
-  const T* q = op.q + at.first * a.query_row + g * a.query_group + (h - g * per_group) * a.D;
+  const int D = int(a.D), Dv = int(a.Dv);
+  const head_rows<const T> q{
+      op.q + at.first * a.query_row + g * a.query_group + (h - g * per_group) * a.D,
+      a.query_row,
+      at.rows,
+      D};
   const T* k = op.k + first_key * a.key_row + g * a.key_group;
-  const T* v = op.v + first_key * a.key_row + g * a.key_group;
+  const T* v = op.v + first_key * a.value_row + g * a.value_group;
 
   if (threadIdx.x < tile) {
     own.query_position[threadIdx.x]
@@ -130,8 +135,8 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
                 << (4 * r);
     }
     float s[rows][4];
-    const std::int64_t first = std::int64_t{t} * tile * a.key_row;
-    score<rows>(a, s, own.hand, q, a.query_row, at.rows, k + first, a.key_row, n);
+    const std::int64_t first = std::int64_t{t} * tile;
+    score<rows, T>(a.vectors, s, own.hand, q, {k + first * a.key_row, a.key_row, n, D});
     const bool whole = n == tile && all_seen(a, queries, keys.span_of_tile(t));
 #pragma unroll
     for (int r = 0; r < rows; ++r)
@@ -152,7 +157,8 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
           s[r][c] = kept >> (4 * r + c) & 1 ? s[r][c] : 0.0F;
     }
     store_weights(own.weights, s);
-    add_weighted<rows, Dp>(a, o, own.weights, own.hand, v + first, a.key_row, n);
+    add_weighted<rows, Dp, T>(
+        a.vectors, o, own.weights, own.hand, {v + first * a.value_row, a.value_row, n, Dv});
   }
 
   const std::int64_t row = std::int64_t{at.first} * a.H + h;
@@ -172,9 +178,10 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
     }
   }
   if (Spread)
-    write_rows<rows, Dp>(a, o, factor, to.o + part * a.D, a.H * a.D, at.rows);
+    write_rows<rows, Dp, float>(
+        a.vectors, o, factor, {to.o + part * a.Dv, a.H * a.Dv, at.rows, Dv});
   else
-    write_rows<rows, Dp>(a, o, factor, op.o + row * a.D, a.H * a.D, at.rows);
+    write_rows<rows, Dp, T>(a.vectors, o, factor, {op.o + row * a.Dv, a.H * a.Dv, at.rows, Dv});
 }
 
 constexpr int merge_threads = 128;
@@ -197,11 +204,11 @@ __global__ void __launch_bounds__(merge_threads)
   for (int p = 0; p < n; ++p)
     sum += from.sum[p * all + row] * exp2f(from.highest[p * all + row] - center);
   const float factor = result_factor(a, sum);
-  for (int d = lane; d < a.D; d += warp) {
+  for (int d = lane; d < a.Dv; d += warp) {
     float o = 0;
     for (int p = 0; p < n; ++p)
-      o += from.o[(p * all + row) * a.D + d] * exp2f(from.highest[p * all + row] - center);
-    op.o[row * a.D + d] = from_float<T>(o * factor);
+      o += from.o[(p * all + row) * a.Dv + d] * exp2f(from.highest[p * all + row] - center);
+    op.o[row * a.Dv + d] = from_float<T>(o * factor);
   }
   if (lane == 0) {
     const int i = int(row / a.H);
@@ -224,7 +231,7 @@ struct forward_plan {
     floats = ceil_div(parts * a.query_rows * a.H, 4) * 4;
   }
   std::size_t bytes(const attention_shape& a) const {
-    return parts == 1 ? 0 : std::size_t(floats * (2 + a.D)) * sizeof(float);
+    return parts == 1 ? 0 : std::size_t(floats * (2 + a.Dv)) * sizeof(float);
   }
 };
 
@@ -264,9 +271,10 @@ void compute_own(const attention_forward<T>& op, own_kernels by, const context& 
       forward_on_tensor_cores(op, work_of<T>(op.shape, {op.o, op.q, op.k, op.v}), in);
       return;
     }
-  if (op.shape.D <= 64)
+  const std::int64_t largest = std::max(op.shape.D, op.shape.Dv);
+  if (largest <= 64)
     forward_own<T, 64>(op, in);
-  else if (op.shape.D <= 128)
+  else if (largest <= 128)
     forward_own<T, 128>(op, in);
   else
     forward_own<T, 256>(op, in);

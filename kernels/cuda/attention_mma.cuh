@@ -6,7 +6,7 @@
 // while the block computes. Scores stay in registers: the result of one product, rounded to 16
 // bits, is the left operand of the next. All sums are fp32.
 //
-// Dp is D, padded with zeros to 64, 128 or 256.
+// Dp is the larger of D and Dv, padded with zeros to 64, 128 or 256.
 //
 // Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
 // 2023.
@@ -262,7 +262,8 @@ void forward_on_tensor_cores(const attention_forward<T>& op,
                              const attention_work& a,
                              const context& in);
 
-/// `center` (query rows, H): D of each row and head. `spans`: position range of each query tile.
+/// `center` (query rows, H): delta of each row and head. `spans`: position range of each query
+/// tile.
 template <class T>
 void backward_on_tensor_cores(const attention_backward<T>& op,
                               const attention_work& a,

@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention_mma.cuh"
 
+#include <algorithm>
+
 namespace troupe::kernels::cuda {
 
 namespace {
@@ -89,11 +91,12 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
   const tile_place at = find_tile(a.key_starts, a.S, int(blockIdx.x));
   if (at.rows <= 0)
     return;
-  const int g = int(blockIdx.y), per_group = int(a.H / a.G), D = int(a.D);
+  const int g = int(blockIdx.y), per_group = int(a.H / a.G), D = int(a.D), Dv = int(a.Dv);
   const int first_key = a.key_starts[at.s], first_query = a.query_starts[at.s];
   const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
   const span key_span = keys.span_of_tile(at.number);
-  const std::int64_t place = at.first * a.key_row + g * a.key_group;
+  const std::int64_t key_place = at.first * a.key_row + g * a.key_group;
+  const std::int64_t value_place = at.first * a.value_row + g * a.value_group;
   const int first_chunk = int(blockIdx.z) * M;
 
   async_copies copies;
@@ -106,24 +109,24 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
     const int h = g * per_group + to.member(), first = first_query + to.first();
     const int n = to.left();
     const std::int64_t row = std::int64_t{first} * a.H + h;
-    copy_rows<at_hand, Dp>(copies, own.gradients, op.d_o + row * a.D, a.H * a.D, n, D);
+    copy_rows<at_hand, Dp>(copies, own.gradients, op.d_o + row * a.Dv, a.H * a.Dv, n, Dv);
     copy_numbers<at_hand>(copies, own.query_position, a.query_position + first, 1, n);
     copy_numbers<at_hand>(copies, own.lse, op.lse + lse_of(a, at.s, h, first), 1, n);
     copy_numbers<at_hand>(copies, own.center, center + row, a.H, n);
   };
 
   if constexpr (Dp != 256)
-    copy_rows<tile, Dp>(copies, own.keys, op.k + place, a.key_row, at.rows, D);
+    copy_rows<tile, Dp>(copies, own.keys, op.k + key_place, a.key_row, at.rows, D);
   if (threadIdx.x < tile)
     own.key_position[threadIdx.x]
         = int(threadIdx.x) < at.rows ? a.key_position[at.first + threadIdx.x] : 0;
   const auto k = [&] {
     if constexpr (Dp == 256)
-      return rows_in_memory<T>(op.k + place, a.key_row, at.rows, D);
+      return rows_in_memory<T>(op.k + key_place, a.key_row, at.rows, D);
     else
       return shared_rows<Dp>(own.keys);
   }();
-  const left_rows<T, Dp> v(op.v + place, a.key_row, at.rows, D);
+  const left_rows<T, Dp> v(op.v + value_place, a.value_row, at.rows, Dv);
 
   const lane_place mine;
   float dk[M][4] = {}, dv[M][4] = {};
@@ -173,8 +176,8 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
   copies.wait();  // if no query sees these keys, their copies are still pending
 
   const float of_keys[2] = {a.scale, a.scale}, of_values[2] = {a.rest, a.rest};
-  write_result(dk, of_keys, op.dk + place, a.key_row, at.rows, 8 * first_chunk, D);
-  write_result(dv, of_values, op.dv + place, a.key_row, at.rows, 8 * first_chunk, D);
+  write_result(dk, of_keys, op.dk + key_place, a.key_row, at.rows, 8 * first_chunk, D);
+  write_result(dv, of_values, op.dv + value_place, a.value_row, at.rows, 8 * first_chunk, Dv);
 }
 
 // --- dq: rows are queries, columns are keys -----------------------------------------------------
@@ -200,14 +203,15 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
   const tile_place at = find_tile(a.query_starts, a.S, number);
   if (at.rows <= 0)
     return;
-  const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group, D = int(a.D);
+  const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group;
+  const int D = int(a.D), Dv = int(a.Dv);
   const int first_key = a.key_starts[at.s];
   const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
   const span queries = spans[number];
   const std::int64_t place = at.first * a.query_row + g * a.query_group + (h - g * per_group) * a.D;
   const std::int64_t row = std::int64_t{at.first} * a.H + h;
   const T* k = op.k + first_key * a.key_row + g * a.key_group;
-  const T* v = op.v + first_key * a.key_row + g * a.key_group;
+  const T* v = op.v + first_key * a.value_row + g * a.value_group;
 
   async_copies copies;
   const auto copy_keys = [&](int from, int buffer) {
@@ -216,7 +220,7 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
   };
   const auto copy_values = [&](int from) {
     const int n = keys.rows - from;
-    copy_rows<at_hand, Dp>(copies, own.values, v + from * a.key_row, a.key_row, n, D);
+    copy_rows<at_hand, Dp>(copies, own.values, v + from * a.value_row, a.value_row, n, Dv);
     copy_numbers<at_hand>(copies, own.key_position, keys.positions + from, 1, n);
   };
   const int begin = keys_begin(a, keys, queries) * tile;
@@ -227,7 +231,7 @@ __global__ void __launch_bounds__(mma_threads, Dp == 64 ? 3 : 2)
   }
 
   const left_rows<T, Dp> q(op.q + place, a.query_row, at.rows, D);
-  const left_rows<T, Dp> d_o(op.d_o + row * a.D, a.H * a.D, at.rows, D);
+  const left_rows<T, Dp> d_o(op.d_o + row * a.Dv, a.H * a.Dv, at.rows, Dv);
   const lane_place mine;
   float lse2[2], slope[2];
 #pragma unroll
@@ -314,9 +318,10 @@ void backward_on_tensor_cores(const attention_backward<T>& op,
                               const float* center,
                               const span* spans,
                               const context& in) {
-  if (a.D <= 64)
+  const std::int64_t largest = std::max(a.D, a.Dv);
+  if (largest <= 64)
     launch_backward<T, 64>(op, a, center, spans, in);
-  else if (a.D <= 128)
+  else if (largest <= 128)
     launch_backward<T, 128>(op, a, center, spans, in);
   else
     launch_backward<T, 256>(op, a, center, spans, in);

@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention_mma.cuh"
 
+#include <algorithm>
+
 namespace troupe::kernels::cuda {
 
 namespace {
@@ -70,11 +72,12 @@ __global__ void __launch_bounds__(mma_threads, forward_blocks<Dp>)
   const tile_place at = find_tile(a.query_starts, a.S, int(gridDim.x - 1 - blockIdx.x));
   if (at.rows <= 0)
     return;
-  const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group, D = int(a.D);
+  const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group;
+  const int D = int(a.D), Dv = int(a.Dv);
   const int first_key = a.key_starts[at.s];
   const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
   const T* k = op.k + first_key * a.key_row + g * a.key_group;
-  const T* v = op.v + first_key * a.key_row + g * a.key_group;
+  const T* v = op.v + first_key * a.value_row + g * a.value_group;
   const left_rows<T, Dp> q(
       op.q + at.first * a.query_row + g * a.query_group + (h - g * per_group) * a.D,
       a.query_row,
@@ -106,7 +109,7 @@ __global__ void __launch_bounds__(mma_threads, forward_blocks<Dp>)
     const int n = min(at_hand, keys.rows - from);
     copies.wait();
     __syncthreads();  // keys are complete, and all are done with the previous values
-    copy_rows<at_hand, Dp>(copies, own.values, v + from * a.key_row, a.key_row, n, D);
+    copy_rows<at_hand, Dp>(copies, own.values, v + from * a.value_row, a.value_row, n, Dv);
     if (a.p_drop > 0)
       draw_kept<tile, at_hand>(
           a, a.sample[at.s], h, own.query_position, own.key_position, own.kept);
@@ -154,7 +157,7 @@ __global__ void __launch_bounds__(mma_threads, forward_blocks<Dp>)
       lse[row] = sum == 0 ? -infinity : (so_far.highest[half] + log2f(sum)) / log2_e;
   }
   write_result(
-      o, factor, op.o + (std::int64_t{at.first} * a.H + h) * a.D, a.H * a.D, at.rows, 0, D);
+      o, factor, op.o + (std::int64_t{at.first} * a.H + h) * a.Dv, a.H * a.Dv, at.rows, 0, Dv);
 }
 
 template <class T, int Dp>
@@ -173,9 +176,10 @@ template <class T>
 void forward_on_tensor_cores(const attention_forward<T>& op,
                              const attention_work& a,
                              const context& in) {
-  if (a.D <= 64)
+  const std::int64_t largest = std::max(a.D, a.Dv);
+  if (largest <= 64)
     launch_forward<T, 64>(op, a, in);
-  else if (a.D <= 128)
+  else if (largest <= 128)
     launch_forward<T, 128>(op, a, in);
   else
     launch_forward<T, 256>(op, a, in);

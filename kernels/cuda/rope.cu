@@ -106,12 +106,12 @@ __global__ void __launch_bounds__(rope_threads)
 
     const int own_row = int(by.pairs.quotient(threadIdx.x));
     const std::int64_t own = first_pair + (threadIdx.x - unsigned(own_row) * by.pairs.by());
-    if (own_row < rows && own < half)
-      turn_of(op.position[first_row + own_row],
-              op.frequency[own],
-              op.backward,
-              cosine[threadIdx.x],
-              sine[threadIdx.x]);
+    if (own_row < rows && own < half) {
+      float c, s;
+      turn_of(op.position[first_row + own_row], op.frequency[own], op.backward, c, s);
+      cosine[threadIdx.x] = c * op.magnitude;
+      sine[threadIdx.x] = s * op.magnitude;
+    }
     __syncthreads();
 
     const int items = rows * int(by.heads.by() * by.steps.by());

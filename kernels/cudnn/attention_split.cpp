@@ -82,7 +82,8 @@ bool sayable(const attention_shape& a, const device_kind& on, bool backward) {
   const std::int64_t per_group = a.H / a.G;
   const bool in_16_bytes = a.query_row % head_size_step == 0 && a.query_group % head_size_step == 0
                            && a.key_row % head_size_step == 0 && a.key_group % head_size_step == 0;
-  return a.uniform && a.p_drop == 0 && a.D % head_size_step == 0
+  const bool like_keys = a.Dv == a.D && a.value_row == a.key_row && a.value_group == a.key_group;
+  return a.uniform && a.p_drop == 0 && like_keys && a.D % head_size_step == 0
          && a.D <= most_head_size(on, backward) && in_16_bytes && per_group * a.G == a.H
          && (a.window < 0 || (a.causal && a.longest_query <= a.longest_key));
 }

@@ -34,7 +34,8 @@ struct device_kind {
 };
 
 /// Whether cuDNN can express the operation: uniform sequences, a supported head size, every query
-/// sees a key, and no dropout, because cuDNN's mask would depend on the layout.
+/// sees a key, and no dropout, because cuDNN's mask would depend on the layout. Our graphs have
+/// values with the head size and strides of keys.
 bool sayable(const attention_shape& a, const device_kind& on, bool backward);
 
 /// Whether cuDNN offers dq_sum::in_order.

@@ -13,14 +13,17 @@
 // lse is stored per sequence and head. The block of sequence s is (H, rows of s) and begins at H *
 // query_starts[s]. With sequences of equal length this is (B, H, T), the layout of cuDNN and of
 // FlashAttention.
-// The backward pass, with D[i] = sum_d do[i,d] * o[i,d]:
+// The backward pass, with delta[i] = sum_d do[i,d] * o[i,d]:
 //
-//   dv[j] = sum_i p m do[i]     ds[i,j] = p (m do[i] . v[j] - D[i])
+//   dv[j] = sum_i p m do[i]     ds[i,j] = p (m do[i] . v[j] - delta[i])
 //   dq[i] = scale * sum_j ds[i,j] k[j]     dk[j] = scale * sum_i ds[i,j] q[i]
 //
 // Rows are described by positions and cumulative lengths. This covers packed sequences, KV caches
 // (fewer query rows than key rows) and context parallelism (any subset of rows). Key positions
 // ascend within a sequence.
+//
+// Queries and keys have heads of D elements; values and outputs have heads of Dv. Latent attention
+// has Dv < D. In its absorbed form values are the first Dv elements of the keys.
 //
 // Queries, keys and values may share one fused array in Megatron's layout [q .. q k v] per group.
 // Row and group strides are in elements; the heads of a group are adjacent.
@@ -50,9 +53,11 @@ struct attention_shape {
   std::int64_t S;                       ///< sequences
   std::int64_t H;                       ///< query heads
   std::int64_t G;                       ///< key and value heads, G divides H
-  std::int64_t D;                       ///< head size
+  std::int64_t D;                       ///< head size of q and k
+  std::int64_t Dv;                      ///< head size of v and o
   std::int64_t query_row, query_group;  ///< strides of q (and dq)
-  std::int64_t key_row, key_group;      ///< strides of k, v (and dk, dv)
+  std::int64_t key_row, key_group;      ///< strides of k (and dk)
+  std::int64_t value_row, value_group;  ///< strides of v (and dv)
   float scale;                          ///< usually 1 / sqrt(D)
   bool causal = true;
   /// Megatron's left window size: a query sees keys up to this many positions back. -1: unlimited.
@@ -80,7 +85,7 @@ struct attention_shape {
 
 template <class T>
 struct attention_forward {
-  T* o;        ///< (query rows, H, D) written, contiguous
+  T* o;        ///< (query rows, H, Dv) written, contiguous
   float* lse;  ///< (H, rows) of each sequence, written; index by lse_at
   const T* q;
   const T* k;
@@ -92,9 +97,9 @@ template <class T>
 struct attention_backward {
   T* dq;             ///< strides of q, written
   T* dk;             ///< strides of k, written
-  T* dv;             ///< strides of k, written
-  const T* d_o;      ///< (query rows, H, D)
-  const T* o;        ///< (query rows, H, D)
+  T* dv;             ///< strides of v, written
+  const T* d_o;      ///< (query rows, H, Dv)
+  const T* o;        ///< (query rows, H, Dv)
   const float* lse;  ///< (H, rows) of each sequence
   const T* q;
   const T* k;
@@ -110,7 +115,7 @@ struct cache_rows {
   const T* kv;                   ///< first key of row 0; strides below
   const std::int32_t* position;  ///< (R)
   const std::int32_t* at;        ///< (R) distinct rows of the cache
-  std::int64_t R, G, width;      ///< width: one key and its value, 2 * D elements
+  std::int64_t R, G, width;      ///< width: one key and its value, D + Dv elements
   std::int64_t row, group;       ///< strides of kv, in elements
 };
 
@@ -168,14 +173,15 @@ inline std::int64_t attention_pairs(const attention_shape& a) {
   return pairs;
 }
 
-/// The forward pass has two products of 2 * D operations per pair and head, the backward pass five.
+/// Per pair and head the forward pass has a product of 2 * D operations and one of 2 * Dv. The
+/// backward pass has three and two of them.
 template <class T>
 std::int64_t flops(const attention_forward<T>& op) {
-  return 4 * attention_pairs(op.shape) * op.shape.H * op.shape.D;
+  return 2 * attention_pairs(op.shape) * op.shape.H * (op.shape.D + op.shape.Dv);
 }
 template <class T>
 std::int64_t flops(const attention_backward<T>& op) {
-  return 10 * attention_pairs(op.shape) * op.shape.H * op.shape.D;
+  return 2 * attention_pairs(op.shape) * op.shape.H * (3 * op.shape.D + 2 * op.shape.Dv);
 }
 constexpr std::int64_t query_rows(const attention_shape& a) {
   return a.query_rows < 0 ? a.query_starts[a.S] : a.query_rows;
@@ -187,13 +193,14 @@ template <class T>
 std::int64_t bytes_moved(const attention_forward<T>& op) {
   const auto& a = op.shape;
   const std::int64_t queries = query_rows(a), keys = key_rows(a);
-  return std::int64_t{sizeof(T)} * a.D * (2 * queries * a.H + 2 * keys * a.G) + 4 * queries * a.H;
+  return std::int64_t{sizeof(T)} * (a.D + a.Dv) * (queries * a.H + keys * a.G) + 4 * queries * a.H;
 }
 template <class T>
 std::int64_t bytes_moved(const attention_backward<T>& op) {
   const auto& a = op.shape;
   const std::int64_t queries = query_rows(a), keys = key_rows(a);
-  return std::int64_t{sizeof(T)} * a.D * (4 * queries * a.H + 4 * keys * a.G) + 4 * queries * a.H;
+  return std::int64_t{sizeof(T)} * 2 * (a.D + a.Dv) * (queries * a.H + keys * a.G)
+         + 4 * queries * a.H;
 }
 
 template <class T>

@@ -13,6 +13,7 @@
 #include "kernels/op/embedding.hpp"
 #include "kernels/op/fingerprint.hpp"
 #include "kernels/op/head_norm.hpp"
+#include "kernels/op/heads.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
 #include "kernels/op/momentum.hpp"

@@ -34,7 +34,8 @@ namespace troupe::kernels {
   X(parts)                     \
   X(grain)
 
-/// "R 8192 N 3072 K 768", including the extents of `op.shape`; empty if there are none.
+/// "R 8192 N 3072 K 768", including the extents of `op.shape`; empty if there are none. The head
+/// size of values is named where it differs from that of keys.
 template <class Op>
 std::string extents_of(const Op& op) {
   std::string out;
@@ -46,6 +47,9 @@ std::string extents_of(const Op& op) {
     add(#extent, std::int64_t(op.extent));
   TROUPE_EVERY_EXTENT(TROUPE_ADD_EXTENT)
 #undef TROUPE_ADD_EXTENT
+  if constexpr (requires { op.Dv; })
+    if (op.Dv != op.D)
+      add("Dv", op.Dv);
   if constexpr (requires { op.shape; })
     out += (out.empty() ? "" : " ") + extents_of(op.shape);
   return out;

@@ -51,6 +51,8 @@ enum class operation_memory : std::uint8_t {
   X(embedding_forward, layer, backend)         \
   X(embedding_backward, layer, backend)        \
   X(fingerprint, state, backend)               \
+  X(copy_heads, layer, backend)                \
+  X(sum_heads, layer, backend)                 \
   X(head_norm_forward, layer, backend)         \
   X(head_norm_backward_input, layer, backend)  \
   X(head_norm_backward_weight, layer, backend) \

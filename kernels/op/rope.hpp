@@ -6,8 +6,10 @@
 //
 //   a' = a cos - b sin,  b' = b cos + a sin
 //
-// The backward pass is the same operation with `backward` set; it rotates back and needs no saved
-// values.
+// `magnitude` is a factor of both, as in YaRN.
+//
+// The backward pass is the same operation with `backward` set: it rotates back, with the same
+// factor, and needs no saved values.
 //
 // The heads are in groups, in Megatron's fused layout [q .. q k v]. The first `heads` of each group
 // (queries and key) are rotated, the rest (value) is unchanged.
@@ -33,6 +35,7 @@ struct rope {
   std::int64_t row, group;       ///< strides, in elements
   bool interleaved = false;
   bool backward = false;
+  float magnitude = 1;  ///< of cosine and sine
 };
 
 template <class T>

@@ -22,12 +22,15 @@ struct geometry : attention_shape {
     const std::int64_t g = group_of(at.h);
     return at.i * query_row + g * query_group + (at.h - g * (H / G)) * D;
   }
-  std::int64_t output(const query_index& at) const { return (at.i * H + at.h) * D; }
+  std::int64_t output(const query_index& at) const { return (at.i * H + at.h) * Dv; }
   std::int64_t lse(const query_index& at) const {
     return lse_at(H, query_starts[at.s], query_starts[at.s + 1], at.h, at.i);
   }
   std::int64_t key_of(const query_index& at, std::int64_t j) const {
     return j * key_row + group_of(at.h) * key_group;
+  }
+  std::int64_t value_of(const query_index& at, std::int64_t j) const {
+    return j * value_row + group_of(at.h) * value_group;
   }
   bool sees(const query_index& at, std::int64_t j) const {
     return !causal
@@ -73,7 +76,7 @@ double dot(const A* a, const B* b, std::int64_t n) {
 template <class T>
 void run(const attention_forward<T>& op) {
   const geometry a{op.shape};
-  std::vector<double> o(static_cast<std::size_t>(a.D));
+  std::vector<double> o(static_cast<std::size_t>(a.Dv));
   a.each_row([&](const query_index& at) {
     const T* q = op.q + a.query(at);
     const auto score
@@ -85,10 +88,10 @@ void run(const attention_forward<T>& op) {
     o.assign(o.size(), 0);
     a.each_visible_key(at, [&](std::int64_t j) {
       const double pm = std::exp(score(j) - largest) / sum * a.mask(at, j);
-      for (std::int64_t d = 0; d < a.D; ++d)
-        o[std::size_t(d)] += pm * double(op.v[a.key_of(at, j) + d]);
+      for (std::int64_t d = 0; d < a.Dv; ++d)
+        o[std::size_t(d)] += pm * double(op.v[a.value_of(at, j) + d]);
     });
-    for (std::int64_t d = 0; d < a.D; ++d)
+    for (std::int64_t d = 0; d < a.Dv; ++d)
       op.o[a.output(at) + d] = T(o[std::size_t(d)]);
     op.lse[a.lse(at)] = float(largest + std::log(sum));
   });
@@ -97,26 +100,29 @@ void run(const attention_forward<T>& op) {
 template <class T>
 void run(const attention_backward<T>& op) {
   const geometry a{op.shape};
-  const std::size_t keys = std::size_t(a.key_starts[a.S] * a.G * a.D);
-  std::vector<double> dq(static_cast<std::size_t>(a.D)), dk(keys), dv(keys);  // (.., G, D)
+  const std::int64_t keys = a.key_starts[a.S] * a.G;
+  std::vector<double> dq(static_cast<std::size_t>(a.D));
+  std::vector<double> dk(static_cast<std::size_t>(keys * a.D));   // (.., G, D)
+  std::vector<double> dv(static_cast<std::size_t>(keys * a.Dv));  // (.., G, Dv)
 
   a.each_row([&](const query_index& at) {
     const T* q = op.q + a.query(at);
     const T* d_o = op.d_o + a.output(at);
-    const double D_i = dot(d_o, op.o + a.output(at), a.D);
+    const double delta = dot(d_o, op.o + a.output(at), a.Dv);
     const double lse = op.lse[a.lse(at)];
     dq.assign(dq.size(), 0);
     a.each_visible_key(at, [&](std::int64_t j) {
       const T* k = op.k + a.key_of(at, j);
-      const T* v = op.v + a.key_of(at, j);
+      const T* v = op.v + a.value_of(at, j);
       const double p = std::exp(double(a.scale) * dot(q, k, a.D) - lse), m = a.mask(at, j);
-      const double ds = p * (m * dot(d_o, v, a.D) - D_i);
-      const std::size_t sums = std::size_t((j * a.G + a.group_of(at.h)) * a.D);
+      const double ds = p * (m * dot(d_o, v, a.Dv) - delta);
+      const std::int64_t key = j * a.G + a.group_of(at.h);
       for (std::int64_t d = 0; d < a.D; ++d) {
         dq[std::size_t(d)] += double(a.scale) * ds * double(k[d]);
-        dk[sums + std::size_t(d)] += double(a.scale) * ds * double(q[d]);
-        dv[sums + std::size_t(d)] += p * m * double(d_o[d]);
+        dk[std::size_t(key * a.D + d)] += double(a.scale) * ds * double(q[d]);
       }
+      for (std::int64_t d = 0; d < a.Dv; ++d)
+        dv[std::size_t(key * a.Dv + d)] += p * m * double(d_o[d]);
     });
     for (std::int64_t d = 0; d < a.D; ++d)
       op.dq[a.query(at) + d] = T(dq[std::size_t(d)]);
@@ -124,11 +130,11 @@ void run(const attention_backward<T>& op) {
 
   for (std::int64_t j = 0; j < a.key_starts[a.S]; ++j) {
     for (std::int64_t g = 0; g < a.G; ++g) {
-      for (std::int64_t d = 0; d < a.D; ++d) {
-        const std::size_t sums = std::size_t((j * a.G + g) * a.D + d);
-        op.dk[j * a.key_row + g * a.key_group + d] = T(dk[sums]);
-        op.dv[j * a.key_row + g * a.key_group + d] = T(dv[sums]);
-      }
+      const std::int64_t key = j * a.G + g;
+      for (std::int64_t d = 0; d < a.D; ++d)
+        op.dk[j * a.key_row + g * a.key_group + d] = T(dk[std::size_t(key * a.D + d)]);
+      for (std::int64_t d = 0; d < a.Dv; ++d)
+        op.dv[j * a.value_row + g * a.value_group + d] = T(dv[std::size_t(key * a.Dv + d)]);
     }
   }
 }

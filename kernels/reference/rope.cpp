@@ -13,7 +13,8 @@ void run(const rope<T>& op) {
         T* x = op.x + r * op.row + g * op.group + head * op.D;
         for (std::int64_t i = 0; i < half; ++i) {
           const double angle = double(op.position[r]) * double(op.frequency[i]);
-          const double cos = std::cos(angle), sin = std::sin(op.backward ? -angle : angle);
+          const double cos = double(op.magnitude) * std::cos(angle);
+          const double sin = double(op.magnitude) * std::sin(op.backward ? -angle : angle);
           T& first = op.interleaved ? x[2 * i] : x[i];
           T& second = op.interleaved ? x[2 * i + 1] : x[i + half];
           const auto a = double(first), b = double(second);

@@ -9,19 +9,6 @@
 namespace troupe::runtime {
 namespace {
 
-std::int64_t heads_a_group(const attention_options& options) {
-  return options.heads / options.groups;
-}
-
-std::int64_t group_width(const attention_options& options) {
-  return (heads_a_group(options) + 2) * options.head_size;
-}
-
-/// Offset of the keys within a group.
-std::int64_t key_offset(const attention_options& options) {
-  return heads_a_group(options) * options.head_size;
-}
-
 template <class T>
 void rotate(stream& stream,
             tensor& qkv,
@@ -32,19 +19,20 @@ void rotate(stream& stream,
     return;
   ensure(options.rotary_frequency.size() * 2 == options.rotated && options.rotary_frequency,
          "ATTENTION-2: rotated channels have a frequency for each pair");
-  const auto width = group_width(options);
-  stream.run(kernels::rope<T>{.x = qkv.data<T>(),
+  const auto width = options.group_width();
+  stream.run(kernels::rope<T>{.x = qkv.data<T>() + options.rotated_from,
                               .position = positions.data<std::int32_t>(),
                               .frequency = options.rotary_frequency.data<float>(),
                               .R = positions.size(),
                               .G = options.groups,
-                              .heads = heads_a_group(options) + 1,
+                              .heads = options.heads / options.groups + 1,
                               .D = options.head_size,
                               .rotated = options.rotated,
                               .row = options.groups * width,
                               .group = width,
                               .interleaved = options.rotary_interleaved,
-                              .backward = backward});
+                              .backward = backward,
+                              .magnitude = options.rotary_magnitude});
 }
 
 /// Memory that may be changed in place: the product itself, or a copy if it is shared.
@@ -57,7 +45,7 @@ tensor writable(stream& stream, const tensor& x, bool shared) {
 kernels::attention_shape fused_shape(const tape& tape,
                                      const attention_options& options,
                                      const row_layout& rows) {
-  const auto width = group_width(options);
+  const auto width = options.group_width();
   const auto& starts = rows.documents ? rows.documents : rows.starts;
   const auto& samples = rows.documents ? rows.document_samples : rows.samples;
   return {.query_starts = starts.data<std::int32_t>(),
@@ -68,10 +56,13 @@ kernels::attention_shape fused_shape(const tape& tape,
           .H = options.heads,
           .G = options.groups,
           .D = options.head_size,
+          .Dv = options.values(),
           .query_row = options.groups * width,
           .query_group = width,
           .key_row = options.groups * width,
           .key_group = width,
+          .value_row = options.groups * width,
+          .value_group = width,
           .scale = options.scale,
           .causal = true,
           .window = options.window,
@@ -99,7 +90,7 @@ struct attention_node final : node {
   void input_gradients(tape& tape) override {
     const auto grad = std::move(dy->sum);
     auto part = tensor::empty<T>(tape.stream(), qkv.extents());
-    const auto k = key_offset(options), v = k + options.head_size;
+    const auto k = options.key_place(), v = k + options.head_size;
     T* const to = part.template data<T>();
     tape.stream().run(kernels::attention_backward<T>{to,
                                                      to + k,
@@ -118,7 +109,7 @@ struct attention_node final : node {
 };
 
 tensor output_of(stream& stream, const tensor& qkv, const attention_options& options) {
-  const auto extents = with_channels(qkv.extents(), options.heads * options.head_size);
+  const auto extents = with_channels(qkv.extents(), options.heads * options.values());
   return {stream.allocate(std::size_t(extents.size()) * size_of(qkv.type())), qkv.type(), extents};
 }
 
@@ -134,7 +125,7 @@ variable run_attention(tape& tape,
   auto o = output_of(tape.stream(), product, options);
   auto lse = tensor::empty<float>(tape.stream(), {options.heads, rows.order.size()});
   const T* const at = product.data<T>();
-  const auto k = key_offset(options);
+  const auto k = options.key_place();
   tape.stream().run(kernels::attention_forward<T>{o.data<T>(),
                                                   lse.data<float>(),
                                                   at,
@@ -163,11 +154,11 @@ variable run_cached(tape& tape,
                     const row_layout& rows,
                     attention_cache& cache) {
   rotate<T>(tape.stream(), qkv.data, options, rows.order, false);
-  const auto q = key_offset(options), pair = 2 * options.head_size;
-  const auto width = group_width(options);
+  const auto pair = options.pair_width();
+  const auto width = options.group_width();
   tape.stream().run(kernels::cache_rows<T>{.entries = cache.entries.data<T>(),
                                            .positions = cache.positions.data<std::int32_t>(),
-                                           .kv = qkv.data.data<T>() + q,
+                                           .kv = qkv.data.data<T>() + options.key_place(),
                                            .position = rows.order.data<std::int32_t>(),
                                            .at = cache.rows.data<std::int32_t>(),
                                            .R = cache.rows.size(),
@@ -178,15 +169,16 @@ variable run_cached(tape& tape,
   auto at = fused_shape(tape, options, rows);
   at.key_starts = cache.starts.data<std::int32_t>();
   at.key_position = cache.positions.data<std::int32_t>();
-  at.key_row = options.groups * pair;
-  at.key_group = pair;
+  at.key_row = at.value_row = options.groups * pair;
+  at.key_group = at.value_group = pair;
   at.key_rows = cache.positions.size();
   at.longest_key = at.key_rows / at.S;
   auto o = output_of(tape.stream(), qkv.data, options);
   auto lse = tensor::empty<float>(tape.stream(), {options.heads, rows.order.size()});
   const T* const kept = cache.entries.data<T>();
+  const T* const values = options.values_in_keys ? kept : kept + options.head_size;
   tape.stream().run(kernels::attention_forward<T>{
-      o.data<T>(), lse.data<float>(), qkv.data.data<T>(), kept, kept + options.head_size, at});
+      o.data<T>(), lse.data<float>(), qkv.data.data<T>(), kept, values, at});
   return tape.make(std::move(o), qkv.placements);
 }
 
@@ -197,6 +189,7 @@ variable self_attention(tape& tape,
                         const attention_options& options,
                         const row_layout& rows) {
   require_placement(qkv, placement::feature_sharded, "self_attention");
+  ensure(!options.values_in_keys, "ATTENTION-3: values are parts of keys only in a cache");
   return with_element(tape.type(), [&]<class T>(T) {
     return run_attention<T>(tape, std::move(qkv), options, rows);
   });

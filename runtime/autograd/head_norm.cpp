@@ -21,8 +21,8 @@ heads_of heads(const tensor& qkv,
                const norm_options& options,
                bool keys) {
   const auto queries = x.heads / x.groups;
-  const auto width = (queries + 2) * x.head_size;
-  return {.offset = keys ? queries * x.head_size : 0,
+  const auto width = x.group_width();
+  return {.offset = keys ? x.key_place() : 0,
           .shape = {.R = qkv.size() / channels_of(qkv),
                     .G = x.groups,
                     .heads = keys ? 1 : queries,

@@ -156,19 +156,20 @@ variable linear(tape& tape,
                 int weight,
                 int bias,
                 kernels::epilogue activation) {
-  const bool column = kind == product::column;
-  require_placement(
-      x, column ? placement::replicated_partial_gradient : placement::feature_sharded, "linear");
-  ensure(column || bias < 0 || tape.group_size() == 1,
+  auto result = x.placements[axis::tensor];
+  if (kind == product::whole) {
+    require_residual(x, "linear");
+  } else if (kind == product::column) {
+    require_placement(x, placement::replicated_partial_gradient, "linear");
+    result = placement::feature_sharded;
+  } else {
+    require_placement(x, placement::feature_sharded, "linear");
+    result = placement::partial;
+  }
+  ensure(kind != product::row || bias < 0 || tape.group_size() == 1,
          "PLACEMENT-2: a bias is added once, after the sum over the tensor axis");
   return with_element(tape.type(), [&]<class T>(T) {
-    return run_linear<T>(tape,
-                         x,
-                         column ? placement::feature_sharded : placement::partial,
-                         features,
-                         weight,
-                         bias,
-                         activation);
+    return run_linear<T>(tape, x, result, features, weight, bias, activation);
   });
 }
 

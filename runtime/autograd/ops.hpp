@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace troupe::runtime {
 
@@ -68,6 +69,7 @@ variable residual_norm(tape& tape,
                        int bias);
 
 enum class product : std::uint8_t {
+  whole,   ///< replicated or sequence_sharded, which stays: every rank has the weight
   column,  ///< replicated_partial_gradient -> feature_sharded: output features are sharded
   row,     ///< feature_sharded -> partial: input features are sharded; no bias with several ranks
            ///< bias
@@ -115,14 +117,26 @@ variable add_positions(tape& tape, const variable& x, const row_layout& rows, in
 
 struct attention_options {
   std::int64_t heads = 0, groups = 0, head_size = 0;  ///< on this rank
+  std::int64_t value_size = 0;                        ///< head size of values; 0: head_size
   float scale = 1;
   float dropout = 0;
-  std::uint64_t key = 0;         ///< of the dropout mask
-  std::int32_t window = -1;      ///< number of previous keys that are visible; -1: all
-  std::int64_t rotated = 0;      ///< rotated elements per head
-  tensor rotary_frequency = {};  ///< (rotated / 2) f32
+  std::uint64_t key = 0;          ///< of the dropout mask
+  std::int32_t window = -1;       ///< number of previous keys that are visible; -1: all
+  std::int64_t rotated = 0;       ///< rotated elements per head
+  std::int64_t rotated_from = 0;  ///< the first of them
+  float rotary_magnitude = 1;     ///< of cosine and sine
+  tensor rotary_frequency = {};   ///< (rotated / 2) f32
   bool rotary_interleaved = false;
   bool same_bits = true;  ///< false: the backward pass may be nondeterministic
+  /// The first elements of a key are its value; only cached_attention takes it.
+  bool values_in_keys = false;
+
+  std::int64_t values() const { return value_size == 0 ? head_size : value_size; }
+  /// Place of the key in the fused layout of a group, [q .. q k v].
+  std::int64_t key_place() const { return heads / groups * head_size; }
+  /// Elements of a key and its value.
+  std::int64_t pair_width() const { return head_size + (values_in_keys ? 0 : values()); }
+  std::int64_t group_width() const { return key_place() + pair_width(); }
 };
 
 struct head_norm_parameters {
@@ -139,16 +153,45 @@ variable head_norm(tape& tape,
                    head_norm_parameters key);
 
 /// Causal self-attention over a fused QKV product in Megatron's layout, [q .. q k v] in each group:
-/// (.., (H + 2 G) D) -> (.., H D). feature_sharded. Applies the rotary embedding in place if no
-/// other variable shares `qkv`. I: the rotated product, the output, its log-sum-exp.
+/// (.., H D + G (D + Dv)) -> (.., H Dv). feature_sharded. Applies the rotary embedding in place if
+/// no other variable shares `qkv`. I: the rotated product, the output, its log-sum-exp.
 variable self_attention(tape& tape,
                         variable qkv,
                         const attention_options& options,
                         const row_layout& rows);
 
+/// The first `channels` channels of x, and the rest. replicated or sequence_sharded.
+std::pair<variable, variable> split_channels(tape& tape, const variable& x, std::int64_t channels);
+
+/// The fused QKV product of latent attention, where G = H. A key is a part of its own and a part
+/// that all heads share. q (.., H D) and kv (.., H (D - S + Dv)), own key then value in each head,
+/// are feature_sharded; shared_key (.., S) is replicated_partial_gradient.
+variable latent_qkv(tape& tape,
+                    const variable& q,
+                    const variable& kv,
+                    const variable& shared_key,
+                    const attention_options& options);
+
+/// The same for decoding in absorbed form, without a backward pass: the parameter `up` that makes
+/// kv (H (D - S + Dv), L) of the latent (.., L) is applied to queries instead. One group with heads
+/// of L + S: queries, and as key the latent with the shared key. latent and shared_key are
+/// replicated_partial_gradient. `options` are those of latent_qkv.
+variable absorbed_qkv(tape& tape,
+                      const variable& q,
+                      const variable& latent,
+                      const variable& shared_key,
+                      int up,
+                      const attention_options& options);
+/// The options of attention over absorbed_qkv.
+attention_options absorbed(const attention_options& options, std::int64_t latent);
+/// The output of that attention, sums of latents (.., H L), to sums of values (.., H Dv).
+/// feature_sharded.
+variable absorbed_output(tape& tape, const variable& o, int up, const attention_options& options);
+
 /// Key-value cache of one layer for decoding: B sequences of `capacity` rows.
 struct attention_cache {
-  tensor entries;    ///< (B * capacity, G, 2, D), key then value
+  /// (B * capacity, G, D + Dv), key then value; (.., D) with attention_options::values_in_keys
+  tensor entries;
   tensor positions;  ///< (B * capacity) i32; INT32_MAX in unused rows
   tensor starts;     ///< (B + 1) i32
   tensor rows;       ///< (new rows) i32, cache row of each new row

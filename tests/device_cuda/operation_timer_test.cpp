@@ -76,6 +76,7 @@ TEST_CASE("counting an operation does not read device memory", "[device]") {
               .H = 2,
               .G = 1,
               .D = 8,
+              .Dv = 8,
               .query_rows = 8,
               .key_rows = 8,
               .longest_query = 4,

@@ -120,6 +120,25 @@ TEST_CASE("NaN does not reach rows that never see its tile", "[kernels][attentio
     REQUIRE(std::isfinite(mine.o[i]));
 }
 
+// The absorbed form of latent attention, whose cache has no values of its own.
+TEST_CASE("values may be the first elements of keys", "[kernels][attention]") {
+  for (const std::int32_t queries : {3, 70}) {
+    memory apart{
+        .H = 4, .G = 1, .D = 48, .Dv = 32, .query_lengths = {queries}, .key_lengths = {70}};
+    for (std::size_t j = 0; j < 70; ++j)
+      std::copy_n(&apart.k[j * 48], 32, &apart.v[j * 32]);
+    memory shared = apart;
+    auto op = shared.forward();
+    op.v = op.k;
+    op.shape.value_row = op.shape.key_row;
+    op.shape.value_group = op.shape.key_group;
+    tests::on_cpu(op, 2);
+    tests::on_cpu(apart.forward(), 2);
+    CHECK(shared.o == apart.o);
+    CHECK(shared.lse == apart.lse);
+  }
+}
+
 TEST_CASE("heads spread over ranks have the dropout bits of all heads together",
           "[kernels][attention]") {
   memory whole{

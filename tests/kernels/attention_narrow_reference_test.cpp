@@ -21,6 +21,7 @@ tests::attention_memory<double> in_double(const memory<T>& m) {
   tests::attention_memory<double> out{.H = m.H,
                                       .G = m.G,
                                       .D = m.D,
+                                      .Dv = m.Dv,
                                       .query_lengths = m.query_lengths,
                                       .key_lengths = m.key_lengths,
                                       .causal = m.causal,
@@ -41,7 +42,7 @@ TEMPLATE_TEST_CASE("the reference computes attention in a narrow type on exactly
                    bf16,
                    f16) {
   memory<TestType> m{
-      .H = 2, .G = 1, .D = 5, .query_lengths = {9}, .key_lengths = {9}, .p_drop = 0.2f};
+      .H = 2, .G = 1, .D = 5, .Dv = 3, .query_lengths = {9}, .key_lengths = {9}, .p_drop = 0.2f};
   auto judge = in_double(m);
   kernels::reference::run(m.forward());
   kernels::reference::run(judge.forward());

@@ -31,6 +31,7 @@ memory apart(bool causal, float p_drop = 0) {
   return {.H = 4,
           .G = 2,
           .D = 3,
+          .Dv = 4,
           .query_lengths = {2, 3, 1},
           .key_lengths = {5, 3, 4},
           .causal = causal,
@@ -57,10 +58,10 @@ std::pair<std::vector<double>, double> by_the_book(const memory& t,
     exponentials.push_back(visible ? std::exp(score) : 0);
     sum += exponentials.back();
   }
-  std::vector<double> o(std::size_t(t.D), 0.0);
+  std::vector<double> o(std::size_t(t.Dv), 0.0);
   for (std::size_t n = 0; n < exponentials.size(); ++n) {
-    const double* v = op.v + (t.key_starts[s] + std::int64_t(n)) * t.key_row + g * t.key_group;
-    for (std::int64_t d = 0; d < t.D; ++d)
+    const double* v = op.v + (t.key_starts[s] + std::int64_t(n)) * t.value_row + g * t.value_group;
+    for (std::int64_t d = 0; d < t.Dv; ++d)
       o[std::size_t(d)] += exponentials[n] / sum * v[d];
   }
   return {o, std::log(sum)};

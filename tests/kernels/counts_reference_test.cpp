@@ -1,5 +1,6 @@
 // flops() and bytes_moved() compared with hand counts at one small size; a float has 4 bytes.
 
+#include "kernels/op/extents.hpp"
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -9,6 +10,7 @@
 using namespace troupe;
 using namespace troupe::tests;
 using kernels::bytes_moved;
+using kernels::extents_of;
 using kernels::flops;
 using kernels::workspace_bytes;
 
@@ -45,6 +47,18 @@ TEST_CASE("the counts of attention include only visible pairs", "[kernels][refer
   CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
   t.window = 0;  // ignored without causality
   CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
+}
+
+TEST_CASE("the counts of attention include the head size of its values",
+          "[kernels][reference][counts]") {
+  attention_memory<float> t{
+      .H = 2, .G = 1, .D = 4, .Dv = 3, .query_lengths = {2, 1}, .key_lengths = {3, 1}};
+  CHECK(flops(t.forward()) == 6 * 2 * 2 * (4 + 3));
+  CHECK(flops(t.backward()) == 6 * 2 * 2 * (3 * 4 + 2 * 3));
+  CHECK(bytes_moved(t.forward()) == 4 * (24 + 18 + 16 + 12) + 4 * 6);       // q, o, k, v; lse
+  CHECK(bytes_moved(t.backward()) == 4 * 2 * (24 + 18 + 16 + 12) + 4 * 6);  // and their gradients
+  CHECK(extents_of(t.forward()).find("D 4 ") != std::string::npos);
+  CHECK(extents_of(t.forward()).ends_with("Dv 3"));
 }
 
 TEST_CASE("equal-length sequences are counted without reading arrays",

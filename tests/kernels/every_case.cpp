@@ -5,6 +5,7 @@
 #include "tests/kernels/cases/dropout.hpp"
 #include "tests/kernels/cases/embedding.hpp"
 #include "tests/kernels/cases/head_norm.hpp"
+#include "tests/kernels/cases/heads.hpp"
 #include "tests/kernels/cases/linear.hpp"
 #include "tests/kernels/cases/momentum.hpp"
 #include "tests/kernels/cases/norm.hpp"

@@ -120,6 +120,7 @@ struct op_family {
   X(dropout)                   \
   X(embedding)                 \
   X(head_norm)                 \
+  X(heads)                     \
   X(linear)                    \
   X(masked_loss)               \
   X(momentum)                  \

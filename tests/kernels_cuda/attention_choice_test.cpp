@@ -179,9 +179,10 @@ TEST_CASE("ATTENTION-1: attention on a device knows the extents of its rows", "[
 }
 
 TEST_CASE("heads above the limit of our kernels are refused", "[attention]") {
+  const auto refused = MessageMatches(ContainsSubstring("at most 256") && ContainsSubstring("257"));
   auto m = one_sequence<float>(257);
-  CHECK_THROWS_MATCHES(
-      run(m.forward(), {}),
-      backend_missing,
-      MessageMatches(ContainsSubstring("at most 256") && ContainsSubstring("257")));
+  CHECK_THROWS_MATCHES(run(m.forward(), {}), backend_missing, refused);
+  auto of_values = one_sequence<float>(64).forward();
+  of_values.shape.Dv = 257;
+  CHECK_THROWS_MATCHES(run(of_values, {}), backend_missing, refused);
 }

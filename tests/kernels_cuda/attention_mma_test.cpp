@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 using namespace troupe;
 using kernels::bf16;
@@ -66,6 +67,21 @@ TEMPLATE_TEST_CASE(
   check_passes(m);
   m.causal = false;
   check_passes(m);
+}
+
+TEMPLATE_TEST_CASE("attention on tensor cores handles values of another head size",
+                   "[attention]",
+                   bf16,
+                   f16) {
+  for (const auto& [D, Dv] : {std::pair{64, 40}, {40, 72}, {192, 128}, {64, 136}})
+    check_passes(attention_memory<TestType>{.H = 4,
+                                            .G = 2,
+                                            .D = D,
+                                            .Dv = Dv,
+                                            .query_lengths = {70, 5},
+                                            .key_lengths = {70, 5},
+                                            .fused = true,
+                                            .p_drop = 0.2F});
 }
 
 TEMPLATE_TEST_CASE("attention on tensor cores handles a window", "[attention]", bf16, f16) {

@@ -18,6 +18,7 @@ attention_shape sequences(
           .H = H,
           .G = H,
           .D = D,
+          .Dv = D,
           .query_rows = S * T,
           .key_rows = S * keys,
           .longest_query = T,

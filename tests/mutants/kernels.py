@@ -150,8 +150,8 @@ MUTANTS = [
     # Shared memory of attention.
     ("dropped probabilities are added to the gradient of values", ATTENTION, "          p.x[i] *= m;\n", ""),
     ("the gradient of keys is added before all threads read the weights of values", ATTENTION,
-     "    __syncthreads();\n    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp>(a, dk",
-     "    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp>(a, dk"),
+     "    __syncthreads();\n    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp, T>(a.vectors, dk",
+     "    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp, T>(a.vectors, dk"),
     # Attention on tensor cores.
     ("keys are read from the place of another row", ATTENTION_MMA,
      "turn_ = (lane / 16) ^ (lane % 8);", "turn_ = lane / 16;"),

@@ -60,7 +60,7 @@ MUTANTS = [
     ("the norm of a tied table is taken before its gradients are added", REDUCTION,
      "    if (is_tied(e))\n      mark(e.index);\n", "    if (is_tied(e) && false)\n      mark(e.index);\n"),
     ("a bias is added on every tensor rank", LAYERS + "linear.cpp",
-     "  (outputs_sharded || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;",
+     "  (out.kind != product::row || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;",
      "  out.bias = added;"),
     ("positions are added on every tensor rank", LAYERS + "embedding.cpp",
      "together ? positions : no_parameter);", "positions);"),

@@ -98,6 +98,7 @@ attention_memory<double> judged(const attention_memory<T>& m) {
   attention_memory<double> judge{.H = m.H,
                                  .G = m.G,
                                  .D = m.D,
+                                 .Dv = m.Dv,
                                  .query_lengths = m.query_lengths,
                                  .key_lengths = m.key_lengths,
                                  .causal = m.causal,
@@ -108,7 +109,8 @@ attention_memory<double> judged(const attention_memory<T>& m) {
                                  .query_position = m.query_position,
                                  .key_position = m.key_position,
                                  .query_row = m.query_row,
-                                 .key_row = m.key_row};
+                                 .key_row = m.key_row,
+                                 .value_row = m.value_row};
   judge.q = converted<double>(m.q);
   judge.k = converted<double>(m.k);
   judge.v = converted<double>(m.v);

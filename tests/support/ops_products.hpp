@@ -61,6 +61,7 @@ struct linear_memory {
 template <class T>
 struct attention_memory {
   std::int64_t H, G, D;
+  std::int64_t Dv = D;
   std::vector<std::int32_t> query_lengths, key_lengths;  ///< (S)
   bool causal = true;
   bool fused = false;
@@ -78,16 +79,19 @@ struct attention_memory {
 
   std::int64_t query_rows = query_starts.back(), key_rows = key_starts.back();
   std::int64_t per_group = H / G;
-  std::int64_t query_group = (fused ? per_group + 2 : per_group) * D;
+  std::int64_t query_group = per_group * D + (fused ? D + Dv : 0);
   std::int64_t key_group = fused ? query_group : D;
+  std::int64_t value_group = fused ? query_group : Dv;
   std::int64_t query_row = G * query_group, key_row = G * key_group;
+  std::int64_t value_row = G * value_group;
 
-  /// The fused product (rows, G, H/G + 2, D), or q (query rows, H, D), k, v (key rows, G, D).
+  /// The fused product (rows, G, H/G D + D + Dv), or q (query rows, H, D), k (key rows, G, D) and
+  /// v (key rows, G, Dv).
   std::vector<T> q = normal<T>(query_rows * query_row, 11);
   std::vector<T> k = normal<T>(fused ? 0 : key_rows * key_row, 12);
-  std::vector<T> v = normal<T>(fused ? 0 : key_rows * key_row, 13);
-  std::vector<T> d_o = normal<T>(query_rows * H * D, 14);
-  std::vector<T> o = blank<T>(query_rows * H * D);
+  std::vector<T> v = normal<T>(fused ? 0 : key_rows * value_row, 13);
+  std::vector<T> d_o = normal<T>(query_rows * H * Dv, 14);
+  std::vector<T> o = blank<T>(query_rows * H * Dv);
   std::vector<float> lse = blank<float>(query_rows * H);  ///< at kernels::lse_at
   std::vector<T> dq = blank<T>(std::int64_t(q.size()));
   std::vector<T> dk = blank<T>(std::int64_t(k.size()));
@@ -102,10 +106,13 @@ struct attention_memory {
             .H = H,
             .G = G,
             .D = D,
+            .Dv = Dv,
             .query_row = query_row,
             .query_group = query_group,
             .key_row = key_row,
             .key_group = key_group,
+            .value_row = value_row,
+            .value_group = value_group,
             .scale = float(1 / std::sqrt(double(D))),
             .causal = causal,
             .window = window,

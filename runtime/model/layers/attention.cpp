@@ -21,15 +21,19 @@ attention_options options_of(const module_builder& to, const attention_spec& x) 
           .rotary_interleaved = x.rotary_interleaved};
 }
 
-void add_core(module_builder& to, const attention_spec& x) {
+}  // namespace
+
+void add_core_attention(module_builder& to,
+                        const attention_options& whole,
+                        const attention_options& cached,
+                        double dropout) {
   to.segment("core",
              recompute_module::core_attention,
              [=,
-              fixed = options_of(to, x),
-              cache = to.add_cache({x.groups / to.tensor_ranks(), 2, x.head_size}),
+              cache = to.add_cache({cached.groups, cached.pair_width()}),
               name = to.name() + ".core_attention.dropout"](tape& tape, pass& p) {
-               auto options = fixed;
-               options.dropout = p.dropout_rate(x.dropout);
+               auto options = p.caches != nullptr ? cached : whole;
+               options.dropout = p.dropout_rate(dropout);
                options.key = p.dropout_key(name);
                options.rotary_frequency = p.rotary_frequency;
                options.same_bits = p.settings.same_bits;
@@ -40,8 +44,6 @@ void add_core(module_builder& to, const attention_spec& x) {
                          : self_attention(tape, std::move(products), options, p.rows);
              });
 }
-
-}  // namespace
 
 int add(module_builder& to, const attention_spec& x) {
   ensure(x.groups > 0 && x.heads % x.groups == 0 && x.groups % to.tensor_ranks() == 0,
@@ -77,7 +79,8 @@ int add(module_builder& to, const attention_spec& x) {
                       {of_queries.gain, of_queries.bias},
                       {of_keys.gain, of_keys.bias});
   });
-  add_core(to, x);
+  const auto options = options_of(to, x);
+  add_core_attention(to, options, options, x.dropout);
   to.segment("proj", [=](tape& tape, pass& p) { p.x = proj(tape, p.x); });
   return proj.late_bias;
 }

@@ -32,6 +32,15 @@ struct attention_spec {
 /// tensor ranks divide groups.
 int add(module_builder& to, const attention_spec& x);
 module_traits traits_of(const attention_spec& x);
+
+/// Adds the segment "core": replaces a fused QKV product in pass::x with the output of its heads.
+/// `whole` and `cached` are the options on this rank, without a cache and while decoding, and
+/// without those that come from the pass.
+void add_core_attention(module_builder& to,
+                        const attention_options& whole,
+                        const attention_options& cached,
+                        double dropout);
+
 /// Counts the scores that the mask leaves; without a window half the square, as Megatron-LM does.
 module_flops forward_flops(const attention_spec& x, std::int64_t T);
 

@@ -16,7 +16,9 @@ variable linear_layer::operator()(tape& tape,
 
 linear_layer add_linear(module_builder& to, const linear_spec& x) {
   const bool outputs_sharded = x.placement.dimension == 0;
-  linear_layer out{.kind = outputs_sharded ? product::column : product::row,
+  linear_layer out{.kind = outputs_sharded         ? product::column
+                           : x.placement.sharded() ? product::row
+                                                   : product::whole,
                    .features = outputs_sharded ? x.outputs / to.tensor_ranks() : x.outputs};
   out.weight = to.add({.name = x.name + ".weight",
                        .extents = {x.outputs, x.inputs},
@@ -30,7 +32,7 @@ linear_layer add_linear(module_builder& to, const linear_spec& x) {
   if (outputs_sharded)  // each row of the weight has one element of the bias
     bias.placements[axis::tensor] = x.placement;
   const int added = to.add(std::move(bias));
-  (outputs_sharded || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;
+  (out.kind != product::row || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;
   return out;
 }
 

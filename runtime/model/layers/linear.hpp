@@ -12,7 +12,7 @@ struct linear_spec {
   double init_std = 0;
   bool bias = false;
   /// row_sharded shards output features (Megatron's column-parallel layer); column_sharded shards
-  /// input features (its row-parallel layer).
+  /// input features (its row-parallel layer); otherwise every rank has the whole layer.
   parameter_placement placement = row_sharded();
   std::vector<std::int64_t> row_kinds = {};  ///< see parameter_spec
 };
@@ -31,6 +31,7 @@ struct linear_layer {
   ///
   /// sharded outputs: x is replicated or sequence_sharded, and is copied to the tensor region
   /// sharded inputs:  x is feature_sharded, and the result is partial
+  /// a whole layer:   x is replicated or sequence_sharded, as the result
   variable operator()(tape& tape,
                       const variable& x,
                       kernels::epilogue activation = kernels::epilogue::none) const;

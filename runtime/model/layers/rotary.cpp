@@ -68,4 +68,11 @@ double rotary_concentration(const rotary_spec& x) {
   return yarn_magnitude(x.factor, x.yarn_mscale) / yarn_magnitude(x.factor, x.yarn_mscale_all);
 }
 
+double latent_concentration(const rotary_spec& x) {
+  if (x.scaling != rope_scaling::yarn)
+    return 1;
+  const auto m = yarn_magnitude(x.factor, x.yarn_mscale_all);
+  return m * m;
+}
+
 }  // namespace troupe::runtime

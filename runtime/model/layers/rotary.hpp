@@ -44,8 +44,12 @@ std::vector<float> rotary_frequencies(const rotary_spec& x);
 ///
 ///   m(s, mscale) / m(s, mscale_all),  m(s, x) = 0.1 x ln s + 1
 ///
-/// YaRN rotates all channels of queries and keys, so attention scores are multiplied by the square
-/// of this factor instead.
+/// A GPT rotates all channels of queries and keys, so its scores are multiplied by the square of
+/// this factor instead. Latent attention has other channels too, so the factor is its
+/// `rotary_magnitude`.
 double rotary_concentration(const rotary_spec& x);
+
+/// Factor of all scores of latent attention: the square of m(s, mscale_all); 1 without YaRN.
+double latent_concentration(const rotary_spec& x);
 
 }  // namespace troupe::runtime

@@ -176,6 +176,32 @@ void rope(harness& in, const model_shape& m) {
             });
 }
 
+/// Keys of latent attention: a part of each head from a product, a part that all heads share.
+void heads(harness& in, const model_shape& m) {
+  const auto wide = by(m.rows, m.heads) + " x " + std::to_string(m.D());
+  in.line(bound::memory, wide, [&](arena& a) {
+    return kernels::copy_heads<bf16>{.to = a.empty<bf16>(m.rows * m.heads * m.D()),
+                                     .from = a.drawn<bf16>(m.rows * m.heads * m.D()),
+                                     .R = m.rows,
+                                     .G = m.heads,
+                                     .width = m.D(),
+                                     .to_row = m.heads * m.D(),
+                                     .to_group = m.D(),
+                                     .from_row = m.heads * m.D(),
+                                     .from_group = m.D()};
+  });
+  in.line(bound::memory, wide, [&](arena& a) {
+    return kernels::sum_heads<bf16>{.to = a.empty<bf16>(m.rows * m.D()),
+                                    .from = a.drawn<bf16>(m.rows * m.heads * m.D()),
+                                    .R = m.rows,
+                                    .G = m.heads,
+                                    .width = m.D(),
+                                    .to_row = m.D(),
+                                    .from_row = m.heads * m.D(),
+                                    .from_group = m.D()};
+  });
+}
+
 }  // namespace
 
 void time_rows(harness& in, const model_shape& m) {
@@ -191,6 +217,7 @@ void time_rows(harness& in, const model_shape& m) {
   if (!m.llama)
     return;
   rope(in, m);
+  heads(in, m);
   head_norms(in, m);
 }
 

@@ -21,6 +21,7 @@ struct attention_extents {
   std::int32_t from = 0;
   bool anywhere = false;
   std::int64_t gap = 0;  ///< unused elements between rows
+  std::int64_t Dv = D;
 
   static std::int32_t sum(const std::vector<std::int32_t>& lengths) {
     std::int32_t out = 0;
@@ -33,11 +34,13 @@ struct attention_extents {
   }
   std::int64_t query_rows() const { return sum(queries); }
   std::int64_t key_rows() const { return sum(keys); }
-  std::int64_t query_group() const { return (H / G + (fused ? 2 : 0)) * D; }
+  std::int64_t query_group() const { return H / G * D + (fused ? D + Dv : 0); }
   std::int64_t key_group() const { return fused ? query_group() : D; }
+  std::int64_t value_group() const { return fused ? query_group() : Dv; }
   std::int64_t query_row() const { return G * query_group() + gap; }
   std::int64_t key_row() const { return G * key_group() + gap; }
-  double units() const { return 2 * roundings_of_sum(longest(keys) + D); }
+  std::int64_t value_row() const { return G * value_group() + gap; }
+  double units() const { return 2 * roundings_of_sum(longest(keys) + std::max(D, Dv)); }
 
   static const std::int32_t* starts(arrays& a,
                                     const std::string& name,
@@ -81,10 +84,13 @@ struct attention_extents {
         .H = H,
         .G = G,
         .D = D,
+        .Dv = Dv,
         .query_row = query_row(),
         .query_group = query_group(),
         .key_row = key_row(),
         .key_group = key_group(),
+        .value_row = value_row(),
+        .value_group = value_group(),
         .scale = float(1 / std::sqrt(double(D))),
         .causal = causal,
         .window = window,
@@ -114,7 +120,7 @@ struct attention_extents {
     }
     return {rows("q", query_rows(), query_row()),
             rows("k", key_rows(), key_row()),
-            rows("v", key_rows(), key_row())};
+            rows("v", key_rows(), value_row())};
   }
   template <class T>
   std::array<const T*, 3> inputs(arrays& a) const {
@@ -130,7 +136,7 @@ struct attention_extents {
       using T = decltype(t);
       const auto [q, k, v] = s.inputs<T>(a);
       return kernels::attention_forward<T>{
-          .o = a.out<T>("o", s.query_rows() * s.H * s.D, s.units()),
+          .o = a.out<T>("o", s.query_rows() * s.H * s.Dv, s.units()),
           .lse = a.out<float>("lse", s.query_rows() * s.H, s.units(), 8),  // for scores below 8
           .q = q,
           .k = k,
@@ -155,8 +161,8 @@ struct attention_extents {
           .dq = dq,
           .dk = dk,
           .dv = dv,
-          .d_o = a.in<T>("do", normal_numbers(s.query_rows() * s.H * s.D)),
-          .o = a.in<T>("o", normal_numbers(s.query_rows() * s.H * s.D)),
+          .d_o = a.in<T>("do", normal_numbers(s.query_rows() * s.H * s.Dv)),
+          .o = a.in<T>("o", normal_numbers(s.query_rows() * s.H * s.Dv)),
           .lse = a.in<float>("lse", normal_numbers(s.query_rows() * s.H)),
           .q = q,
           .k = k,
@@ -173,6 +179,7 @@ inline op_family attention_family() {
                               + shape_text({{"H", s.H},
                                             {"G", s.G},
                                             {"D", s.D},
+                                            {"Dv", s.Dv},
                                             {"queries", s.query_rows()},
                                             {"keys", s.key_rows()}});
     out.cases.push_back({.shape = shape, .op = s.forward()});
@@ -223,6 +230,24 @@ inline op_family attention_family() {
     add({2, 1, D, {17, 97}, {17, 289}}, "of several tiles");
     add({1, 1, D, {33}, {145}, false}, "not causal, of several tiles");
   }
+  // Values with smaller and larger heads than queries and keys: within a vector, beyond one, and of
+  // other sizes of a tile.
+  for (const auto& [D, Dv] : {std::pair<std::int64_t, std::int64_t>{20, 5},
+                              {5, 20},
+                              {24, 16},
+                              {40, 72},
+                              {192, 128},
+                              {64, 136}}) {
+    const auto with_values = [Dv = Dv](attention_extents s) {
+      s.Dv = Dv;
+      return s;
+    };
+    add(with_values({4, 2, D, {5, 70, 67}, {5, 70, 67}, true, true}), "fused, with other values");
+    add(with_values({4, 4, D, {70}, {131}, true, false, 70, 0.2F, 0, false, 8}),
+        "with other values and gaps");
+    add(with_values({4, 2, D, {1, 4, 2}, {200, 64, 641}}), "decoding with other values");
+    add(with_values({1, 1, D, {33}, {145}, false}), "not causal, with other values");
+  }
   add({2, 1, 32, {70, 33}, {70, 33}, true, true, -1, 0.3F}, "with dropout");
   for (const std::int64_t D : {64, 72, 128})
     add({4, 2, D, {67, 9}, {67, 9}, true, true, -1, 0.1F}, "with dropout");
@@ -240,6 +265,9 @@ inline op_family attention_family() {
         gradient({6, 2, 5, {3, 1, 4}, {3, 1, 4}, causal, true, window, p}, "fused");
         // Fewer queries than keys, as with a KV cache.
         gradient({4, 2, 3, {2, 3, 1}, {5, 3, 4}, causal, false, window, p}, "apart");
+        for (const std::int64_t Dv : {2, 5})
+          gradient({4, 2, 3, {2, 3, 1}, {5, 3, 4}, causal, false, window, p, 0, false, 0, Dv},
+                   "apart, with other values");
       }
 
   // Each row goes to a different place of a cache that is about twice as long.

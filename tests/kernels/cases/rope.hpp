@@ -12,6 +12,7 @@ namespace troupe::tests {
 struct rope_extents {
   std::int64_t R, G, heads, D, rotated;
   bool interleaved;
+  float magnitude = 1;
 
   op_maker turn(bool backward, const char* x = "x") const {
     return makes([s = *this, backward, x](auto t, arrays& a) {
@@ -24,8 +25,8 @@ struct rope_extents {
         frequencies.push_back(
             double(float(std::pow(10000.0, -2.0 * double(i) / double(s.rotated)))));
       const std::int64_t group = (s.heads + 1) * s.D;
-      const kernels::rope<T> op{// A rounded sine, two products and a sum.
-                                .x = a.changed<T>(x, normal_numbers(s.R * s.G * group), 5),
+      const kernels::rope<T> op{// A rounded sine, its magnitude, two products and a sum.
+                                .x = a.changed<T>(x, normal_numbers(s.R * s.G * group), 6),
                                 .position = a.in<std::int32_t>("position", listed(positions)),
                                 .frequency = a.in<float>("frequency", listed(frequencies)),
                                 .R = s.R,
@@ -36,7 +37,8 @@ struct rope_extents {
                                 .row = s.G * group,
                                 .group = group,
                                 .interleaved = s.interleaved,
-                                .backward = backward};
+                                .backward = backward,
+                                .magnitude = s.magnitude};
       a.counts(x, s.R * s.G * s.heads * s.rotated);
       a.counts("frequency", 0);
       return op;
@@ -68,8 +70,12 @@ inline op_family rope_family() {
              .op = rope_extents{R, G, heads, D, rotated, interleaved}.turn(backward),
              .same_bits_by_address = true,
              .large = R * G * heads * D > 40000});
+  for (const bool backward : {false, true})
+    out.cases.push_back({.shape = std::string("with a magnitude") + (backward ? " backward" : ""),
+                         .op = rope_extents{13, 2, 3, 64, 32, false, 1.25F}.turn(backward),
+                         .same_bits_by_address = true});
   for (const bool interleaved : {false, true}) {
-    const rope_extents s{3, 2, 2, 5, 4, interleaved};
+    const rope_extents s{3, 2, 2, 5, 4, interleaved, 0.75F};
     out.gradients.push_back({.shape = interleaved ? "interleaved" : "",
                              .forward = {s.turn(false)},
                              .backward = {s.turn(true, "dx")}});

@@ -104,6 +104,9 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("linear", {placement::feature_sharded}, [&](placement x) {
     linear(under_test, made(x), product::row, 4, 0, no_parameter);
   });
+  takes("linear", residual, [&](placement x) {
+    linear(under_test, made(x), product::whole, 4, 0, 2);
+  });
   takes("activation", {placement::feature_sharded}, [&](placement x) {
     activation(under_test, made(x), kernels::activation::swiglu);
   });
@@ -126,11 +129,32 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("self_attention", {placement::feature_sharded}, [&](placement x) {
     self_attention(under_test, made(x, 12), one_head, rows);
   });
+  takes("split_channels", residual, [&](placement x) { split_channels(under_test, made(x), 1); });
+  const auto sharded = [&] { return made(placement::feature_sharded); };
+  const auto shared = [&](placement x) { return made(x, 2); };
+  takes("latent_qkv", {placement::feature_sharded}, [&](placement x) {
+    latent_qkv(
+        under_test, made(x), made(x, 6), shared(placement::replicated_partial_gradient), one_head);
+  });
+  takes("latent_qkv", {placement::replicated_partial_gradient}, [&](placement x) {
+    latent_qkv(under_test, sharded(), made(placement::feature_sharded, 6), shared(x), one_head);
+  });
+  const auto whole
+      = [&](std::int64_t n) { return made(placement::replicated_partial_gradient, n); };
+  auto latent = one_head;
+  latent.rotated_from = 2;
+  takes("absorbed_qkv", {placement::feature_sharded}, [&](placement x) {
+    absorbed_qkv(under_test, made(x), whole(2), whole(2), 0, latent);
+  });
+  takes("absorbed_qkv", {placement::replicated_partial_gradient}, [&](placement x) {
+    absorbed_qkv(under_test, sharded(), made(x, 2), made(x, 2), 0, latent);
+  });
+  takes("absorbed_output", {placement::feature_sharded}, [&](placement x) {
+    absorbed_output(under_test, made(x, 2), 0, latent);
+  });
   takes("cached_attention", {placement::feature_sharded}, [&](placement x) {
-    attention_cache cache{zeros<float>({2, 1, 2, 4}),
-                          zeros<std::int32_t>({2}),
-                          rows.starts,
-                          zeros<std::int32_t>({2})};
+    attention_cache cache{
+        zeros<float>({2, 1, 8}), zeros<std::int32_t>({2}), rows.starts, zeros<std::int32_t>({2})};
     cached_attention(under_test, made(x, 12), one_head, rows, cache);
   });
   takes("cross_entropy", {placement::feature_sharded}, [&](placement x) {
@@ -260,4 +284,15 @@ TEST_CASE_METHOD(fixture,
       MessageMatches(StartsWith("ATTENTION-2")));
   settings.rotary_frequency = zeros<float>({2});
   CHECK_NOTHROW(self_attention(under_test, made(placement::feature_sharded, 12), settings, rows));
+}
+
+TEST_CASE_METHOD(fixture,
+                 "ATTENTION-3: attention without a cache has values of its own",
+                 "[placement]") {
+  auto settings = one_head;
+  settings.values_in_keys = true;
+  CHECK_THROWS_MATCHES(
+      self_attention(under_test, made(placement::feature_sharded, 8), settings, rows),
+      broken_promise,
+      MessageMatches(StartsWith("ATTENTION-3")));
 }

@@ -1,5 +1,6 @@
 // Decoding with a cache, token by token, gives the logits of a full pass.
 
+#include "tests/support/latent_gpt.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
@@ -31,11 +32,12 @@ bundle part(stream& stream, const bundle& all, std::int64_t first, std::int64_t 
   return out;
 }
 
-std::vector<attention_cache> caches(stream& stream, const gpt_config& c, std::int64_t capacity) {
-  std::vector<attention_cache> out(std::size_t(c.layers));
-  for (auto& x : out) {
+std::vector<attention_cache> caches(stream& stream, const chunk& of, std::int64_t capacity) {
+  std::vector<attention_cache> out(of.caches().size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    auto& x = out[i];
     x.entries
-        = filled<float>(stream, {B * capacity, c.groups, 2, c.head_size}, [](auto) { return 0; });
+        = filled<float>(stream, {B * capacity, of.caches()[i].size()}, [](auto) { return 0; });
     x.positions = filled<std::int32_t>(
         stream, {B * capacity}, [](auto) { return std::numeric_limits<std::int32_t>::max(); });
     x.starts = filled<std::int32_t>(stream, {B + 1}, [&](auto b) { return b * capacity; });
@@ -43,23 +45,18 @@ std::vector<attention_cache> caches(stream& stream, const gpt_config& c, std::in
   return out;
 }
 
-}  // namespace
-
-TEST_CASE("decoding token by token with a cache gives the logits of a full pass", "[model]") {
-  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
-  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
-  const std::int64_t prompt = GENERATE(1, 3);
-  CAPTURE(name, int(where), prompt);
+void check_decoding(const model_spec& spec, kernels::backend where, std::int64_t prompt) {
   stream stream(where, 1, {});
-  stages model(config, 1, stream);
-  const auto in = tiny_batch(stream, config, B, 3);
-  const auto T = config.sequence, V = config.padded_vocabulary, capacity = T + 2;
+  stages model(spec, 1, stream);
+  const auto in = tiny_batch(stream, spec, B, 3);
+  const auto T = spec.sequence, capacity = T + 2;
   const pass_settings settings{.training = false};
   const auto whole = chunk_pass(model.model(), model.plan(), stream, model.store(), settings)
                          .forward(part(stream, in, 0, T));
   const auto expected = whole.at("logits").elements<float>();
+  const auto V = std::int64_t(expected.size()) / (B * T);
 
-  auto kept = caches(stream, config, capacity);
+  auto kept = caches(stream, model.model(), capacity);
   std::int64_t first = 0;
   for (std::int64_t end = prompt; end <= T; first = end++) {
     const auto n = end - first;
@@ -80,6 +77,24 @@ TEST_CASE("decoding token by token with a cache gives the logits of a full pass"
       CHECK(relative_error(rows(seen, b * n), rows(expected, b * T + first)) < 1e-5);
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("decoding token by token with a cache gives the logits of a full pass", "[model]") {
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const std::int64_t prompt = GENERATE(1, 3);
+  CAPTURE(name, int(where), prompt);
+  check_decoding(gpt_spec(config), where, prompt);
+}
+
+TEST_CASE("decoding with latent attention gives the logits of a full pass", "[model]") {
+  const bool low_rank = GENERATE(false, true), caches_latents = GENERATE(false, true);
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const std::int64_t prompt = GENERATE(1, 3);
+  CAPTURE(low_rank, caches_latents, int(where), prompt);
+  check_decoding(latent_gpt(low_rank, 0, caches_latents), where, prompt);
 }
 
 TEST_CASE("the logits match the loss", "[model]") {

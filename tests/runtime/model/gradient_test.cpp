@@ -3,6 +3,7 @@
 #include "runtime/core/hash.hpp"
 #include "runtime/model/ties.hpp"
 #include "tests/support/documents.hpp"
+#include "tests/support/latent_gpt.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
@@ -117,6 +118,16 @@ TEST_CASE("gradients equal the derivative of the loss for any order and norms of
   stream stream(kernels::backend::reference, 1, {});
   stages under_test(tiny_sublayers(config), 1, stream);
   check_slopes(under_test, tiny_batch(stream, config, 2, 3));
+}
+
+TEST_CASE("gradients of latent attention equal the derivative of the loss", "[model]") {
+  const bool low_rank = GENERATE(false, true);
+  const double dropout = GENERATE(0.0, 0.2);
+  CAPTURE(low_rank, dropout);
+  stream stream(kernels::backend::reference, 1, {});
+  const auto model = latent_gpt(low_rank, dropout);
+  stages under_test(model, 1, stream);
+  check_slopes(under_test, tiny_batch(stream, model, 2, 3));
 }
 
 TEST_CASE("gradients scale with the loss scale and add up over micro-batches", "[model]") {

@@ -1,6 +1,7 @@
 // Tensor-parallel models, compared with one worker that holds everything.
 
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "tests/support/latent_gpt.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -107,6 +108,23 @@ TEST_CASE("a model on 2 or 4 tensor ranks computes the same as one worker", "[te
   // of some tens of rows are as close, relative to the largest. An update is a hundredth of a
   // gradient divided by its size and epsilon.
   check_near(seen, expected, 1e-6, 1e-4, 1e-5);
+  check_copies(cut, g, seen.second);
+}
+
+TEST_CASE("latent attention on 2 or 4 tensor ranks computes the same as one worker",
+          "[tensor_parallel]") {
+  const bool low_rank = GENERATE(false, true), rows = GENERATE(false, true);
+  const int tensor = GENERATE(2, 4);
+  CAPTURE(low_rank, rows, tensor);
+  auto model = latent_gpt(low_rank);
+  model.part<embedding_spec>().padded_vocabulary = model.part<head_spec>().padded_vocabulary = 32;
+  auto settings = settings_of(model);
+  ranks judge({}, settings, kernels::backend::reference);
+  settings.sequence_parallel = rows;
+  const grid g{.tensor = tensor, .pipeline = 2};
+  ranks cut(g, settings, kernels::backend::reference);
+  const auto expected = outcome_of(judge), seen = outcome_of(cut);
+  check_near(seen, expected, 1e-6, 1e-4, 1e-5);  // as above
   check_copies(cut, g, seen.second);
 }
 

@@ -65,5 +65,5 @@ TEST_CASE("attention in a user's own sublayer has a cache, too", "[model]") {
   for (std::size_t l = 0; l < 2; ++l)
     model.part<layer_spec>(l).sublayers.at(1) = own_sublayer{"mine", own};
   const chunk whole(model, all_of(model));
-  CHECK(whole.caches() == std::vector<shape>(4, {attention.groups, 2, attention.head_size}));
+  CHECK(whole.caches() == std::vector<shape>(4, {attention.groups, 2 * attention.head_size}));
 }

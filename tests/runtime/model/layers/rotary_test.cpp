@@ -80,6 +80,9 @@ TEST_CASE("YaRN keeps fast channels and stretches those with less than one rotat
   CHECK(all[45] > plain[45] / 4);
   CHECK(all[46] == plain[46] / 4);
   CHECK(rotary_concentration(x) == Catch::Approx(1 + 0.1 * std::log(4.0)));
+  CHECK(latent_concentration(x) == 1);
+  x.yarn_mscale_all = 0.5;
+  CHECK(latent_concentration(x) == Catch::Approx(std::pow(1 + 0.05 * std::log(4.0), 2)));
   x.yarn_mscale_all = 1;
   CHECK(rotary_concentration(x) == 1);
 }
