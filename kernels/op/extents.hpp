@@ -11,6 +11,7 @@ namespace troupe::kernels {
 #define TROUPE_EVERY_EXTENT(X) \
   X(S)                         \
   X(R)                         \
+  X(E)                         \
   X(N)                         \
   X(K)                         \
   X(C)                         \
@@ -30,6 +31,7 @@ namespace troupe::kernels {
   X(rotated)                   \
   X(n)                         \
   X(count)                     \
+  X(slots)                     \
   X(sources)                   \
   X(parts)                     \
   X(grain)
