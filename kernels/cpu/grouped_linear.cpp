@@ -7,6 +7,9 @@
 // The results are cut into parts, which the threads take in turn. One thread computes a part from
 // packing to rounding, so threads wait for each other only at the end. With few parts for many
 // threads, parts are narrower; each then packs its rows again.
+//
+// Adjacent groups of one expert are one product in the forward pass and in I: bits do not depend on
+// the number of rows, and the weight is packed once. Sums over rows keep their groups.
 
 namespace troupe::kernels::cpu {
 namespace {
@@ -45,24 +48,11 @@ class result_parts {
   std::int64_t M_, N_, high_, wide_;
 };
 
-/// Whether a result is a sum over the groups of an expert; else each group has a result.
+/// Whether a result is a sum over the groups of an expert; else each run of groups has a result.
 template <class Op>
 constexpr bool sums_groups = requires(Op op) {
   op.dweight;
 };
-
-template <class Op>
-std::int64_t results_of(const Op& op) {
-  return sums_groups<Op> ? op.E : op.groups.G;
-}
-template <class Op>
-result_parts parts_of(const Op& op, std::int64_t result, std::int64_t columns) {
-  const std::int64_t M = sums_groups<Op> ? op.N : op.groups.rows(result);
-  return {M, requires {op.y;
-}
-? op.N : op.K, columns
-};  // namespace
-}  // namespace troupe::kernels::cpu
 
 /// The product of a group.
 template <class T>
@@ -97,6 +87,36 @@ product<T> product_of(const grouped_linear_backward_weight<T>& op, std::int64_t 
           .c = op.dweight + e * op.N * op.K};
 }
 
+/// Whether group g belongs to the product of the one before it. The rows of a group decide whether
+/// it is multiplied in tiles, as if it were alone.
+template <class Op>
+bool joins(const Op& op, std::int64_t g) {
+  return g > 0 && op.groups.expert[g] == op.groups.expert[g - 1]
+         && in_tiles(product_of(op, g)) == in_tiles(product_of(op, g - 1));
+}
+/// Rows of the groups that are one product; 0 unless g is the first of them.
+template <class Op>
+std::int64_t rows_of_run(const Op& op, std::int64_t g) {
+  if (joins(op, g))
+    return 0;
+  std::int64_t rows = op.groups.rows(g);
+  while (++g < op.groups.G && joins(op, g))
+    rows += op.groups.rows(g);
+  return rows;
+}
+
+template <class Op>
+std::int64_t results_of(const Op& op) {
+  return sums_groups<Op> ? op.E : op.groups.G;
+}
+template <class Op>
+result_parts parts_of(const Op& op, std::int64_t result, std::int64_t columns) {
+  if constexpr (sums_groups<Op>)
+    return {op.N, op.K, columns};
+  else
+    return {rows_of_run(op, result), product_of(op, result).N, columns};
+}
+
 /// How an operation is divided.
 struct division {
   std::int64_t columns = most_columns_of_part;  ///< of a part, at most
@@ -118,16 +138,24 @@ division divided(const Op& op, int threads) {
   for (count(); out.parts < 4 * most && out.columns > columns_grain; count())
     out.columns /= 2;
   out.threads = int(std::clamp<std::int64_t>(out.parts, 1, most));
-  for (std::int64_t g = 0; g < op.groups.G; ++g)
-    if (op.groups.rows(g) > 0)
-      out.scratch_of_thread = std::max(out.scratch_of_thread, part_scratch(product_of(op, g)));
+  for (std::int64_t g = 0; g < op.groups.G; ++g) {
+    auto p = product_of(op, g);
+    const bool tiles = in_tiles(p);
+    if constexpr (!sums_groups<Op>)
+      p.M = rows_of_run(op, g);
+    if (p.M > 0 && p.K > 0)
+      out.scratch_of_thread = std::max(out.scratch_of_thread, part_scratch(p, tiles));
+  }
   out.scratch_of_thread = (out.scratch_of_thread + 63) / 64 * 64;
   return out;
 }
 
 template <class Op>
 void compute_part(const Op& op, std::int64_t g, const product_part& part, const context& in) {
-  multiply_part(product_of(op, g), part, in);
+  auto p = product_of(op, g);
+  const bool tiles = in_tiles(p);
+  p.M = rows_of_run(op, g);
+  multiply_part(p, part, tiles, in);
 }
 template <class T>
 void compute_part(const grouped_linear_backward_weight<T>& op,
@@ -140,7 +168,7 @@ void compute_part(const grouped_linear_backward_weight<T>& op,
       continue;
     auto p = product_of(op, g);
     p.accumulated = accumulated;
-    multiply_part(p, part, in);
+    multiply_part(p, part, in_tiles(p), in);
     accumulated = true;
   }
   if (accumulated)

@@ -61,15 +61,15 @@ struct product_part {
 };
 constexpr std::int64_t most_rows_of_part = 480, most_columns_of_part = 512;
 
-// A part of one of many products, on the calling thread: in tiles if `in_tiles`, else by
-// packed_product.cpp, never by oneDNN, which prepares each new shape. Bits do not depend on the
-// division into parts.
+// A part of one of many products, on the calling thread. `tiles`: in tiles, which has_tiles_of<T>()
+// allows; else by packed_product.cpp. Never by oneDNN, which prepares each new shape. Bits depend
+// on `tiles` only, not on the part, M or N.
 
 /// Workspace bytes for each part of a product.
 template <class T>
-std::size_t part_scratch(const product<T>& p);
+std::size_t part_scratch(const product<T>& p, bool tiles);
 template <class T>
-void multiply_part(const product<T>& p, const product_part& part, const context& in);
+void multiply_part(const product<T>& p, const product_part& part, bool tiles, const context& in);
 
 // packed_product.cpp: f16, bf16 on processors where oneDNN lacks it, and parts of all types.
 // Operands are converted to float during packing. An element is the sum of blocks of 384 terms.
