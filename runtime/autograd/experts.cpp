@@ -245,7 +245,7 @@ variable run_weighted(tape& tape,
 }  // namespace
 
 variable permute(tape& tape, const variable& x, const row_slots& slots) {
-  return with_element(tape.type(), [&]<class T>(T) {
+  return with_element(x.data.type(), [&]<class T>(T) {
     auto y = tape.make(permuted<T>(tape, x.data, slots, {}), x.placements);
     if (x.gradient)
       tape.record([dx = x.gradient, dy = y.gradient, slots](auto& on) {
@@ -257,14 +257,14 @@ variable permute(tape& tape, const variable& x, const row_slots& slots) {
 }
 
 variable unpermute(tape& tape, const variable& x, const row_slots& slots) {
-  return with_element(tape.type(),
+  return with_element(x.data.type(),
                       [&]<class T>(T) { return run_unpermute<T>(tape, x, slots, {}); });
 }
 
 variable unpermute(tape& tape, const variable& x, const row_slots& slots, const variable& weights) {
   require_placement(x, placement::replicated, "unpermute", axis::expert_tensor);
   require_placement(weights, placement::replicated, "unpermute", axis::expert_tensor);
-  return with_element(tape.type(),
+  return with_element(x.data.type(),
                       [&]<class T>(T) { return run_unpermute<T>(tape, x, slots, weights); });
 }
 

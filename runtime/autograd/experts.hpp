@@ -2,7 +2,8 @@
 // follow the rules of ops.hpp.
 //
 // A router decides for each row, and the module makes the two values below from its choice, once
-// per micro-batch. Weights of slots are f32 whatever the type of the tape.
+// per micro-batch. Weights of slots are f32 whatever the type of the tape. They go to their slots
+// as (R * slots, 1), with `slot` of the same extents.
 
 #pragma once
 

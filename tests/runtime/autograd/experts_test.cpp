@@ -32,7 +32,7 @@ const std::vector<std::int32_t> slot{2, -1, 0, 5, 4, 6, 7, 1};
 using numbers = std::vector<float>;
 
 /// A weight (E, N, C) and a bias (E, N); accumulates their gradients.
-class expert_store final : public layer_store {
+class expert_store : public layer_store {
  public:
   expert_store() : layer_store(2) {}
   void acquire(int) override {}
@@ -43,6 +43,10 @@ class expert_store final : public layer_store {
   void emit(int) override {}
   numbers values_of[2] = {normal<float>(E * N * C, 21), normal<float>(E* N, 22)};
   numbers gradients_of[2] = {numbers(E * N * C), numbers(E* N)};
+};
+
+struct bf16_store final : expert_store {
+  dtype type() const override { return dtype::bf16; }
 };
 
 /// A variable of the operation under test, and its gradient.
@@ -174,8 +178,29 @@ TEST_CASE("gradients of a weighted activation equal finite differences", "[autog
   check_all(op, {rows(R, C, placement::feature_sharded), weights});
 }
 
+TEST_CASE("weights go to their slots in f32, whatever the type of the tape", "[autograd]") {
+  bf16_store store;
+  stream on(kernels::backend::cpu, 1, {});
+  tape graph(on, store, {});
+  graph.begin_segment(0);
+  auto there = slots_on(graph);
+  there.slot = there.slot.view({R * slots, 1});
+  const auto weights = rows(R * slots, 1).values;
+  const auto x = graph.make(uploaded(on, weights, {R * slots, 1}), placement::replicated);
+  const auto y = permute(graph, x, there);
+  graph.end_segment();
+  const auto of_slots = elements_of<float>(on, y.data);
+  for (std::size_t s = 0; s < place.size(); ++s)
+    CHECK(of_slots[s] == (place[s] < 0 ? 0 : weights[std::size_t(place[s])]));
+  graph.add(*y.gradient, uploaded(on, numbers(S, 1), {S, 1}));
+  graph.input_gradients(0);
+  const auto back = elements_of<float>(on, x.gradient->sum);
+  for (std::size_t i = 0; i < slot.size(); ++i)
+    CHECK(back[i] == (slot[i] < 0 ? 0 : 1));
+}
+
 TEST_CASE("weights of slots with several users add their gradients in f32", "[autograd]") {
-  expert_store store;
+  bf16_store store;
   stream on(kernels::backend::reference, 1, {});
   tape graph(on, store, {});
   tensor sum;
