@@ -199,18 +199,15 @@ void compute(const Op& op, const context& in) {
 
 template <class T>
 void add_biases(const grouped_linear_backward_weight<T>& op, const context& in) {
-  for (std::int64_t e = 0; e < op.E; ++e) {
-    bool accumulates = op.bias_accumulates;
-    const auto add = [&](std::int64_t begin, std::int64_t rows) {
-      run(bias_backward<T>{op.dbias + e * op.N, op.dy + begin * op.N, rows, op.N, accumulates}, in);
-      accumulates = true;
-    };
-    for (std::int64_t g = 0; g < op.groups.G; ++g)
-      if (op.groups.expert[g] == e)
-        add(op.groups.offsets[g], op.groups.rows(g));
-    if (!accumulates)  // an expert without groups
-      add(0, 0);
-  }
+  for (std::int64_t e = 0; e < op.E; ++e)
+    op.groups.each_of(e, [&](std::int64_t begin, std::int64_t rows, bool first) {
+      run(bias_backward<T>{.dbias = op.dbias + e * op.N,
+                           .dz = op.dy + begin * op.N,
+                           .R = rows,
+                           .N = op.N,
+                           .accumulates = op.bias_accumulates || !first},
+          in);
+    });
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 //                           and table; writes a table row once; for rows with more than 256 uses,
 //                           writes and reads a partial sum per 256 uses
 //   permute, unpermute      rows of empty slots are not read; repeated rows come from a cache
-//   weighted_activation_*   as activation_*
 //   with fingerprints       16 bytes per grain and array: cleared, added to and read
 //   square_norm(s)          8 bytes per 4,096 elements, written and read
 

@@ -29,6 +29,20 @@ struct row_groups {
   std::int64_t G;
 
   std::int64_t rows(std::int64_t g) const { return offsets[g + 1] - offsets[g]; }
+
+  /// Calls add(its first row, rows, whether it is the first) for each group of expert e in order;
+  /// for an expert without groups once, with 0 rows.
+  template <class Add>
+  void each_of(std::int64_t e, const Add& add) const {
+    bool first = true;
+    for (std::int64_t g = 0; g < G; ++g)
+      if (expert[g] == e) {
+        add(offsets[g], rows(g), first);
+        first = false;
+      }
+    if (first)
+      add(std::int64_t{0}, std::int64_t{0}, true);
+  }
 };
 
 template <class T>

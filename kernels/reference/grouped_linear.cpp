@@ -34,9 +34,8 @@ void run(const grouped_linear_backward_input<T>& op) {
 
 template <class T>
 void run(const grouped_linear_backward_weight<T>& op) {
-  for (std::int64_t e = 0; e < op.E; ++e) {
-    bool accumulates = op.accumulates, bias_accumulates = op.bias_accumulates;
-    const auto add = [&](std::int64_t begin, std::int64_t rows) {
+  for (std::int64_t e = 0; e < op.E; ++e)
+    op.groups.each_of(e, [&](std::int64_t begin, std::int64_t rows, bool first) {
       run(linear_backward_weight<T>{.dweight = op.dweight + e * op.N * op.K,
                                     .dbias = op.dbias ? op.dbias + e * op.N : nullptr,
                                     .dz = op.dy + begin * op.N,
@@ -44,15 +43,9 @@ void run(const grouped_linear_backward_weight<T>& op) {
                                     .R = rows,
                                     .N = op.N,
                                     .K = op.K,
-                                    .accumulates = accumulates,
-                                    .bias_accumulates = bias_accumulates});
-      accumulates = bias_accumulates = true;
-    };
-    add(0, 0);  // of an expert without rows
-    for (std::int64_t g = 0; g < op.groups.G; ++g)
-      if (op.groups.expert[g] == e)
-        add(op.groups.offsets[g], op.groups.rows(g));
-  }
+                                    .accumulates = op.accumulates || !first,
+                                    .bias_accumulates = op.bias_accumulates || !first});
+    });
 }
 
 #define TROUPE_INSTANTIATE(T)                                 \

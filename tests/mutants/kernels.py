@@ -23,6 +23,7 @@ NORM_ROWS = "kernels/cuda/norm_rows.cuh"
 PRODUCT = "kernels/cuda/product.cpp"
 DESCRIPTION = "kernels/cuda/product_description.cpp"
 PERMUTE = "kernels/cuda/permute.cu"
+PRODUCT_TILE = "kernels/cuda/product_tile.cuh"
 ROPE = "kernels/cuda/rope.cu"
 SUM = "kernels/cuda/sum.cu"
 
@@ -55,6 +56,7 @@ TESTS = {
     PRODUCT: asked("linear", "product_test"),
     DESCRIPTION: asked("linear", "product_test"),
     PERMUTE: asked("permute"),
+    PRODUCT_TILE: asked("grouped_linear"),
     ROPE: asked("rope", "rope_test"),
     SUM: asked("sum", "sum_test"),
 }
@@ -91,7 +93,7 @@ MUTANTS = [
     ("heads of the second group are those of the first", HEADS,
      "r * row + (g - r * groups.by()) * group", "r * row + (g - r * groups.by()) * group * 0"),
     # Experts.
-    ("a tile of a product is multiplied before all threads loaded it", GROUPED,
+    ("a tile of a product is multiplied before all threads loaded it", PRODUCT_TILE,
      "    copies.wait();\n    __syncthreads();", "    copies.wait();"),
     ("rows of the next group are in the tile of a group", GROUPED,
      "at_most(group.rows - row, tile_rows)", "at_most(group.rows - row + 1, tile_rows)"),
