@@ -89,23 +89,28 @@ void activation_backward_range(const activation_backward<T>& op,
   });
 }
 
-/// Calls `use` with a function that sets the activation's value and slope at a number; for swiglu
-/// those of silu.
+/// An activation's value and slope together; for swiglu those of the gate.
+template <class Function>
+struct value_and_slope {
+  static HWY_INLINE void set(vec x, vec& value, vec& slope) {
+    value = Function::value(x);
+    slope = Function::slope(x);
+  }
+};
+struct silu_and_slope {
+  static HWY_INLINE void set(vec x, vec& value, vec& slope) {
+    vec rest;
+    const vec s = sigmoid(x, rest);
+    value = hn::Mul(x, s);
+    slope = hn::MulAdd(value, rest, s);
+  }
+};
 template <class Use>
 HWY_INLINE void with_both_of(activation kind, const Use& use) {
   if (kind == activation::swiglu)
-    return use([](vec x, vec& value, vec& slope) HWY_ATTR {
-      vec rest;
-      const vec s = sigmoid(x, rest);
-      value = hn::Mul(x, s);
-      slope = hn::MulAdd(value, rest, s);
-    });
-  with_functions_of(kind, [&](auto functions) HWY_ATTR {
-    use([](vec x, vec& value, vec& slope) HWY_ATTR {
-      value = decltype(functions)::value(x);
-      slope = decltype(functions)::slope(x);
-    });
-  });
+    return use(silu_and_slope());
+  with_functions_of(kind,
+                    [&](auto functions) HWY_ATTR { use(value_and_slope<decltype(functions)>()); });
 }
 
 template <class T>
@@ -121,7 +126,7 @@ void weighted_forward_rows(const weighted_activation_forward<T>& op,
       const vec weight = hn::Set(d, op.weight[r]);
       each(N, [=](std::int64_t i, auto step) HWY_ATTR {
         vec value, slope;
-        both(step.load(x + i), value, slope);
+        decltype(both)::set(step.load(x + i), value, slope);
         value = hn::Mul(weight, value);
         step.store(gated ? hn::Mul(value, step.load(x + N + i)) : value, y + i);
       });
@@ -143,7 +148,7 @@ void weighted_backward_rows(const weighted_activation_backward<T>& op,
       vec total = hn::Zero(d);
       each(N, [=, &total](std::int64_t i, auto step) HWY_ATTR {
         vec value, slope;
-        both(step.load(x + i), value, slope);
+        decltype(both)::set(step.load(x + i), value, slope);
         vec up = step.load(dy + i), of_weight = hn::Mul(up, value);
         up = hn::Mul(weight, up);
         if (gated) {
