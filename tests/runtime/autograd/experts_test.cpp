@@ -1,4 +1,4 @@
-// Operations of experts on a tape: gradients by finite differences, memory, GROUP-1.
+// Operations of experts on a tape: gradients by finite differences, types of weights, GROUP-1.
 
 #include "runtime/autograd/experts.hpp"
 
