@@ -13,8 +13,8 @@
 //
 // A group is (expert, source rank) where ranks share experts. So products have the shapes that a
 // rank with all experts has. The bits of a group do not depend on the other groups, the number of
-// threads or its place. Groups ordered by expert are fastest: adjacent ones share a packed weight.
-// Groups may be empty. An expert without rows has a gradient of 0.
+// threads or its place (GROUP-2). Groups ordered by expert are fastest: adjacent ones share a
+// packed weight. Groups may be empty. An expert without rows has a gradient of 0.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// Bits of grouped products: a group's do not depend on the other groups of its call. So experts on
-// several ranks, which see the rows of all sources, have the bits of a rank with all experts.
+// GROUP-2: the bits of a group do not depend on the other groups of its call. So experts on several
+// ranks, which see the rows of all sources, have the bits of a rank with all experts.
 
 #include "kernels/cpu/product.hpp"
 #include "kernels/op/grouped_linear.hpp"
@@ -85,7 +85,7 @@ struct grouped_memory {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("the bits of grouped products are those of a call per source",
+TEMPLATE_TEST_CASE("GROUP-2: the bits of grouped products are those of a call per source",
                    "[kernels][cpu]",
                    float,
                    kernels::bf16,
