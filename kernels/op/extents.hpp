@@ -11,7 +11,6 @@ namespace troupe::kernels {
 #define TROUPE_EVERY_EXTENT(X) \
   X(S)                         \
   X(R)                         \
-  X(E)                         \
   X(N)                         \
   X(K)                         \
   X(C)                         \

@@ -2,6 +2,7 @@
 // rank and with many.
 
 #include "runtime/autograd/experts.hpp"
+#include "runtime/autograd/ops.hpp"
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/resident_store.hpp"
