@@ -89,6 +89,82 @@ void activation_backward_range(const activation_backward<T>& op,
   });
 }
 
+/// An activation's value and slope together; for swiglu those of the gate.
+template <class Function>
+struct value_and_slope {
+  static HWY_INLINE void set(vec x, vec& value, vec& slope) {
+    value = Function::value(x);
+    slope = Function::slope(x);
+  }
+};
+struct silu_and_slope {
+  static HWY_INLINE void set(vec x, vec& value, vec& slope) {
+    vec rest;
+    const vec s = sigmoid(x, rest);
+    value = hn::Mul(x, s);
+    slope = hn::MulAdd(value, rest, s);
+  }
+};
+template <class Use>
+HWY_INLINE void with_both_of(activation kind, const Use& use) {
+  if (kind == activation::swiglu)
+    return use(silu_and_slope());
+  with_functions_of(kind,
+                    [&](auto functions) HWY_ATTR { use(value_and_slope<decltype(functions)>()); });
+}
+
+template <class T>
+void weighted_forward_rows(const weighted_activation_forward<T>& op,
+                           std::int64_t begin,
+                           std::int64_t end) {
+  const bool gated = op.kind == activation::swiglu;
+  const std::int64_t N = op.N;
+  with_both_of(op.kind, [&](auto both) HWY_ATTR {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* x = op.x + r * N * fan_in(op.kind);
+      T* y = op.y + r * N;
+      const vec weight = hn::Set(d, op.weight[r]);
+      each(N, [=](std::int64_t i, auto step) HWY_ATTR {
+        vec value, slope;
+        decltype(both)::set(step.load(x + i), value, slope);
+        value = hn::Mul(weight, value);
+        step.store(gated ? hn::Mul(value, step.load(x + N + i)) : value, y + i);
+      });
+    }
+  });
+}
+
+template <class T>
+void weighted_backward_rows(const weighted_activation_backward<T>& op,
+                            std::int64_t begin,
+                            std::int64_t end) {
+  const bool gated = op.kind == activation::swiglu;
+  const std::int64_t N = op.N;
+  with_both_of(op.kind, [&](auto both) HWY_ATTR {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T *x = op.x + r * N * fan_in(op.kind), *dy = op.dy + r * N;
+      T* dx = op.dx + r * N * fan_in(op.kind);
+      const vec weight = hn::Set(d, op.weight[r]);
+      vec total = hn::Zero(d);
+      each(N, [=, &total](std::int64_t i, auto step) HWY_ATTR {
+        vec value, slope;
+        decltype(both)::set(step.load(x + i), value, slope);
+        vec up = step.load(dy + i), of_weight = hn::Mul(up, value);
+        up = hn::Mul(weight, up);
+        if (gated) {
+          const vec linear = step.load(x + N + i);
+          of_weight = hn::Mul(of_weight, linear);
+          step.store(hn::Mul(up, value), dx + N + i);
+          up = hn::Mul(up, linear);
+        }
+        step.store(hn::Mul(up, slope), dx + i);
+        total = hn::Add(total, step.or_zero(of_weight));
+      });
+      op.dweight[r] = hn::GetLane(hn::SumOfLanes(d, total));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -99,6 +175,8 @@ namespace {
 
 TROUPE_EXPORT(activation_forward_range);
 TROUPE_EXPORT(activation_backward_range);
+TROUPE_EXPORT(weighted_forward_rows);
+TROUPE_EXPORT(weighted_backward_rows);
 
 template <class Op, class Range>
 void split_activation(const Op& op, int threads, const Range& range) {
@@ -124,12 +202,32 @@ void run(const activation_backward<T>& op, const context& in) {
   });
 }
 
+template <class T>
+void run(const weighted_activation_forward<T>& op, const context& in) {
+  split(in.threads, op.R, rows_worth_a_thread(op.N), [&](std::int64_t begin, std::int64_t end) {
+    TROUPE_DISPATCH(weighted_forward_rows, T)(op, begin, end);
+  });
+}
+
+template <class T>
+void run(const weighted_activation_backward<T>& op, const context& in) {
+  split(in.threads, op.R, rows_worth_a_thread(op.N), [&](std::int64_t begin, std::int64_t end) {
+    TROUPE_DISPATCH(weighted_backward_rows, T)(op, begin, end);
+  });
+}
+
 template void run(const activation_forward<float>&, const context&);
 template void run(const activation_forward<bf16>&, const context&);
 template void run(const activation_forward<f16>&, const context&);
 template void run(const activation_backward<float>&, const context&);
 template void run(const activation_backward<bf16>&, const context&);
 template void run(const activation_backward<f16>&, const context&);
+template void run(const weighted_activation_forward<float>&, const context&);
+template void run(const weighted_activation_forward<bf16>&, const context&);
+template void run(const weighted_activation_forward<f16>&, const context&);
+template void run(const weighted_activation_backward<float>&, const context&);
+template void run(const weighted_activation_backward<bf16>&, const context&);
+template void run(const weighted_activation_backward<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -1,6 +1,6 @@
 // The CPU backend. Matrix products use AMX tiles if available, else oneDNN for more than a few
-// rows, else own vector code; everything else uses Highway. Results depend only on the instruction
-// set and the thread count, never on timing.
+// rows, else own vector code. Grouped products never use oneDNN. Everything else uses Highway.
+// Results depend only on the instruction set and the thread count, never on timing.
 
 #pragma once
 
@@ -22,6 +22,12 @@ template <class T>
 std::size_t scratch(const attention_forward<T>& op, int threads);
 template <class T>
 std::size_t scratch(const attention_backward<T>& op, int threads);
+template <class T>
+std::size_t scratch(const grouped_linear_forward<T>& op, int threads);
+template <class T>
+std::size_t scratch(const grouped_linear_backward_input<T>& op, int threads);
+template <class T>
+std::size_t scratch(const grouped_linear_backward_weight<T>& op, int threads);
 template <class T>
 std::size_t scratch(const head_norm_backward_weight<T>& op, int threads);
 template <class T>

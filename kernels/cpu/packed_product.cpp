@@ -52,7 +52,8 @@ struct packing {
   const product<T>& of;
   float* packed_b;  ///< (columns / panel, terms_at_once, panel)
   float* packed_a;  ///< per thread (rows_at_once / rows_of_block, terms_at_once, rows_of_block)
-  float* sums;      ///< (rows_of, columns_of) for a rounded c; else null
+  float* sums;      ///< (rows, sums_row) for a rounded c; else null
+  std::int64_t sums_row;  ///< at least `columns`
 
   std::int64_t row = 0, rows = 0;        ///< [row, row + rows) of c
   std::int64_t column = 0, columns = 0;  ///< [column, column + columns) of c
@@ -197,7 +198,7 @@ void multiply_rows(const packing<T>& at,
                    float* a) {
   const auto& p = at.of;
   float* const c = at.sums ? at.sums : p.c + at.row * p.N + at.column;
-  const std::int64_t row = at.sums ? columns_of(p) : p.N;
+  const std::int64_t row = at.sums ? at.sums_row : p.N;
   const bool add = at.term > 0 || (!at.sums && p.accumulated);
   const std::int64_t times = (end - begin + rows_at_once - 1) / rows_at_once;
   const std::int64_t even = round_up((end - begin + times - 1) / times, block_rows);
@@ -223,7 +224,7 @@ void round_rows(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& p = at.of;
   const T* const bias = p.bias ? p.bias + at.column : nullptr;
   for (std::int64_t m = begin; m < end; ++m) {
-    const float* const from = at.sums + m * columns_of(p);
+    const float* const from = at.sums + m * at.sums_row;
     T* const to = p.rounded + (at.row + m) * p.N + at.column;
     each(at.columns, [=](std::int64_t i, auto step) HWY_ATTR {
       const vec sum = step.load(from + i);
@@ -286,7 +287,8 @@ void multiply_packed(const product<T>& p, const context& in) {
   packing<T> at{.of = p,
                 .packed_b = b,
                 .packed_a = a,
-                .sums = p.rounded ? a + in.threads * floats_of_a : nullptr};
+                .sums = p.rounded ? a + in.threads * floats_of_a : nullptr,
+                .sums_row = columns_of(p)};
   for (; at.row < p.M; at.row += at.rows) {
     at.rows = std::min(rows_of(p), p.M - at.row);
     for (at.column = 0; at.column < p.N; at.column += at.columns) {
@@ -306,9 +308,54 @@ void multiply_packed(const product<T>& p, const context& in) {
   }
 }
 
+namespace {
+
+template <class T>
+std::int64_t widest_part(const product<T>& p) {
+  return round_up(std::min(p.N, most_columns_of_part), widest_panel);
+}
+
+}  // namespace
+
+template <class T>
+std::size_t packed_part_scratch(const product<T>& p) {
+  const std::int64_t columns = widest_part(p);
+  return sizeof(float)
+         * std::size_t(columns * terms_at_once + floats_of_a
+                       + (p.rounded ? std::min(p.M, most_rows_of_part) * columns : 0));
+}
+
+template <class T>
+void multiply_packed_part(const product<T>& p, const product_part& part, const context& in) {
+  auto* const b = scratch_array<float>(in, packed_part_scratch(p));
+  auto* const a = b + widest_part(p) * terms_at_once;
+  packing<T> at{.of = p,
+                .packed_b = b,
+                .packed_a = a,
+                .sums = p.rounded ? a + floats_of_a : nullptr,
+                .sums_row = widest_part(p),
+                .row = part.row,
+                .rows = part.rows,
+                .column = part.column,
+                .columns = part.columns};
+  for (; at.term < p.K; at.term += at.depth) {
+    at.depth = std::min(terms_at_once, p.K - at.term);
+    TROUPE_DISPATCH(pack_b, T)(at, 0, at.columns);
+    TROUPE_DISPATCH(multiply_rows, T)(at, 0, at.rows, 0, at.columns, a);
+  }
+  if (p.rounded)
+    TROUPE_DISPATCH(round_rows, T)(at, 0, at.rows);
+}
+
+template std::size_t packed_scratch(const product<bf16>&, int);
+template std::size_t packed_scratch(const product<f16>&, int);
+template void multiply_packed(const product<bf16>&, const context&);
+template void multiply_packed(const product<f16>&, const context&);
+
 #define TROUPE_INSTANTIATE(T)                                  \
-  template std::size_t packed_scratch(const product<T>&, int); \
-  template void multiply_packed(const product<T>&, const context&);
+  template std::size_t packed_part_scratch(const product<T>&); \
+  template void multiply_packed_part(const product<T>&, const product_part&, const context&);
+TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(bf16)
 TROUPE_INSTANTIATE(f16)
 #undef TROUPE_INSTANTIATE

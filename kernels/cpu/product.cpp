@@ -252,10 +252,28 @@ void multiply(const product<T>& p, const context& in) {
   }
 }
 
-#define TROUPE_INSTANTIATE(T)                           \
-  template bool in_tiles(const product<T>&);            \
-  template std::size_t scratch(const product<T>&, int); \
-  template void multiply(const product<T>&, const context&);
+template <class T>
+std::size_t part_scratch(const product<T>& p, bool tiles) {
+  if constexpr (!std::is_same_v<T, f16>)
+    if (tiles)
+      return tiles_part_scratch(p);
+  return packed_part_scratch(p);
+}
+
+template <class T>
+void multiply_part(const product<T>& p, const product_part& part, bool tiles, const context& in) {
+  if constexpr (!std::is_same_v<T, f16>)
+    if (tiles)
+      return multiply_part_in_tiles(p, part, in);
+  multiply_packed_part(p, part, in);
+}
+
+#define TROUPE_INSTANTIATE(T)                                 \
+  template bool in_tiles(const product<T>&);                  \
+  template std::size_t scratch(const product<T>&, int);       \
+  template void multiply(const product<T>&, const context&);  \
+  template std::size_t part_scratch(const product<T>&, bool); \
+  template void multiply_part(const product<T>&, const product_part&, bool, const context&);
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(bf16)
 TROUPE_INSTANTIATE(f16)

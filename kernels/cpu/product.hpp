@@ -54,15 +54,36 @@ std::size_t scratch(const product<T>& p, int threads);
 template <class T>
 void multiply(const product<T>& p, const context& in);
 
-// packed_product.cpp: f16, and bf16 on processors where oneDNN lacks it. Operands are converted to
-// float during packing. An element is the sum of blocks of 384 terms. Within a block, terms are
-// added in order by multiply-adds (fused except on SSE4). For one instruction set, bits do not
-// depend on M, N or the thread count.
+/// A range of rows and of columns of a product. Both begin at multiples of 32.
+struct product_part {
+  std::int64_t row, rows;        ///< at most `most_rows_of_part`
+  std::int64_t column, columns;  ///< at most `most_columns_of_part`
+};
+constexpr std::int64_t most_rows_of_part = 480, most_columns_of_part = 512;
+
+// A part of one of many products, on the calling thread. `tiles`: in tiles, which has_tiles_of<T>()
+// allows; else by packed_product.cpp. Never by oneDNN, which prepares each new shape. Bits depend
+// on `tiles` only, not on the part, M or N.
+
+/// Workspace bytes for each part of a product.
+template <class T>
+std::size_t part_scratch(const product<T>& p, bool tiles);
+template <class T>
+void multiply_part(const product<T>& p, const product_part& part, bool tiles, const context& in);
+
+// packed_product.cpp: f16, bf16 on processors where oneDNN lacks it, and parts of all types.
+// Operands are converted to float during packing. An element is the sum of blocks of 384 terms.
+// Within a block, terms are added in order by multiply-adds (fused except on SSE4). For one
+// instruction set, bits do not depend on M, N or the thread count.
 
 template <class T>
 std::size_t packed_scratch(const product<T>& p, int threads);
 template <class T>
 void multiply_packed(const product<T>& p, const context& in);
+template <class T>
+std::size_t packed_part_scratch(const product<T>& p);
+template <class T>
+void multiply_packed_part(const product<T>& p, const product_part& part, const context& in);
 
 // tile_product.cpp: bf16, and float in pieces of bf16, with AMX tiles (amx.hpp) and fused
 // epilogues. An element is the sum of its terms in order, 32 at a time. Bits do not depend on M, N
@@ -88,6 +109,10 @@ template <class T>
 std::size_t tiles_scratch(const product<T>& p, int threads);
 template <class T>
 void multiply_in_tiles(const product<T>& p, const context& in);
+template <class T>
+std::size_t tiles_part_scratch(const product<T>& p);
+template <class T>
+void multiply_part_in_tiles(const product<T>& p, const product_part& part, const context& in);
 
 // few_rows.cpp: forward pass with few rows, as in decoding, without tiles. Reads every weight once
 // and in place, at memory speed. The bits of a row do not depend on the other rows.

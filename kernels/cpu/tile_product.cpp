@@ -199,7 +199,7 @@ void multiply_panels(const tiled<T>& at,
     all.sums = at.sums + number * near_rows * near_columns;
   } else {
     all.column = panels_of(at.rows);
-    const std::int64_t before = at.column % columns_of_sums / block_side;
+    const std::int64_t before = (at.column - at.first_column) / block_side;
     all.sums = at.sums + ((before + first) * all.column + begin) * block_floats;
   }
   if (at.of.activation == epilogue::none)
@@ -360,6 +360,7 @@ void multiply_in_tiles(const product<T>& p, const context& in) {
     at.rows = std::min(most_rows, p.M - at.row);
     for (at.column = 0; at.column < p.N; at.column += at.columns) {
       at.columns = std::min(columns_of_sums, p.N - at.column);
+      at.first_column = at.column;
       for (at.term = 0; at.term < p.K; at.term += at.terms) {
         at.terms = std::min(most_terms<T>, p.K - at.term);
         at.first = at.term == 0;
@@ -370,10 +371,61 @@ void multiply_in_tiles(const product<T>& p, const context& in) {
   }
 }
 
+/// The largest part of a product, as a product of its own.
+template <class T>
+product<T> largest_part(product<T> p) {
+  p.M = std::min(p.M, most_rows_of_part);
+  p.N = std::min(p.N, most_columns_of_part);
+  return p;
+}
+
+template <class T>
+std::size_t tiles_part_scratch(const product<T>& p) {
+  return tiles_scratch(largest_part(p), 1);
+}
+
+template <class T>
+void multiply_part_in_tiles(const product<T>& p, const product_part& part, const context& in) {
+  auto* const memory = scratch_array<std::byte>(in, tiles_part_scratch(p));
+  if constexpr (std::is_same_v<T, bf16>)
+    if (reads_where_it_lies(p)) {
+      N_AVX3::pack_few_rows(p, memory, 0, panels_of(p.K));
+      return N_AVX3::multiply_few_columns(
+          p, memory, part.column / block_side, panels_of(part.column + part.columns));
+    }
+  const tiled_scratch of(largest_part(p), 1);
+  tiled<T> at{.of = p,
+              .packed_a = memory,
+              .packed_b = memory + of.a,
+              .sums = reinterpret_cast<float*>(memory + of.a + of.b),
+              .row = part.row,
+              .rows = part.rows,
+              .column = part.column,
+              .columns = part.columns,
+              .first_column = part.column};
+  const std::int64_t high = panels_of(part.rows), wide = panels_of(part.columns);
+  for (; at.term < p.K; at.term += at.terms) {
+    at.terms = std::min(most_terms<T>, p.K - at.term);
+    at.first = at.term == 0;
+    at.last = at.term + at.terms == p.K;
+    N_AVX3::pack_a(at, 0, high);
+    N_AVX3::pack_b(at, 0, wide);
+    N_AVX3::multiply_panels(at, 0, high, 0, wide, 0);
+  }
+}
+
 #else
 template <class T>
 bool has_tiles_of() {
   return false;
+}
+template <class T>
+std::size_t tiles_part_scratch(const product<T>&) {
+  return 0;
+}
+template <class T>
+void multiply_part_in_tiles(const product<T>&, const product_part&, const context&) {
+  throw std::logic_error("this processor has no AMX tiles");
 }
 template <class T>
 std::size_t tiles_scratch(const product<T>&, int) {
@@ -392,6 +444,10 @@ template std::size_t tiles_scratch(const product<float>&, int);
 template std::size_t tiles_scratch(const product<bf16>&, int);
 template void multiply_in_tiles(const product<float>&, const context&);
 template void multiply_in_tiles(const product<bf16>&, const context&);
+template std::size_t tiles_part_scratch(const product<float>&);
+template std::size_t tiles_part_scratch(const product<bf16>&);
+template void multiply_part_in_tiles(const product<float>&, const product_part&, const context&);
+template void multiply_part_in_tiles(const product<bf16>&, const product_part&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -56,6 +56,7 @@ struct tiled {
 
   std::int64_t row = 0, rows = 0;
   std::int64_t column = 0, columns = 0;
+  std::int64_t first_column = 0;  ///< of the stored sums, if all terms are not processed at once
   std::int64_t term = 0, terms = 0;
   bool first = true, last = false;  ///< whether these are the first or last terms
 

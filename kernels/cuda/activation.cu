@@ -176,6 +176,112 @@ struct swiglu_backward {
   }
 };
 
+/// The gate of swiglu.
+struct silu {
+  static __device__ __forceinline__ float value(float x) { return x * sigmoid(x); }
+  static __device__ __forceinline__ float slope(float x) {
+    float rest;
+    const float s = sigmoid(x, rest);
+    return fmaf(x * s, rest, s);
+  }
+};
+template <class Function>
+constexpr bool is_gate = std::is_same_v<Function, silu>;
+
+constexpr int weighted_threads = 128;
+
+/// One block per row.
+template <class Function, class T, int W>
+__global__ void __launch_bounds__(weighted_threads)
+    weighted_forward_kernel(const weighted_activation_forward<T> op) {
+  for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
+    const float weight = op.weight[r];
+    const T* const x = op.x + r * op.N * (is_gate<Function> ? 2 : 1);
+    for (std::int64_t n = std::int64_t{threadIdx.x} * W; n < op.N; n += weighted_threads * W) {
+      const auto at = fetch<T, W>(x + n);
+      float out[W];
+#pragma unroll
+      for (int k = 0; k < W; ++k)
+        out[k] = weight * Function::value(at[k]);
+      if constexpr (is_gate<Function>) {
+        const auto linear = fetch<T, W>(x + op.N + n);
+#pragma unroll
+        for (int k = 0; k < W; ++k)
+          out[k] *= linear[k];
+      }
+      put(op.y + r * op.N + n, out);
+    }
+  }
+}
+
+/// One block per row. A thread reads its elements before it writes them, because dx may alias x.
+template <class Function, class T, int W>
+__global__ void __launch_bounds__(weighted_threads)
+    weighted_backward_kernel(const weighted_activation_backward<T> op) {
+  for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
+    const float weight = op.weight[r];
+    const std::int64_t row = r * op.N * (is_gate<Function> ? 2 : 1);
+    float sum = 0;
+    for (std::int64_t n = std::int64_t{threadIdx.x} * W; n < op.N; n += weighted_threads * W) {
+      const auto at = fetch<T, W>(op.x + row + n), dy = fetch<T, W>(op.dy + r * op.N + n);
+      float out[W];
+      if constexpr (is_gate<Function>) {
+        const auto linear = fetch<T, W>(op.x + row + op.N + n);
+        float of_linear[W];
+#pragma unroll
+        for (int k = 0; k < W; ++k) {
+          const float value = Function::value(at[k]), up = weight * dy[k];
+          sum = fmaf(dy[k] * value, linear[k], sum);
+          of_linear[k] = up * value;
+          out[k] = up * linear[k] * Function::slope(at[k]);
+        }
+        put(op.dx + row + op.N + n, of_linear);
+      } else {
+#pragma unroll
+        for (int k = 0; k < W; ++k) {
+          sum = fmaf(dy[k], Function::value(at[k]), sum);
+          out[k] = weight * dy[k] * Function::slope(at[k]);
+        }
+      }
+      put(op.dx + row + n, out);
+    }
+    sum = block_sum<weighted_threads>(sum);
+    if (threadIdx.x == 0)
+      op.dweight[r] = sum;
+  }
+}
+
+template <class Function, class T>
+void weighted(const weighted_activation_forward<T>& op, const context& in) {
+  const auto grid = blocks_for(op.R, 16 * processors);
+  if (all_aligned(op.y, op.x) && op.N % wide<T> == 0)
+    launch(in, grid, weighted_threads, weighted_forward_kernel<Function, T, wide<T>>, op);
+  else
+    launch(in, grid, weighted_threads, weighted_forward_kernel<Function, T, 1>, op);
+}
+template <class Function, class T>
+void weighted(const weighted_activation_backward<T>& op, const context& in) {
+  const auto grid = blocks_for(op.R, 16 * processors);
+  if (all_aligned(op.dx, op.dy, op.x) && op.N % wide<T> == 0)
+    launch(in, grid, weighted_threads, weighted_backward_kernel<Function, T, wide<T>>, op);
+  else
+    launch(in, grid, weighted_threads, weighted_backward_kernel<Function, T, 1>, op);
+}
+
+template <class Op>
+void run_weighted(const Op& op, const context& in) {
+  switch (op.kind) {
+    case activation::gelu_tanh:
+      return weighted<gelu_tanh>(op, in);
+    case activation::gelu_erf:
+      return weighted<gelu_erf>(op, in);
+    case activation::squared_relu:
+      return weighted<squared_relu>(op, in);
+    case activation::swiglu:
+      return weighted<silu>(op, in);
+  }
+}
+
 template <class Function, class T>
 void pointwise(const activation_forward<T>& op, const context& in) {
   each_flat<wide<T>>(in, op.R * op.N, all_aligned(op.y, op.x), [&](auto width) {
@@ -225,14 +331,22 @@ void run_op(const Op& op, const context& in) {
 
 }  // namespace
 
-#define TROUPE_INSTANTIATE(T)                                     \
-  template <>                                                     \
-  void run(const activation_forward<T>& op, const context& in) {  \
-    run_op(op, in);                                               \
-  }                                                               \
-  template <>                                                     \
-  void run(const activation_backward<T>& op, const context& in) { \
-    run_op(op, in);                                               \
+#define TROUPE_INSTANTIATE(T)                                              \
+  template <>                                                              \
+  void run(const activation_forward<T>& op, const context& in) {           \
+    run_op(op, in);                                                        \
+  }                                                                        \
+  template <>                                                              \
+  void run(const activation_backward<T>& op, const context& in) {          \
+    run_op(op, in);                                                        \
+  }                                                                        \
+  template <>                                                              \
+  void run(const weighted_activation_forward<T>& op, const context& in) {  \
+    run_weighted(op, in);                                                  \
+  }                                                                        \
+  template <>                                                              \
+  void run(const weighted_activation_backward<T>& op, const context& in) { \
+    run_weighted(op, in);                                                  \
   }
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(bf16)

@@ -14,6 +14,7 @@
 //   embedding_backward      reads dy once per table, in another order; sorts with 28 bytes per row
 //                           and table; writes a table row once; for rows with more than 256 uses,
 //                           writes and reads a partial sum per 256 uses
+//   permute, unpermute      rows of empty slots are not read; repeated rows come from a cache
 //   with fingerprints       16 bytes per grain and array: cleared, added to and read
 //   square_norm(s)          8 bytes per 4,096 elements, written and read
 
@@ -49,6 +50,9 @@ std::size_t scratch(const bias_backward<T>& op);
 // embedding.cu
 template <class T>
 std::size_t scratch(const embedding_backward<T>& op);
+// grouped_linear.cu
+template <class T>
+std::size_t scratch(const grouped_linear_backward_weight<T>& op);
 // attention_forward.cu, attention_backward.cu
 template <class T>
 std::size_t scratch(const attention_forward<T>& op);

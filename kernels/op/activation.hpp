@@ -7,6 +7,10 @@
 //
 // silu(g) = g / (1 + exp(-g)). The order of the swiglu halves is Megatron's.
 //
+// The weighted operations multiply each row of y by a weight, as the one of an expert for a token:
+// y = weight[r] * activation(x[r]). Their backward pass also has the gradient of the weight,
+// dweight[r] = sum_n dy[r,n] * activation(x[r])[n].
+//
 // So et al.: "Primer", 2021 (squared ReLU). Hendrycks, Gimpel: "Gaussian Error Linear Units", 2016.
 // Shazeer: "GLU Variants Improve Transformer", 2020.
 
@@ -35,6 +39,26 @@ struct activation_backward {
 };
 
 template <class T>
+struct weighted_activation_forward {
+  T* y;                          ///< (R, N) written
+  const T* x;                    ///< (R, fan_in * N)
+  const accumulator<T>* weight;  ///< (R)
+  std::int64_t R, N;
+  activation kind;
+};
+
+template <class T>
+struct weighted_activation_backward {
+  T* dx;                         ///< (R, fan_in * N) written; may alias `x`
+  accumulator<T>* dweight;       ///< (R) written
+  const T* dy;                   ///< (R, N)
+  const T* x;                    ///< (R, fan_in * N)
+  const accumulator<T>* weight;  ///< (R)
+  std::int64_t R, N;
+  activation kind;
+};
+
+template <class T>
 constexpr std::int64_t flops(const activation_forward<T>& op) {
   return op.R * op.N * (op.kind == activation::swiglu ? 6 : 12);
 }
@@ -49,6 +73,25 @@ constexpr std::int64_t bytes_moved(const activation_forward<T>& op) {
 template <class T>
 constexpr std::int64_t bytes_moved(const activation_backward<T>& op) {
   return std::int64_t{sizeof(T)} * op.R * op.N * (1 + 2 * fan_in(op.kind));
+}
+
+template <class T>
+constexpr std::int64_t flops(const weighted_activation_forward<T>& op) {
+  return op.R * op.N * (op.kind == activation::swiglu ? 7 : 13);
+}
+template <class T>
+constexpr std::int64_t flops(const weighted_activation_backward<T>& op) {
+  return op.R * op.N * (op.kind == activation::swiglu ? 16 : 34);
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const weighted_activation_forward<T>& op) {
+  return std::int64_t{sizeof(T)} * op.R * op.N * (1 + fan_in(op.kind))
+         + std::int64_t{sizeof(accumulator<T>)} * op.R;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const weighted_activation_backward<T>& op) {
+  return std::int64_t{sizeof(T)} * op.R * op.N * (1 + 2 * fan_in(op.kind))
+         + std::int64_t{sizeof(accumulator<T>)} * 2 * op.R;
 }
 
 }  // namespace troupe::kernels

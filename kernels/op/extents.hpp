@@ -30,6 +30,7 @@ namespace troupe::kernels {
   X(rotated)                   \
   X(n)                         \
   X(count)                     \
+  X(slots)                     \
   X(sources)                   \
   X(parts)                     \
   X(grain)

@@ -30,48 +30,56 @@ enum class operation_memory : std::uint8_t {
 };
 
 // X(operation, operation_types, operation_memory)
-#define TROUPE_EVERY_OPERATION(X)              \
-  X(activation_forward, layer, backend)        \
-  X(activation_backward, layer, backend)       \
-  X(adamw, state, backend)                     \
-  X(adamw_pieces, state, backend)              \
-  X(attention_forward, layer, backend)         \
-  X(attention_backward, layer, backend)        \
-  X(cache_rows, layer, backend)                \
-  X(bias_backward, layer, backend)             \
-  X(narrow, cast, backend)                     \
-  X(widen, cast, backend)                      \
-  X(count_zeros, state, backend)               \
-  X(cross_entropy_forward, layer, backend)     \
-  X(cross_entropy_backward, layer, backend)    \
-  X(cross_entropy_both_passes, layer, backend) \
-  X(cross_entropy_merge, state, backend)       \
-  X(dropout_forward, layer, backend)           \
-  X(dropout_backward, layer, backend)          \
-  X(embedding_forward, layer, backend)         \
-  X(embedding_backward, layer, backend)        \
-  X(fingerprint, state, backend)               \
-  X(copy_heads, layer, backend)                \
-  X(sum_heads, layer, backend)                 \
-  X(head_norm_forward, layer, backend)         \
-  X(head_norm_backward_input, layer, backend)  \
-  X(head_norm_backward_weight, layer, backend) \
-  X(linear_forward, layer, backend)            \
-  X(linear_backward_input, layer, backend)     \
-  X(linear_backward_weight, layer, backend)    \
-  X(masked_loss_forward, state, backend)       \
-  X(masked_loss_backward, state, backend)      \
-  X(momentum_step, state, backend)             \
-  X(norm_forward, layer, backend)              \
-  X(norm_backward_input, layer, backend)       \
-  X(norm_backward_weight, layer, backend)      \
-  X(rope, layer, backend)                      \
-  X(sample_token, state, host)                 \
-  X(scaled_sum, state, backend)                \
-  X(add, layer, backend)                       \
-  X(ordered_sum, layer, backend)               \
-  X(square_norm, state, backend)               \
-  X(square_norms, state, backend)
+#define TROUPE_EVERY_OPERATION(X)                   \
+  X(activation_forward, layer, backend)             \
+  X(activation_backward, layer, backend)            \
+  X(adamw, state, backend)                          \
+  X(adamw_pieces, state, backend)                   \
+  X(attention_forward, layer, backend)              \
+  X(attention_backward, layer, backend)             \
+  X(cache_rows, layer, backend)                     \
+  X(bias_backward, layer, backend)                  \
+  X(narrow, cast, backend)                          \
+  X(widen, cast, backend)                           \
+  X(count_zeros, state, backend)                    \
+  X(cross_entropy_forward, layer, backend)          \
+  X(cross_entropy_backward, layer, backend)         \
+  X(cross_entropy_both_passes, layer, backend)      \
+  X(cross_entropy_merge, state, backend)            \
+  X(dropout_forward, layer, backend)                \
+  X(dropout_backward, layer, backend)               \
+  X(embedding_forward, layer, backend)              \
+  X(embedding_backward, layer, backend)             \
+  X(fingerprint, state, backend)                    \
+  X(grouped_linear_forward, layer, backend)         \
+  X(grouped_linear_backward_input, layer, backend)  \
+  X(grouped_linear_backward_weight, layer, backend) \
+  X(copy_heads, layer, backend)                     \
+  X(sum_heads, layer, backend)                      \
+  X(head_norm_forward, layer, backend)              \
+  X(head_norm_backward_input, layer, backend)       \
+  X(head_norm_backward_weight, layer, backend)      \
+  X(linear_forward, layer, backend)                 \
+  X(linear_backward_input, layer, backend)          \
+  X(linear_backward_weight, layer, backend)         \
+  X(masked_loss_forward, state, backend)            \
+  X(masked_loss_backward, state, backend)           \
+  X(momentum_step, state, backend)                  \
+  X(norm_forward, layer, backend)                   \
+  X(norm_backward_input, layer, backend)            \
+  X(norm_backward_weight, layer, backend)           \
+  X(permute, layer, backend)                        \
+  X(rope, layer, backend)                           \
+  X(sample_token, state, host)                      \
+  X(scaled_sum, state, backend)                     \
+  X(add, layer, backend)                            \
+  X(ordered_sum, layer, backend)                    \
+  X(square_norm, state, backend)                    \
+  X(square_norms, state, backend)                   \
+  X(unpermute, layer, backend)                      \
+  X(unpermute_backward_weight, layer, backend)      \
+  X(weighted_activation_forward, layer, backend)    \
+  X(weighted_activation_backward, layer, backend)
 
 enum class operation_name : std::uint8_t {
 #define TROUPE_ENUMERATE(op, types, memory) op,

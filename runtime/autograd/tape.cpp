@@ -98,7 +98,7 @@ void tape::add(tensor& to, tensor part) {
     return;
   }
   // Not in place: another variable may share the memory of the old sum.
-  with_element(type(), [&]<class T>(T) {
+  with_element(part.type(), [&]<class T>(T) {
     auto sum = tensor::empty<T>(stream_, part.extents());
     stream_.run(kernels::add<T>{sum.template data<T>(), to.data<T>(), part.data<T>(), part.size()});
     to = std::move(sum);

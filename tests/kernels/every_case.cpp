@@ -4,11 +4,13 @@
 #include "tests/kernels/cases/cross_entropy.hpp"
 #include "tests/kernels/cases/dropout.hpp"
 #include "tests/kernels/cases/embedding.hpp"
+#include "tests/kernels/cases/grouped_linear.hpp"
 #include "tests/kernels/cases/head_norm.hpp"
 #include "tests/kernels/cases/heads.hpp"
 #include "tests/kernels/cases/linear.hpp"
 #include "tests/kernels/cases/momentum.hpp"
 #include "tests/kernels/cases/norm.hpp"
+#include "tests/kernels/cases/permute.hpp"
 #include "tests/kernels/cases/rope.hpp"
 #include "tests/kernels/cases/sum.hpp"
 

@@ -119,12 +119,14 @@ struct op_family {
   X(cross_entropy)             \
   X(dropout)                   \
   X(embedding)                 \
+  X(grouped_linear)            \
   X(head_norm)                 \
   X(heads)                     \
   X(linear)                    \
   X(masked_loss)               \
   X(momentum)                  \
   X(norm)                      \
+  X(permute)                   \
   X(pieces)                    \
   X(rope)                      \
   X(sum)

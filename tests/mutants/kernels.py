@@ -13,6 +13,7 @@ CROSS_SLOPE = "kernels/cuda/cross_entropy_slope.cuh"
 CROSS_SUM = "kernels/cuda/cross_entropy_sum.cuh"
 DROPOUT = "kernels/cuda/dropout.cu"
 EMBEDDING = "kernels/cuda/embedding.cu"
+GROUPED = "kernels/cuda/grouped_linear.cu"
 HEADS = "kernels/cuda/head_norm.cu"
 ADAMW = "kernels/cuda/adamw.cu"
 MERGE = "kernels/cuda/cross_entropy_merge.cu"
@@ -21,6 +22,8 @@ NORM_FORWARD = "kernels/cuda/norm_forward.cuh"
 NORM_ROWS = "kernels/cuda/norm_rows.cuh"
 PRODUCT = "kernels/cuda/product.cpp"
 DESCRIPTION = "kernels/cuda/product_description.cpp"
+PERMUTE = "kernels/cuda/permute.cu"
+PRODUCT_TILE = "kernels/cuda/product_tile.cuh"
 ROPE = "kernels/cuda/rope.cu"
 SUM = "kernels/cuda/sum.cu"
 
@@ -44,6 +47,7 @@ TESTS = {
     CROSS_SUM: asked("cross_entropy", "cross_entropy_test"),
     DROPOUT: asked("dropout"),
     EMBEDDING: asked("embedding", "embedding_test"),
+    GROUPED: asked("grouped_linear"),
     HEADS: asked("head_norm"),
     MERGE: asked("cross_entropy", "cross_entropy_test"),
     NORM: asked("norm", "norm_test"),
@@ -51,6 +55,8 @@ TESTS = {
     NORM_ROWS: asked("norm", "norm_test"),
     PRODUCT: asked("linear", "product_test"),
     DESCRIPTION: asked("linear", "product_test"),
+    PERMUTE: asked("permute"),
+    PRODUCT_TILE: asked("grouped_linear"),
     ROPE: asked("rope", "rope_test"),
     SUM: asked("sum", "sum_test"),
 }
@@ -86,6 +92,23 @@ MUTANTS = [
      "const T* const normalised = Sums ? op.sum : op.x;", "const T* const normalised = op.x;"),
     ("heads of the second group are those of the first", HEADS,
      "r * row + (g - r * groups.by()) * group", "r * row + (g - r * groups.by()) * group * 0"),
+    # Experts.
+    ("a tile of a product is multiplied before all threads loaded it", PRODUCT_TILE,
+     "    copies.wait();\n    __syncthreads();", "    copies.wait();"),
+    ("rows of the next group are in the tile of a group", GROUPED,
+     "at_most(group.rows - row, tile_rows)", "at_most(group.rows - row + 1, tile_rows)"),
+    ("the second group of an expert overwrites the gradient of the first", GROUPED,
+     "to.accumulates = true;", "to.accumulates = accumulates;"),
+    ("groups behind a full list replace the gradients of those before", GROUPED,
+     "    accumulates = true;\n    list.count = 0;", "    list.count = 0;"),
+    ("every group has the bias of the first expert", GROUPED,
+     "bias + group.expert * columns + column", "bias + column"),
+    ("rows go to slots without their weights", PERMUTE,
+     "in.weight = weight ? weight[from] : 1.0f;", "in.weight = 1.0f;"),
+    ("all slots of a row have the weight of the first", PERMUTE,
+     "weight ? weight[j] : 1.0f", "weight ? weight[r * slots] : 1.0f"),
+    ("a dropped slot has the gradient of the last one", PERMUTE,
+     "    float sum = 0;\n    if (from >= 0)", "    float sum = 1;\n    if (from >= 0)"),
     # Softmax and its loss.
     ("a thread's sum is not rescaled when it finds a higher logit", CROSS_SUM,
      "      sum *= exponential(highest, most);\n", ""),

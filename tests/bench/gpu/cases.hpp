@@ -24,6 +24,7 @@ std::vector<model_shape> models(bool smoke);
 
 void time_products(harness& in, const model_shape& m);  ///< products and attention
 void time_rows(harness& in, const model_shape& m);      ///< operations between products
+void time_experts(harness& in, const model_shape& m);   ///< a mixture of experts
 void time_ends(harness& in, const model_shape& m);      ///< embedding and loss
 void time_flat(harness& in, std::int64_t n);            ///< operations on all parameters
 

@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
         continue;
       time_products(in, m);
       time_rows(in, m);
+      time_experts(in, m);
       time_ends(in, m);
     }
     if (in.begin("flat"))

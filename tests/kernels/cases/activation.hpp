@@ -43,6 +43,40 @@ inline op_maker activation_backward(kernels::activation kind,
   });
 }
 
+inline op_maker weighted_activation_forward(kernels::activation kind,
+                                            std::int64_t R,
+                                            std::int64_t N) {
+  return makes([=](auto t, arrays& a) {
+    using T = decltype(t);
+    return kernels::weighted_activation_forward<T>{
+        .y = a.out<T>("y", R * N, activation_roundings + 1),
+        .x = a.in<T>("x", normal_numbers(R * N * kernels::fan_in(kind))),
+        .weight = a.in<kernels::accumulator<T>>("weight", normal_numbers(R)),
+        .R = R,
+        .N = N,
+        .kind = kind};
+  });
+}
+
+inline op_maker weighted_activation_backward(kernels::activation kind,
+                                             std::int64_t R,
+                                             std::int64_t N) {
+  return makes([=](auto t, arrays& a) {
+    using T = decltype(t);
+    return kernels::weighted_activation_backward<T>{
+        .dx = a.out<T>("dx", R * N * kernels::fan_in(kind), activation_roundings + 1),
+        // Terms of both signs, of about 1.
+        .dweight = a.out<kernels::accumulator<T>>(
+            "dweight", R, activation_roundings + roundings_of_sum(N), std::sqrt(double(N))),
+        .dy = a.in<T>("dy", normal_numbers(R * N)),
+        .x = a.in<T>("x", normal_numbers(R * N * kernels::fan_in(kind))),
+        .weight = a.in<kernels::accumulator<T>>("weight", normal_numbers(R)),
+        .R = R,
+        .N = N,
+        .kind = kind};
+  });
+}
+
 inline op_family activation_family() {
   using kernels::activation;
   op_family out{.name = "activation"};
@@ -75,10 +109,21 @@ inline op_family activation_family() {
         out.cases[out.cases.size() - 2].in_place = {{"y", "x"}};
         out.cases.back().in_place.push_back({"dx", "dy"});
       }
+      out.cases.push_back({.shape = shape,
+                           .op = weighted_activation_forward(kind, R, N),
+                           .same_bits_by_address = true,
+                           .large = large});
+      out.cases.push_back({.shape = shape,
+                           .op = weighted_activation_backward(kind, R, N),
+                           .in_place = {{"dx", "x"}},
+                           .large = large});
     }
     out.gradients.push_back({.shape = name,
                              .forward = {activation_forward(kind, 3, 5)},
                              .backward = {activation_backward(kind, 3, 5)}});
+    out.gradients.push_back({.shape = name + "with weights",
+                             .forward = {weighted_activation_forward(kind, 3, 5)},
+                             .backward = {weighted_activation_backward(kind, 3, 5)}});
   }
   return out;
 }

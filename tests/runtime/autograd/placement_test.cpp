@@ -1,6 +1,7 @@
 // PLACEMENT-1 to PLACEMENT-3: an operation refuses variables with an unexpected placement, with one
 // rank and with many.
 
+#include "runtime/autograd/experts.hpp"
 #include "runtime/autograd/ops.hpp"
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
@@ -60,6 +61,16 @@ struct fixture {
     return under_test.make(zeros<float>({1, 2, channels}), lies);
   }
 
+  variable made_along_experts(placement lies, shape extents = {2, 4}) {
+    return under_test.make(zeros<float>(extents), {{axis::expert_tensor, lies}});
+  }
+  /// Both rows are in slots.
+  row_slots slots() { return {zeros<std::int32_t>({2}), zeros<std::int32_t>({2, 1})}; }
+  /// Both rows are of one expert.
+  std::shared_ptr<const expert_groups> one_group() {
+    return std::make_shared<expert_groups>(expert_groups{{0, 2}, {0}});
+  }
+
   /// Requires that `op` accepts the placements in `wanted` and refuses all others.
   void takes(const std::string& name,
              const std::set<placement>& wanted,
@@ -109,6 +120,32 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   });
   takes("activation", {placement::feature_sharded}, [&](placement x) {
     activation(under_test, made(x), kernels::activation::swiglu);
+  });
+  takes("unpermute", {placement::replicated}, [&](placement x) {
+    const auto weights = made_along_experts(placement::replicated, {2, 1});
+    unpermute(under_test, made_along_experts(x), slots(), weights);
+  });
+  takes("unpermute", {placement::replicated}, [&](placement x) {
+    const auto weights = made_along_experts(x, {2, 1});
+    unpermute(under_test, made_along_experts(placement::replicated), slots(), weights);
+  });
+  takes("grouped_linear", {placement::replicated_partial_gradient}, [&](placement x) {
+    grouped_linear(
+        under_test, made_along_experts(x), product::column, one_group(), 1, 4, 0, no_parameter);
+  });
+  takes("grouped_linear", {placement::feature_sharded}, [&](placement x) {
+    grouped_linear(under_test, made_along_experts(x), product::row, one_group(), 1, 4, 0, 2);
+  });
+  takes("weighted_activation", {placement::feature_sharded}, [&](placement x) {
+    const auto weights = made_along_experts(placement::replicated_partial_gradient, {2});
+    weighted_activation(under_test, made_along_experts(x), weights, kernels::activation::swiglu);
+  });
+  takes("weighted_activation", {placement::replicated_partial_gradient}, [&](placement x) {
+    const auto weights = made_along_experts(x, {2});
+    weighted_activation(under_test,
+                        made_along_experts(placement::feature_sharded),
+                        weights,
+                        kernels::activation::swiglu);
   });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0.5F, 1, rows); });
   takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows); });
@@ -176,6 +213,21 @@ TEST_CASE_METHOD(fixture, "results of operations have the right placement", "[pl
   CHECK(linear(under_test, made(placement::feature_sharded), product::row, 4, 0, 2)
             .placements[axis::tensor]
         == placement::partial);
+  const auto along_experts = [](const variable& x) { return x.placements[axis::expert_tensor]; };
+  const auto whole = made_along_experts(placement::replicated_partial_gradient);
+  const auto part = made_along_experts(placement::feature_sharded);
+  const auto weights = made_along_experts(placement::replicated_partial_gradient, {2});
+  CHECK(along_experts(permute(under_test, whole, slots()))
+        == whole.placements[axis::expert_tensor]);
+  CHECK(along_experts(unpermute(under_test, part, slots())) == placement::feature_sharded);
+  CHECK(along_experts(
+            grouped_linear(under_test, whole, product::column, one_group(), 1, 4, 0, no_parameter))
+        == placement::feature_sharded);
+  CHECK(along_experts(grouped_linear(under_test, part, product::row, one_group(), 1, 4, 0, 2))
+        == placement::partial);
+  CHECK(
+      along_experts(weighted_activation(under_test, part, weights, kernels::activation::gelu_tanh))
+      == placement::feature_sharded);
   CHECK(embedding(under_test, tokens, rows, 4, 4, 0, no_parameter).placements[axis::tensor]
         == placement::partial);
   CHECK(dropout_add(under_test,
@@ -205,6 +257,21 @@ TEST_CASE("PLACEMENT-2, PLACEMENT-3: biases and positions are added once, after 
   CHECK_NOTHROW(linear(cut, x.made(placement::feature_sharded), product::row, 4, 0, no_parameter));
   CHECK_NOTHROW(
       linear(cut, x.made(placement::replicated_partial_gradient), product::column, 4, 0, 2));
+  const auto of_experts = std::make_shared<local_group>(axis::expert_tensor, 2, cancel_token());
+  local_communicator also_first(of_experts, 0);
+  tape expert(
+      x.stream, x.store, {.recording = false, .groups = {{axis::expert_tensor, &also_first}}});
+  expert.begin_segment(0);
+  CHECK_THROWS_MATCHES(grouped_linear(expert,
+                                      x.made_along_experts(placement::feature_sharded),
+                                      product::row,
+                                      x.one_group(),
+                                      1,
+                                      4,
+                                      0,
+                                      2),
+                       broken_promise,
+                       MessageMatches(StartsWith("PLACEMENT-2")));
   const auto tokens = x.zeros<std::int32_t>({1, 2});
   CHECK_THROWS_MATCHES(embedding(cut, tokens, x.rows, 4, 4, 0, 0),
                        broken_promise,

@@ -1,0 +1,309 @@
+#include "runtime/autograd/experts.hpp"
+
+#include "kernels/op/activation.hpp"
+#include "kernels/op/grouped_linear.hpp"
+#include "kernels/op/permute.hpp"
+#include "runtime/autograd/parts.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+std::int64_t slots_of(const row_slots& x) {
+  return x.slot.extents()[1];
+}
+
+/// (S, C) from (R, C); `weights` may be empty.
+template <class T>
+tensor permuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
+  const auto C = channels_of(x);
+  auto y = tensor::empty<T>(tape.stream(), {slots.place.size(), C});
+  tape.stream().run(kernels::permute<T>{.y = y.template data<T>(),
+                                        .x = x.data<T>(),
+                                        .place = slots.place.data<std::int32_t>(),
+                                        .weight = weights.data<float>(),
+                                        .S = slots.place.size(),
+                                        .C = C,
+                                        .slots = slots_of(slots)});
+  return y;
+}
+
+/// (R, C) from (S, C); `weights` may be empty.
+template <class T>
+tensor unpermuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
+  const auto C = channels_of(x), R = slots.slot.extents()[0];
+  auto y = tensor::empty<T>(tape.stream(), {R, C});
+  tape.stream().run(kernels::unpermute<T>{.y = y.template data<T>(),
+                                          .x = x.data<T>(),
+                                          .slot = slots.slot.data<std::int32_t>(),
+                                          .weight = weights.data<float>(),
+                                          .R = R,
+                                          .C = C,
+                                          .slots = slots_of(slots)});
+  return y;
+}
+
+template <class T>
+struct unpermute_node final : node {
+  row_slots slots;
+  tensor x, weights;  ///< empty without weights
+  std::shared_ptr<gradient_slot> dx, dweights, dy;
+
+  void input_gradients(tape& tape) override {
+    const auto grad = std::move(dy->sum);
+    if (dweights) {
+      auto part = tensor::empty<float>(tape.stream(), weights.extents());
+      tape.stream().run(
+          kernels::unpermute_backward_weight<T>{.dweight = part.template data<float>(),
+                                                .dy = grad.template data<T>(),
+                                                .x = x.data<T>(),
+                                                .slot = slots.slot.data<std::int32_t>(),
+                                                .R = slots.slot.extents()[0],
+                                                .C = channels_of(grad),
+                                                .slots = slots_of(slots)});
+      tape.add(*dweights, std::move(part));
+    }
+    if (dx)
+      tape.add(*dx, permuted<T>(tape, grad, slots, weights));
+    x = {};
+    weights = {};
+  }
+};
+
+template <class T>
+variable run_unpermute(tape& tape,
+                       const variable& x,
+                       const row_slots& slots,
+                       const variable& weights) {
+  auto y = tape.make(unpermuted<T>(tape, x.data, slots, weights.data), x.placements);
+  if (tape.recording()) {
+    auto n = std::make_unique<unpermute_node<T>>();
+    n->slots = slots;
+    n->weights = weights.data;
+    n->dweights = weights.gradient;
+    if (n->dweights)
+      n->x = x.data;
+    n->dx = x.gradient;
+    n->dy = y.gradient;
+    tape.record(std::move(n));
+  }
+  return y;
+}
+
+/// Breaks GROUP-1 unless the groups cover `rows` in order, each with one of the experts.
+void check(const expert_groups& x, std::int64_t rows, std::int64_t experts) {
+  const auto is_expert = [=](std::int32_t e) { return e >= 0 && e < experts; };
+  ensure(x.offsets.size() == x.experts.size() + 1 && x.offsets.front() == 0
+             && x.offsets.back() == rows && std::is_sorted(x.offsets.begin(), x.offsets.end())
+             && std::all_of(x.experts.begin(), x.experts.end(), is_expert),
+         "GROUP-1: the groups of a grouped product cover its rows in order, each with an expert");
+}
+
+kernels::row_groups on_host(const expert_groups& x) {
+  return {x.offsets.data(), x.experts.data(), std::int64_t(x.experts.size())};
+}
+
+template <class T>
+struct grouped_linear_node final : node {
+  tensor x;  ///< (R, K)
+  std::shared_ptr<gradient_slot> dx, dy;
+  tensor grad;  ///< (R, N) between I and W
+  std::shared_ptr<const expert_groups> groups;
+  std::int64_t R, E, N, K;
+  int weight, bias;
+
+  void input_gradients(tape& tape) override {
+    grad = std::move(dy->sum);
+    if (!dx)
+      return;
+    auto part = tensor::empty<T>(tape.stream(), x.extents());
+    tape.stream().run(kernels::grouped_linear_backward_input<T>{.dx = part.template data<T>(),
+                                                                .dy = grad.data<T>(),
+                                                                .weight = tape.value<T>(weight),
+                                                                .groups = on_host(*groups),
+                                                                .R = R,
+                                                                .E = E,
+                                                                .N = N,
+                                                                .K = K});
+    tape.add(*dx, std::move(part));
+  }
+
+  void weight_gradients(tape& tape) override {
+    if (!tape.trains({weight, bias}))
+      return;
+    const auto of_weight = tape.place_of_gradient(weight), of_bias = tape.place_of_gradient(bias);
+    tape.stream().run(
+        kernels::grouped_linear_backward_weight<T>{.dweight = of_weight.to,
+                                                   .dbias = of_bias.to,
+                                                   .dy = grad.data<T>(),
+                                                   .x = x.data<T>(),
+                                                   .groups = on_host(*groups),
+                                                   .R = R,
+                                                   .E = E,
+                                                   .N = N,
+                                                   .K = K,
+                                                   .accumulates = of_weight.accumulates,
+                                                   .bias_accumulates = of_bias.accumulates});
+  }
+};
+
+template <class T>
+variable run_grouped(tape& tape,
+                     const variable& x,
+                     placement result,
+                     std::shared_ptr<const expert_groups> groups,
+                     std::int64_t E,
+                     std::int64_t N,
+                     int weight,
+                     int bias) {
+  const std::int64_t K = channels_of(x.data), R = x.data.size() / K;
+  check(*groups, R, E);
+  auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
+  tape.stream().run(
+      kernels::grouped_linear_forward<T>{.y = y.template data<T>(),
+                                         .x = x.data.data<T>(),
+                                         .weight = tape.value<T>(weight),
+                                         .bias = bias < 0 ? nullptr : tape.value<T>(bias),
+                                         .groups = on_host(*groups),
+                                         .R = R,
+                                         .E = E,
+                                         .N = N,
+                                         .K = K});
+  auto made = tape.make(std::move(y), x.placements.with(axis::expert_tensor, result));
+  if (tape.recording()) {
+    auto n = std::make_unique<grouped_linear_node<T>>();
+    n->x = x.data;
+    n->dx = x.gradient;
+    n->dy = made.gradient;
+    n->groups = std::move(groups);
+    n->R = R;
+    n->E = E;
+    n->N = N;
+    n->K = K;
+    n->weight = weight;
+    n->bias = bias;
+    tape.record(std::move(n));
+  }
+  return made;
+}
+
+template <class T>
+struct weighted_activation_node final : node {
+  tensor x, weights;
+  std::shared_ptr<gradient_slot> dx, dweights, dy;
+  kernels::activation kind;
+
+  void input_gradients(tape& tape) override {
+    const auto grad = std::move(dy->sum);
+    auto part = std::move(x);  // its gradient overwrites it
+    auto of_weights = tensor::empty<float>(tape.stream(), weights.extents());
+    tape.stream().run(
+        kernels::weighted_activation_backward<T>{.dx = part.data<T>(),
+                                                 .dweight = of_weights.template data<float>(),
+                                                 .dy = grad.template data<T>(),
+                                                 .x = part.data<T>(),
+                                                 .weight = weights.data<float>(),
+                                                 .R = weights.size(),
+                                                 .N = channels_of(grad),
+                                                 .kind = kind});
+    weights = {};
+    if (dx)
+      tape.add(*dx, std::move(part));
+    if (dweights)
+      tape.add(*dweights, std::move(of_weights));
+  }
+};
+
+template <class T>
+variable run_weighted(tape& tape,
+                      const variable& x,
+                      const variable& weights,
+                      kernels::activation kind) {
+  const auto N = channels_of(x.data) / kernels::fan_in(kind);
+  auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
+  tape.stream().run(kernels::weighted_activation_forward<T>{.y = y.template data<T>(),
+                                                            .x = x.data.data<T>(),
+                                                            .weight = weights.data.data<float>(),
+                                                            .R = weights.data.size(),
+                                                            .N = N,
+                                                            .kind = kind});
+  auto result = tape.make(std::move(y), x.placements);
+  if (tape.recording()) {
+    auto n = std::make_unique<weighted_activation_node<T>>();
+    n->x = x.data;
+    n->weights = weights.data;
+    n->dx = x.gradient;
+    n->dweights = weights.gradient;
+    n->dy = result.gradient;
+    n->kind = kind;
+    tape.record(std::move(n));
+  }
+  return result;
+}
+
+}  // namespace
+
+variable permute(tape& tape, const variable& x, const row_slots& slots) {
+  return with_element(x.data.type(), [&]<class T>(T) {
+    auto y = tape.make(permuted<T>(tape, x.data, slots, {}), x.placements);
+    if (x.gradient)
+      tape.record([dx = x.gradient, dy = y.gradient, slots](auto& on) {
+        const auto grad = std::move(dy->sum);
+        on.add(*dx, unpermuted<T>(on, grad, slots, {}));
+      });
+    return y;
+  });
+}
+
+variable unpermute(tape& tape, const variable& x, const row_slots& slots) {
+  return with_element(x.data.type(),
+                      [&]<class T>(T) { return run_unpermute<T>(tape, x, slots, {}); });
+}
+
+variable unpermute(tape& tape, const variable& x, const row_slots& slots, const variable& weights) {
+  require_placement(x, placement::replicated, "unpermute", axis::expert_tensor);
+  require_placement(weights, placement::replicated, "unpermute", axis::expert_tensor);
+  return with_element(x.data.type(),
+                      [&]<class T>(T) { return run_unpermute<T>(tape, x, slots, weights); });
+}
+
+variable grouped_linear(tape& tape,
+                        const variable& x,
+                        product kind,
+                        std::shared_ptr<const expert_groups> groups,
+                        std::int64_t experts,
+                        std::int64_t features,
+                        int weight,
+                        int bias) {
+  const bool column = kind == product::column;
+  require_placement(x,
+                    column ? placement::replicated_partial_gradient : placement::feature_sharded,
+                    "grouped_linear",
+                    axis::expert_tensor);
+  ensure(column || bias < 0 || tape.group_size(axis::expert_tensor) == 1,
+         "PLACEMENT-2: a bias is added once, after the sum over the tensor axis");
+  return with_element(tape.type(), [&]<class T>(T) {
+    return run_grouped<T>(tape,
+                          x,
+                          column ? placement::feature_sharded : placement::partial,
+                          std::move(groups),
+                          experts,
+                          features,
+                          weight,
+                          bias);
+  });
+}
+
+variable weighted_activation(tape& tape,
+                             const variable& x,
+                             const variable& weights,
+                             kernels::activation kind) {
+  require_placement(x, placement::feature_sharded, "weighted_activation", axis::expert_tensor);
+  require_placement(
+      weights, placement::replicated_partial_gradient, "weighted_activation", axis::expert_tensor);
+  return with_element(tape.type(),
+                      [&]<class T>(T) { return run_weighted<T>(tape, x, weights, kind); });
+}
+
+}  // namespace troupe::runtime
