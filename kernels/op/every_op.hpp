@@ -19,6 +19,7 @@
 #include "kernels/op/norm.hpp"
 #include "kernels/op/registry.hpp"
 #include "kernels/op/rope.hpp"
+#include "kernels/op/route.hpp"
 #include "kernels/op/sample.hpp"
 #include "kernels/op/sum.hpp"
 

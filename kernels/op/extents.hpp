@@ -15,6 +15,8 @@ namespace troupe::kernels {
   X(K)                         \
   X(C)                         \
   X(V)                         \
+  X(E)                         \
+  X(k)                         \
   X(vocabulary)                \
   X(H)                         \
   X(G)                         \
@@ -34,7 +36,7 @@ namespace troupe::kernels {
   X(parts)                     \
   X(grain)
 
-/// "R 8192 N 3072 K 768", including the extents of `op.shape`; empty if there are none.
+/// "R 8192 N 3072 K 768", including those of `op.shape` and `op.rules`; empty if there are none.
 template <class Op>
 std::string extents_of(const Op& op) {
   std::string out;
@@ -48,6 +50,8 @@ std::string extents_of(const Op& op) {
 #undef TROUPE_ADD_EXTENT
   if constexpr (requires { op.shape; })
     out += (out.empty() ? "" : " ") + extents_of(op.shape);
+  if constexpr (requires { op.rules; })
+    out += (out.empty() ? "" : " ") + extents_of(op.rules);
   return out;
 }
 
