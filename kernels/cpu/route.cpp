@@ -376,18 +376,18 @@ void run(const route_backward<T>& op, const context& in) {
 template <class T>
 void run(const route_sums<T>& op, const context& in) {
   const std::int64_t E = op.rules.E, k = op.rules.k;
+  std::fill_n(op.counts, op.S * E, 0);
+  for (std::int64_t i = 0; i < op.R * k; ++i)
+    ++op.counts[(op.first_row + i / k) / op.T_ * E + op.chosen[i]];
+  if (!op.sums)
+    return;
   const std::int64_t grain = (rows_worth_a_thread(op.R) + 15) / 16 * 16;
   split(in.threads, E, grain, [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(route_sum_columns)(op, begin, end);
   });
-  std::fill_n(op.counts, op.S * E, 0);
   double squares = 0;
-  for (std::int64_t r = 0; r < op.R; ++r) {
-    std::uint64_t* counts = op.counts + (op.first_row + r) / op.T_ * E;
-    for (std::int64_t j = 0; j < k; ++j)
-      ++counts[op.chosen[r * k + j]];
+  for (std::int64_t r = 0; r < op.R; ++r)
     squares += double(op.lse[r]) * double(op.lse[r]);
-  }
   op.sums[op.S * E] = squares;
 }
 

@@ -525,9 +525,11 @@ void run(const route_sums<float>& op, const context& in) {
   static_assert(sizeof(count_word) == sizeof(*op.counts));
   auto* const counts = reinterpret_cast<count_word*>(op.counts);
   const std::int64_t E = op.rules.E, cells = op.S * E;
-  const dim3 grid(unsigned(ceil_div(E, columns)), unsigned(op.S));
-  launch(in, grid, columns * row_lanes, route_sums_kernel, op);
-  launch(in, 1, sum_threads, square_kernel, op.sums + cells, op.lse, op.R);
+  if (op.sums != nullptr) {
+    const dim3 grid(unsigned(ceil_div(E, columns)), unsigned(op.S));
+    launch(in, grid, columns * row_lanes, route_sums_kernel, op);
+    launch(in, 1, sum_threads, square_kernel, op.sums + cells, op.lse, op.R);
+  }
   const auto flat
       = [](std::int64_t n) { return blocks_for(ceil_div(n, flat_threads), 8 * processors); };
   launch(in, flat(cells), flat_threads, clear_counts, counts, cells);

@@ -106,11 +106,11 @@ struct route_backward {
 /// Row r is in sequence (first_row + r) / T_. Other sequences get 0.
 template <class T>
 struct route_sums {
-  double* sums;                ///< (S E + 1) written: probabilities (S, E), then sum_r lse^2
+  double* sums;  ///< (S E + 1) written: probabilities (S, E), then sum_r lse^2; null: counts only
   std::uint64_t* counts;       ///< (S, E) written
-  const T* logits;             ///< (R, E)
+  const T* logits;             ///< (R, E); with `sums`
   const std::int32_t* chosen;  ///< (R, k)
-  const T* lse;                ///< (R)
+  const T* lse;                ///< (R); with `sums`
   const T* total;              ///< (R); null unless scores_alone
   std::int64_t R, S;
   std::int64_t T_;
@@ -193,7 +193,7 @@ constexpr std::int64_t flops(const route_backward<T>& op) {
 }
 template <class T>
 constexpr std::int64_t flops(const route_sums<T>& op) {
-  return 4 * op.R * op.rules.E;
+  return op.sums ? 4 * op.R * op.rules.E : op.R * op.rules.k;
 }
 template <class T>
 constexpr std::int64_t flops(const route_losses<T>& op) {
@@ -229,8 +229,9 @@ constexpr std::int64_t bytes_moved(const route_backward<T>& op) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const route_sums<T>& op) {
-  return op.R * (std::int64_t{sizeof(T)} * (op.rules.E + 1 + (op.total ? 1 : 0)) + 4 * op.rules.k)
-         + 8 * (2 * op.S * op.rules.E + 1);
+  const std::int64_t E = op.rules.E, per_row = op.sums ? E + 1 + (op.total ? 1 : 0) : 0;
+  return op.R * (std::int64_t{sizeof(T)} * per_row + 4 * op.rules.k) + 8 * op.S * E
+         + (op.sums ? 8 * (op.S * E + 1) : 0);
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const route_losses<T>& op) {

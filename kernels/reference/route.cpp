@@ -225,14 +225,15 @@ void run(const route_backward<T>& op) {
 template <class T>
 void run(const route_sums<T>& op) {
   const std::int64_t E = op.rules.E, k = op.rules.k;
-  std::fill_n(op.sums, op.S * E + 1, 0);
   std::fill_n(op.counts, op.S * E, 0);
+  for (std::int64_t i = 0; i < op.R * k; ++i)
+    ++op.counts[(op.first_row + i / k) / op.T_ * E + op.chosen[i]];
+  if (!op.sums)
+    return;
+  std::fill_n(op.sums, op.S * E + 1, 0);
   for (std::int64_t r = 0; r < op.R; ++r) {
-    const std::int64_t s = (op.first_row + r) / op.T_;
     for (std::int64_t e = 0; e < E; ++e)
-      op.sums[s * E + e] += probability(op, r, e);
-    for (std::int64_t j = 0; j < k; ++j)
-      ++op.counts[s * E + op.chosen[r * k + j]];
+      op.sums[(op.first_row + r) / op.T_ * E + e] += probability(op, r, e);
     op.sums[op.S * E] += double(op.lse[r]) * double(op.lse[r]);
   }
 }

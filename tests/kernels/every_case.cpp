@@ -9,6 +9,7 @@
 #include "tests/kernels/cases/momentum.hpp"
 #include "tests/kernels/cases/norm.hpp"
 #include "tests/kernels/cases/rope.hpp"
+#include "tests/kernels/cases/route.hpp"
 #include "tests/kernels/cases/sum.hpp"
 
 #include <stdexcept>

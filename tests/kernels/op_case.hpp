@@ -126,6 +126,7 @@ struct op_family {
   X(norm)                      \
   X(pieces)                    \
   X(rope)                      \
+  X(route)                     \
   X(sum)
 
 std::vector<op_family> every_family();
