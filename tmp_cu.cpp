@@ -1,1 +1,0 @@
-#include "kernels/cuda/route.cu"
