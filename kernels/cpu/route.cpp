@@ -6,13 +6,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/route.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
-#include "kernels/cpu/philox-inl.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 
 #include <hwy/contrib/math/math-inl.h>
@@ -314,32 +312,6 @@ void margin_rows(const expert_quantile<float>& op,
   }
 }
 
-// Within a sequence, element number and word number are equal, so rows do not matter.
-void jitter_range(const jitter<float>& op, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t chunk = 512;
-  // Room for up to 3 words before the first, and for whole vectors beyond the last.
-  alignas(64) std::uint32_t words[chunk + 64];
-  const hn::RebindToUnsigned<tag> du;
-  const std::int64_t sequence = op.T_ * op.C;
-  const vec lowest = hn::Set(d, 1 - op.eps), width_of_word = hn::Set(d, 2 * op.eps * 0x1p-24f);
-  while (begin < end) {
-    const std::int64_t here = op.first_row * op.C + begin;
-    const std::int64_t s = here / sequence, first = here % sequence, before = first % 4;
-    const std::int64_t n = std::min({chunk, sequence - first, end - begin});
-    philox_words(words, before + n, op.key, op.sample[s], std::uint64_t(first / 4));
-    const std::uint32_t* word = words + before;
-    const float* x = op.x + begin;
-    float* y = op.y + begin;
-    each(n, [=](std::int64_t i, auto step) HWY_ATTR {
-      // The upper 24 bits of a word are exact in float.
-      const auto bits = hn::ShiftRight<8>(hn::LoadU(du, word + i));
-      const vec u = hn::ConvertTo(d, hn::BitCast(hn::RebindToSigned<tag>(), bits));
-      step.store(hn::Mul(step.load(x + i), hn::MulAdd(u, width_of_word, lowest)), y + i);
-    });
-    begin += n;
-  }
-}
-
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -352,7 +324,6 @@ HWY_EXPORT(route_rows);
 HWY_EXPORT(route_gradient_rows);
 HWY_EXPORT(route_sum_columns);
 HWY_EXPORT(margin_rows);
-HWY_EXPORT(jitter_range);
 
 }  // namespace
 
@@ -434,51 +405,6 @@ void run(const route_losses<T>& op, const context&) {
   }
 }
 
-std::size_t scratch(const sinkhorn<float>& op, int) {
-  return sizeof(double) * std::size_t(op.R * op.E + op.R + 2 * op.E);
-}
-
-// Threads share the rows, then the columns, so each sum has one order.
-template <class T>
-void run(const sinkhorn<T>& op, const context& in) {
-  const std::int64_t R = op.R, E = op.E;
-  auto* const cost = scratch_array<double>(in, scratch(op, in.threads));
-  double *const d0 = cost + R * E, *const d1 = d0 + R, *const sums = d1 + E;
-  split(in.threads, R, rows_worth_a_thread(E), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      const float* x = op.logits + r * E;
-      const double top = *std::max_element(x, x + E);
-      for (std::int64_t e = 0; e < E; ++e)
-        cost[r * E + e] = std::exp(double(x[e]) - top);
-    }
-  });
-  std::fill_n(d1, E, 1.0);
-  double change = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < op.most_rounds && change > op.tolerance; ++round) {
-    split(in.threads, R, rows_worth_a_thread(E), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        double sum = op.epsilon;
-        for (std::int64_t e = 0; e < E; ++e)
-          sum += d1[e] * cost[r * E + e];
-        d0[r] = 1 / (double(R) * sum);
-      }
-    });
-    split(in.threads, E, rows_worth_a_thread(R), [&](std::int64_t begin, std::int64_t end) {
-      std::fill(sums + begin, sums + end, op.epsilon);
-      for (std::int64_t r = 0; r < R; ++r)
-        for (std::int64_t e = begin; e < end; ++e)
-          sums[e] += d0[r] * cost[r * E + e];
-    });
-    change = 0;
-    for (std::int64_t e = 0; e < E; ++e) {
-      const double before = std::exchange(d1[e], 1 / (double(E) * sums[e]));
-      change += std::abs(d1[e] - before) / double(E);
-    }
-  }
-  for (std::int64_t e = 0; e < E; ++e)
-    op.bias[e] = float(std::log(d1[e]));
-}
-
 std::size_t scratch(const expert_quantile<float>& op, int) {
   return sizeof(float) * std::size_t(op.R * op.rules.E);
 }
@@ -500,21 +426,11 @@ void run(const expert_quantile<T>& op, const context& in) {
   });
 }
 
-template <class T>
-void run(const jitter<T>& op, const context& in) {
-  split(
-      in.threads, op.R * op.C, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
-        HWY_DYNAMIC_DISPATCH(jitter_range)(op, begin, end);
-      });
-}
-
 template void run(const route<float>&, const context&);
 template void run(const route_backward<float>&, const context&);
 template void run(const route_sums<float>&, const context&);
 template void run(const route_losses<float>&, const context&);
-template void run(const sinkhorn<float>&, const context&);
 template void run(const expert_quantile<float>&, const context&);
-template void run(const jitter<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

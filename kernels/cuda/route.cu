@@ -1,4 +1,4 @@
-#include "kernels/cuda/each.cuh"
+#include "kernels/cuda/row_lanes.cuh"
 #include "kernels/cuda/run.hpp"
 
 #include <limits>
@@ -281,21 +281,6 @@ __global__ void __launch_bounds__(warp) route_backward_kernel(const route_backwa
   }
 }
 
-constexpr int columns = 32, row_lanes = 32;  // of a block that sums over rows
-
-/// Sum over the row lanes of a block, in order, for each of its columns.
-__device__ __forceinline__ double sum_of_lanes(double mine) {
-  __shared__ double part[row_lanes][columns + 1];
-  const int column = int(threadIdx.x) % columns, lane = int(threadIdx.x) / columns;
-  __syncthreads();  // all threads have read the previous sums
-  part[lane][column] = mine;
-  __syncthreads();
-  double sum = 0;
-  for (int i = 0; i < row_lanes; ++i)
-    sum += part[i][column];
-  return sum;
-}
-
 // A block sums 32 experts over the rows of one sequence.
 __global__ void __launch_bounds__(columns* row_lanes)
     route_sums_kernel(const route_sums<float> op) {
@@ -388,51 +373,6 @@ __global__ void __launch_bounds__(flat_threads) route_losses_kernel(const route_
   }
 }
 
-// One block computes all rounds, so that the host need not read the change.
-__global__ void __launch_bounds__(sum_threads)
-    sinkhorn_kernel(const sinkhorn<float> op, double* cost, double* d0, double* d1) {
-  const std::int64_t R = op.R, E = op.E;
-  const int me = int(threadIdx.x), column = me % columns, lane = me / columns;
-  for (std::int64_t r = me; r < R; r += sum_threads) {
-    const float* x = op.logits + r * E;
-    float top = x[0];
-    for (std::int64_t e = 1; e < E; ++e)
-      top = top < x[e] ? x[e] : top;
-    for (std::int64_t e = 0; e < E; ++e)
-      cost[r * E + e] = exp(double(x[e]) - double(top));
-  }
-  for (std::int64_t e = me; e < E; e += sum_threads)
-    d1[e] = 1;
-  double change = wide_infinite;
-  for (int round = 0; round < op.most_rounds && change > op.tolerance; ++round) {
-    __syncthreads();
-    for (std::int64_t r = me; r < R; r += sum_threads) {
-      double sum = op.epsilon;
-      for (std::int64_t e = 0; e < E; ++e)
-        sum += d1[e] * cost[r * E + e];
-      d0[r] = 1 / (double(R) * sum);
-    }
-    __syncthreads();
-    double changed = 0;
-    for (std::int64_t first = 0; first < E; first += columns) {
-      const std::int64_t e = first + column;
-      double sum = 0;
-      for (std::int64_t r = lane; r < R && e < E; r += row_lanes)
-        sum += d0[r] * cost[r * E + e];
-      sum = sum_of_lanes(sum) + op.epsilon;
-      if (e < E && lane == 0) {
-        const double now = 1 / (double(E) * sum);
-        changed += fabs(now - d1[e]) / double(E);
-        d1[e] = now;
-      }
-    }
-    change = block_sum<sum_threads>(changed);
-  }
-  __syncthreads();
-  for (std::int64_t e = me; e < E; e += sum_threads)
-    op.bias[e] = float(log(d1[e]));
-}
-
 /// Unsigned numbers in the order of the floats.
 __device__ __forceinline__ unsigned in_order(float x) {
   const unsigned bits = __float_as_uint(x);
@@ -463,48 +403,11 @@ __global__ void __launch_bounds__(flat_threads)
     op.bias[e] = op.R > 0 ? -from_order(found) : 0.0f;
 }
 
-/// With W = 4 a row is a multiple of four words, so a step uses a whole Philox block.
-template <int W>
-struct jitter_body {
-  static constexpr int width = W, steps = 2;
-  using inputs = pack<float, W>;
-  float* y;
-  const float* x;
-  const std::uint64_t* sample;
-  std::int64_t C;
-  std::int64_t first_row;  ///< of this body, within the micro-batch
-  divider steps_of_row;
-  std::int64_t T_;
-  std::uint64_t key;
-  float lowest, width_of_word;
-
-  __device__ __forceinline__ inputs load(std::int64_t i) const {
-    return cuda::load<float, W>(x + i);
-  }
-  __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    const std::int64_t r = steps_of_row.quotient(unsigned(i / W)), q = first_row + r;
-    const std::int64_t s = q / T_;
-    const auto word = std::uint64_t((q - s * T_) * C + (i - r * C));
-    const auto words = philox(key, philox_block(sample[s], word / 4));
-    inputs out;
-#pragma unroll
-    for (int i_of = 0; i_of < W; ++i_of) {
-      const unsigned bits = words[W == 4 ? std::size_t(i_of) : std::size_t(word % 4)] >> 8;
-      out.x[i_of] = in.x[i_of] * fmaf(float(bits), width_of_word, lowest);
-    }
-    store_global(y + i, out);
-  }
-};
-
 unsigned row_blocks(std::int64_t R) {
   return blocks_for(R, 32 * processors);
 }
 
 }  // namespace
-
-std::size_t scratch(const sinkhorn<float>& op) {
-  return sizeof(double) * std::size_t(op.R * op.E + op.R + op.E);
-}
 
 template <>
 void run(const route<float>& op, const context& in) {
@@ -542,37 +445,9 @@ void run(const route_losses<float>& op, const context& in) {
 }
 
 template <>
-void run(const sinkhorn<float>& op, const context& in) {
-  auto* const cost = scratch_array<double>(in, scratch(op));
-  double *const d0 = cost + op.R * op.E, *const d1 = d0 + op.R;
-  launch(in, 1, sum_threads, sinkhorn_kernel, op, cost, d0, d1);
-}
-
-template <>
 void run(const expert_quantile<float>& op, const context& in) {
   const auto rank = unsigned(op.R * op.rules.k / op.rules.E);
   launch(in, unsigned(op.rules.E), flat_threads, quantile_kernel, op, rank);
-}
-
-template <>
-void run(const jitter<float>& op, const context& in) {
-  each_in_rows<4>(in,
-                  op.R,
-                  op.C,
-                  op.C % 4 == 0 && all_aligned(op.y, op.x),
-                  [&](auto width, std::int64_t r, const divider& steps) {
-                    const std::int64_t q = op.first_row + r, s = q / op.T_;
-                    return jitter_body<width()>{.y = op.y + r * op.C,
-                                                .x = op.x + r * op.C,
-                                                .sample = op.sample + s,
-                                                .C = op.C,
-                                                .first_row = q - s * op.T_,
-                                                .steps_of_row = steps,
-                                                .T_ = op.T_,
-                                                .key = op.key,
-                                                .lowest = 1 - op.eps,
-                                                .width_of_word = 2 * op.eps * 0x1p-24f};
-                  });
 }
 
 }  // namespace troupe::kernels::cuda

@@ -13,6 +13,7 @@
 #include "kernels/op/embedding.hpp"
 #include "kernels/op/fingerprint.hpp"
 #include "kernels/op/head_norm.hpp"
+#include "kernels/op/jitter.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
 #include "kernels/op/momentum.hpp"
@@ -21,6 +22,7 @@
 #include "kernels/op/rope.hpp"
 #include "kernels/op/route.hpp"
 #include "kernels/op/sample.hpp"
+#include "kernels/op/sinkhorn.hpp"
 #include "kernels/op/sum.hpp"
 
 #include <stdexcept>

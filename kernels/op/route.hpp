@@ -25,7 +25,7 @@
 //
 // `route_backward` adds the gradients of the weights and of both losses.
 //
-// `sinkhorn` and `expert_quantile` compute a bias that balances the choice.
+// `expert_quantile` and `sinkhorn` (sinkhorn.hpp) compute a bias that balances the choice.
 //
 // Shazeer et al.: "Outrageously Large Neural Networks", 2017. Fedus, Zoph, Shazeer: "Switch
 // Transformers", 2021 (balance). Zoph et al.: "ST-MoE", 2022 (z). DeepSeek-AI: "DeepSeek-V3", 2024
@@ -34,7 +34,6 @@
 #pragma once
 
 #include "kernels/op/context.hpp"
-#include "kernels/op/philox.hpp"
 
 namespace troupe::kernels {
 
@@ -138,24 +137,6 @@ struct route_losses {
   bool accumulates = false;
 };
 
-/// log d1, where d0[r] e^x[r,e] d1[e] has equal sums over rows and over experts:
-///
-///   d0[r] = 1 / (R (sum_e d1[e] c[r,e] + 1e-8))     c[r,e] = e^(x[r,e] - max of row r)
-///   d1[e] = 1 / (E (sum_r d0[r] c[r,e] + 1e-8))
-///
-/// from d1 = 1 until the mean of |change of d1| is at most 1e-4. Adding it to the logits of `route`
-/// (by_logit) ranks each row's experts as the balanced matrix does. Computed in double.
-///
-/// Sinkhorn, Knopp: "Concerning nonnegative matrices and doubly stochastic matrices", 1967.
-template <class T>
-struct sinkhorn {
-  T* bias;          ///< (E) written
-  const T* logits;  ///< (R, E)
-  std::int64_t R, E;
-  static constexpr double tolerance = 1e-4, epsilon = 1e-8;
-  static constexpr int most_rounds = 1000;
-};
-
 /// The bias with which each expert gets at most a k / E share of the rows, with the cutoffs given:
 /// bias[e] = -q, where q is the (R k / E + 1)-th largest of key[r,e] - cutoff[r], keys without
 /// bias, division rounded down. A NaN ranks as +infinity. 0 if R = 0. Requires k < E.
@@ -167,20 +148,6 @@ struct expert_quantile {
   const T* cutoff;  ///< (R)
   std::int64_t R;
   route_rules rules;
-};
-
-/// y[r,c] = x[r,c] * (1 - eps + 2 eps u), with u in [0, 1): the upper 24 bits of a random word, by
-/// 2^24. Words are numbered as in dropout.hpp. The backward pass is the same operation on dy.
-template <class T>
-struct jitter {
-  T* y;        ///< (R, C) written; may alias `x`
-  const T* x;  ///< (R, C)
-  std::int64_t R, C;
-  std::int64_t T_;  ///< rows per sequence
-  float eps;
-  std::uint64_t key;
-  const std::uint64_t* sample;  ///< (B) global sample positions
-  std::int64_t first_row = 0;
 };
 
 template <class T>
@@ -200,18 +167,9 @@ constexpr std::int64_t flops(const route_losses<T>& op) {
   return 4 * op.parts * op.S * op.E;
 }
 template <class T>
-constexpr std::int64_t flops(const sinkhorn<T>& op) {
-  return 4 * op.R * op.E;  // of one round
-}
-template <class T>
 constexpr std::int64_t flops(const expert_quantile<T>& op) {
   return 4 * op.R * op.rules.E;
 }
-template <class T>
-constexpr std::int64_t flops(const jitter<T>& op) {
-  return 2 * op.R * op.C;
-}
-
 template <class T>
 constexpr std::int64_t bytes_moved(const route<T>& op) {
   const std::int64_t of_choice = 4 + (op.weights ? std::int64_t{sizeof(T)} : 0);
@@ -238,16 +196,7 @@ constexpr std::int64_t bytes_moved(const route_losses<T>& op) {
   return 8 * op.parts * (2 * op.S * op.E + 1);
 }
 template <class T>
-constexpr std::int64_t bytes_moved(const sinkhorn<T>& op) {
-  return std::int64_t{sizeof(T)} * op.E * (op.R + 1);
-}
-template <class T>
 constexpr std::int64_t bytes_moved(const expert_quantile<T>& op) {
   return std::int64_t{sizeof(T)} * (op.rules.E * (op.R + 1) + 2 * op.R);
 }
-template <class T>
-constexpr std::int64_t bytes_moved(const jitter<T>& op) {
-  return std::int64_t{sizeof(T)} * 2 * op.R * op.C;
-}
-
 }  // namespace troupe::kernels

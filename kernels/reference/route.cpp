@@ -6,7 +6,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 namespace troupe::kernels::reference {
@@ -282,38 +281,6 @@ void run(const route_losses<T>& op) {
 }
 
 template <class T>
-void run(const sinkhorn<T>& op) {
-  const std::int64_t R = op.R, E = op.E;
-  std::vector<double> cost(std::size_t(R * E)), d0(static_cast<std::size_t>(R)),
-      d1(std::size_t(E), 1.0);
-  for (std::int64_t r = 0; r < R; ++r) {
-    const T* x = op.logits + r * E;
-    const double largest = *std::max_element(x, x + E);
-    for (std::int64_t e = 0; e < E; ++e)
-      cost[std::size_t(r * E + e)] = std::exp(double(x[e]) - largest);
-  }
-  double change = infinity;
-  for (int round = 0; round < op.most_rounds && change > op.tolerance; ++round) {
-    for (std::int64_t r = 0; r < R; ++r) {
-      double sum = op.epsilon;
-      for (std::int64_t e = 0; e < E; ++e)
-        sum += d1[std::size_t(e)] * cost[std::size_t(r * E + e)];
-      d0[std::size_t(r)] = 1 / (double(R) * sum);
-    }
-    change = 0;
-    for (std::int64_t e = 0; e < E; ++e) {
-      double sum = op.epsilon;
-      for (std::int64_t r = 0; r < R; ++r)
-        sum += d0[std::size_t(r)] * cost[std::size_t(r * E + e)];
-      const double before = std::exchange(d1[std::size_t(e)], 1 / (double(E) * sum));
-      change += std::abs(d1[std::size_t(e)] - before) / double(E);
-    }
-  }
-  for (std::int64_t e = 0; e < E; ++e)
-    op.bias[e] = T(std::log(d1[std::size_t(e)]));
-}
-
-template <class T>
 void run(const expert_quantile<T>& op) {
   const std::int64_t E = op.rules.E, rank = op.R * op.rules.k / E;
   std::vector<std::vector<double>> margins(static_cast<std::size_t>(E));
@@ -329,25 +296,12 @@ void run(const expert_quantile<T>& op) {
   }
 }
 
-template <class T>
-void run(const jitter<T>& op) {
-  for (std::int64_t r = 0; r < op.R; ++r)
-    for (std::int64_t c = 0; c < op.C; ++c) {
-      const std::int64_t q = op.first_row + r, i = r * op.C + c;
-      const auto index = std::uint64_t((q % op.T_) * op.C + c);
-      const double u = double(philox_word(op.key, op.sample[q / op.T_], index) >> 8) * 0x1p-24;
-      op.y[i] = T(double(op.x[i]) * (1 - double(op.eps) + 2 * double(op.eps) * u));
-    }
-}
-
-#define TROUPE_INSTANTIATE(T)                   \
-  template void run(const route<T>&);           \
-  template void run(const route_backward<T>&);  \
-  template void run(const route_sums<T>&);      \
-  template void run(const route_losses<T>&);    \
-  template void run(const sinkhorn<T>&);        \
-  template void run(const expert_quantile<T>&); \
-  template void run(const jitter<T>&);
+#define TROUPE_INSTANTIATE(T)                  \
+  template void run(const route<T>&);          \
+  template void run(const route_backward<T>&); \
+  template void run(const route_sums<T>&);     \
+  template void run(const route_losses<T>&);   \
+  template void run(const expert_quantile<T>&);
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(double)
 #undef TROUPE_INSTANTIATE

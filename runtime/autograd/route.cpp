@@ -1,7 +1,9 @@
 #include "runtime/autograd/route.hpp"
 
 #include "kernels/op/cast.hpp"
+#include "kernels/op/jitter.hpp"
 #include "kernels/op/linear.hpp"
+#include "kernels/op/sinkhorn.hpp"
 #include "runtime/autograd/parts.hpp"
 
 #include <type_traits>

@@ -120,6 +120,7 @@ struct op_family {
   X(dropout)                   \
   X(embedding)                 \
   X(head_norm)                 \
+  X(jitter)                    \
   X(linear)                    \
   X(masked_loss)               \
   X(momentum)                  \
@@ -127,6 +128,7 @@ struct op_family {
   X(pieces)                    \
   X(rope)                      \
   X(route)                     \
+  X(sinkhorn)                  \
   X(sum)
 
 std::vector<op_family> every_family();
