@@ -40,6 +40,8 @@ template <class T>
 std::size_t scratch(const linear_backward_weight<T>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);
+std::size_t scratch(const sinkhorn<float>& op, int threads);
+std::size_t scratch(const expert_quantile<float>& op, int threads);
 
 /// Highway's and oneDNN's choices on this machine, e.g. "AVX3, oneDNN 2.6.3
 /// cpu_isa_avx512_core_bf16". They change bits.

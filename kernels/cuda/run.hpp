@@ -73,5 +73,7 @@ std::size_t scratch(const adamw_pieces<float>& op);
 std::size_t scratch(const momentum_step<float>& op);
 std::size_t scratch(const scaled_sum<float>& op);
 std::size_t scratch(const fingerprint<float>& op);
+// sinkhorn.cu
+std::size_t scratch(const sinkhorn<float>& op);
 
 }  // namespace troupe::kernels::cuda

@@ -15,6 +15,7 @@
 #include "kernels/op/grouped_linear.hpp"
 #include "kernels/op/head_norm.hpp"
 #include "kernels/op/heads.hpp"
+#include "kernels/op/jitter.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
 #include "kernels/op/momentum.hpp"
@@ -22,7 +23,9 @@
 #include "kernels/op/permute.hpp"
 #include "kernels/op/registry.hpp"
 #include "kernels/op/rope.hpp"
+#include "kernels/op/route.hpp"
 #include "kernels/op/sample.hpp"
+#include "kernels/op/sinkhorn.hpp"
 #include "kernels/op/sum.hpp"
 
 #include <stdexcept>

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 
@@ -15,6 +16,8 @@ namespace troupe::kernels {
   X(K)                         \
   X(C)                         \
   X(V)                         \
+  X(E)                         \
+  X(k)                         \
   X(vocabulary)                \
   X(H)                         \
   X(G)                         \
@@ -35,16 +38,18 @@ namespace troupe::kernels {
   X(parts)                     \
   X(grain)
 
-/// "R 8192 N 3072 K 768", including the extents of `op.shape`; empty if there are none. The head
-/// size of values is named where it differs from that of keys.
+/// "R 8192 N 3072 K 768", including those of `op.shape` and `op.rules`; empty if there are none.
+/// The head size of values is named where it differs from that of keys.
 template <class Op>
 std::string extents_of(const Op& op) {
   std::string out;
   const auto add = [&out](const char* name, std::int64_t value) {
     out += (out.empty() ? "" : " ") + std::string(name) + " " + std::to_string(value);
   };
-#define TROUPE_ADD_EXTENT(extent)        \
-  if constexpr (requires { op.extent; }) \
+#define TROUPE_ADD_EXTENT(extent)                                     \
+  if constexpr (requires {                                            \
+                  { op.extent } -> std::convertible_to<std::int64_t>; \
+                }) /* attention's keys are named k, too */            \
     add(#extent, std::int64_t(op.extent));
   TROUPE_EVERY_EXTENT(TROUPE_ADD_EXTENT)
 #undef TROUPE_ADD_EXTENT
@@ -53,6 +58,8 @@ std::string extents_of(const Op& op) {
       add("Dv", op.Dv);
   if constexpr (requires { op.shape; })
     out += (out.empty() ? "" : " ") + extents_of(op.shape);
+  if constexpr (requires { op.rules; })
+    out += (out.empty() ? "" : " ") + extents_of(op.rules);
   return out;
 }
 

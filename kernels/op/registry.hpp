@@ -50,6 +50,7 @@ enum class operation_memory : std::uint8_t {
   X(dropout_backward, layer, backend)               \
   X(embedding_forward, layer, backend)              \
   X(embedding_backward, layer, backend)             \
+  X(expert_quantile, state, backend)                \
   X(fingerprint, state, backend)                    \
   X(grouped_linear_forward, layer, backend)         \
   X(grouped_linear_backward_input, layer, backend)  \
@@ -59,6 +60,7 @@ enum class operation_memory : std::uint8_t {
   X(head_norm_forward, layer, backend)              \
   X(head_norm_backward_input, layer, backend)       \
   X(head_norm_backward_weight, layer, backend)      \
+  X(jitter, state, backend)                         \
   X(linear_forward, layer, backend)                 \
   X(linear_backward_input, layer, backend)          \
   X(linear_backward_weight, layer, backend)         \
@@ -70,8 +72,13 @@ enum class operation_memory : std::uint8_t {
   X(norm_backward_weight, layer, backend)           \
   X(permute, layer, backend)                        \
   X(rope, layer, backend)                           \
+  X(route, state, backend)                          \
+  X(route_backward, state, backend)                 \
+  X(route_losses, state, backend)                   \
+  X(route_sums, state, backend)                     \
   X(sample_token, state, host)                      \
   X(scaled_sum, state, backend)                     \
+  X(sinkhorn, state, backend)                       \
   X(add, layer, backend)                            \
   X(ordered_sum, layer, backend)                    \
   X(square_norm, state, backend)                    \

@@ -7,11 +7,14 @@
 #include "tests/kernels/cases/grouped_linear.hpp"
 #include "tests/kernels/cases/head_norm.hpp"
 #include "tests/kernels/cases/heads.hpp"
+#include "tests/kernels/cases/jitter.hpp"
 #include "tests/kernels/cases/linear.hpp"
 #include "tests/kernels/cases/momentum.hpp"
 #include "tests/kernels/cases/norm.hpp"
 #include "tests/kernels/cases/permute.hpp"
 #include "tests/kernels/cases/rope.hpp"
+#include "tests/kernels/cases/route.hpp"
+#include "tests/kernels/cases/sinkhorn.hpp"
 #include "tests/kernels/cases/sum.hpp"
 
 #include <stdexcept>

@@ -122,6 +122,7 @@ struct op_family {
   X(grouped_linear)            \
   X(head_norm)                 \
   X(heads)                     \
+  X(jitter)                    \
   X(linear)                    \
   X(masked_loss)               \
   X(momentum)                  \
@@ -129,6 +130,8 @@ struct op_family {
   X(permute)                   \
   X(pieces)                    \
   X(rope)                      \
+  X(route)                     \
+  X(sinkhorn)                  \
   X(sum)
 
 std::vector<op_family> every_family();

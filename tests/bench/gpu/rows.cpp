@@ -202,6 +202,96 @@ void heads(harness& in, const model_shape& m) {
   });
 }
 
+/// A router of 64 experts, 6 per row, and what balances it.
+void routers(harness& in, const model_shape& m) {
+  const kernels::route_rules rules{.E = 64, .k = 6};
+  const auto S = m.sequences();
+  const auto shape = by(m.rows, rules.E);
+  const auto routed = [&](arena& a) {
+    return kernels::route<float>{.chosen = a.empty<std::int32_t>(m.rows * rules.k),
+                                 .weights = a.empty<float>(m.rows * rules.k),
+                                 .lse = a.empty<float>(m.rows),
+                                 .total = nullptr,
+                                 .cutoff = a.empty<float>(m.rows),
+                                 .logits = a.drawn<float>(m.rows * rules.E),
+                                 .bias = nullptr,
+                                 .given = nullptr,
+                                 .R = m.rows,
+                                 .rules = rules};
+  };
+  const auto sums = [&](arena& a) {
+    const auto f = routed(a);
+    a.stream().run(f);
+    return kernels::route_sums<float>{.sums = a.empty<double>(S * rules.E + 1),
+                                      .counts = a.empty<std::uint64_t>(S * rules.E),
+                                      .logits = f.logits,
+                                      .chosen = f.chosen,
+                                      .lse = f.lse,
+                                      .total = nullptr,
+                                      .R = m.rows,
+                                      .S = S,
+                                      .T_ = m.T,
+                                      .rules = rules};
+  };
+  in.line(bound::memory, shape, routed);
+  in.line(bound::memory, shape, [&](arena& a) {
+    const auto f = routed(a);
+    a.stream().run(f);
+    return kernels::route_backward<float>{.dlogits = a.empty<float>(m.rows * rules.E),
+                                          .dweights = a.drawn<float>(m.rows * rules.k),
+                                          .dprobabilities = a.drawn<float>(S * rules.E),
+                                          .logits = f.logits,
+                                          .chosen = f.chosen,
+                                          .lse = f.lse,
+                                          .total = nullptr,
+                                          .R = m.rows,
+                                          .T_ = m.T,
+                                          .rules = rules};
+  });
+  in.line(bound::memory, shape, sums);
+  in.line(bound::latency, by(S, rules.E), [&](arena& a) {
+    const auto s = sums(a);
+    a.stream().run(s);
+    return kernels::route_losses<float>{.balance = a.empty<double>(2),
+                                        .z = a.empty<double>(2),
+                                        .dprobabilities = a.empty<float>(S * rules.E),
+                                        .sums = s.sums,
+                                        .counts = s.counts,
+                                        .counts_of_all = nullptr,
+                                        .parts = 1,
+                                        .S = S,
+                                        .E = rules.E,
+                                        .k = rules.k,
+                                        .T_ = m.T};
+  });
+  in.line(bound::latency, shape, [&](arena& a) {
+    return kernels::sinkhorn<float>{.bias = a.empty<float>(rules.E),
+                                    .logits = a.drawn<float>(m.rows * rules.E),
+                                    .R = m.rows,
+                                    .E = rules.E};
+  });
+  in.line(bound::latency, shape, [&](arena& a) {
+    const auto f = routed(a);
+    a.stream().run(f);
+    return kernels::expert_quantile<float>{.bias = a.empty<float>(rules.E),
+                                           .logits = f.logits,
+                                           .lse = f.lse,
+                                           .cutoff = f.cutoff,
+                                           .R = m.rows,
+                                           .rules = rules};
+  });
+  in.line(bound::memory, by(m.rows, m.hidden), [&](arena& a) {
+    return kernels::jitter<float>{.y = a.empty<float>(m.rows * m.hidden),
+                                  .x = a.drawn<float>(m.rows * m.hidden),
+                                  .R = m.rows,
+                                  .C = m.hidden,
+                                  .T_ = m.T,
+                                  .eps = 0.01f,
+                                  .key = 1,
+                                  .sample = a.constant<std::uint64_t>(S, 7)};
+  });
+}
+
 }  // namespace
 
 void time_rows(harness& in, const model_shape& m) {
@@ -219,6 +309,7 @@ void time_rows(harness& in, const model_shape& m) {
   rope(in, m);
   heads(in, m);
   head_norms(in, m);
+  routers(in, m);
 }
 
 }  // namespace troupe::bench

@@ -3,6 +3,7 @@
 
 #include "runtime/autograd/experts.hpp"
 #include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/route.hpp"
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/resident_store.hpp"
@@ -193,6 +194,10 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
     attention_cache cache{
         zeros<float>({2, 1, 8}), zeros<std::int32_t>({2}), rows.starts, zeros<std::int32_t>({2})};
     cached_attention(under_test, made(x, 12), one_head, rows, cache);
+  });
+  takes("gate", residual, [&](placement x) { gate(under_test, made(x), rows, 4, 0, 2); });
+  takes("route", residual, [&](placement x) {
+    route(under_test, made(x), rows, {.rules = {.E = 4, .k = 2}});
   });
   takes("cross_entropy", {placement::feature_sharded}, [&](placement x) {
     cross_entropy(under_test, made(x), zeros<std::int32_t>({1, 2}), zeros<float>({1, 2}), 4, {});

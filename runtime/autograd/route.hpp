@@ -1,0 +1,77 @@
+// The router of a mixture of experts on a tape: logits in f32, choice, weights, losses.
+//
+//   auto logits = gate(tape, p.x, p.rows, E, weight);
+//   auto found = route(tape, logits, p.rows, {.rules = {.E = E, .k = 2}, .z = p.average(1e-3)});
+//   p.add_loss("z_loss", {}, found.z);
+//
+// Both operations take replicated or sequence_sharded rows. The losses are those of the rows of all
+// tensor ranks. Rows of sequences are as in row_layout.
+
+#pragma once
+
+#include "kernels/op/route.hpp"
+#include "runtime/autograd/ops.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Multiplies the input of a gate by random factors from 1 - eps to 1 + eps. The backward pass
+/// regenerates them.
+struct gate_noise {
+  float eps = 0;
+  std::uint64_t key = 0;
+};
+
+/// x weight^T + bias in f32, whatever the type of x: (.., C) -> (.., E). The weight (E, C) and the
+/// bias (E) have keep_f32. I: weight. W: x, the gradient.
+variable gate(tape& tape,
+              const variable& x,
+              const row_layout& rows,
+              std::int64_t experts,
+              int weight,
+              int bias = no_parameter,
+              const gate_noise& noise = {});
+
+/// A load balancing loss, which is 1 where all experts have the same share.
+struct balance_loss {
+  loss_average average;
+  /// True: the mean over the sequences. False: over the whole micro-batch.
+  bool by_sequence = false;
+  /// (E) u64, counts of `counted_rows` rows to use instead of those of this micro-batch: the global
+  /// loss. Empty: none.
+  tensor counts = {};
+  double counted_rows = 0;
+};
+
+struct route_options {
+  kernels::route_rules rules;
+  tensor bias = {};   ///< (E) f32, added to the keys; or empty
+  tensor given = {};  ///< (.., k) i32, the choice of an earlier pass; or empty
+  bool round_robin = false;
+  bool sinkhorn = false;  ///< chooses by the balanced matrix of this rank's rows; no `bias`
+  bool quantile = false;  ///< computes routed::quantile_bias; one group, k < E
+  std::vector<balance_loss> balance = {};
+  std::optional<loss_average> z = {};
+};
+
+struct routed {
+  variable weights;             ///< (.., k) f32
+  tensor chosen;                ///< (.., k) i32
+  tensor counts;                ///< (B, E) u64: this rank's choices, by sequence
+  std::vector<tensor> balance;  ///< (2) f64 for each of route_options::balance; see loss_value
+  tensor z;                     ///< (2) f64; or empty
+  tensor quantile_bias;         ///< (E) f32; or empty
+};
+
+/// Chooses experts. Logits (.., E) f32 have no other use: their gradient is f32 in every store. The
+/// balance losses count the k largest logits of each row, without bias, groups or replay, as in
+/// Megatron-LM. Their gradients and that of z are added here. I: logits, chosen, log-sum-exp.
+/// Breaks ROUTE-1 if the rules contradict each other.
+routed route(tape& tape,
+             const variable& logits,
+             const row_layout& rows,
+             const route_options& options);
+
+}  // namespace troupe::runtime

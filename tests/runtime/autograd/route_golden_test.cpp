@@ -1,0 +1,126 @@
+// Routing compared with Megatron-LM's functions: tests/golden/route/README.md.
+
+#include "runtime/autograd/route.hpp"
+#include "runtime/file/file.hpp"
+#include "runtime/model/slot_plan.hpp"
+#include "runtime/parameters/resident_store.hpp"
+#include "runtime/tensor/moves.hpp"
+#include "tests/support/numbers.hpp"
+#include "tests/support/places.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using nlohmann::json;
+using troupe::tests::relative_error;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+using floats = std::vector<float>;
+using ints = std::vector<std::int32_t>;
+
+constexpr double tolerance = 2e-6;
+
+template <class T>
+std::vector<T> all_of(const tensor& x) {
+  const auto all = x.elements<T>();
+  return {all.begin(), all.end()};
+}
+
+kernels::route_rules rules_of(const json& x) {
+  kernels::route_rules out{.E = x["E"], .k = x["k"]};
+  out.score = x["score"] == "sigmoid"        ? kernels::route_score::sigmoid
+              : x["pre_softmax"].get<bool>() ? kernels::route_score::softmax
+                                             : kernels::route_score::softmax_of_chosen;
+  out.groups = x["groups"];
+  out.group_topk = x["group_topk"];
+  out.group_best = out.groups > 1 ? out.k / out.group_topk : 1;
+  out.scale = x["scale"];
+  return out;
+}
+
+/// Values of the choices as a matrix of rows and experts.
+template <class T>
+std::vector<T> spread(const ints& chosen,
+                      const std::vector<T>& values,
+                      const kernels::route_rules& x) {
+  const auto rows = chosen.size() / std::size_t(x.k);
+  std::vector<T> out(rows * std::size_t(x.E));
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    out[i / std::size_t(x.k) * std::size_t(x.E) + std::size_t(chosen[i])] = values[i];
+  return out;
+}
+
+double mean(const tensor& sums) {
+  return sums.elements<double>()[0] / sums.elements<double>()[1];
+}
+
+bool near(double a, double b) {
+  return std::abs(a - b) <= tolerance * std::abs(b);
+}
+
+}  // namespace
+
+TEST_CASE("routing, its losses and gradients equal Megatron-LM's", "[autograd][route]") {
+  const auto golden
+      = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/route/golden.json"));
+  const std::int64_t B = golden["B"], T = golden["T"];
+  const auto& by = golden["coefficients"];
+  REQUIRE(golden["cases"].size() == 10);
+  stream on(kernels::backend::reference, 1, {});
+  resident_store store({{"unit", {{.name = "gain", .extents = {1}}}}}, 1, {});
+  row_layout rows;
+  rows.order = uploaded<std::int32_t>(on, ints(std::size_t(B * T)), {B, T});
+  for (const auto& x : golden["cases"]) {
+    CAPTURE(x["name"].get<std::string>());
+    const auto rules = rules_of(x["settings"]);
+    const auto E = rules.E, k = rules.k;
+    const floats logits = x["logits"], bias = x["bias"], up = x["up"];
+    const auto average = [&](const char* name) { return loss_average{by[name].get<float>()}; };
+    route_options options{.rules = rules,
+                          .balance = {{.average = average("balance")},
+                                      {.average = average("sequence"), .by_sequence = true}},
+                          .z = average("z")};
+    if (!bias.empty())
+      options.bias = uploaded<float>(on, bias, {E});
+    tape graph(on, store, {});
+    graph.begin_segment(0);
+    const auto in = graph.make(uploaded<float>(on, logits, {B, T, E}), placement::replicated);
+    const auto found = route(graph, in, rows, options);
+    graph.end_segment();
+    const auto chosen = all_of<std::int32_t>(found.chosen);
+    const auto weights = all_of<float>(found.weights.data);
+    CHECK(spread(chosen, ints(chosen.size(), 1), rules) == x["chosen"].get<ints>());
+    CHECK(relative_error(spread(chosen, weights, rules), x["weights"].get<floats>()) < tolerance);
+    CHECK(near(mean(found.balance[0]), x["losses"]["balance"]));
+    CHECK(near(mean(found.balance[1]), x["losses"]["sequence"]));
+    CHECK(near(mean(found.z), x["losses"]["z"]));
+
+    floats dweights;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      dweights.push_back(up[i / std::size_t(k) * std::size_t(E) + std::size_t(chosen[i])]);
+    found.weights.gradient->sum = uploaded<float>(on, dweights, {B, T, k});
+    graph.input_gradients(0);
+    CHECK(relative_error(all_of<float>(in.gradient->sum), x["gradient"].get<floats>()) < tolerance);
+
+    ints kept;
+    for (const auto slot : plan_slots(chosen, weights, k, E, {.factor = 0.75}).slot)
+      kept.push_back(slot >= 0 ? 1 : 0);
+    CHECK(spread(chosen, kept, rules) == x["kept"].get<ints>());
+
+    route_options balanced{.rules = {.E = E, .k = k}, .sinkhorn = true};
+    tape forward(on, store, {.recording = false});
+    forward.begin_segment(0);
+    const auto choice = all_of<std::int32_t>(route(forward, in, rows, balanced).chosen);
+    forward.end_segment();
+    ints wanted;
+    for (const auto& row : x["sinkhorn"])
+      for (const std::int32_t e : row)
+        wanted.push_back(e);
+    CHECK(choice == wanted);
+  }
+}
