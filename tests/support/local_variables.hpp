@@ -26,7 +26,7 @@ struct several_variables {
 
 inline void add(runtime::module_builder& to, const several_variables& x) {
   using runtime::pass, runtime::tape, runtime::variable;
-  using module = runtime::recompute_module;
+  using kind = runtime::recompute_module;
   const auto product = [&](const char* name, bool outputs_sharded) {
     return add_linear(
         to,
@@ -52,7 +52,7 @@ inline void add(runtime::module_builder& to, const several_variables& x) {
     p.locals["skip"] = p.x;
   });
   to.segment("fc1", [=](tape& on, pass& p) { p.x = fc1(on, p.x); });
-  to.segment("act", module::expert_activation, [=](tape& on, pass& p) {
+  to.segment("act", kind::expert_activation, [=](tape& on, pass& p) {
     check_own(p);
     p.x = activation(on, p.x, gelu);
     p.locals["twin"] = p.x;
@@ -72,10 +72,10 @@ inline void add(runtime::module_builder& to, const several_variables& x) {
     p.x = p.take("skip");
     p.locals["routed"] = sum(on, p, c, sum(on, p, b, sum(on, p, a, p.x)));
   });
-  to.segment("shared", module::shared_experts, [=](tape& on, pass& p) {
+  to.segment("shared", kind::shared_experts, [=](tape& on, pass& p) {
     p.x = shared2(on, shared1(on, p.x, kernels::epilogue_of(gelu)));
   });
-  to.segment("add", module::shared_experts, [=](tape& on, pass& p) {
+  to.segment("add", kind::shared_experts, [=](tape& on, pass& p) {
     const auto shared = reduce_from_tensor_region(on, std::exchange(p.x, {}));
     p.x = sum(on, p, shared, p.take("routed"));
   });
