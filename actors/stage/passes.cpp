@@ -88,11 +88,12 @@ class timed_pass : public Pass {
 
   void run() override {
     auto& times = this->to_.times;
-    const auto before = without_core();
+    const auto before = without_core(), waited_before = waited();
     times.begin = this->stream_.now();
     Pass::run();
     times.end = this->stream_.now();
     times.no_core = without_core() - before;
+    times.waited = waited() - waited_before;
     if (this->of_.timed)
       this->to_.longest_ms = this->context_.longest_ms(times.begin, times.end, this->stream_);
   }
@@ -113,9 +114,11 @@ class timed_pass : public Pass {
   }
 
  private:
-  /// Work on a device needs no core, so its waits are not counted.
-  std::uint64_t without_core() const {
-    return this->of_.takes_times && this->stream_.queue() == nullptr ? this->context_.core.ns() : 0;
+  /// Work on a device needs no core, and runs while the lane waits.
+  bool runs_on_lane() const { return this->of_.takes_times && this->stream_.queue() == nullptr; }
+  std::uint64_t without_core() const { return runs_on_lane() ? this->context_.core.ns() : 0; }
+  std::uint64_t waited() const {
+    return runs_on_lane() ? this->worker_.waited_ns(this->of_.key.chunk) : 0;
   }
 };
 

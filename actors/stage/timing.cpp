@@ -38,8 +38,10 @@ void add_action(const action_time& x, messages::stage_times& to) {
   const double redeeming = took ? seconds(x.redeeming) : 0;
   const double no_core = seconds(x.no_core);
   const double no_core_redeeming = took ? seconds(x.no_core_redeeming) : 0;
-  to.computing
-      += std::max(0.0, seconds(x.all) - redeeming - std::max(0.0, no_core - no_core_redeeming));
+  const double waited = seconds(x.waited);
+  to.computing += std::max(
+      0.0, seconds(x.all) - redeeming - waited - std::max(0.0, no_core - no_core_redeeming));
+  to.awaiting_ranks += waited;
   to.redeeming += std::max(0.0, redeeming - no_core_redeeming);
   to.redeemed += x.bytes;
   to.no_core += no_core;
@@ -52,6 +54,7 @@ messages::stage_times stage_state::times_of(const step_times& x, const runtime::
     add_action({.all = by.ns_of(one.end) - by.ns_of(one.begin),
                 .redeeming = one.bytes > 0 ? by.ns_of(one.redeemed) - by.ns_of(one.redeems) : 0,
                 .bytes = one.bytes,
+                .waited = one.waited,
                 .no_core = one.no_core,
                 .no_core_redeeming = one.no_core_redeeming},
                out);

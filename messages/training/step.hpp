@@ -101,7 +101,9 @@ struct stage_times {
   double redeeming = 0;         ///< seconds redeeming tensors of other ranks
   std::uint64_t redeemed = 0;   ///< bytes redeemed
   double awaiting_batches = 0;  ///< seconds idle, waiting for micro-batches
-  double awaiting_ranks = 0;    ///< seconds idle, waiting for activations and gradients
+  /// Seconds waiting for other ranks: idle, for activations and gradients, and in collectives of
+  /// passes.
+  double awaiting_ranks = 0;
   /// Seconds in which its lane was runnable without a core; not included in the others.
   double no_core = 0;
 };

@@ -73,7 +73,9 @@ bool tape::trains(std::initializer_list<int> parameters) const {
 }
 
 variable tape::make(tensor data, const axis_map<placement>& placements) const {
-  return {std::move(data), recording() ? std::make_shared<gradient_slot>() : nullptr, placements};
+  return {std::move(data),
+          settings_.recording ? std::make_shared<gradient_slot>() : nullptr,
+          placements};
 }
 
 void tape::record(std::unique_ptr<node> x) {

@@ -130,7 +130,7 @@ class tape {
     return {store_.gradient(unit_, index), !first};
   }
 
-  /// A new variable with a gradient slot while recording.
+  /// A new variable. It has a gradient slot if its segment is recorded, now or by rerun_segment.
   variable make(tensor data, const axis_map<placement>& placements) const;
   /// Like `make` above, with this placement on the tensor axis and replicated on all others.
   variable make(tensor data, placement on_tensor_axis) const {

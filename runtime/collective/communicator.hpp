@@ -33,6 +33,9 @@ class communicator {
   /// True if other processes map this rank's arrays. They map arrays from
   /// memory_pool::allocate_shared, and copy pieces of all others.
   virtual bool maps_arrays() const { return false; }
+  /// Nanoseconds of the lane's clock in which this rank's thread has waited for other ranks, since
+  /// the group began. Waits of a device are not known. Called on that thread.
+  virtual std::uint64_t waited_ns() const { return 0; }
 
   virtual void barrier() = 0;
 

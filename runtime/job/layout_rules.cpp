@@ -204,7 +204,7 @@ void validate_recomputation(const training_job& job,
                             const unknown_parts& unknown,
                             sentences& wrong) {
   const auto& r = job.recompute;
-  if (r.granularity == recompute_granularity::selective && !r.core_attention && !r.feed_forward)
+  if (r.granularity == recompute_granularity::selective && !r.has_module())
     wrong.emplace_back(
         "`recompute.granularity` selective has no `recompute.modules`: give core_attn, mlp or "
         "both");

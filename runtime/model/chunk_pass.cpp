@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace troupe::runtime {
@@ -47,18 +48,24 @@ tensor rotary(stream& stream, const std::vector<float>& frequency) {
   });
 }
 
-/// Moves the gradient of a recomputed variable to its counterpart from the first run.
+/// Moves the gradient of a variable of the first run to its counterpart of the second run.
 struct link_node final : node {
   std::shared_ptr<gradient_slot> from, to;
 
-  void input_gradients(tape&) override { to->sum = std::move(from->sum); }
+  void input_gradients(tape&) override {
+    if (from->sum)  // empty: moved for another name of the same variable
+      to->sum = std::move(from->sum);
+  }
 };
 
-/// Creates a gradient slot for a result of a recompute group; null if it already has one.
-std::shared_ptr<gradient_slot> placed(variable& x) {
-  if (!x.data || x.gradient)
-    return nullptr;
-  return x.gradient = std::make_shared<gradient_slot>();
+/// Calls visit(name, variable) for streams, pass::x and local variables, by distinct names.
+template <class Visit>
+void for_each_variable(pass_variables& of, const Visit& visit) {
+  for (auto& [name, x] : of.streams)
+    visit(name, x);
+  visit(std::string(), of.x);
+  for (auto& [name, x] : of.locals)
+    visit("module: " + name, x);
 }
 
 void link(tape& tape, const std::shared_ptr<gradient_slot>& from, const variable& to) {
@@ -192,13 +199,6 @@ void chunk_pass::park() {
     pass_.streams.insert_or_assign(std::exchange(current_, {}), std::exchange(pass_.hidden, {}));
 }
 
-template <class Visit>
-void chunk_pass::for_each_variable(const Visit& visit) {
-  for (auto& [name, x] : pass_.streams)
-    visit(name, x);
-  visit(std::string(), pass_.x);
-}
-
 void chunk_pass::go_on() const {
   if (pass_.settings.until != nullptr)
     pass_.settings.until->throw_if_cancelled();
@@ -233,6 +233,8 @@ void chunk_pass::run_segment(int s) {
   x.forward(tape_, pass_);
   if (!ends_unit(s))
     return;
+  ensure(pass_.locals.empty() && pass_.own == nullptr,
+         "MODEL-11: a unit leaves no local variables");
   for (const auto& name : chunk_.ended_by(x.unit))
     if (name == current_)
       pass_.hidden = {};
@@ -280,9 +282,10 @@ void chunk_pass::note_input_gradients(int s) const {
 
 void chunk_pass::run_unrecorded(const recompute_group& which) {
   park();
-  auto& began = group_inputs_.emplace_back();
-  for_each_variable([&](const std::string& name, variable& x) {
-    began.variables.emplace(name, x);
+  auto& began = group_inputs_.emplace_back(group_input{variables(), {}});
+  std::set<std::shared_ptr<gradient_slot>> known;
+  for_each_variable(variables(), [&](const std::string&, variable& x) {
+    known.insert(x.gradient);
     x.kept = true;
   });
   for (int s = which.first; s < which.end; ++s) {
@@ -292,9 +295,9 @@ void chunk_pass::run_unrecorded(const recompute_group& which) {
     tape_.end_segment();
   }
   park();
-  for_each_variable([&](const std::string& name, variable& x) {
+  for_each_variable(variables(), [&](const std::string& name, variable& x) {
     x.kept = false;
-    began.slots.emplace(name, placed(x));
+    began.slots.emplace(name, known.contains(x.gradient) ? nullptr : x.gradient);
   });
 }
 
@@ -305,23 +308,20 @@ void chunk_pass::recompute(int block) {
     if (group.first < b.first || group.end > b.end)
       continue;
     auto& began = group_inputs_.at(g);
-    pass_.streams = std::exchange(began.variables, {});
-    if (auto x = pass_.streams.extract(std::string()))
-      pass_.x = std::move(x.mapped());
+    variables() = std::exchange(began.variables, {});
     for (int s = group.first; s < group.end; ++s) {
       go_on();
       tape_.rerun_segment(s);
       run_segment(s);
       if (s + 1 == group.end) {
         park();
-        for_each_variable([&](const std::string& name, const variable& x) {
+        for_each_variable(variables(), [&](const std::string& name, const variable& x) {
           link(tape_, began.slots.at(name), x);
         });
       }
       tape_.end_segment();
     }
-    pass_.streams.clear();
-    pass_.x = {};
+    variables() = {};
   }
 }
 

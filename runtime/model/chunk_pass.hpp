@@ -71,13 +71,11 @@ class chunk_pass {
  private:
   void go_on() const;  ///< throws `cancelled` if the generation has ended
 
-  using named_variables = std::map<std::string, variable, std::less<>>;
   using gradient_slots = std::map<std::string, std::shared_ptr<gradient_slot>, std::less<>>;
 
-  /// Inputs of a recompute group, and the gradient slots of its results. pass::x has the name "".
   struct group_input {
-    named_variables variables;
-    gradient_slots slots;
+    pass_variables variables;  ///< where the recompute group begins
+    gradient_slots slots;      ///< of its results, by name; null: not made in the group
   };
 
   row_layout rows_at(const bundle& in, const std::string& positions, bool decoding);
@@ -89,9 +87,7 @@ class chunk_pass {
   bundle outputs(const bundle& in);
   /// Moves pass::hidden to pass::streams.
   void park();
-  /// Calls visit(name, variable) for the parked streams and pass::x.
-  template <class Visit>
-  void for_each_variable(const Visit& visit);
+  pass_variables& variables() { return pass_; }
   void run_segment(int s);
   void note_forward(int s) const;
   void note_input_gradients(int s) const;

@@ -22,8 +22,16 @@ struct recompute_settings {
   recompute_granularity granularity = recompute_granularity::none;
   recompute_method method = recompute_method::uniform;  ///< only for full
   int layers = 1;                                       ///< only for full
-  bool core_attention = true;                           ///< only for selective: module core_attn
-  bool feed_forward = false;                            ///< only for selective: module mlp
+  // Only for selective. Megatron-LM's core_attn, mlp, moe, moe_act and shared_experts.
+  bool core_attention = true;
+  bool feed_forward = false;
+  bool experts = false;  ///< with the two below
+  bool expert_activation = false;
+  bool shared_experts = false;
+
+  bool has_module() const {
+    return core_attention || feed_forward || experts || expert_activation || shared_experts;
+  }
 
   friend bool operator==(const recompute_settings&, const recompute_settings&) = default;
 
@@ -33,7 +41,10 @@ struct recompute_settings {
                       row("method", &x::method),
                       row("layers", &x::layers),
                       row("core_attention", &x::core_attention),
-                      row("feed_forward", &x::feed_forward));
+                      row("feed_forward", &x::feed_forward),
+                      row("experts", &x::experts),
+                      row("expert_activation", &x::expert_activation),
+                      row("shared_experts", &x::shared_experts));
   }
 };
 

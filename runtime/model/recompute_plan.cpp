@@ -21,17 +21,38 @@ std::vector<recompute_group> layers_of(const chunk& of) {
   return out;
 }
 
-/// Maximal runs of segments of one module.
-std::vector<recompute_group> module_of(const chunk& of, recompute_module which) {
+/// The module with which a segment of module x is recomputed. `other`: it is not recomputed.
+recompute_module recomputed_with(recompute_module x, const recompute_settings& settings) {
+  using enum recompute_module;
+  switch (x) {
+    case core_attention:
+      return settings.core_attention ? x : other;
+    case feed_forward:
+      return settings.feed_forward ? x : other;
+    case experts:
+      return settings.experts ? x : other;
+    case expert_activation:
+      return settings.experts ? experts : settings.expert_activation ? x : other;
+    case shared_experts:
+      return settings.experts ? experts : settings.shared_experts ? x : other;
+    case other:
+      break;
+  }
+  return other;
+}
+
+/// Maximal runs of segments that are recomputed with one module.
+std::vector<recompute_group> modules_of(const chunk& of, const recompute_settings& settings) {
   std::vector<recompute_group> out;
   const auto& program = of.program();
+  auto last = recompute_module::other;
   for (int s = 0; s < int(program.size()); ++s) {
-    if (program[std::size_t(s)].module != which)
-      continue;
-    if (!out.empty() && out.back().end == s)
+    const auto with = recomputed_with(program[std::size_t(s)].module, settings);
+    if (with != recompute_module::other && with == last)
       out.back().end = s + 1;
-    else
+    else if (with != recompute_module::other)
       out.push_back({s, s + 1});
+    last = with;
   }
   return out;
 }
@@ -40,18 +61,8 @@ std::vector<recompute_group> module_of(const chunk& of, recompute_module which) 
 
 recompute_plan::recompute_plan(const chunk& of, const recompute_settings& settings) {
   const int segments = int(of.program().size());
-  if (settings.granularity == recompute_granularity::selective) {
-    for (const auto& [wanted, which] :
-         {std::pair{settings.core_attention, recompute_module::core_attention},
-          std::pair{settings.feed_forward, recompute_module::feed_forward}}) {
-      const auto found = module_of(of, which);
-      if (wanted)
-        groups.insert(groups.end(), found.begin(), found.end());
-    }
-    std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-      return a.first < b.first;
-    });
-  }
+  if (settings.granularity == recompute_granularity::selective)
+    groups = modules_of(of, settings);
   if (settings.granularity == recompute_granularity::full) {
     const bool uniform = settings.method == recompute_method::uniform;
     const auto layers = layers_of(of);

@@ -3,10 +3,20 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 
+#include <utility>
+
 namespace troupe::runtime {
 
 std::uint64_t pass::dropout_key(const std::string& name) const {
   return random_key(settings.seed, name, settings.step);
+}
+
+variable pass::take(std::string_view local) {
+  const auto found = locals.find(local);
+  ensure(found != locals.end(), "MODEL-11: a local variable is written before it is taken");
+  auto out = std::move(found->second);
+  locals.erase(found);
+  return out;
 }
 
 void pass::add_loss(const std::string& name, const axis_map<placement>& rows, tensor sums) {

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,16 +48,28 @@ struct loss_place {
 /// (2) f64 each, see loss_value.
 using pass_losses = std::map<loss_place, tensor>;
 
-/// The state of one micro-batch while its segments run.
-struct pass {
+using named_variables = std::map<std::string, variable, std::less<>>;
+
+/// What a segment hands on to later ones. A recompute group keeps it as it is at its beginning.
+struct pass_variables {
+  named_variables streams;  ///< those that no running unit works on, by name
+  variable x;               ///< output of a segment of a layer, input of the next
+  /// Further variables that later segments of the same module read, by names of the module. Each is
+  /// read, and the last reader takes it (pass::take).
+  named_variables locals;
+  /// Constant data of the same module without a gradient, such as the plan of an exchange. The last
+  /// reader resets it.
+  std::shared_ptr<const void> own;
+};
+
+/// The state of one micro-batch while its segments run. A unit leaves no locals (MODEL-11).
+struct pass : pass_variables {
   pass_settings settings;
   row_layout rows;                                         ///< of the current unit's stream
   std::map<std::string, row_layout, std::less<>> rows_of;  ///< of each stream, by name
   bundle batch;  ///< tensors of the micro-batch that this chunk or a later one reads
   /// The stream of the current unit: (B, T, C), replicated; (B T / TP, C) if rows are sharded.
   variable hidden;
-  std::map<std::string, variable, std::less<>> streams;  ///< the other streams, by name
-  variable x;  ///< output of a segment of a layer, input of the next
   /// Pending addend of `hidden`; the next segment adds it. Empty: none.
   variable addend;
   bool next_adds = false;  ///< the next segment accepts `addend` (segment::adds)
@@ -65,6 +79,8 @@ struct pass {
   tensor logits;            ///< (B, T, V / TP); set if there are no labels
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each of chunk::caches()
 
+  /// Removes a local variable and returns it. Breaks MODEL-11 if no segment wrote it.
+  variable take(std::string_view local);
   /// The dropout rate of this pass: 0 unless training.
   float dropout_rate(double rate) const { return settings.training ? float(rate) : 0.0F; }
   std::uint64_t dropout_key(const std::string& name) const;
@@ -78,8 +94,16 @@ struct pass {
   void add_loss(const std::string& name, const axis_map<placement>& rows, tensor sums);
 };
 
-/// The module of a segment, for selective recomputation.
-enum class recompute_module : std::uint8_t { other, core_attention, feed_forward };
+/// The module of a segment, for selective recomputation. A product with a fused activation has the
+/// module of its reader.
+enum class recompute_module : std::uint8_t {
+  other,
+  core_attention,
+  feed_forward,
+  experts,            ///< of a mixture of experts, without the two parts below
+  expert_activation,  ///< a part of `experts`
+  shared_experts,     ///< a part of `experts`
+};
 
 struct segment {
   std::string name;

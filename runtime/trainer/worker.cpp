@@ -293,6 +293,15 @@ bundle worker::backward(const pass_key& key, const bundle& in) {
   return out;
 }
 
+std::uint64_t worker::waited_ns(chunk_id id) const {
+  const auto& groups = homes_.at(id)->groups;
+  std::uint64_t out = 0;
+  for (const auto& row : axis_table())
+    if (const auto* const group = groups[row.id]; group != nullptr && row.splits_replica())
+      out += group->waited_ns();
+  return out;
+}
+
 std::vector<char> worker::blocks(chunk_id id) const {
   std::vector<char> out;
   for (const auto& b : homes_.at(id)->plan.blocks)

@@ -180,6 +180,9 @@ class worker {
   /// Fault injection: flips a bit of a gradient that the next recorded W adds to.
   void flip_added_bit(chunk_id id);
 
+  /// Nanoseconds in which passes of the chunk, and of chunks with the same groups, have waited for
+  /// other ranks in collectives: see communicator.
+  std::uint64_t waited_ns(chunk_id id) const;
   /// The blocks of a chunk's backward pass; nonzero: recomputed.
   std::vector<char> blocks(chunk_id id) const;
 

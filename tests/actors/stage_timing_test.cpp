@@ -52,6 +52,18 @@ TEST_CASE("time without a core is separate", "[actors]") {
   CHECK(times_with(x).no_core == Approx(0.015));
 }
 
+TEST_CASE("waits in collectives are waits for ranks", "[actors]") {
+  const auto x = times_with({.all = 50 * millisecond,
+                             .redeeming = 20 * millisecond,
+                             .bytes = 4096,
+                             .waited = 12 * millisecond,
+                             .no_core = 3 * millisecond});
+  CHECK(x.computing == Approx(0.015));
+  CHECK(x.redeeming == Approx(0.02));
+  CHECK(x.awaiting_ranks == Approx(0.012));
+  CHECK(times_with({.all = 5 * millisecond, .waited = 6 * millisecond}).computing == 0);
+}
+
 TEST_CASE("an action without a redeem only computes", "[actors]") {
   const auto x = times_with({.all = 50 * millisecond,
                              .redeeming = 1 * millisecond,

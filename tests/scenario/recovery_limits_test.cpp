@@ -8,6 +8,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 
@@ -311,6 +312,26 @@ TEST_CASE("STRAGGLER-1: a slow worker is reported as slow in computing or in its
     }
   }
   CHECK(named);
+}
+
+TEST_CASE("STRAGGLER-1: a tensor rank that waits for a slow one is not slow",
+          "[scenario][recovery]") {
+  arrangement what{"1x2x2", tests::watched_job(tests::tiny_job(1, 2, 2))};
+  tests::undisturbed(what);
+  what.job.watch.straggler_ratio = 1.5;
+  bool alone = false;
+  for (int tries = 0; tries < 5 && !alone; ++tries) {  // on a busy machine others can be slow, too
+    const auto x = tests::live(what, "lane:1.0.0@2:forward:slow");
+    tests::check_same(x, what);
+    const auto is_named = [&](const char* who) {
+      return std::ranges::any_of(x.events, [&](const auto& event) {
+        return event["event"] == "straggler" && event["verdict"] == "compute"
+               && std::string(event["who"]).find(who) != std::string::npos;
+      });
+    };
+    alone = is_named("stage:1.0.0") && !is_named("stage:1.0.1");
+  }
+  CHECK(alone);
 }
 
 TEST_CASE("MEMBER-5: a persistent failure ends the run, with the first cause",

@@ -3,6 +3,7 @@
 #include "runtime/collective/offsets.hpp"
 #include "runtime/collective/ordered_sum.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/lane_clock.hpp"
 
 #include <cstddef>
 #include <fmt/format.h>
@@ -15,7 +16,8 @@ local_group::local_group(axis_set along, int size, cancel_token generation)
       tokens_(std::size_t(size), generation),
       name_(fmt::format("the {} group", short_name(along))),
       here_(std::size_t(size), 0),
-      offers_(std::size_t(size)) {
+      offers_(std::size_t(size)),
+      waited_ns_(std::size_t(size)) {
   for (auto& points : points_)
     points.resize(std::size_t(size));
   queues_.resize(std::size_t(size));
@@ -83,6 +85,7 @@ void local_group::meet(int rank, stream* stream) {
     ++round_;
     changed_.notify_all();
   } else {
+    const lane_timer timed(waited_ns_[std::size_t(rank)]);
     changed_.wait(
         lock, [&] { return round_ != round || is_released(rank); }, meeting(rank));
     if (round_ == round)

@@ -85,6 +85,7 @@ class local_group final : public awaited, public std::enable_shared_from_this<lo
   std::vector<std::shared_ptr<device_queue>> queues_;  ///< per rank that has arrived; may be null
   std::string broken_;                                 ///< disagreement of the ranks
   std::vector<std::shared_ptr<void>> wakers_;
+  std::vector<std::uint64_t> waited_ns_;  ///< per rank; used on its own thread
 };
 
 class local_communicator final : public communicator {
@@ -95,6 +96,7 @@ class local_communicator final : public communicator {
   axis_set along() const override { return group_->along_; }
   int rank() const override { return rank_; }
   int size() const override { return group_->size_; }
+  std::uint64_t waited_ns() const override { return group_->waited_ns_[std::size_t(rank_)]; }
   void barrier() override;
   void all_reduce_sum(stream& stream,
                       dtype type,

@@ -27,6 +27,7 @@ class window_communicator final : public communicator {
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   bool maps_arrays() const override { return group_->maps_arrays(); }
+  std::uint64_t waited_ns() const override { return group_->waited_ns(rank_); }
   void barrier() override;
   void all_reduce_sum(stream& stream,
                       dtype type,

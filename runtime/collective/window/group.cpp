@@ -1,6 +1,7 @@
 #include "runtime/collective/window/group.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/lane_clock.hpp"
 #include "runtime/core/process_key.hpp"
 
 #include <algorithm>
@@ -160,8 +161,10 @@ void window_group::tell(int rank, const window_offer* offer) {
 }
 
 void window_group::await(int rank, const std::function<bool()>& holds, wait_reason why) {
-  auto& bell = *local(rank).bell;
+  auto& x = local(rank);
+  auto& bell = *x.bell;
   const flagged_wait told(std::move(why));
+  const lane_timer timed(x.waited_ns);
   for (;;) {
     const auto seen = bell.rung.load();
     if (holds())

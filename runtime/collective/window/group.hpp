@@ -106,6 +106,8 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
   void leave(int rank);
   /// Number of rounds at which the rank has arrived.
   std::uint64_t rounds(int rank) const { return local(rank).rounds; }
+  /// Nanoseconds in all waits of the rank.
+  std::uint64_t waited_ns(int rank) const { return local(rank).waited_ns; }
   /// The offer of any rank at the last completed meeting.
   window_offer offer(int rank, int of);
 
@@ -146,6 +148,7 @@ class window_group final : public awaited, public std::enable_shared_from_this<w
     int channel = -1;
     std::atomic<std::uint64_t> rounds = 0;
     std::atomic<bool> left = false, joined = false;
+    std::uint64_t waited_ns = 0;
     collective_call call = {};  ///< current call, without its ends
     window_offer offers[2];
     std::uint64_t offered[2] = {};  ///< rounds of the offers

@@ -8,13 +8,15 @@
 namespace troupe::runtime {
 namespace {
 
-/// Adds to the residual stream: sum of pass::x over tensor ranks, late bias, dropout. Without bias
-/// and dropout, a norm that follows does the addition.
+/// Adds to the residual stream: pass::x, summed over tensor ranks if it is partial; late bias;
+/// dropout. Without bias and dropout, a norm that follows does the addition.
 void add_residual(module_builder& to, double rate, int bias) {
   to.segment("residual",
              recompute_module::other,
              [rate, bias, name = to.name() + ".dropout"](tape& tape, pass& p) {
-               auto sum = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
+               auto sum = std::exchange(p.x, {});
+               if (sum.placements[axis::tensor] == placement::partial)
+                 sum = reduce_from_tensor_region(tape, sum);
                if (p.next_adds && p.dropout_rate(rate) == 0 && bias < 0)
                  p.addend = std::move(sum);
                else

@@ -23,7 +23,7 @@ namespace troupe::runtime {
 struct residual_sublayer {
   std::string name;  ///< name within the layer: "self_attention"
   std::optional<norm_spec> norm_before = {};
-  module_spec body;  ///< replaces pass::x with its output
+  module_spec body;  ///< replaces pass::x with its output: partial along the tensor axis, or whole
   double dropout = 0;
   std::optional<norm_spec> norm_after = {};
 };

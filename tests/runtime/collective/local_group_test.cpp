@@ -1,6 +1,7 @@
 #include "runtime/collective/local/local_group.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/device/fibers.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -267,4 +268,29 @@ TEST_CASE("a group names the operation that a rank waits in, and the missing ran
     one->join();
   for (const auto rank : {0, 1, 2})
     CHECK(group->missing(std::uint64_t(rank)).whom.empty());
+}
+
+TEST_CASE("a rank knows how long it has waited for the others", "[collective]") {
+  constexpr std::uint64_t ms = 1'000'000;
+  const auto group = std::make_shared<local_group>(axis::tensor, 3, cancel_token());
+  std::vector<local_communicator> members;
+  for (int r = 0; r < 3; ++r)
+    members.emplace_back(group, r);
+  fiber_pool pool;  // with a virtual clock: exact times
+  for (int r = 0; r < 3; ++r)
+    pool.start("rank", [&, r] {
+      for (int round = 1; round <= 2; ++round) {
+        sleep_for(std::chrono::milliseconds(round * r));
+        members[std::size_t(r)].barrier();
+      }
+    });
+  for (auto able = pool.runnable(); !pool.alive().empty(); able = pool.runnable())
+    if (able.empty())
+      pool.set_time(pool.next_wake().value());
+    else
+      pool.run(able.front());
+  CHECK(members[0].waited_ns() == 6 * ms);
+  CHECK(members[1].waited_ns() == 3 * ms);
+  CHECK(members[2].waited_ns() == 0);
+  CHECK(alone(axis::tensor)->waited_ns() == 0);
 }

@@ -319,6 +319,23 @@ TEST_CASE(
       all.home(0).join(what, 0, {}), broken_promise, MessageMatches(StartsWith("WINDOW-7")));
 }
 
+TEST_CASE("a rank knows how long it has waited for ranks of other processes", "[collective]") {
+  const auto how = GENERATE(kind::shared, kind::wire);
+  processes all(2, 1, how);
+  std::uint64_t waited[2] = {};
+  as_ranks(all, {}, [&](communicator& group, stream&) {
+    for (int i = 0; i < 40; ++i) {
+      if (group.rank() == 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      group.barrier();
+    }
+    waited[group.rank()] = group.waited_ns();
+  });
+  // 200 ms together; on a busy machine the other rank may arrive late, too.
+  CHECK(waited[1] > 50'000'000);
+  CHECK(waited[0] < waited[1]);
+}
+
 TEST_CASE("memberships of ended generations make room for new ones", "[collective]") {
   processes all(2, 1, kind::shared);
   for (int g = 1; g <= window_board::channels + 10; ++g) {

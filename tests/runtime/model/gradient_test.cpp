@@ -4,6 +4,7 @@
 #include "runtime/model/ties.hpp"
 #include "tests/support/documents.hpp"
 #include "tests/support/latent_gpt.hpp"
+#include "tests/support/local_variables.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
@@ -128,6 +129,13 @@ TEST_CASE("gradients of latent attention equal the derivative of the loss", "[mo
   const auto model = latent_gpt(low_rank, dropout);
   stages under_test(model, 1, stream);
   check_slopes(under_test, tiny_batch(stream, model, 2, 3));
+}
+
+TEST_CASE("gradients equal the derivative of the loss for a module with local variables",
+          "[model]") {
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(with_several_variables(tiny_gpt(2)), 1, stream);
+  check_slopes(under_test, tiny_batch(stream, tiny_gpt(2), 2, 3));
 }
 
 TEST_CASE("gradients scale with the loss scale and add up over micro-batches", "[model]") {

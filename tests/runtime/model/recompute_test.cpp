@@ -3,6 +3,8 @@
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "tests/support/broken.hpp"
+#include "tests/support/local_variables.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,6 +15,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -114,6 +117,84 @@ TEST_CASE("recomputation does not change results for any order and norms of subl
   const auto expected = judge.forward_backward(0, in, with_dropout);
   CHECK(seen.forward_backward(0, in, with_dropout).total == expected.total);
   CHECK(seen.gradients() == judge.gradients());
+}
+
+TEST_CASE("recomputation does not change results of a module with local variables", "[recompute]") {
+  auto both = recomputed_experts(false, true, true);
+  both.core_attention = true;
+  const auto settings = GENERATE_COPY(recomputed_experts(true, false, false),
+                                      recomputed_experts(false, true, false),
+                                      recomputed_experts(false, false, true),
+                                      recomputed_experts(true, true, true),
+                                      both,
+                                      full(recompute_method::uniform, 1),
+                                      full(recompute_method::uniform, 2));
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const int count = GENERATE(1, 2);
+  const bool drops = GENERATE(true, false);
+  CAPTURE(int(where), count, drops);
+  const auto model
+      = with_several_variables(drops ? with_dropouts(tiny_gpt(4)) : without_dropouts(tiny_gpt(4)));
+  const memory_pool pool;
+  stream stream(where, 1, pool);
+  stages judge(model, count, stream), seen(model, count, stream, settings);
+  std::size_t before = 0;
+  for (int m = 0; m < 3; ++m) {
+    const auto in = tiny_batch(stream, model, 2, std::uint64_t(m));
+    const auto expected = judge.forward_backward(m, in, with_dropout);
+    CHECK(seen.forward_backward(m, in, with_dropout).total == expected.total);
+    const auto held = pool.bytes_in_use();
+    if (m == 2)
+      CHECK(held == before);  // the first time allocates the scratch
+    before = held;
+  }
+  CHECK(seen.gradients() == judge.gradients());
+}
+
+TEST_CASE("a mixture of experts is recomputed whole or by its parts", "[recompute]") {
+  const auto model = with_several_variables(tiny_gpt(1));
+  const chunk whole(model, all_of(model));
+  const auto groups = [&](const recompute_settings& settings) {
+    std::string out;
+    for (const auto& group : recompute_plan(whole, settings).groups) {
+      out += "[";
+      for (int s = group.first; s < group.end; ++s) {
+        const auto& name = whole.program()[std::size_t(s)].name;
+        out += " " + name.substr(name.rfind('.') + 1);
+      }
+      out += " ]";
+    }
+    return out;
+  };
+  const std::string all = "[ norm begin fc1 act fc2 combine shared add ]";
+  CHECK(groups(recomputed_experts(true, false, false)) == all);
+  CHECK(groups(recomputed_experts(true, true, true)) == all);
+  CHECK(groups(recomputed_experts(false, true, false)) == "[ act ]");
+  CHECK(groups(recomputed_experts(false, false, true)) == "[ shared add ]");
+  CHECK(groups(recomputed_experts(false, true, true)) == "[ act ][ shared add ]");
+  CHECK(groups(recomputed_experts(false, false, false)).empty());
+  CHECK(groups(selective(false, true)).empty());
+}
+
+TEST_CASE("MODEL-11: local variables are written, then taken by a later segment of their unit",
+          "[model]") {
+  const auto run = [](const std::function<void(pass&)>& act) {
+    const auto config = tiny_gpt(1);
+    auto model = gpt_spec(config);
+    model.part<layer_spec>().sublayers.emplace_back(own_sublayer{
+        "own",
+        [act](module_builder& to) { to.segment("only", [act](tape&, pass& p) { act(p); }); }});
+    stream stream(kernels::backend::cpu, 1, {});
+    stages under_test(model, 1, stream);
+    under_test.forward(0, tiny_batch(stream, config, 2, 1));
+  };
+  run([](pass& p) {
+    p.locals["a"] = p.hidden;
+    p.take("a");
+  });
+  CHECK_BREAKS("MODEL-11", run([](pass& p) { p.locals["a"] = p.hidden; }));
+  CHECK_BREAKS("MODEL-11", run([](pass& p) { p.own = std::make_shared<const int>(1); }));
+  CHECK_BREAKS("MODEL-11", run([](pass& p) { p.take("a"); }));
 }
 
 TEST_CASE("concurrent micro-batches are recomputed separately", "[recompute]") {

@@ -2,6 +2,7 @@
 
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/latent_gpt.hpp"
+#include "tests/support/local_variables.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -249,6 +250,29 @@ TEST_CASE("recomputation on tensor ranks and stages gives the same bits",
     const auto seen = outcome_of(again);
     CHECK(seen.first.losses[0].total == expected.first.losses[0].total);
     CHECK(seen.second.losses[0].total == expected.second.losses[0].total);
+    CHECK(seen.first.norms == expected.first.norms);
+    CHECK(seen.second.digests == expected.second.digests);
+  }
+}
+
+TEST_CASE("a module with local variables runs on tensor ranks, also recomputed",
+          "[tensor_parallel]") {
+  const bool rows = GENERATE(false, true);
+  CAPTURE(rows);
+  auto settings = settings_of(with_several_variables(cut_for(tiny_gpt(2), 2)));
+  ranks judge({}, settings, kernels::backend::reference);
+  settings.sequence_parallel = rows;
+  const grid g{2, 2, 1};
+  ranks cut(g, settings, kernels::backend::reference);
+  const auto whole = outcome_of(judge), expected = outcome_of(cut);
+  check_near(expected, whole, 1e-6, 1e-4, 1e-5);  // as above
+  check_copies(cut, g, expected.second);
+  for (const auto& [experts, parts] : {std::pair(true, false), std::pair(false, true)}) {
+    CAPTURE(experts);
+    settings.recompute = recomputed_experts(experts, parts, parts);
+    ranks again(g, settings, kernels::backend::reference);
+    const auto seen = outcome_of(again);
+    CHECK(seen.first.losses[0].total == expected.first.losses[0].total);
     CHECK(seen.first.norms == expected.first.norms);
     CHECK(seen.second.digests == expected.second.digests);
   }
