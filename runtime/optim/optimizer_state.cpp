@@ -161,10 +161,13 @@ std::vector<digested_part> optimizer_state::digested() const {
   std::vector<digested_part> out;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    const auto begin = x.frozen ? words_of(type_of(x), x.range.begin) : x.range.begin;
+    const auto matrices = matrices_of(e.spec, store_.axes());  // STACK-1
+    const auto matrix = matrices.at(x.range.begin);
+    const auto first = x.range.begin - matrix * matrices.each;
+    const auto begin = x.frozen ? words_of(type_of(x), first) : first;
     out.push_back({.parameter = e.known_as(),
                    .repeated = is_repeated(store_, e),
-                   .shard = shard_index(e.spec, store_.axes()),
+                   .shard = shard_index(e.spec, store_.axes(), matrix),
                    .begin = begin,
                    .end = begin + x.words,
                    .at = x.at});

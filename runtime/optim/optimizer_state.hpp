@@ -59,7 +59,7 @@ enum class state_array : std::uint8_t { weights, first_moment, second_moment };
 
 /// Groups with which a rank gathers whole matrices, for muon. Null: the rank has whole matrices.
 struct optimizer_groups {
-  communicator* tensor = nullptr;
+  axis_map<communicator*> along = {};  ///< read at axis_of_matrices
   /// Owners of an entry: the replicas that own ranges of it, and the end of each range in elements
   /// of the entry. Empty: this replica owns the whole entry.
   struct owners {
@@ -140,8 +140,9 @@ class optimizer_state {
     return read<state_digests>(stream, &optimizer_state::digests);
   }
 
-  /// An owned range and its state. Tied copies of an entry of the same store have no part. The
-  /// weights of a frozen part are values of the store's type, and it has no state.
+  /// An owned range and its state; of a stack the range is inside one matrix. Tied copies of an
+  /// entry of the same store have no part. The weights of a frozen part are values of the store's
+  /// type, and it has no state.
   struct part {
     entry_range range;
     optimizer_kind rule = optimizer_kind::adam;
@@ -150,6 +151,7 @@ class optimizer_state {
     std::int64_t offset = 0;  ///< offset in the masters; -1: the weights are only in the store
     std::vector<std::int64_t> at = {};  ///< offset of each array of the rule in the state
   };
+  /// In the order of their ranges.
   const std::vector<part>& parts() const { return parts_; }
   // The arrays may be modified; the next digests are then recomputed.
   std::span<float> weights(const part& x);  ///< the masters or the f32 values
@@ -214,6 +216,13 @@ class optimizer_state {
                        const part& x,
                        const kernels::written_fingerprints& to);
   void update_muon(stream& stream, const update_decision& decision, const wanted& to);
+  /// Updates the momentum and writes what is orthogonalized to `change`.
+  void mix_momentum(stream& stream,
+                    const update_decision& decision,
+                    const part& x,
+                    const kernels::written_fingerprints& of_weights,
+                    float* change);
+  std::size_t index_of(const part& x) const { return std::size_t(&x - parts_.data()); }
   const optimizer_groups::owners* owners_of(int entry) const;
   /// An array of a part with the keys of its grains.
   struct stored_array {
