@@ -2,6 +2,7 @@
 
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/cast.hpp"
+#include "kernels/op/expert_bias.hpp"
 #include "kernels/op/fingerprint.hpp"
 #include "kernels/op/momentum.hpp"
 #include "runtime/optim/muon.hpp"
@@ -60,19 +61,20 @@ std::vector<optimizer_state::stored_array> optimizer_state::arrays_at(
   return out;
 }
 
-void optimizer_state::update(stream& stream, const update_decision& decision) {
-  update(stream, decision, {});
+void optimizer_state::update(stream& stream, const update_decision& decision, std::int64_t passes) {
+  update(stream, decision, {}, passes);
 }
 
 void optimizer_state::update_beside(stream& stream,
                                     const update_decision& decision,
-                                    const state_arrays& to) {
+                                    const state_arrays& to,
+                                    std::int64_t passes) {
   const auto from = arrays();
   exchange(to);
   for (const auto& x : parts_)  // AdamW reads the old state in place
-    if (x.frozen || x.rule != optimizer_kind::adam)
+    if (x.frozen || x.counted || x.rule != optimizer_kind::adam)
       copy_part(stream, x, from);
-  update(stream, decision, from);
+  update(stream, decision, from, passes);
 }
 
 void optimizer_state::copy_part(stream& stream, const part& x, const state_arrays& from) {
@@ -127,8 +129,8 @@ std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision
     if (x.rule == optimizer_kind::muon)
       continue;
     const auto* const before = out.empty() || out.back().end != i ? nullptr : &parts_[i - 1];
-    if (before != nullptr && x.rule == optimizer_kind::adam && before->rule == x.rule
-        && rate_of(*before, decision) == rate_of(x, decision)
+    if (before != nullptr && !x.counted && !before->counted && x.rule == optimizer_kind::adam
+        && before->rule == x.rule && rate_of(*before, decision) == rate_of(x, decision)
         && (!by_unit || unit_of(*before) == unit_of(x)))
       out.back().end = i + 1;
     else
@@ -144,7 +146,8 @@ std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision
 // Fingerprints of all arrays are computed while they are written.
 void optimizer_state::update(stream& stream,
                              const update_decision& decision,
-                             const state_arrays& from) {
+                             const state_arrays& from,
+                             std::int64_t passes) {
   auto fingerprints = tensor::empty<std::uint64_t>(stream, {arrays_, 2});
   auto* results = fingerprints.data<std::uint64_t>();
   const auto* key = keys_.data<std::uint64_t>();
@@ -178,7 +181,9 @@ void optimizer_state::update(stream& stream,
         done(x);
   }
   for (const auto& x : runs_of(decision, by_unit)) {
-    if (parts_[x.begin].rule == optimizer_kind::adam)
+    if (parts_[x.begin].counted)
+      update_counted(stream, parts_[x.begin], passes, to[x.begin]);
+    else if (parts_[x.begin].rule == optimizer_kind::adam)
       update_adam(stream, decision, from, x.begin, x.end, to);
     else
       update_momentum(stream, decision, parts_[x.begin], to[x.begin]);
@@ -247,6 +252,28 @@ void optimizer_state::update_momentum(stream& stream,
       .rounded = rounded_at(x),
       .rounded_to = narrow_type_of(store_.type()),
       .fingerprints = to});
+}
+
+void optimizer_state::update_counted(stream& stream,
+                                     const part& x,
+                                     std::int64_t passes,
+                                     const kernels::written_fingerprints& to) {
+  const auto& by = store_.entries()[std::size_t(x.range.entry)].spec.counted;
+  float* const values = weights(x).data();
+  if (by.of == statistic::kind::expert_bias) {
+    stream.run(
+        kernels::expert_bias_step<float>{values, gradient_at(x), x.range.size(), float(by.rate)});
+    const kernels::fingerprint<float>::piece all{values, x.words, to.keys};
+    stream.run(kernels::fingerprint<float>{to.results, &all, 1, to.grain});
+  } else {
+    stream.run(kernels::scaled_sum<float>{.y = values,
+                                          .x = values,
+                                          .z = gradient_at(x),
+                                          .n = x.range.size(),
+                                          .a = float(1 - by.rate),
+                                          .b = float(by.rate / double(passes)),
+                                          .fingerprints = to});
+  }
 }
 
 // Goes through the entries in order, because all ranks take part in each.

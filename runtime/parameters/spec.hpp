@@ -87,6 +87,21 @@ struct distribution {
   }
 };
 
+/// Statistics of a step that update a parameter. Its gradient holds sums of them over all passes of
+/// the step, and the optimizer's rule does not read it. Norms, clipping, zero counts and loss scale
+/// leave it out; digests do not.
+struct statistic {
+  enum class kind : std::uint8_t {
+    none,         ///< an ordinary parameter
+    expert_bias,  ///< sums of counts; x = x + rate * sign(mean of all elements' sums - sum)
+    quantile,     ///< sums of values; x = (1 - rate) * x + rate * sum / passes
+  };
+  kind of = kind::none;
+  double rate = 0;
+
+  friend bool operator==(const statistic&, const statistic&) = default;
+};
+
 /// A stack (`stacked`) is a parameter whose first extent counts matrices, such as (E, N, K) of
 /// experts. STACK-1: grains, keys of digests and orthogonalization begin anew with each matrix. So
 /// norms and digests do not depend on the ranks that share the matrices out.
@@ -99,13 +114,16 @@ struct parameter_spec {
   std::int64_t valid_rows = -1;      ///< first padding row; padding is always zero; -1: none
   std::string tied_to = {};          ///< parameter that shares the values; the gradient is separate
   bool has_copies = false;           ///< other parameters are tied to it
-  bool frozen = false;    ///< keeps its values: it has no gradient and no state of the optimizer
-  bool keep_f32 = false;  ///< its values are f32 in every store; the module casts them
-  bool stacked = false;   ///< the first extent counts matrices; no padding rows, no ties
+  bool frozen = false;     ///< keeps its values: it has no gradient and no state of the optimizer
+  bool keep_f32 = false;   ///< its values are f32 in every store; the module casts them
+  bool stacked = false;    ///< the first extent counts matrices; no padding rows, no ties
+  statistic counted = {};  ///< STATISTIC-1: of a vector with keep_f32
   parameter_placements placements = {};
   /// Rows per kind in a group of rows (queries, keys, values); the parameter has several groups.
   /// Empty: one kind.
   std::vector<std::int64_t> row_kinds = {};
+
+  bool is_counted() const { return counted.of != statistic::kind::none; }
 };
 
 /// Parameters that are acquired, released and emitted together: a layer, the embedding, the head.
