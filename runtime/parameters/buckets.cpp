@@ -31,6 +31,8 @@ std::int64_t nearest_cut(const parameter_store& store,
   const auto next = begin + (last ? e.room : (matrix + 1) * matrices.each);
   const auto end = last ? begin + e.valid : next;
   begin += matrix * matrices.each;
+  if (e.spec.is_counted())  // STATISTIC-1
+    grain = e.room;
   const auto before = begin + (target - begin) / grain * grain;
   const auto after = before + grain < end ? before + grain : next;
   return target - before <= after - target ? before : after;

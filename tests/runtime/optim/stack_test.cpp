@@ -10,6 +10,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <exception>
 #include <map>
@@ -27,7 +28,7 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-constexpr std::int64_t grain = 4, experts = 4;
+constexpr std::int64_t grain = 20, experts = 4;
 
 parameter_spec stack(const std::string& name,
                      std::int64_t rows,
@@ -41,13 +42,13 @@ parameter_spec stack(const std::string& name,
           .placements = of_experts({{axis::expert, row_sharded()}, {axis::expert_tensor, lies}})};
 }
 
-/// Matrices whose elements no grain divides, and frozen ones.
+/// Matrices that are not whole grains, and frozen ones.
 std::vector<unit_spec> units() {
-  auto frozen = stack("frozen", 2, 6, {.dimension = 2});
+  auto frozen = stack("frozen", 2, 16, {.dimension = 2});
   frozen.frozen = true;
   return {{"layer",
-           {stack("fc1", 6, 5, {.dimension = 1, .sections = 2}),
-            stack("fc2", 5, 6, {.dimension = 2}),
+           {stack("fc1", 4, 16, {.dimension = 1, .sections = 2}),
+            stack("fc2", 8, 12, {.dimension = 2}),
             frozen}}};
 }
 
@@ -233,7 +234,7 @@ TEST_CASE("expert tensor ranks update a stack as one rank does", "[optim]") {
 
 TEST_CASE("muon updates a matrix of a stack as it updates that matrix alone", "[optim]") {
   const optimizer_settings settings{.weight_decay = 0.3, .kind = optimizer_kind::muon};
-  const auto all = stack("fc1", 6, 5, {});
+  const auto all = stack("fc1", 4, 8, {});
   std::vector<parameter_spec> alone;
   for (std::int64_t e = 0; e < experts; ++e) {
     alone.push_back(one_of(all));
@@ -244,7 +245,7 @@ TEST_CASE("muon updates a matrix of a stack as it updates that matrix alone", "[
   optimizer_state first(together, settings, whole_ranges(together), {}),
       second(apart, settings, whole_ranges(apart), {});
   CHECK(first.parts().size() == std::size_t(experts));
-  constexpr std::int64_t each = 6 * 5;
+  constexpr std::int64_t each = 4 * 8;
   const auto values = normal<float>(experts * each, 1),
              gradients = normal<float>(experts * each, 2);
   const auto matrix = [](const std::vector<float>& of, std::int64_t e) {
@@ -278,6 +279,6 @@ TEST_CASE("digests name a matrix by its number in the model, and count from its 
     const auto matrix = std::int64_t(2 + i % 2);
     CHECK(told[i].shard == 2 * matrix + 1);  // each has two shards
     CHECK(told[i].begin == 0);
-    CHECK(told[i].end == (i < 4 ? 6 * 5 / 2 : 2 * 6 / 2));
+    CHECK(told[i].end == std::array{4 * 16, 8 * 12, 2 * 16}.at(i / 2) / 2);
   }
 }

@@ -24,7 +24,8 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-constexpr std::int64_t grain = 8, passes = 4;
+constexpr std::int64_t grain = 4;  // less than a parameter of statistics has
+constexpr std::int64_t passes = 4;
 constexpr int weight = 0, bias = 1, cutoffs = 2;  // entries
 
 parameter_spec of_statistics(const char* name, statistic::kind kind, double rate) {
@@ -67,8 +68,7 @@ struct trained {
   }
   /// Values as layers read them.
   std::vector<float> values(int entry) const {
-    const auto* const at
-        = reinterpret_cast<const float*>(std::as_const(store).values(entry));
+    const auto* const at = reinterpret_cast<const float*>(std::as_const(store).values(entry));
     return {at, at + 6};
   }
 
