@@ -192,7 +192,7 @@ job_state trained(const layout& by, const optimizer_settings& settings, dtype ty
 TEST_CASE("STACK-1: norms, digests and updates of a stack do not depend on who has its matrices",
           "[optim][invariant]") {
   const auto kind = optimizer_kind(GENERATE(0, 1, 2, 3));
-  const auto type = GENERATE(dtype::f32, dtype::bf16);
+  const auto type = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
   const int tensor = GENERATE(1, 2);
   CAPTURE(int(kind), to_string(type), tensor);
   const optimizer_settings settings{.epsilon = 1e-6, .weight_decay = 0.3, .kind = kind};

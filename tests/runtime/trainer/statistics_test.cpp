@@ -51,7 +51,7 @@ extension block(const std::shared_ptr<int>& passes) {
 }  // namespace
 
 TEST_CASE("a parameter of statistics gets their mean over the passes of a step", "[trainer]") {
-  const auto type = GENERATE(dtype::f32, dtype::bf16);
+  const auto type = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
   const auto passes = std::make_shared<int>(0);
   const auto model = tests::tiny_gpt(1);
   stream stream(kernels::backend::cpu, 1, {});
@@ -75,7 +75,7 @@ TEST_CASE("a parameter of statistics gets their mean over the passes of a step",
   for (const auto& x : by.parameters())
     if (x.name == name) {
       ++found;  // (1 + 2 + 3) / 3 is the mean
-      CHECK(std::vector(x.values.begin(), x.values.end()) == std::vector<float>(E, 1.5F));
+      CHECK(std::vector(x.elements.begin(), x.elements.end()) == std::vector<float>(E, 1.5F));
     }
   CHECK(found == 1);
   for (const auto& x : by.moments())
