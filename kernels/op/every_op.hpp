@@ -11,6 +11,7 @@
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/expert_bias.hpp"
 #include "kernels/op/fingerprint.hpp"
 #include "kernels/op/grouped_linear.hpp"
 #include "kernels/op/head_norm.hpp"

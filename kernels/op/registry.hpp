@@ -50,6 +50,7 @@ enum class operation_memory : std::uint8_t {
   X(dropout_backward, layer, backend)               \
   X(embedding_forward, layer, backend)              \
   X(embedding_backward, layer, backend)             \
+  X(expert_bias_step, state, backend)               \
   X(expert_quantile, state, backend)                \
   X(fingerprint, state, backend)                    \
   X(grouped_linear_forward, layer, backend)         \

@@ -210,12 +210,13 @@ void orthogonalize(stream& stream,
                    const muon_settings& settings,
                    const parameter_spec& parameter,
                    const axis_ranks& ranks,
-                   communicator* tensor,
+                   communicator* group,
                    float* x) {
   const auto extents = local_extents(parameter, ranks);
   const matrix shard{x, extents[0], extents[1]};
-  const auto& placement = parameter.placements[axis::tensor];
-  const bool sharded = tensor != nullptr && tensor->size() > 1 && placement.sharded();
+  const auto along = axis_of_matrices(parameter);
+  const auto& placement = parameter.placements[along];
+  const bool sharded = group != nullptr && group->size() > 1 && placement.sharded();
   const auto kinds = settings.split_qkv ? parameter.row_kinds : decltype(parameter.row_kinds)();
   const auto scale = [&](const matrix& m, std::int64_t R, std::int64_t C) {
     stream.run(kernels::scaled_sum<float>{
@@ -230,19 +231,19 @@ void orthogonalize(stream& stream,
   if (settings.tensor_mode == muon_tensor_mode::distributed)
     return for_each_kind(stream, shard, kinds, [&](const matrix& m) {
       const bool rows = placement.dimension == 0;
-      newton_schulz(stream, settings, m.x, m.R, m.C, *tensor, rows);
-      scale(m, m.R * (rows ? tensor->size() : 1), m.C * (rows ? 1 : tensor->size()));
+      newton_schulz(stream, settings, m.x, m.R, m.C, *group, rows);
+      scale(m, m.R * (rows ? group->size() : 1), m.C * (rows ? 1 : group->size()));
     });
-  auto shards = tensor::empty<float>(stream, {tensor->size(), shard.size()});
+  auto shards = tensor::empty<float>(stream, {group->size(), shard.size()});
   auto put_together = tensor::empty<float>(stream, parameter.extents);
   const matrix whole{put_together.data<float>(), parameter.extents[0], parameter.extents[1]};
   if (parameter.valid_rows >= 0)
     stream.clear(whole.x, std::size_t(whole.size()) * sizeof(float));
-  const auto bytes = std::int64_t(sizeof(float)) * shard.size() * tensor->size();
-  tensor->all_gather(stream, x, shards.raw(), equal_ends(bytes, tensor->size()));
+  const auto bytes = std::int64_t(sizeof(float)) * shard.size() * group->size();
+  group->all_gather(stream, x, shards.raw(), equal_ends(bytes, group->size()));
   auto of = ranks;
-  for (int r = 0; r < tensor->size(); ++r) {
-    of[axis::tensor] = {r, tensor->size()};
+  for (int r = 0; r < group->size(); ++r) {
+    of[along] = {r, group->size()};
     copy_shard(stream, parameter, of, whole, shards.data<float>() + r * shard.size(), false);
   }
   for_each_kind(stream, whole, kinds, alone);

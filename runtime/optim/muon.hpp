@@ -33,13 +33,13 @@ void newton_schulz(stream& stream,
                    bool rows_are_sharded);
 
 /// Orthogonalizes this rank's part of a parameter in place and applies the factor. Treats queries,
-/// keys and values separately if the settings say so. `tensor` is null, or the group of ranks with
-/// the shards; all of them must call it.
+/// keys and values separately if the settings say so. `group` is null, or the group of ranks with
+/// the shards, along axis_of_matrices; all of them must call it.
 void orthogonalize(stream& stream,
                    const muon_settings& settings,
                    const parameter_spec& parameter,
                    const axis_ranks& ranks,
-                   communicator* tensor,
+                   communicator* group,
                    float* x);
 
 }  // namespace troupe::runtime

@@ -37,8 +37,8 @@ std::optional<optimizer_kind> optimizer_kind_from(std::string_view name) {
 optimizer_kind rule_of(const optimizer_settings& settings, const parameter_spec& parameter) {
   if (settings.kind != optimizer_kind::muon)
     return settings.kind;
-  return parameter.extents.rank() == 2 && !parameter.embedding_or_output ? optimizer_kind::muon
-                                                                         : settings.muon.others;
+  const bool matrices = parameter.extents.rank() == (parameter.stacked ? 3 : 2);
+  return matrices && !parameter.embedding_or_output ? optimizer_kind::muon : settings.muon.others;
 }
 
 std::span<const std::string_view> state_names(optimizer_kind rule) {

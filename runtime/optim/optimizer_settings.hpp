@@ -231,7 +231,8 @@ struct optimizer_settings {
 };
 
 /// Returns the update rule of a parameter. With muon, all matrices except word embedding and output
-/// layer use Muon, as in Megatron-LM. This includes a learned position embedding.
+/// layer use Muon, as in Megatron-LM. This includes a learned position embedding and the matrices
+/// of a stack.
 optimizer_kind rule_of(const optimizer_settings& settings, const parameter_spec& parameter);
 
 /// Returns the names in checkpoints of a rule's state arrays: "exp_avg", "exp_avg_sq". Each has the

@@ -82,10 +82,19 @@ optimizer_state::optimizer_state(parameter_store& store,
                            : range.size();
     const auto room = (words + line - 1) / line * line;
     const bool kept = !e.spec.frozen || keeps_frozen;
-    auto& x = parts_.emplace_back(
-        part{range, rule_of(settings, e.spec), e.spec.frozen, words, kept ? masters : -1});
+    auto& x = parts_.emplace_back(part{.range = range,
+                                       .rule = rule_of(settings, e.spec),
+                                       .frozen = e.spec.frozen,
+                                       .counted = e.spec.is_counted() && !e.spec.frozen,
+                                       .words = words,
+                                       .offset = kept ? masters : -1});
+    ensure(!x.counted
+               || (range.size() == e.valid && e.spec.extents.rank() == 1
+                   && store.type_of(e) == dtype::f32),
+           "STATISTIC-1: statistics update a vector in f32, and one rank all of it");
     masters += kept ? room : 0;
-    for (std::size_t i = 0; !x.frozen && i < state_names(x.rule).size(); ++i, state += room)
+    for (std::size_t i = 0; !x.frozen && !x.counted && i < state_names(x.rule).size();
+         ++i, state += room)
       x.at.push_back(state);
     arrays_ += std::int64_t(arrays_of(x));
   }
@@ -161,10 +170,13 @@ std::vector<digested_part> optimizer_state::digested() const {
   std::vector<digested_part> out;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    const auto begin = x.frozen ? words_of(type_of(x), x.range.begin) : x.range.begin;
+    const auto matrices = matrices_of(e.spec, store_.axes());  // STACK-1
+    const auto matrix = matrices.at(x.range.begin);
+    const auto first = x.range.begin - matrix * matrices.each;
+    const auto begin = x.frozen ? words_of(type_of(x), first) : first;
     out.push_back({.parameter = e.known_as(),
                    .repeated = is_repeated(store_, e),
-                   .shard = shard_index(e.spec, store_.axes()),
+                   .shard = shard_index(e.spec, store_.axes(), matrix),
                    .begin = begin,
                    .end = begin + x.words,
                    .at = x.at});
@@ -182,8 +194,9 @@ void optimizer_state::make_keys(memory_pool& pool, const gradient_prospects& pro
   std::vector<gradient_norms::range> ranges;
   for (std::size_t i = 0; i < told.size(); ++i)
     if (!parts_[i].frozen)
-      ranges.push_back(
-          {parts_[i].range, !told[i].repeated, keys_of_grains(told[i], key_of_gradient, grain_)});
+      ranges.push_back({parts_[i].range,
+                        !parts_[i].counted && !told[i].repeated,
+                        keys_of_grains(told[i], key_of_gradient, grain_)});
   gradients_.emplace(store_, std::move(ranges), pool, grain_, prospects);
   if (pool.is_shadow())
     return;
@@ -238,7 +251,7 @@ template <class Visit>
 void optimizer_state::for_each_answered(const Visit& visit) const {
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    if (!is_repeated(store_, e) && !x.frozen)
+    if (!is_repeated(store_, e) && !x.frozen && !x.counted)
       visit(x, e);
   }
 }

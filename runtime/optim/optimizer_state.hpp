@@ -59,7 +59,7 @@ enum class state_array : std::uint8_t { weights, first_moment, second_moment };
 
 /// Groups with which a rank gathers whole matrices, for muon. Null: the rank has whole matrices.
 struct optimizer_groups {
-  communicator* tensor = nullptr;
+  axis_map<communicator*> along = {};  ///< read at axis_of_matrices
   /// Owners of an entry: the replicas that own ranges of it, and the end of each range in elements
   /// of the entry. Empty: this replica owns the whole entry.
   struct owners {
@@ -95,15 +95,19 @@ class optimizer_state {
                   const gradient_prospects& prospects = {},
                   bool keeps_frozen = false);
 
-  /// Updates state n - 1 to n in place and computes the fingerprints for `digests`. With muon all
+  /// Updates state n - 1 to n in place and computes the fingerprints for `digests`. `passes` is the
+  /// number of micro-batches of the step, over all replicas; only statistics read it. With muon all
   /// ranks of the groups call it. Values that the store has dropped are recomputed unit by unit,
   /// and the gradients of each unit are freed. This needs memory for the values of one unit; with
   /// muon for those of all matrices, which come first.
-  void update(stream& stream, const update_decision& decision);
+  void update(stream& stream, const update_decision& decision, std::int64_t passes = 1);
   /// Writes state n to `to` and keeps state n - 1 in its arrays, with the same bits. The state is
   /// in `to` from the first moment on, even if the update fails half-way. Values that this rank
   /// does not own keep their content in `to`.
-  void update_beside(stream& stream, const update_decision& decision, const state_arrays& to);
+  void update_beside(stream& stream,
+                     const update_decision& decision,
+                     const state_arrays& to,
+                     std::int64_t passes = 1);
 
   /// Returns the arrays of the state; the memory is shared. Breaks promise OPTIMIZER-1 if values
   /// are f32 and not in one array.
@@ -140,16 +144,19 @@ class optimizer_state {
     return read<state_digests>(stream, &optimizer_state::digests);
   }
 
-  /// An owned range and its state. Tied copies of an entry of the same store have no part. The
-  /// weights of a frozen part are values of the store's type, and it has no state.
+  /// An owned range and its state; of a stack the range is inside one matrix. Tied copies of an
+  /// entry of the same store have no part. The weights of a frozen part are values of the store's
+  /// type. A frozen part and one of statistics have no state.
   struct part {
     entry_range range;
     optimizer_kind rule = optimizer_kind::adam;
     bool frozen = false;
+    bool counted = false;     ///< updated by statistics, not by `rule`
     std::int64_t words = 0;   ///< f32 words of the weights
     std::int64_t offset = 0;  ///< offset in the masters; -1: the weights are only in the store
     std::vector<std::int64_t> at = {};  ///< offset of each array of the rule in the state
   };
+  /// In the order of their ranges.
   const std::vector<part>& parts() const { return parts_; }
   // The arrays may be modified; the next digests are then recomputed.
   std::span<float> weights(const part& x);  ///< the masters or the f32 values
@@ -181,7 +188,10 @@ class optimizer_state {
   void exchange(const state_arrays& to);
   void copy_part(stream& stream, const part& x, const state_arrays& from);
   void round_weights(stream& stream, const part& x);
-  void update(stream& stream, const update_decision& decision, const state_arrays& from);
+  void update(stream& stream,
+              const update_decision& decision,
+              const state_arrays& from,
+              std::int64_t passes);
   bool lacks_values(const part& x) const { return !store_.has_values(x.range.entry); }
   int unit_of(const part& x) const { return store_.entries()[std::size_t(x.range.entry)].unit; }
   /// Parts [begin, end) that one operation updates.
@@ -213,7 +223,18 @@ class optimizer_state {
                        const update_decision& decision,
                        const part& x,
                        const kernels::written_fingerprints& to);
+  void update_counted(stream& stream,
+                      const part& x,
+                      std::int64_t passes,
+                      const kernels::written_fingerprints& to);
   void update_muon(stream& stream, const update_decision& decision, const wanted& to);
+  /// Updates the momentum and writes what is orthogonalized to `change`.
+  void mix_momentum(stream& stream,
+                    const update_decision& decision,
+                    const part& x,
+                    const kernels::written_fingerprints& of_weights,
+                    float* change);
+  std::size_t index_of(const part& x) const { return std::size_t(&x - parts_.data()); }
   const optimizer_groups::owners* owners_of(int entry) const;
   /// An array of a part with the keys of its grains.
   struct stored_array {
@@ -224,7 +245,8 @@ class optimizer_state {
   /// Returns weights and state of a part. Their keys start at `key`, which is advanced.
   std::vector<stored_array> arrays_at(const part& x, const std::uint64_t*& key) const;
   const float* weights_at(const part& x) const;
-  /// Calls visit(part, entry) for each part that is not frozen and that this rank reports.
+  /// Calls visit(part, entry) for each part that the optimizer's rule updates and that this rank
+  /// reports.
   template <class Visit>
   void for_each_answered(const Visit& visit) const;
 

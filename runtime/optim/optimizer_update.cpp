@@ -2,6 +2,7 @@
 
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/cast.hpp"
+#include "kernels/op/expert_bias.hpp"
 #include "kernels/op/fingerprint.hpp"
 #include "kernels/op/momentum.hpp"
 #include "runtime/optim/muon.hpp"
@@ -60,19 +61,20 @@ std::vector<optimizer_state::stored_array> optimizer_state::arrays_at(
   return out;
 }
 
-void optimizer_state::update(stream& stream, const update_decision& decision) {
-  update(stream, decision, {});
+void optimizer_state::update(stream& stream, const update_decision& decision, std::int64_t passes) {
+  update(stream, decision, {}, passes);
 }
 
 void optimizer_state::update_beside(stream& stream,
                                     const update_decision& decision,
-                                    const state_arrays& to) {
+                                    const state_arrays& to,
+                                    std::int64_t passes) {
   const auto from = arrays();
   exchange(to);
   for (const auto& x : parts_)  // AdamW reads the old state in place
-    if (x.frozen || x.rule != optimizer_kind::adam)
+    if (x.frozen || x.counted || x.rule != optimizer_kind::adam)
       copy_part(stream, x, from);
-  update(stream, decision, from);
+  update(stream, decision, from, passes);
 }
 
 void optimizer_state::copy_part(stream& stream, const part& x, const state_arrays& from) {
@@ -127,8 +129,8 @@ std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision
     if (x.rule == optimizer_kind::muon)
       continue;
     const auto* const before = out.empty() || out.back().end != i ? nullptr : &parts_[i - 1];
-    if (before != nullptr && x.rule == optimizer_kind::adam && before->rule == x.rule
-        && rate_of(*before, decision) == rate_of(x, decision)
+    if (before != nullptr && !x.counted && !before->counted && x.rule == optimizer_kind::adam
+        && before->rule == x.rule && rate_of(*before, decision) == rate_of(x, decision)
         && (!by_unit || unit_of(*before) == unit_of(x)))
       out.back().end = i + 1;
     else
@@ -144,7 +146,8 @@ std::vector<optimizer_state::run> optimizer_state::runs_of(const update_decision
 // Fingerprints of all arrays are computed while they are written.
 void optimizer_state::update(stream& stream,
                              const update_decision& decision,
-                             const state_arrays& from) {
+                             const state_arrays& from,
+                             std::int64_t passes) {
   auto fingerprints = tensor::empty<std::uint64_t>(stream, {arrays_, 2});
   auto* results = fingerprints.data<std::uint64_t>();
   const auto* key = keys_.data<std::uint64_t>();
@@ -178,7 +181,9 @@ void optimizer_state::update(stream& stream,
         done(x);
   }
   for (const auto& x : runs_of(decision, by_unit)) {
-    if (parts_[x.begin].rule == optimizer_kind::adam)
+    if (parts_[x.begin].counted)
+      update_counted(stream, parts_[x.begin], passes, to[x.begin]);
+    else if (parts_[x.begin].rule == optimizer_kind::adam)
       update_adam(stream, decision, from, x.begin, x.end, to);
     else
       update_momentum(stream, decision, parts_[x.begin], to[x.begin]);
@@ -249,65 +254,96 @@ void optimizer_state::update_momentum(stream& stream,
       .fingerprints = to});
 }
 
+void optimizer_state::update_counted(stream& stream,
+                                     const part& x,
+                                     std::int64_t passes,
+                                     const kernels::written_fingerprints& to) {
+  const auto& by = store_.entries()[std::size_t(x.range.entry)].spec.counted;
+  float* const values = weights(x).data();
+  if (by.of == statistic::kind::expert_bias) {
+    stream.run(
+        kernels::expert_bias_step<float>{values, gradient_at(x), x.range.size(), float(by.rate)});
+    const kernels::fingerprint<float>::piece all{values, x.words, to.keys};
+    stream.run(kernels::fingerprint<float>{to.results, &all, 1, to.grain});
+  } else {
+    stream.run(kernels::scaled_sum<float>{.y = values,
+                                          .x = values,
+                                          .z = gradient_at(x),
+                                          .n = x.range.size(),
+                                          .a = float(1 - by.rate),
+                                          .b = float(by.rate / double(passes)),
+                                          .fingerprints = to});
+  }
+}
+
 // Goes through the entries in order, because all ranks take part in each.
 void optimizer_state::update_muon(stream& stream,
                                   const update_decision& decision,
                                   const wanted& to) {
   const auto& muon = settings_.muon;
-  auto next = parts_.begin();
+  auto begin = parts_.begin(), end = begin;  // the parts of an entry
   for (const auto& e : store_.entries()) {
-    while (next != parts_.end() && next->range.entry < e.index)
-      ++next;
+    while (end != parts_.end() && end->range.entry <= e.index)
+      ++end;
+    const auto own = std::span(std::exchange(begin, end), end);
     if (e.owner >= 0 || e.spec.frozen || rule_of(settings_, e.spec) != optimizer_kind::muon)
       continue;
-    const bool owned = next != parts_.end() && next->range.entry == e.index;
     auto change = tensor::empty<float>(stream, {e.size()});
     float* const all = change.data<float>();
     if (e.valid < e.size())  // the padding is part of the matrix
       stream.clear(all + e.valid, std::size_t(e.size() - e.valid) * sizeof(float));
-    const auto own = owned ? next->range : entry_range{e.index, 0, 0};
-    if (owned) {
-      float* const m = first_moment(*next).data();
-      const auto part = float((1 - muon.momentum) * decision.gradient_scale);
-      const auto mix = [&](float* sum, const kernels::written_fingerprints& of_sum) {
-        stream.run(kernels::scaled_sum<float>{.y = sum,
-                                              .x = m,
-                                              .z = gradient_at(*next),
-                                              .n = own.size(),
-                                              .a = float(muon.momentum),
-                                              .b = part,
-                                              .fingerprints = of_sum});
-      };
-      const auto& of_weights = to[std::size_t(next - parts_.begin())];
-      mix(m,
-          {of_weights.results + 2,
-           of_weights.keys + kernels::grains_in(own.size(), of_weights.grain),
-           of_weights.grain});
-      if (muon.nesterov)
-        mix(all + own.begin, {});
-      else
-        stream.run(kernels::scaled_sum<float>{all + own.begin, m, nullptr, own.size()});
-    }
+    for (const auto& x : own)
+      mix_momentum(stream, decision, x, to[index_of(x)], all + x.range.begin);
     if (const auto* const owners = owners_of(e.index)) {
       std::vector<std::int64_t> ends;
-      for (const auto end : owners->ends)
-        ends.push_back(end * std::int64_t(sizeof(float)));
-      owners->group->all_gather(stream, all + own.begin, all, ends);
+      for (const auto element : owners->ends)
+        ends.push_back(element * std::int64_t(sizeof(float)));
+      owners->group->all_gather(stream, all + (own.empty() ? 0 : own[0].range.begin), all, ends);
     }
-    orthogonalize(stream, muon, e.spec, store_.axes(), groups_.tensor, all);
-    if (!owned)
-      continue;
-    const double rate = rate_of(*next, decision);
-    float* const x = weights(*next).data();
-    stream.run(kernels::scaled_sum<float>{.y = x,
-                                          .x = x,
-                                          .z = all + own.begin,
-                                          .n = own.size(),
-                                          .a = float(1 - rate * decay_of(*next, decision)),
-                                          .b = float(-rate),
-                                          .fingerprints = to[std::size_t(next - parts_.begin())]});
-    round_weights(stream, *next);
+    const auto matrices = matrices_of(e.spec, store_.axes());
+    const auto one = one_of(e.spec);
+    auto* const group = groups_.along[axis_of_matrices(e.spec)];
+    for (std::int64_t i = 0; i < matrices.count; ++i)
+      orthogonalize(stream, muon, one, store_.axes(), group, all + i * matrices.each);
+    for (const auto& x : own) {
+      const double rate = rate_of(x, decision);
+      float* const values = weights(x).data();
+      stream.run(kernels::scaled_sum<float>{.y = values,
+                                            .x = values,
+                                            .z = all + x.range.begin,
+                                            .n = x.range.size(),
+                                            .a = float(1 - rate * decay_of(x, decision)),
+                                            .b = float(-rate),
+                                            .fingerprints = to[index_of(x)]});
+      round_weights(stream, x);
+    }
   }
+}
+
+void optimizer_state::mix_momentum(stream& stream,
+                                   const update_decision& decision,
+                                   const part& x,
+                                   const kernels::written_fingerprints& of_weights,
+                                   float* change) {
+  const auto& muon = settings_.muon;
+  float* const m = first_moment(x).data();
+  const auto mix = [&](float* sum, const kernels::written_fingerprints& of_sum) {
+    stream.run(kernels::scaled_sum<float>{.y = sum,
+                                          .x = m,
+                                          .z = gradient_at(x),
+                                          .n = x.range.size(),
+                                          .a = float(muon.momentum),
+                                          .b = float((1 - muon.momentum) * decision.gradient_scale),
+                                          .fingerprints = of_sum});
+  };
+  mix(m,
+      {of_weights.results + 2,
+       of_weights.keys + kernels::grains_in(x.range.size(), of_weights.grain),
+       of_weights.grain});
+  if (muon.nesterov)
+    mix(change, {});
+  else
+    stream.run(kernels::scaled_sum<float>{change, m, nullptr, x.range.size()});
 }
 
 const optimizer_groups::owners* optimizer_state::owners_of(int entry) const {

@@ -14,29 +14,54 @@ bool stands_alone(const parameter_entry& e) {
 }
 
 /// The grain boundary nearest to `target`, in elements from the beginning of the bucket.
-std::int64_t nearest_cut(const entries& all,
+std::int64_t nearest_cut(const parameter_store& store,
                          const bucket& b,
                          std::int64_t target,
                          std::int64_t grain) {
+  const auto& all = store.entries();
   std::int64_t begin = 0;
   int at = b.first;
   while (at + 1 < b.end && begin + all[std::size_t(at)].room <= target)
     begin += all[std::size_t(at++)].room;
   const auto& e = all[std::size_t(at)];
+  // STACK-1. Padding follows the last matrix.
+  const auto matrices = matrices_of(e.spec, store.axes());
+  const auto matrix = std::min(matrices.at(target - begin), matrices.count - 1);
+  const bool last = matrix + 1 == matrices.count;
+  const auto next = begin + (last ? e.room : (matrix + 1) * matrices.each);
+  const auto end = last ? begin + e.valid : next;
+  begin += matrix * matrices.each;
+  if (e.spec.is_counted())  // STATISTIC-1
+    grain = e.room;
   const auto before = begin + (target - begin) / grain * grain;
-  const auto after = before + grain < begin + e.valid ? before + grain : begin + e.room;
+  const auto after = before + grain < end ? before + grain : next;
   return target - before <= after - target ? before : after;
 }
 
-void share_out(const entries& all, bucket& b, int ranks, std::int64_t grain) {
+void share_out(const parameter_store& store, bucket& b, int ranks, std::int64_t grain) {
   const auto size = b.ends.back();
   std::vector<std::int64_t> ends;
   for (int r = 1; r < ranks; ++r) {
-    const auto found = nearest_cut(all, b, size * r / ranks, grain);
+    const auto found = nearest_cut(store, b, size * r / ranks, grain);
     ends.push_back(std::clamp(found, ends.empty() ? 0 : ends.back(), size));
   }
   ends.push_back(size);
   b.ends = std::move(ends);
+}
+
+/// Appends the elements [begin, end) of an entry: a range for each matrix that has some of them.
+void add_ranges(const parameter_store& store,
+                const parameter_entry& e,
+                std::int64_t begin,
+                std::int64_t end,
+                std::vector<entry_range>& to) {
+  const auto matrices = matrices_of(e.spec, store.axes());
+  while (begin < end) {
+    const auto matrix = matrices.at(begin);
+    const auto next = matrix + 1 == matrices.count ? end : (matrix + 1) * matrices.each;
+    to.push_back({e.index, begin, std::min(next, end)});
+    begin = to.back().end;
+  }
 }
 
 }  // namespace
@@ -72,7 +97,7 @@ std::vector<bucket> make_buckets(const parameter_store& store,
              .frozen = e.spec.frozen};
     // Grains of frozen values are in f32 words of the store's type.
     const auto per_word = b.frozen ? std::int64_t(4 / size_of(store.type_of(e))) : 1;
-    share_out(all, b, along.is_empty() ? 1 : std::max(1, ranks(along)), grain * per_word);
+    share_out(store, b, along.is_empty() ? 1 : std::max(1, ranks(along)), grain * per_word);
     out.push_back(std::move(b));
     end = first;
   }
@@ -92,8 +117,7 @@ std::vector<entry_range> owned_ranges(const parameter_store& store,
       const auto& e = store.entries()[std::size_t(i)];
       const auto begin = std::clamp<std::int64_t>(share_begin - offset, 0, e.valid);
       const auto end = std::clamp<std::int64_t>(share_end - offset, 0, e.valid);
-      if (end > begin)
-        out.push_back({i, begin, end});
+      add_ranges(store, e, begin, end, out);
       offset += e.room;
     }
   }
@@ -103,8 +127,7 @@ std::vector<entry_range> owned_ranges(const parameter_store& store,
 std::vector<entry_range> whole_ranges(const parameter_store& store) {
   std::vector<entry_range> out;
   for (const auto& e : store.entries())
-    if (e.valid > 0)
-      out.push_back({e.index, 0, e.valid});
+    add_ranges(store, e, 0, e.valid, out);
   return out;
 }
 

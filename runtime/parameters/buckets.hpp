@@ -16,7 +16,8 @@
 
 namespace troupe::runtime {
 
-/// Elements per grain, counted from the parameter's beginning on its rank. A grain is never split.
+/// Elements per grain, counted from the parameter's beginning on its rank; in a stack from that of
+/// each matrix (STACK-1). A grain is never split.
 inline constexpr std::int64_t default_grain = 65536;
 
 struct bucket {
@@ -36,8 +37,8 @@ using of_group = std::function<int(axis_set along)>;
 /// Buckets in the order in which gradients become complete: last entries first. A bucket ends with
 /// the parameter that brings it to `size` elements, and wherever the axes of the sum or the array
 /// change, or frozen parameters begin or end. It has one share per rank of its group (`ranks`), as
-/// equal as grains allow. A tied parameter, or one with tied copies, has a bucket of its own, so
-/// that all its copies are cut alike.
+/// equal as grains allow. A parameter of statistics is in one share. A tied parameter, or one with
+/// tied copies, has a bucket of its own, so that all its copies are cut alike.
 std::vector<bucket> make_buckets(const parameter_store& store,
                                  std::int64_t size,
                                  const of_group& ranks,
@@ -51,13 +52,15 @@ struct entry_range {
   friend bool operator==(const entry_range&, const entry_range&) = default;
 };
 
-/// The ranges of every entry that a replica owns, in the order of the entries, including tied
-/// entries. `rank` gives its rank in the group of a bucket.
+/// The ranges of every entry that a replica owns, ascending in the order of the entries, including
+/// tied entries: one of an entry, of a stack one of each matrix. `rank` gives its rank in the group
+/// of a bucket.
 std::vector<entry_range> owned_ranges(const parameter_store& store,
                                       const std::vector<bucket>& buckets,
                                       const of_group& rank);
 
-/// Every entry as a whole: the ranges that each rank owns without sharding.
+/// Every entry, and every matrix of a stack, as a whole: the ranges that each rank owns without
+/// sharding.
 std::vector<entry_range> whole_ranges(const parameter_store& store);
 
 }  // namespace troupe::runtime

@@ -40,6 +40,25 @@ void draw(std::uint64_t key, std::int64_t first, const distribution& from, std::
   }
 }
 
+/// Calls visit(index in the whole tensor, count) for the elements of a box, in order: once for
+/// those that are adjacent in the whole tensor.
+template <class Visit>
+void for_each_run(const shape& all, const box& x, const Visit& visit) {
+  int outer = x.extents.rank() - 1;  // dimensions before those of a run
+  auto run = x.extents[outer];
+  while (outer > 0 && x.extents[outer] == all[outer])
+    run *= x.extents[--outer];
+  for (std::int64_t done = 0; done < x.size(); done += run) {
+    std::int64_t element = 0, stride = 1, rest = done;
+    for (int i = x.extents.rank() - 1; i >= 0; --i) {
+      element += (x.first[i] + rest % x.extents[i]) * stride;
+      rest /= x.extents[i];
+      stride *= all[i];
+    }
+    visit(element, run);
+  }
+}
+
 /// Reserves processors for helper threads. The first worker gets them: workers of a process start
 /// at the same time.
 class helpers {
@@ -188,22 +207,17 @@ void initial_values(const entry& e, std::uint64_t seed, std::int64_t begin, std:
     return void(std::fill(to.begin(), to.end(), float(e.spec.initial.first)));
   // A tied copy draws the same values as its owner.
   const auto key = random_key(seed, e.known_as(), 0);
-  const auto columns = e.spec.extents.size() / e.spec.extents[0];
   const auto end = begin + std::int64_t(to.size());
   std::int64_t before = 0;
   for (const auto& part : e.boxes) {
-    const auto width = part.size() / std::max<std::int64_t>(part.extents[0], 1);
-    const auto first = part.first.rank() > 1 ? part.first[1] : 0;
+    const auto first = std::clamp<std::int64_t>(begin - before, 0, part.size());
     const auto last = std::clamp<std::int64_t>(end - before, 0, part.size());
-    for (auto at = std::clamp<std::int64_t>(begin - before, 0, part.size()); at < last;) {
-      const auto row = at / width, column = at % width;
-      const auto n = width == columns ? last - at : std::min(width - column, last - at);
-      draw(key,
-           (part.first[0] + row) * columns + first + column,
-           e.spec.initial,
-           to.subspan(std::size_t(before + at - begin), std::size_t(n)));
-      at += n;
-    }
+    auto at = before + first - begin;
+    for (const auto& piece : boxes_of_range(part, first, last))
+      for_each_run(e.spec.extents, piece, [&](std::int64_t element, std::int64_t n) {
+        draw(key, element, e.spec.initial, to.subspan(std::size_t(at), std::size_t(n)));
+        at += n;
+      });
     before += part.size();
   }
 }

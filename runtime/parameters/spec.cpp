@@ -79,9 +79,13 @@ shape whole_extents(const parameter_spec& x) {
 }
 
 shape local_extents(const parameter_spec& x, const axis_ranks& ranks) {
+  ensure(!x.stacked
+             || (x.extents.rank() > 1 && x.valid_rows < 0 && x.tied_to.empty() && !x.has_copies),
+         "STACK-2: a stack has matrices without padding rows, and no ties");
   auto out = x.extents;
+  const int rows = x.stacked ? 1 : 0;
   for_each_cut(x, ranks, [&](const parameter_placement& lies, axis_rank at) {
-    ensure(lies.dimension < out.rank() && (lies.sections == 1 || lies.dimension == 0)
+    ensure(lies.dimension < out.rank() && (lies.sections == 1 || lies.dimension == rows)
                && out[lies.dimension] % (std::int64_t(at.size) * lies.sections) == 0,
            "PARAMETER-1: each axis divides the extent that it shards");
     out = with(out, lies.dimension, out[lies.dimension] / at.size);
@@ -91,7 +95,8 @@ shape local_extents(const parameter_spec& x, const axis_ranks& ranks) {
 
 std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks) {
   const auto all = whole_extents(x);
-  // A rank may hold several intervals of rows, but only one of any other dimension.
+  // A rank may hold several intervals of rows, but only one of any other dimension. The rows of a
+  // stack are in its second dimension.
   std::vector<std::vector<interval>> kept;
   for (int d = 0; d < all.rank(); ++d)
     kept.push_back({{0, x.extents[d]}});
@@ -105,24 +110,64 @@ std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks) {
     inner.first = with(inner.first, d, only.first);
     inner.extents = with(inner.extents, d, only.end - only.first);
   }
+  const auto restricted = [](box part, int dimension, const interval& to) {
+    part.first = with(part.first, dimension, to.first);
+    part.extents = with(part.extents, dimension, to.end - to.first);
+    return part;
+  };
   std::vector<box> out;
   for (const auto& rows : kept.front()) {
     const auto end = std::min(rows.end, all[0]);
     if (end <= rows.first)
       continue;
-    auto part = inner;
-    part.first = with(part.first, 0, rows.first);
-    part.extents = with(part.extents, 0, end - rows.first);
-    out.push_back(part);
+    if (!x.stacked || kept[1].size() == 1) {
+      out.push_back(restricted(inner, 0, {rows.first, end}));
+      continue;
+    }
+    for (auto matrix = rows.first; matrix < end; ++matrix)
+      for (const auto& section : kept[1])
+        out.push_back(restricted(restricted(inner, 0, {matrix, matrix + 1}), 1, section));
   }
   return out;
 }
 
-int shard_index(const parameter_spec& x, const axis_ranks& ranks) {
-  int out = 0;
-  for_each_cut(
-      x, ranks, [&](const parameter_placement&, axis_rank at) { out = out * at.size + at.rank; });
+std::int64_t shard_index(const parameter_spec& x, const axis_ranks& ranks, std::int64_t matrix) {
+  auto out = x.stacked ? matrices_of(x, ranks).first + matrix : 0;
+  for_each_cut(x, ranks, [&](const parameter_placement& lies, axis_rank at) {
+    if (!x.stacked || lies.dimension > 0)
+      out = out * at.size + at.rank;
+  });
   return out;
+}
+
+matrix_run matrices_of(const parameter_spec& x, const axis_ranks& ranks) {
+  const auto here = local_extents(x, ranks);
+  if (!x.stacked)
+    return {.each = here.size()};
+  std::int64_t part = 0;
+  for_each_cut(x, ranks, [&](const parameter_placement& lies, axis_rank at) {
+    if (lies.dimension == 0)
+      part = part * at.size + at.rank;
+  });
+  return {.first = part * here[0], .count = here[0], .each = here.size() / here[0]};
+}
+
+parameter_spec one_of(const parameter_spec& x) {
+  auto out = x;
+  if (!x.stacked)
+    return out;
+  out.stacked = false;
+  out.extents = {};
+  for (int i = 1; i < x.extents.rank(); ++i)
+    out.extents.push_back(x.extents[i]);
+  for (const auto& row : axis_table())
+    if (auto& lies = out.placements[row.id]; lies.sharded() && --lies.dimension < 0)
+      lies.sections = 1;
+  return out;
+}
+
+axis axis_of_matrices(const parameter_spec& x) {
+  return x.placements.view() == axis_view::experts ? axis::expert_tensor : axis::tensor;
 }
 
 bool answers(const parameter_spec& x, const axis_ranks& ranks) {

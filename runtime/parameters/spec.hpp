@@ -14,7 +14,9 @@ namespace troupe::runtime {
 /// Placement of a parameter along one axis. Shoeybi et al.: "Megatron-LM", 2019.
 struct parameter_placement {
   int dimension = -1;  ///< sharded dimension, in consecutive parts; -1: replicated
-  int sections = 1;    ///< rows are sharded within each of these equal sections (gate, linear)
+  /// Rows are sharded within each of these equal sections (gate, linear); of a stack the rows of
+  /// its matrices.
+  int sections = 1;
   /// Each rank has the whole parameter but only a partial gradient, which must be summed along the
   /// axis.
   bool partial_gradient = false;
@@ -85,6 +87,24 @@ struct distribution {
   }
 };
 
+/// Statistics of a step that update a parameter. Its gradient holds sums of them over all passes of
+/// the step, and the optimizer's rule does not read it. Norms, clipping, zero counts and loss scale
+/// leave it out; digests do not.
+struct statistic {
+  enum class kind : std::uint8_t {
+    none,         ///< an ordinary parameter
+    expert_bias,  ///< sums of counts; x = x + rate * sign(mean of all elements' sums - sum)
+    quantile,     ///< sums of values; x = (1 - rate) * x + rate * sum / passes
+  };
+  kind of = kind::none;
+  double rate = 0;
+
+  friend bool operator==(const statistic&, const statistic&) = default;
+};
+
+/// A stack (`stacked`) is a parameter whose first extent counts matrices, such as (E, N, K) of
+/// experts. STACK-1: grains, keys of digests and orthogonalization begin anew with each matrix. So
+/// norms and digests do not depend on the ranks that share the matrices out.
 struct parameter_spec {
   std::string name;  ///< full name, e.g. "decoder.layers.3.mlp.linear_fc1.weight"
   shape extents;     ///< unsharded, including padding rows
@@ -94,12 +114,16 @@ struct parameter_spec {
   std::int64_t valid_rows = -1;      ///< first padding row; padding is always zero; -1: none
   std::string tied_to = {};          ///< parameter that shares the values; the gradient is separate
   bool has_copies = false;           ///< other parameters are tied to it
-  bool frozen = false;    ///< keeps its values: it has no gradient and no state of the optimizer
-  bool keep_f32 = false;  ///< its values are f32 in every store; the module casts them
+  bool frozen = false;     ///< keeps its values: it has no gradient and no state of the optimizer
+  bool keep_f32 = false;   ///< its values are f32 in every store; the module casts them
+  bool stacked = false;    ///< the first extent counts matrices; no padding rows, no ties
+  statistic counted = {};  ///< STATISTIC-1: of a vector with keep_f32
   parameter_placements placements = {};
   /// Rows per kind in a group of rows (queries, keys, values); the parameter has several groups.
   /// Empty: one kind.
   std::vector<std::int64_t> row_kinds = {};
+
+  bool is_counted() const { return counted.of != statistic::kind::none; }
 };
 
 /// Parameters that are acquired, released and emitted together: a layer, the embedding, the head.
@@ -111,15 +135,35 @@ struct unit_spec {
 };
 
 /// Extents of a rank's shard, including padding rows. Breaks PARAMETER-1 unless each axis divides
-/// the extent that it shards, and only rows have sections.
+/// the extent that it shards, and only rows have sections. Breaks STACK-2 for a stack with padding
+/// rows or ties.
 shape local_extents(const parameter_spec& x, const axis_ranks& ranks);
 
 /// The rank's shard as boxes of the unsharded parameter, without padding rows. They are stored one
 /// after another, and padding follows.
 std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks);
 
-/// Index of the rank's shard among all shards; 0 if the parameter is not sharded.
-int shard_index(const parameter_spec& x, const axis_ranks& ranks);
+/// Number of the rank's shard among all shards; 0 if the parameter is not sharded. In a stack each
+/// matrix has shards of its own: number of the matrix in the model * shards of a matrix + shard.
+/// `matrix` counts from the rank's first one.
+std::int64_t shard_index(const parameter_spec& x, const axis_ranks& ranks, std::int64_t matrix = 0);
+
+/// The matrices of a rank's shard of a stack. Any other parameter is one matrix.
+struct matrix_run {
+  std::int64_t first = 0;  ///< number of the first one in the model
+  std::int64_t count = 1;
+  std::int64_t each = 0;  ///< elements of one, including padding rows
+
+  /// The matrix with this element of the shard, counted from the first one.
+  std::int64_t at(std::int64_t element) const { return count == 1 ? 0 : element / each; }
+};
+matrix_run matrices_of(const parameter_spec& x, const axis_ranks& ranks);
+
+/// The spec of one matrix of a stack: without the first extent. Any other parameter: unchanged.
+parameter_spec one_of(const parameter_spec& x);
+
+/// The axis whose ranks hold shards of one matrix: expert_tensor for experts, else tensor.
+axis axis_of_matrices(const parameter_spec& x);
 
 /// True for the first of the ranks that hold the same shard and the same gradient without a sum:
 /// only it counts the shard in norms and digests. Ranks along axes of sums all answer;

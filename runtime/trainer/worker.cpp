@@ -315,11 +315,12 @@ void worker::update(const update_decision& decision) {
     settings_.estate->begin_update();
     current_ = 1 - current_;
   }
+  const auto passes = step_.microbatches * step_.logical_replicas;
   for (auto& [id, home] : homes_)
     if (settings_.estate != nullptr)
-      home->optimizer.update_beside(stream_, decision, slots_[current_].at(id).arrays);
+      home->optimizer.update_beside(stream_, decision, slots_[current_].at(id).arrays, passes);
     else
-      home->optimizer.update(stream_, decision);
+      home->optimizer.update(stream_, decision, passes);
   updated_ = stream_.mark();
 }
 

@@ -83,7 +83,7 @@ int worker::hosted::share(axis_set sum) const {
 }
 
 optimizer_groups worker::hosted::groups_of_optimizer() const {
-  optimizer_groups out{.tensor = groups[axis::tensor]};
+  optimizer_groups out{.along = groups};
   if (!state_sharded)
     return out;
   out.of_entry.resize(store->entries().size());

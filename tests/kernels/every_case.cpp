@@ -4,6 +4,7 @@
 #include "tests/kernels/cases/cross_entropy.hpp"
 #include "tests/kernels/cases/dropout.hpp"
 #include "tests/kernels/cases/embedding.hpp"
+#include "tests/kernels/cases/expert_bias.hpp"
 #include "tests/kernels/cases/grouped_linear.hpp"
 #include "tests/kernels/cases/head_norm.hpp"
 #include "tests/kernels/cases/heads.hpp"

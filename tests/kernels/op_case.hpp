@@ -119,6 +119,7 @@ struct op_family {
   X(cross_entropy)             \
   X(dropout)                   \
   X(embedding)                 \
+  X(expert_bias)               \
   X(grouped_linear)            \
   X(head_norm)                 \
   X(heads)                     \

@@ -142,6 +142,11 @@ void updates(harness& in, std::int64_t n) {
                                       .a = 0.9f,
                                       .b = 0.1f};
   });
+  constexpr std::int64_t E = 256;
+  in.line(bound::memory, std::to_string(E) + " experts", [&](arena& a) {
+    return kernels::expert_bias_step<float>{
+        .bias = a.drawn<float>(E), .counts = a.drawn<float>(E), .E = E, .rate = 1e-3f};
+  });
 }
 
 }  // namespace

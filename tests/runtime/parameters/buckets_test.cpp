@@ -16,8 +16,8 @@ std::int64_t below(std::mt19937& rng, std::int64_t n) {
   return std::int64_t(rng() % std::uint64_t(n));
 }
 
-/// Units with parameters of all sizes; the last can be tied to the first, or to one of another
-/// stage.
+/// Units with parameters of all sizes and with stacks; the last can be tied to the first, or to one
+/// of another stage.
 std::vector<unit_spec> random_units(std::mt19937& rng) {
   std::vector<unit_spec> out;
   const auto units = 1 + below(rng, 5);
@@ -30,8 +30,13 @@ std::vector<unit_spec> random_units(std::mt19937& rng) {
       parameter_spec x{.name = unit.name + "." + std::to_string(p),
                        .extents = {rows, 1 + below(rng, 30)},
                        .initial = distribution::normal(1)};
-      if (below(rng, 4) == 0)
+      const auto kind = below(rng, 8);
+      if (kind < 2) {
         x.valid_rows = below(rng, rows + 1);
+      } else if (kind == 2 && u + p > 0) {
+        x.stacked = true;
+        x.extents = {rows, 1 + below(rng, 12), 1 + below(rng, 12)};
+      }
       unit.parameters.push_back(x);
     }
   }
@@ -76,6 +81,13 @@ struct cut_store {
   std::int64_t value_offset(int e) const { return store.value_offset(entry(e)); }
   std::int64_t gradient_offset(int e) const { return store.gradient_offset(entry(e)); }
   std::int64_t begin(const bucket& b) const { return gradient_offset(b.first); }
+  /// Elements from the beginning of the matrix that has this element of an entry.
+  std::int64_t in_matrix(int e, std::int64_t element) const {
+    return element - matrix(e, element) * matrices_of(entry(e).spec, {}).each;
+  }
+  std::int64_t matrix(int e, std::int64_t element) const {
+    return matrices_of(entry(e).spec, {}).at(element);
+  }
 };
 
 constexpr int rounds = 300;
@@ -139,7 +151,7 @@ TEST_CASE("shares cover a bucket and split no grain", "[buckets]") {
           const auto at = x.begin(b) + end - x.gradient_offset(e);  // relative to the parameter
           if (at <= 0 || at >= x.entry(e).valid)
             continue;
-          REQUIRE(at % x.grain == 0);
+          REQUIRE(x.in_matrix(e, at) % x.grain == 0);
           ++parted;
         }
       }
@@ -202,12 +214,14 @@ TEST_CASE("every valid element has one owner; padding has none", "[buckets]") {
     for (const auto& e : x.store.entries())
       seen.emplace_back(std::size_t(e.size()), 0);
     for (int rank = 0; rank < x.ranks; ++rank) {
-      int last = -1;
+      std::pair<int, std::int64_t> last{-1, 0};
       for (const auto& range : owned_ranges(x.store, x.buckets, all_data(rank))) {
-        REQUIRE(range.entry > last);  // in order, one each
-        last = range.entry;
-        REQUIRE(range.begin % x.grain == 0);
+        const auto matrix = std::pair(range.entry, x.matrix(range.entry, range.begin));
+        REQUIRE(matrix > last);  // in order, one of each matrix
+        last = matrix;
+        REQUIRE(x.in_matrix(range.entry, range.begin) % x.grain == 0);
         REQUIRE(range.size() > 0);
+        REQUIRE(x.matrix(range.entry, range.end - 1) == matrix.second);
         for (auto i = range.begin; i < range.end; ++i)
           ++seen[std::size_t(range.entry)][std::size_t(i)];
       }

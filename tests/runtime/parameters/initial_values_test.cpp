@@ -34,6 +34,12 @@ std::vector<unit_spec> units() {
   uniform.initial = distribution::uniform(-0.5, 2);
   auto log_uniform = parameter("log uniform", {6, 50000}, column_sharded());
   log_uniform.initial = distribution::log_uniform(1e-3, 0.1);
+  const auto stack = [](const char* name, parameter_placement lies) {
+    auto x = parameter(name, {3, 400, 600}, lies);
+    x.valid_rows = -1;
+    x.stacked = true;
+    return x;
+  };
   return {{"first", {parameter("words", {1100, 700}, row_sharded()), constant}},
           {"second",
            {uniform,
@@ -41,21 +47,32 @@ std::vector<unit_spec> units() {
             parameter("columns", {1003, 820}, column_sharded()),
             parameter("bias", {290001}, {}),
             parameter("sections", {12, 70000}, row_sharded(3)),
+            stack("rows of a stack", {.dimension = 1, .sections = 2}),
+            stack("columns of a stack", {.dimension = 2}),
             tied}}};
 }
 
 /// The expected value of an element, from the definition.
-float judged(const parameter_spec& x, std::uint64_t seed, std::int64_t row, std::int64_t column) {
+float judged(const parameter_spec& x, std::uint64_t seed, std::uint64_t element) {
   using kind = distribution::kind;
   if (x.initial.of == kind::constant)
     return float(x.initial.first);
-  const auto columns = x.extents.size() / x.extents[0];
   const auto key = random_key(seed, x.name, 0);
-  const auto element = std::uint64_t(row * columns + column);
   if (x.initial.of == kind::normal)
     return float(x.initial.first * standard_normal(key, element));
   const auto value = x.initial.of == kind::uniform ? uniform_between : log_uniform_between;
   return float(value(key, element, x.initial.first, x.initial.last));
+}
+
+/// Row-major index in a tensor of element `i` of its part.
+std::uint64_t element_of(const shape& all, const box& part, std::int64_t i) {
+  std::int64_t out = 0, stride = 1;
+  for (int d = all.rank() - 1; d >= 0; --d) {
+    out += (part.first[d] + i % part.extents[d]) * stride;
+    i /= part.extents[d];
+    stride *= all[d];
+  }
+  return std::uint64_t(out);
 }
 
 std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
@@ -65,13 +82,8 @@ std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
       continue;
     const auto* at = store.values().data() + store.value_offset(e);
     for (const auto& part : e.boxes)
-      for (std::int64_t r = 0; r < part.extents[0]; ++r)
-        for (std::int64_t c = 0; c < part.size() / part.extents[0]; ++c, ++at)
-          out += *at
-                 != judged(e.spec,
-                           seed,
-                           part.first[0] + r,
-                           (part.first.rank() > 1 ? part.first[1] : 0) + c);
+      for (std::int64_t i = 0; i < part.size(); ++i, ++at)
+        out += *at != judged(e.spec, seed, element_of(e.spec.extents, part, i));
   }
   return out;
 }
@@ -118,7 +130,9 @@ TEST_CASE("pieces arrive in order, each element once; the consumer can throw", "
     next += std::int64_t(x.values.size());
     taken += std::int64_t(x.values.size());
   });
-  CHECK(taken == 1100 * 700 + 300000 + 2 * 6 * 50000 + 1003 * 820 + 290001 + 12 * 70000);
+  CHECK(taken
+        == 1100 * 700 + 300000 + 2 * 6 * 50000 + 1003 * 820 + 290001 + 12 * 70000
+               + 2 * 3 * 400 * 600);
   const auto fail = [&](const initial_piece&) {
     if (++calls == 3)
       throw std::runtime_error("the device is lost");

@@ -50,8 +50,56 @@ std::vector<parameter_spec> every_kind() {
           bias};
 }
 
+/// Four experts; `lies` is the placement of their matrices in the stack.
+parameter_spec stack(parameter_placement lies) {
+  return {.name = "x",
+          .extents = {4, 8, 6},
+          .initial = distribution::normal(0.5),
+          .stacked = true,
+          .placements = of_experts({{axis::expert, rows}, {axis::expert_tensor, lies}})};
+}
+
+std::vector<parameter_spec> every_stack() {
+  return {stack({}),
+          stack({.dimension = 1}),
+          stack({.dimension = 1, .sections = 2}),
+          stack({.dimension = 2})};
+}
+
+axis_ranks expert_rank(int expert, int experts, int tensor, int tensors) {
+  return {{axis::expert, {expert, experts}}, {axis::expert_tensor, {tensor, tensors}}};
+}
+
 resident_store store_of(const parameter_spec& x, dtype type, const axis_ranks& ranks = {}) {
   return {{{"unit", {x}}}, 1, {}, type, ranks};
+}
+
+/// Adds 1 to `seen` for each element of a part.
+void count(const shape& all, const box& part, std::vector<int>& seen) {
+  std::vector<int> once(seen.size(), 0);
+  const std::vector<int> ones(std::size_t(part.size()), 1);
+  copy_common(part, ones.data(), whole(all), once.data(), sizeof(int));
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    seen[i] += once[i];
+}
+
+/// Compares a rank's initial values with those of the whole parameter.
+void check_initial_values(const parameter_spec& x, const axis_ranks& ranks) {
+  auto judge = store_of(x, dtype::f32), part = store_of(x, dtype::f32, ranks);
+  initialise(judge, 7);
+  initialise(part, 7);
+  const auto& all = judge.entries().front();
+  CHECK(std::count(judge.values().begin(), judge.values().begin() + all.valid, 0.0F) == 0);
+  const auto& e = part.entries().front();
+  std::vector<float> expected;
+  for (const auto& of : e.boxes) {
+    std::vector<float> values(std::size_t(of.size()));
+    copy_common(whole(whole_extents(x)), judge.values().data(), of, values.data(), sizeof(float));
+    expected.insert(expected.end(), values.begin(), values.end());
+  }
+  expected.resize(std::size_t(e.size()), 0.0F);  // padding
+  const auto seen = part.values().first(std::size_t(e.size()));
+  CHECK(std::equal(seen.begin(), seen.end(), expected.begin(), expected.end()));
 }
 
 }  // namespace
@@ -108,11 +156,7 @@ TEST_CASE("the parts of all tensor ranks cover the whole, each element once", "[
       for (const auto& part : local_boxes(x, tensor_rank(rank, size))) {
         CHECK(contains(all, part));
         here += part.size();
-        std::vector<int> once(seen.size(), 0);
-        const std::vector<int> ones(std::size_t(part.size()), 1);
-        copy_common(part, ones.data(), whole(all), once.data(), sizeof(int));
-        for (std::size_t i = 0; i < seen.size(); ++i)
-          seen[i] += once[i];
+        count(all, part, seen);
       }
       CHECK(here <= local_extents(x, tensor_rank(rank, size)).size());
     }
@@ -128,25 +172,8 @@ TEST_CASE("a tensor part has the initial values of the whole, bit for bit", "[pa
             x.placements[axis::tensor].dimension,
             x.placements[axis::tensor].sections,
             x.valid_rows);
-    auto judge = store_of(x, dtype::f32);
-    initialise(judge, 7);
-    const auto& all = judge.entries().front();
-    CHECK(std::count(judge.values().begin(), judge.values().begin() + all.valid, 0.0F) == 0);
-    for (int rank = 0; rank < size; ++rank) {
-      auto part = store_of(x, dtype::f32, tensor_rank(rank, size));
-      initialise(part, 7);
-      const auto& e = part.entries().front();
-      std::vector<float> expected;
-      for (const auto& of : e.boxes) {
-        std::vector<float> values(std::size_t(of.size()));
-        copy_common(
-            whole(whole_extents(x)), judge.values().data(), of, values.data(), sizeof(float));
-        expected.insert(expected.end(), values.begin(), values.end());
-      }
-      expected.resize(std::size_t(e.size()), 0.0F);  // padding
-      const auto seen = part.values().first(std::size_t(e.size()));
-      CHECK(std::equal(seen.begin(), seen.end(), expected.begin(), expected.end()));
-    }
+    for (int rank = 0; rank < size; ++rank)
+      check_initial_values(x, tensor_rank(rank, size));
   }
 }
 
@@ -184,7 +211,7 @@ TEST_CASE("a parameter can be sharded along several axes, each element once", "[
       .extents = {6, 4, 8},
       .placements = of_experts({{axis::expert, rows}, {axis::expert_tensor, columns}})};
   std::vector<int> seen(std::size_t(x.extents.size()), 0);
-  std::vector<int> numbers;
+  std::vector<std::int64_t> numbers;
   for (int e = 0; e < 3; ++e)
     for (int t = 0; t < 2; ++t) {
       const axis_ranks ranks{{axis::expert, {e, 3}}, {axis::expert_tensor, {t, 2}}};
@@ -192,7 +219,61 @@ TEST_CASE("a parameter can be sharded along several axes, each element once", "[
       CHECK(local_boxes(x, ranks) == std::vector<box>{{{2 * e, 2 * t, 0}, {2, 2, 8}}});
       numbers.push_back(shard_index(x, ranks));
     }
-  CHECK(numbers == std::vector<int>{0, 1, 2, 3, 4, 5});
+  CHECK(numbers == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("the parts of a stack cover it once, matrix by matrix", "[parameters]") {
+  const int E = GENERATE(1, 2, 4), T = GENERATE(1, 2);
+  for (const auto& x : every_stack()) {
+    const auto& lies = x.placements[axis::expert_tensor];
+    CAPTURE(E, T, lies.dimension, lies.sections);
+    const int shards = lies.sharded() ? T : 1;
+    std::vector<int> seen(std::size_t(x.extents.size()), 0);
+    for (int e = 0; e < E; ++e)
+      for (int t = 0; t < T; ++t) {
+        const auto ranks = expert_rank(e, E, t, T);
+        const auto here = matrices_of(x, ranks);
+        CHECK((here.first == e * 4 / E && here.count == 4 / E && here.each == 8 * 6 / shards));
+        std::int64_t at = 0;
+        for (const auto& part : local_boxes(x, ranks)) {
+          CHECK(part.first[0] == here.first + here.at(at));
+          at += part.size();
+          CHECK(part.first[0] + part.extents[0] - 1 == here.first + here.at(at - 1));
+          count(x.extents, part, seen);
+        }
+        CHECK(at == here.count * here.each);
+        for (std::int64_t m = 0; m < here.count; ++m)
+          CHECK(shard_index(x, ranks, m) == (here.first + m) * shards + (lies.sharded() ? t : 0));
+        check_initial_values(x, ranks);
+      }
+    CHECK(seen == std::vector<int>(seen.size(), T / shards));
+  }
+}
+
+TEST_CASE("the spec of one matrix of a stack has its placements, without the experts",
+          "[parameters]") {
+  const auto cut = one_of(stack({.dimension = 1, .sections = 2}));
+  CHECK((!cut.stacked && cut.extents == shape{8, 6}));
+  CHECK(cut.placements == of_experts({{axis::expert_tensor, row_sharded(2)}}));
+  CHECK(one_of(stack({.dimension = 2})).placements == of_experts({{axis::expert_tensor, columns}}));
+  CHECK(axis_of_matrices(cut) == axis::expert_tensor);
+  CHECK(axis_of_matrices(matrix(rows)) == axis::tensor);
+  CHECK(one_of(matrix(rows, 9)).valid_rows == 9);
+  CHECK(matrices_of(matrix(rows, 9), tensor_rank(1, 2)).each == 8 * 8);
+}
+
+TEST_CASE("STACK-2: a stack has matrices without padding rows, and no ties",
+          "[parameters][invariant]") {
+  const auto refused = [](const auto& change) {
+    auto x = stack({});
+    change(x);
+    CHECK_THROWS_MATCHES(
+        local_extents(x, {}), broken_promise, MessageMatches(StartsWith("STACK-2")));
+  };
+  refused([](parameter_spec& x) { x.valid_rows = 3; });
+  refused([](parameter_spec& x) { x.tied_to = "y"; });
+  refused([](parameter_spec& x) { x.has_copies = true; });
+  refused([](parameter_spec& x) { x.extents = {4}; });
 }
 
 TEST_CASE("the placement of a parameter decides which ranks sum and report it", "[parameters]") {

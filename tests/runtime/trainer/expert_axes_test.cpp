@@ -33,15 +33,16 @@ struct constant_gradient final : node {
   }
 };
 
-/// A block with a replicated parameter and an expert-sharded one. Rank r adds r + 1 to both
-/// gradients.
+/// A block with a replicated parameter and a stack, one matrix for each expert. Rank r adds r + 1
+/// to both gradients.
 extension block_of_rank(int rank) {
   return {.name = "experts", .feed_forward = [rank](module_builder& to, const feed_forward_spec&) {
             const int dense = to.add(
                 {.name = "dense", .extents = {width}, .initial = distribution::normal(0.1)});
             const int mine = to.add({.name = "experts",
-                                     .extents = {experts, width},
+                                     .extents = {experts, width / 4, 4},
                                      .initial = distribution::normal(0.1),
+                                     .stacked = true,
                                      .placements = of_experts({{axis::expert, row_sharded()}})});
             const auto here = experts / to.ranks(axis::expert) * width;
             to.segment("add", [=](tape& tape, pass&) {
