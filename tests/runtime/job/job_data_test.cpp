@@ -155,6 +155,8 @@ TEST_CASE("a family refuses files that have no samples of its own", "[trainer][f
 
 TEST_CASE("FAMILY-3: a setting without effect on a family's samples is refused",
           "[trainer][family]") {
+  const scratch_folder folder;
+  write_documents(folder / "a", {7});
   const std::pair<const char*, void (*)(data_settings&)> settings[]
       = {{"data.sft", [](auto& x) { x.sft = true; }},
          {"data.fim.enabled", [](auto& x) { x.fim.enabled = true; }},
@@ -169,8 +171,12 @@ TEST_CASE("FAMILY-3: a setting without effect on a family's samples is refused",
       change(job->data);
     }
     const auto refusal = fmt::format("`{}` has no effect on samples of", name);
-    CHECK_THAT(wrong_with(own), ContainsSubstring(refusal + " a toy model: leave it out"));
+    const auto only = refusal + " a toy model: leave it out\n";
+    CHECK(wrong_with(own) == only);
     CHECK_THAT(wrong_with(text), !ContainsSubstring(refusal));
+    own.data.mock = false;
+    own.data.path = blend_of(folder / "a");
+    CHECK(wrong_with(own) == only);
   }
 }
 
