@@ -31,9 +31,9 @@ std::string full_help(const flag_description& x) {
 }
 
 std::string usage_of(const command_description& x) {
-  if (!x.commands.empty())
+  if (x.needs_command())
     return x.path + " COMMAND ...";
-  auto out = x.path;
+  auto out = x.path + (x.commands.empty() ? "" : " [COMMAND]");
   std::string last;  // words after --, another command
   for (const auto& group : x.groups)
     for (const auto& flag : group.flags)
@@ -51,11 +51,10 @@ std::string help_page(const command_description& x) {
   }
   for (const auto& below : x.commands)
     sections.front().entries.push_back({below.name(), below.about});
-  const bool has_short = x.commands.empty();
   sections.front().entries.push_back({"-h, --help",
-                                      has_short
-                                          ? "Prints this, or with -h the flags alone, and exits."
-                                          : "Prints this and exits."});
+                                      x.needs_command()
+                                          ? "Prints this and exits."
+                                          : "Prints this, or with -h the flags alone, and exits."});
   return format_help(x.path, x.about, sections, x.notes, usage_of(x), x.beginnings);
 }
 
@@ -72,11 +71,14 @@ std::string faults_help_page(const command_description& x) {
 }
 
 std::string short_help_page(const command_description& x) {
-  if (!x.commands.empty())
+  if (x.needs_command())
     return help_page(x);
   auto out = format_help(x.path, x.about, {}, {}, usage_of(x));
   for (const auto& group : x.groups) {
     std::vector<std::string> words;
+    if (&group == &x.groups.front())
+      for (const auto& below : x.commands)
+        words.push_back(below.name());
     for (const auto& flag : group.flags)
       words.push_back(words_of(flag));
     if (!words.empty())

@@ -65,6 +65,8 @@ struct command_description {
   std::vector<command_description> commands;  ///< sub-commands
   bool works = false;                         ///< runs without a sub-command
 
+  /// True if it runs no work of its own.
+  bool needs_command() const { return !works && !commands.empty(); }
   /// The last word of the path: "gpt".
   std::string name() const { return path.substr(path.rfind(' ') + 1); }
 };
@@ -79,13 +81,13 @@ std::string words_of(const flag_description& x);
 /// Help, range, unit and default: "Steps between two lines. Range: 1 or more steps. Default: 100."
 std::string full_help(const flag_description& x);
 
-/// The usage line: "troupe plot RUN... [FLAG ...]".
+/// The usage line: "troupe plot RUN... [FLAG ...]" or "troupe train COMMAND ...".
 std::string usage_of(const command_description& x);
 
 /// The help page, at most 80 columns wide.
 std::string help_page(const command_description& x);
 
-/// The flags of each group, without their help. The help page for a command with sub-commands.
+/// The flags of each group, without their help. The help page for a command that needs another.
 std::string short_help_page(const command_description& x);
 
 inline constexpr const char* help_faults_flag = "--help-faults";

@@ -79,8 +79,8 @@ class command_line {
   /// Declares a flag that is refused with this reason, with any number of values. It is not in the
   /// help. Another declaration of the same flag takes precedence.
   void refused(const std::string& flag, const std::string& reason);
-  /// Declares a flag of other programs, refused with advice. It is not in the help. Dashes and
-  /// underscores are equivalent.
+  /// Declares a flag of other programs or models, refused with advice. It is not in the help.
+  /// Dashes and underscores are equivalent.
   void answers(const std::string& flag, const std::string& instead);
   /// Refuses with this reason every undeclared flag with this prefix.
   void refused_family(const std::string& beginning, const std::string& reason);

@@ -52,22 +52,27 @@ void describe_for_zsh(const command_description& x, std::string& out) {
   for (const auto& below : x.commands)
     describe_for_zsh(below, out);
   out += function_of(x) + "() {\n";
-  if (x.commands.empty()) {
+  if (!x.commands.empty()) {
+    out += "  local -a below=(\n";
+    for (const auto& below : x.commands)
+      out += "    " + shell_quoted(below.name() + ":" + escaped(below.about)) + "\n";
+    out += fmt::format(
+        "  )\n  if ((CURRENT == 2)){}; then\n    _describe command below\n    return\n  fi\n",
+        x.needs_command() ? "" : " && [[ $words[2] != -* ]]");
+    out += "  case $words[2] in\n";
+    for (const auto& below : x.commands)
+      out += fmt::format(
+          "    {}) shift words; ((CURRENT--)); {}; return ;;\n", below.name(), function_of(below));
+    out += "  esac\n";
+  }
+  if (!x.needs_command()) {
     out += "  _arguments -S \\\n";
     for (const auto& group : x.groups)
       for (const auto& flag : group.flags)
         out += "    " + shell_quoted(spec_of(flag)) + " \\\n";
-    out += "    '(-h --help)'{-h,--help}'[Prints the help]'\n}\n\n";
-    return;
+    out += "    '(-h --help)'{-h,--help}'[Prints the help]'\n";
   }
-  out += "  local -a below=(\n";
-  for (const auto& below : x.commands)
-    out += "    " + shell_quoted(below.name() + ":" + escaped(below.about)) + "\n";
-  out += "  )\n  if ((CURRENT == 2)); then\n    _describe command below\n    return\n  fi\n";
-  out += "  shift words\n  ((CURRENT--))\n  case $words[1] in\n";
-  for (const auto& below : x.commands)
-    out += fmt::format("    {}) {} ;;\n", below.name(), function_of(below));
-  out += "  esac\n}\n\n";
+  out += "}\n\n";
 }
 
 }  // namespace

@@ -104,13 +104,18 @@ std::set<std::string> flags_of(const command_description& x) {
   return out;
 }
 
-/// The flags of `row` that are not in `known`, and adds them to it.
+/// Returns the flags of `row` that `known` lacks, and adds them to it.
 std::string others_in(const megatron::flag_row& row, std::set<std::string>& known) {
   std::string out;
   for (const auto& flag : megatron::names_in(row))
     if (known.insert(flag.name).second)
       out += flag.name + (flag.words > 0 ? " X " : " ");
   return out;
+}
+
+/// Why another family's command refuses a flag of `other`.
+std::string has_it(const runtime::model_family& other) {
+  return fmt::format("`troupe train {}` has it", other.name());
 }
 
 /// All sections of the table: first the groups of the help, each with its working flags before its
@@ -134,8 +139,7 @@ std::vector<megatron::flag_section> whole_table(const runtime::model_family& fam
       same->rows.insert(same->rows.end(), section.rows.begin(), section.rows.end());
   }
   for (const auto* other : runtime::families()) {
-    megatron::flag_row only{megatron::standing::refused,
-                            fmt::format("only `troupe train {}` has it", other->name())};
+    megatron::flag_row only{megatron::standing::refused, has_it(*other)};
     for (const auto& group : described(*other).groups)
       for (const auto& row : works_in(group))
         only.names += others_in(row, known);
@@ -162,6 +166,12 @@ void declare_table(command_line& line, training_flags& to) {
           line.accepted(flag.name, flag.words, row.note);
         else
           line.refused(flag.name, row.note);
+  for (const auto* other : runtime::families()) {
+    auto asked = other->asked();
+    for (const auto& x : other->bind(asked))
+      if (!own.contains(x.flag->name))
+        line.answers(x.flag->name, has_it(*other));
+  }
   for (const auto& row : megatron::families())
     for (const auto& beginning : megatron::names_in(row))
       line.refused_family(beginning.name, row.note);

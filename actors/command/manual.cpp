@@ -57,8 +57,10 @@ std::string flag_words(const flag_description& x) {
 
 std::string synopsis(const command_description& x) {
   auto out = "\\fB" + roff(x.path) + "\\fR";
-  if (!x.commands.empty())
+  if (x.needs_command())
     return out + " \\fIcommand\\fR";
+  if (!x.commands.empty())
+    out += " [\\fIcommand\\fR]";
   for (const auto& group : x.groups)
     for (const auto& flag : group.flags)
       if (flag.name.empty())
@@ -70,8 +72,8 @@ std::string options(const command_description& x) {
   std::string out = ".SH OPTIONS\n";
   const auto help
       = entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR",
-              x.commands.empty() ? "Prints the help, or with -h only the flags, and exits."
-                                 : "Prints the help and exits.");
+              x.needs_command() ? "Prints the help and exits."
+                                : "Prints the help, or with -h only the flags, and exits.");
   for (const auto& group : x.groups) {
     if (group.flags.empty())
       continue;

@@ -410,8 +410,7 @@ void add_memory(command_line& program) {
       "Example: troupe memory --num-layers 24 --hidden-size 1024 --num-attention-heads 16 "
       "--seq-length 1024 --micro-batch-size 4 --vocab-size 50257 --world-size 2 --bf16");
   for (const auto* family : runtime::families())
-    if (family != &runtime::default_family())
-      declare_memory(line.command(std::string(family->name()), about), *family);
+    declare_memory(line.command(std::string(family->name()), about), *family);
 }
 
 }  // namespace troupe::command

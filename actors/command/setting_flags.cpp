@@ -228,7 +228,7 @@ void declare_settings(command_line& line, training_flags& to) {
   for (const auto& group : groups) {
     line.group(group.title);
     for (const auto& entry : runtime::words_in(group.settings))
-      for (auto& x : placed[entry])
+      for (auto& x : std::exchange(placed[entry], {}))  // the first place counts
         declare_setting(line, std::move(x), own);
   }
 }

@@ -4,6 +4,7 @@
 #include "actors/command/setting_flags.hpp"
 #include "runtime/tokenizer/tiktoken.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::command {
@@ -69,7 +70,8 @@ void refuse_other_files(const tokenizer_flags& flags, tokenizer_family family) {
 
 std::vector<runtime::bound_setting> bind(tokenizer_flags& to) {
   auto out = runtime::bind_settings(to);
-  out.front().choices = runtime::tokenizer_types();
+  std::ranges::find(out, "tokenizer.type", &runtime::bound_setting::name)->choices
+      = runtime::tokenizer_types();
   return out;
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* one_of_each_stage
     = "REPLICA-1: stages report of one step at a time, each once";
 
-/// STEP-6: takes out all copies but those of experts whose owner is in another replica. Returns the
+/// STEP-6: takes out all copies but those of experts with an owner in another replica. Returns the
 /// name of a copy that differs from its owner; empty: none.
 std::string take_copies(std::vector<messages::updated_state>& parts) {
   std::string out;

@@ -4,7 +4,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/data/token_schema.hpp"
-#include "runtime/family/text_samples.hpp"
+#include "runtime/family/family_samples.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -144,15 +144,13 @@ std::string describe_shape(const runtime::training_job& job) {
 }
 
 made_up_samples::made_up_samples(const runtime::recipe& recipe, runtime::data_split part)
-    : recipe_(recipe), masked_(part == runtime::data_split::train) {
-  constexpr std::uint64_t enough = 1 << 20;
-  const auto& batch = recipe.batch;
-  if (auto own = runtime::made_up_samples(recipe.model, part, enough, recipe.seed))
-    own_ = std::make_unique<runtime::dataset_source>(
-        std::move(own),
-        runtime::batch_layout{std::uint64_t(batch.micro), std::uint64_t(batch.data_parallel)},
-        runtime::memory_pool());
-}
+    : recipe_(recipe),
+      masked_(part == runtime::data_split::train),
+      own_(runtime::made_up_batches(
+          recipe.model,
+          part,
+          {std::uint64_t(recipe.batch.micro), std::uint64_t(recipe.batch.data_parallel)},
+          recipe.seed)) {}
 
 runtime::bundle made_up_samples::microbatch(const runtime::microbatch_address& at) const {
   auto x = own_ ? own_->microbatch(at) : tokens(at);

@@ -30,7 +30,7 @@ std::string describe_shape(const runtime::training_job& job);
 /// Records which samples were requested.
 class made_up_samples final : public runtime::batch_source {
  public:
-  /// Tokens of `part` train are masked.
+  /// Without samples of the family, every fifth token of `part` train is masked.
   made_up_samples(const runtime::recipe& recipe, runtime::data_split part);
 
   runtime::bundle microbatch(const runtime::microbatch_address& at) const override;
@@ -43,7 +43,7 @@ class made_up_samples final : public runtime::batch_source {
 
   runtime::recipe recipe_;
   bool masked_;
-  std::unique_ptr<const runtime::batch_source> own_;  ///< of the family; null: tokens
+  std::shared_ptr<const runtime::batch_source> own_;  ///< of the family; null: tokens
   mutable runtime::memory_pool pool_;
   mutable std::mutex mutex_;
   mutable std::set<std::uint64_t> asked_;

@@ -34,25 +34,31 @@ int count_of_others(const wrong_bits& x, const runtime::seats& seats) {
   return int(all.size()) - int(x.ranks.size());
 }
 
-/// STEP-6: names a copy that differs from its owner, and its replica; empty: none. Replicas have
-/// compared the copies with an owner among their own ranks.
+/// STEP-6: names a copy without an owner, or that differs from its owner, and the copy's replica;
+/// empty: none. Replicas have compared the copies with an owner among their own ranks.
 std::string differing_copy(const std::vector<messages::applied>& all) {
-  const auto differs = [](const messages::applied& x, const std::string& parameter) {
-    return fmt::format("replica:{}: {}; but not {}",
+  const auto told = [](const messages::applied& x, const char* what, const std::string& parameter) {
+    return fmt::format("replica:{}: {}; {} {}",
                        x.replica,
                        "STEP-6: what several tensor ranks or stages hold, they hold alike",
+                       what,
                        parameter);
   };
   for (const auto& x : all)
     if (!x.unlike.empty())
-      return differs(x, x.unlike);
+      return told(x, "but not", x.unlike);
   for (const auto& x : all)
     for (const auto& part : x.state)
-      for (const auto& copy : part.copies)
-        if (std::none_of(all.begin(), all.end(), [&](const auto& other) {
-              return equals_owner(copy.first, copy.second, other.state).value_or(false);
-            }))
-          return differs(x, copy.first);
+      for (const auto& [name, copy] : part.copies) {
+        bool is_owned = false, is_equal = false;
+        for (const auto& other : all)
+          if (const auto equal = equals_owner(name, copy, other.state)) {
+            is_owned = true;
+            is_equal = is_equal || *equal;
+          }
+        if (!is_equal)
+          return told(x, is_owned ? "but not" : "but no rank owns", name);
+      }
   return {};
 }
 
@@ -103,7 +109,7 @@ bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
   }
   if (unlike.empty())
     return true;
-  recovery_.suspect(unlike);  // all replicas are alike, or there is only one
+  recovery_.suspect(unlike);  // alike ranks agree, so no rank is outvoted
   return false;
 }
 

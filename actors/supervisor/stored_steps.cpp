@@ -44,7 +44,6 @@ digests_by_name of_layers(runtime::axis_view layers, const opened_job& job, dige
 std::string complaint_about(const std::map<int, digests_by_name>& own,
                             const opened_job& job,
                             const runtime::digest& committed) {
-  constexpr const char* differ = "they differ from the committed ones in the ledger";
   digests_by_name sum;
   for (int rank = 0; rank < job.seats.size(); ++rank) {
     const auto here = own.find(rank);
@@ -54,13 +53,14 @@ std::string complaint_about(const std::map<int, digests_by_name>& own,
       const auto state = of_layers(layers, job, here->second);
       const int first = job.first_alike[layers][std::size_t(rank)];
       if (!job.counts(rank, layers) && state != of_layers(layers, job, own.at(first)))
-        return differ;
+        return fmt::format("the states of ranks {} and {} differ", first, rank);
       if (job.counts(rank, layers))
         for (const auto& [name, part] : state)
           sum[name] += part;
     }
   }
-  return runtime::combine(sum) == committed ? "" : differ;
+  return runtime::combine(sum) == committed ? ""
+                                            : "they differ from the committed ones in the ledger";
 }
 
 }  // namespace

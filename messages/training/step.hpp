@@ -166,7 +166,8 @@ struct updated_state {
   int rank = 0;  ///< of the job
   runtime::axis_view layers = {};
   std::map<std::string, runtime::digest> own = {};  ///< by parameter; parts add up
-  /// Of parameters that another rank reports; of a replica, a rank in another replica.
+  /// Digests of parameters that another rank reports. A replica sends only those that no rank of
+  /// its own reports.
   std::map<std::string, runtime::digest> copies = {};
   runtime::digest bits = {};            ///< replica only: of `own` and `copies`
   runtime::exact_sum square_norm = {};  ///< of the parameters, if requested

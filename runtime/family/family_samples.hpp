@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/core/cancel.hpp"
+#include "runtime/data/batch_source.hpp"
 #include "runtime/data/data_settings.hpp"
 #include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/token_source.hpp"
@@ -22,14 +23,15 @@
 
 namespace troupe::runtime {
 
-/// Samples of one data set: those of the documents that split_for gives to a part.
+/// Samples of one data set: those of the documents that split_for gives to a part. Valid during the
+/// call that gets it: a data set copies what it keeps.
 struct samples_request {
   const data_settings& data;
   data_split part = data_split::train;
   std::optional<std::filesystem::path> prefix = {};  ///< of the data set; nullopt: `data.mock`
   std::optional<std::uint64_t> samples = {};         ///< minimum; nullopt: one epoch
   std::uint64_t seed = 0;
-  std::string tokenizer = {};  ///< for named_tokenizer; empty: the job has none
+  std::string tokenizer = {};                      ///< for named_tokenizer; empty: the job has none
   std::shared_ptr<const fill_in_middle> fim = {};  ///< null: texts stay as they are
   cancel_token stop = {};
 };
@@ -73,5 +75,12 @@ class family_samples {
                                 const samples_request& all,
                                 std::int64_t tokens) const;
 };
+
+/// Micro-batches that the model's family makes up for `data.mock`, 2^20 samples; null: it has
+/// text_samples, which cuts them from documents.
+std::shared_ptr<const batch_source> made_up_batches(const model_description& model,
+                                                    data_split part,
+                                                    batch_layout layout,
+                                                    std::uint64_t seed);
 
 }  // namespace troupe::runtime

@@ -6,7 +6,6 @@
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/data/sft_dataset.hpp"
-#include "runtime/family/model_family.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -141,17 +140,6 @@ class samples_of_text final : public family_samples {
 const family_samples& text_samples() {
   static const samples_of_text only;
   return only;
-}
-
-std::shared_ptr<const sample_dataset> made_up_samples(const model_description& model,
-                                                      data_split part,
-                                                      std::uint64_t samples,
-                                                      std::uint64_t seed) {
-  const auto& by = model.family().samples();
-  if (&by == &text_samples())
-    return nullptr;
-  const data_settings data{.mock = true};
-  return by.open(model, {.data = data, .part = part, .samples = samples, .seed = seed});
 }
 
 }  // namespace troupe::runtime

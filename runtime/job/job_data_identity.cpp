@@ -50,9 +50,14 @@ json identity_of_blend(const data_blend& x, bool sft, const object_access& objec
   return out;
 }
 
+/// Older runs keep their identity: a `.later()` row is left out with its default.
 json identity_of(const fim_settings& x) {
   json out;
-  for_each_field<fim_settings>([&](const auto& row) { out[row.key] = x.*row.member; });
+  for_each_field<fim_settings>([&](const auto& row) {
+    const auto& now = x.*row.member;
+    if (!row.optional || now != fim_settings().*row.member)
+      out[row.key] = now;
+  });
   return out;
 }
 

@@ -77,16 +77,17 @@ void validate_data(const training_job& job,
   if (by_part(data) && data.train_path.empty() && !unknown.data)
     wrong.emplace_back(
         "`data.valid_path` and `data.test_path` need `data.train_path`: give the training data");
-  if (data.sft)
+  const auto& samples = job.training.model.family().samples();
+  refuse_settings_without_effect(job, wrong);
+  if (data.sft && samples.follows("data.sft"))
     validate_sft(data, wrong);
   else
     for (const auto& prefix : prefixes_of(data))
       collect(wrong, [&] { indexed_dataset(prefix, objects_of(data)); });
-  if (data.fim.enabled)
+  if (data.fim.enabled && samples.follows("data.fim.enabled"))
     validate_fim(job, unknown, wrong);
-  refuse_settings_without_effect(job, wrong);
   if (!unknown.tokenizer)
-    for (auto& sentence : job.training.model.family().samples().validate(data))
+    for (auto& sentence : samples.validate(data))
       wrong.push_back(std::move(sentence));
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))

@@ -25,7 +25,7 @@ struct seat_group {
   std::vector<int> members;            ///< ranks of the job, in the order of the group
   int rank = 0;                        ///< index in `members`
   std::optional<chunk_id> chunk = {};  ///< of a chunk with several copies; nothing: of the worker
-  tie_holders ties = {};               ///< whose gradients it adds; empty: it is no group of ties
+  tie_holders ties = {};               ///< ties that it sums; empty for other groups
 };
 
 /// All groups of a rank: one for each axis that splits a replica, one for each sum of gradients,

@@ -233,7 +233,7 @@ void validate_verification(const recovery_settings& recovery,
                            std::vector<std::string>& wrong) {
   if (recovery.verify_fraction > 0 && !all.replicas_are_alike())
     wrong.push_back(fmt::format(
-        "`recovery.verify_fraction` {} has the next replica compute passes again, but it "
+        "`recovery.verify_fraction` {} has the next replica compute passes again, but that replica "
         "has other experts: leave `recovery.verify_fraction` out",
         recovery.verify_fraction));
 }

@@ -28,8 +28,8 @@ axis_map<communicator*> single_axes(const group_map& all) {
   return out;
 }
 
-/// True if no other rank or replica adds to the gradients of a chunk, so their memory may be
-/// temporary.
+/// True if the gradients of a chunk may have temporary memory: no other rank or replica adds to
+/// them, and the worker has no tie with another rank.
 bool sums_alone(const worker_settings& settings, const worker_groups& all, chunk_id chunk) {
   const auto sums = axes_where([](const axis_row& x) { return x.sums_gradients(); });
   const auto groups = all.of(chunk);

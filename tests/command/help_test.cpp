@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/completion.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -44,4 +45,26 @@ TEST_CASE("the help of training requires the flags of a run", "[command]") {
   for (const auto* flag : {"--num-layers", "--lr", "--data-path", "--mock-data", "--train-iters"})
     CHECK_THAT(gpt.beginnings[0], ContainsSubstring(flag));
   CHECK_THAT(gpt.beginnings[1], ContainsSubstring("troupe train gpt "));
+}
+
+TEST_CASE("a command with flags and commands tells both", "[command]") {
+  command_line program("troupe", "");
+  auto& memory = program.command("memory", "forecasts.");
+  memory.toggle("--json", "Prints JSON.", [] {});
+  memory.runs([] { return 0; });
+  memory.command("toy", "forecasts a toy.").toggle("--patches", "Has patches.", [] {});
+  const auto all = program.describe();
+  const auto& both = all.commands.front();
+  CHECK(usage_of(both) == "troupe memory [COMMAND] [FLAG ...]");
+  CHECK(usage_of(all) == "troupe COMMAND ...");
+  CHECK_THAT(help_page(both), ContainsSubstring("--json") && ContainsSubstring("forecasts a toy"));
+  CHECK_THAT(
+      short_help_page(both),
+      ContainsSubstring("--json") && ContainsSubstring("toy") && !ContainsSubstring("Prints JSON"));
+  const auto zsh = zsh_completion(all);
+  const auto from = zsh.find("_troupe_memory() {");
+  REQUIRE(from != std::string::npos);
+  CHECK_THAT(zsh.substr(from, zsh.find("\n}\n", from) - from),
+             ContainsSubstring("_describe command below") && ContainsSubstring("_troupe_memory_toy")
+                 && ContainsSubstring("--json"));
 }

@@ -14,7 +14,7 @@ from process_runs import JOBS, PIPELINE, job, killed, replaced, require_same
 
 TRAINING = ["--mock-data", "--micro-batch-size", 2, "--global-batch-size", 8, "--lr", 1e-3, "--log-interval", 1,
             "--vocab-size", 29, "--make-vocab-size-divisible-by", 8, "--tokenizer-type", "NullTokenizer",
-            "--threads-per-worker", 1, "--eval-iters", 0, "--straggler-ratio", 0]
+            "--threads-per-worker", 1, "--eval-iters", 0, "--straggler-ratio", 0, "--backend", "cpu"]
 
 
 def families():
@@ -70,25 +70,51 @@ def check_settings(folder):
                 raise wrong(f"{words[0]} with a model of {name}: exit code {code}\n{err}")
 
 
+def titles_of(page):
+    """The title above each flag of a help."""
+    titles, title = {}, ""
+    for before, line in zip([""] + page.splitlines(), page.splitlines()):
+        if line and not line.startswith(" ") and not before:
+            title = line
+        if flag := re.match("  (--[\\w-]+)", line):
+            titles[flag[1]] = title
+    return titles
+
+
+def standings_in(table):
+    """What the table of Megatron-LM's flags says of each flag: each time that it has the flag."""
+    standings = {}
+    for row in (line.split(" | ") for line in table.splitlines() if line.startswith("| `")):
+        for flag in re.findall(r"`(--[\w-]+)`", row[0]):
+            standings.setdefault(flag, []).append(row[1])
+    return standings
+
+
 def check_help(folder):
     """Help, memory and the table of Megatron-LM's flags are those of the family."""
-    of_gpt = flags_in(works("train", "gpt", "--help"))
+    of_gpt = set(titles_of(works("train", "gpt", "--help")))
+    table_of_gpt = standings_in(works("train", "gpt", "--help-megatron-markdown"))
     for name in families():
-        page = works("train", name, "--help")
-        own = sorted(flags_in(page) - of_gpt)
-        if not own or "\nModel\n" not in page or "Model: its layers" in page:
-            raise wrong(f"the help of {name} does not have its flags under its title:\n{page}")
-        table = works("train", name, "--help-megatron-markdown")
-        for flag, here in [(own[0], "works"), ("--hidden-size", "refused")]:
-            rows = [line for line in table.splitlines() if f"`{flag}`" in line]
-            if len(rows) != 1 or f"| {here} |" not in rows[0]:
-                raise wrong(f"the table of {name} should say once that {flag} is '{here}': {rows}")
-        shape = ["--micro-batch-size", 2, "--vocab-size", 29, "--make-vocab-size-divisible-by", 8, "--json"]
+        titles = titles_of(works("train", name, "--help"))
+        own, lacking = sorted(set(titles) - of_gpt), sorted(of_gpt - set(titles))
+        if elsewhere := {flag: titles[flag] for flag in own if not titles[flag].startswith("Model")}:
+            raise wrong(f"the help of {name} has flags of the model under other titles: {elsewhere}")
+        table = standings_in(works("train", name, "--help-megatron-markdown"))
+        if set(table_of_gpt) - set(table):
+            raise wrong(f"the table of {name} lacks {set(table_of_gpt) - set(table)}")
+        for flags, here in [(own, "works"), (lacking, "refused")]:
+            if others := {flag: table[flag] for flag in flags if flag in table and table[flag] != [here]}:
+                raise wrong(f"the table of {name} should say once of each that it is '{here}': {others}")
+        shape = ["--micro-batch-size", 2, "--vocab-size", 29, "--make-vocab-size-divisible-by", 8, "--backend", "cpu",
+                 "--json"]
         two, three = (json.loads(works("memory", name, *shape, "--num-layers", n))["parameters"] for n in (2, 3))
         if not 0 < two < three:
             raise wrong(f"`troupe memory {name}` counts {two} and {three} parameters")
-        refuses("is not a flag of", "memory", name, *shape, "--hidden-size", 64)
-        refuses(own[0], "memory", *shape, own[0], 3)
+        for flag in lacking[:1]:
+            refuses("`troupe train gpt` has it", "memory", name, *shape, flag, 64)
+            refuses("`troupe train gpt` has it", "train", name, *TRAINING, flag, 64)
+        for flag in own[:1]:
+            refuses(flag, "memory", *shape, flag, 3)
 
 
 def check_processes(folder):

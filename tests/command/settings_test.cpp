@@ -320,10 +320,18 @@ class without_flag final : public fixed_family {
   }
 };
 
-void declare_flags_of(const runtime::model_family& family) {
+class with_other_groups final : public fixed_family {
+ public:
+  std::vector<runtime::setting_group> groups() const override {
+    return {{"Model", "model.* seed"}, {"Model: its data", "data.*"}};
+  }
+};
+
+command_description declare_flags_of(const runtime::model_family& family) {
   training_flags flags(family);
   command_line line("troupe train fixed", "");
   declare_settings(line, flags);
+  return line.describe();
 }
 
 }  // namespace
@@ -331,6 +339,15 @@ void declare_flags_of(const runtime::model_family& family) {
 TEST_CASE("SETTING-4: each flag of a row has a reader", "[command][settings]") {
   CHECK_NOTHROW(declare_flags_of(fixed_family()));
   CHECK_BREAKS("SETTING-4", declare_flags_of(without_reader()));
+}
+
+TEST_CASE("a family may name settings of other groups", "[command][settings]") {
+  std::map<std::string, std::vector<std::string>> titles;
+  for (const auto& group : declare_flags_of(with_other_groups()).groups)
+    for (const auto& flag : group.flags)
+      titles[flag.field].push_back(group.title);
+  CHECK(titles.at("seed") == std::vector<std::string>{"Model"});
+  CHECK(titles.at("data.reset_position_ids") == std::vector<std::string>{"Model: its data"});
 }
 
 TEST_CASE("FAMILY-2: a setting that a model needs has a flag", "[command][settings]") {

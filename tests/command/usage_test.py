@@ -217,6 +217,8 @@ def check_memory(folder):
     # Megatron-LM's output for this model with micro-batches of 4, without a distributed optimizer.
     if "optimizer=6069.97 MB, activation=3852.48 MB, total=9922.46 MB" not in small["megatron"]["text"]:
         raise wrong(f"345M: {small['megatron']}")
+    if (named := json.loads(works("memory", "gpt", "--json", "--config", EXAMPLES / "gpt3_345m.yaml"))) != small:
+        raise wrong(f"`troupe memory gpt` differs from `troupe memory`: {named}")
     llama = of("--config", EXAMPLES / "llama3_8b.yaml")
     large = of(*GPT3_175B, "--world-size", 1024, "--use-distributed-optimizer", "--sequence-parallel")
     for found, flops in [(small, 2326530097152), (llama, 421645529382912), (large, 2174868359479296)]:

@@ -6,13 +6,12 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/data/batch_source.hpp"
+#include "runtime/family/family_samples.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/family/model_family.hpp"
-#include "runtime/family/text_samples.hpp"
 #include "tests/support/formula_source.hpp"
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 namespace troupe::tests {
@@ -77,13 +76,13 @@ inline void make_llama(runtime::gpt_config& m) {
 /// The made-up samples of the model's family, or those of formula_source.
 inline std::shared_ptr<const runtime::batch_source> made_up_source(const runtime::training_job& job,
                                                                    runtime::data_split part) {
-  constexpr std::uint64_t enough = 1 << 20;
   const auto& x = job.training;
-  if (auto own = runtime::made_up_samples(x.model, part, enough, x.seed))
-    return std::make_shared<runtime::dataset_source>(
-        std::move(own),
-        runtime::batch_layout{std::uint64_t(x.batch.micro), std::uint64_t(x.batch.data_parallel)},
-        runtime::memory_pool());
+  if (auto own = runtime::made_up_batches(
+          x.model,
+          part,
+          {std::uint64_t(x.batch.micro), std::uint64_t(x.batch.data_parallel)},
+          x.seed))
+    return own;
   return std::make_shared<formula_source>(x, part == runtime::data_split::train);
 }
 

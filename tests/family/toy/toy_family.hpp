@@ -86,7 +86,8 @@ inline rt::own_sublayer sees_image(const toy_config& c) {
               p.hidden = dropout_add(tape, seen, p.hidden, 0, 0, p.rows);
             });
           },
-      .reads = {"image"}};
+      .reads = {"image"},
+      .host_only = true};
 }
 
 inline rt::residual_sublayer feed_forward(const toy_config& c) {

@@ -146,13 +146,17 @@ TEST_CASE("a family refuses files that have no samples of its own", "[trainer][f
   CHECK_THROWS_WITH(open_samples(job, data_split::valid, 1, {}),
                     ContainsSubstring("has no sequence for them"));
   job.training.model.family().set_vocabulary(job.training.model, 28, 32);
-  CHECK_THROWS_WITH(first_samples(job, 1), ContainsSubstring("an id of another vocabulary"));
+  const auto data = open_samples(job, data_split::train, 1, {});
+  CHECK_THROWS_WITH(troupe::tests::writes_all(*data, 0),
+                    ContainsSubstring("an id of another vocabulary"));
   CHECK_THROWS_WITH(require_tensors(job, token_schema(job.training.model.sequence())),
                     ContainsSubstring("the data have only 'tokens'"));
 }
 
 TEST_CASE("FAMILY-3: a setting without effect on a family's samples is refused",
           "[trainer][family]") {
+  const scratch_folder folder;
+  write_documents(folder / "a", {7});
   const std::pair<const char*, void (*)(data_settings&)> settings[]
       = {{"data.sft", [](auto& x) { x.sft = true; }},
          {"data.fim.enabled", [](auto& x) { x.fim.enabled = true; }},
@@ -167,8 +171,12 @@ TEST_CASE("FAMILY-3: a setting without effect on a family's samples is refused",
       change(job->data);
     }
     const auto refusal = fmt::format("`{}` has no effect on samples of", name);
-    CHECK_THAT(wrong_with(own), ContainsSubstring(refusal + " a toy model: leave it out"));
+    const auto only = refusal + " a toy model: leave it out\n";
+    CHECK(wrong_with(own) == only);
     CHECK_THAT(wrong_with(text), !ContainsSubstring(refusal));
+    own.data.mock = false;
+    own.data.path = blend_of(folder / "a");
+    CHECK(wrong_with(own) == only);
   }
 }
 

@@ -174,7 +174,7 @@ TEST_CASE("ties on other pipeline ranks than the rest have groups of their own",
   check_groups(job);
 }
 
-TEST_CASE("a tie whose uses are on one pipeline rank joins no group", "[job]") {
+TEST_CASE("a tie with all uses on one pipeline rank joins no group", "[job]") {
   auto job = tied(table, positions, true, 2);
   job.layout.chunks = {{0, 9}, {9, 10}};  // the layers are on the first stage
   const std::map<std::string, tie_holders> of_words

@@ -3,6 +3,7 @@
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/families.hpp"
 #include "tests/support/kept_scales.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -151,6 +152,17 @@ TEST_CASE("a model with operations for the CPU alone is refused on a device", "[
   x.backend = troupe::kernels::backend::cpu;
   CHECK(validate(x).empty());
   CHECK(traits_of(troupe::tests::kept_scales().part<layer_spec>()).host_only);
+}
+
+TEST_CASE("a module with operations for the CPU alone is refused on a device", "[job]") {
+  troupe::tests::test_families();
+  auto x = good();
+  x.training.model = find_family("toy").smallest(2);
+  const auto* const refusal
+      = "'decoder.layers.0' has operations for the CPU alone, but `backend` is cuda";
+  CHECK(!tells(x, refusal));
+  x.backend = troupe::kernels::backend::cuda;
+  CHECK(tells(x, refusal));
 }
 
 TEST_CASE("each impossible layout has an error text, with the nearest valid value", "[job]") {

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t units = 7;
 const std::string words = "embedding.word_embeddings.weight";
 
-/// A norm of the decoder's stream, whose gain may be tied.
+/// A norm of the decoder's stream, with a gain that may be tied.
 struct tied_norm {
   std::int64_t width = 0;
   std::vector<std::string> tied_to = {};
