@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t grouped_products_worth_a_thread = 1 << 18;
 constexpr std::int64_t rows_grain = 32, columns_grain = 64;  ///< parts begin at multiples
 
-constexpr std::int64_t pieces_of(std::int64_t n, std::int64_t most) {
+constexpr std::int64_t parts_along(std::int64_t n, std::int64_t most) {
   return (n + most - 1) / most;
 }
 
@@ -26,7 +26,7 @@ constexpr std::int64_t pieces_of(std::int64_t n, std::int64_t most) {
 class result_parts {
  public:
   result_parts(std::int64_t M, std::int64_t N, std::int64_t columns)
-      : M_(M), N_(N), high_(pieces_of(M, most_rows_of_part)), wide_(pieces_of(N, columns)) {}
+      : M_(M), N_(N), high_(parts_along(M, most_rows_of_part)), wide_(parts_along(N, columns)) {}
 
   std::int64_t count() const { return high_ * wide_; }
   product_part operator[](std::int64_t number) const {
@@ -41,7 +41,7 @@ class result_parts {
   };
   static range piece(std::int64_t n, std::int64_t of, std::int64_t i, std::int64_t grain) {
     const auto begin
-        = [=](std::int64_t at) { return std::min(n, pieces_of(n * at / of, grain) * grain); };
+        = [=](std::int64_t at) { return std::min(n, parts_along(n * at / of, grain) * grain); };
     return {begin(i), begin(i + 1) - begin(i)};
   }
 

@@ -18,8 +18,8 @@ struct operand {
 };
 
 /// c or rounded = a times b. Exactly one of `c` and `rounded` is non-null, also for `scratch`,
-/// which reads neither. Only products with tiles support a float bias and the last three members;
-/// with `activated` their `rounded` may be null.
+/// which reads neither. Only products with tiles and parts support a float bias. Only products with
+/// tiles support the last three members; with `activated` their `rounded` may be null.
 template <class T>
 struct product {
   operand<T> a;              ///< (M, K)
@@ -62,8 +62,9 @@ struct product_part {
 constexpr std::int64_t most_rows_of_part = 480, most_columns_of_part = 512;
 
 // A part of one of many products, on the calling thread. `tiles`: in tiles, which has_tiles_of<T>()
-// allows; else by packed_product.cpp. Never by oneDNN, which prepares each new shape. Bits depend
-// on `tiles` only, not on the part, M or N.
+// allows; else by packed_product.cpp. Never by oneDNN, which prepares each new shape. So a bf16
+// processor without tiles uses its bf16 instructions for dense products only. For one instruction
+// set, bits depend on `tiles` and K only, not on the part, M or N.
 
 /// Workspace bytes for each part of a product.
 template <class T>

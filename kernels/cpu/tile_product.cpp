@@ -327,6 +327,14 @@ void multiply_few_rows_in_tiles(const product<bf16>& p, const context& in) {
   }
 }
 
+/// The largest part of a product, as a product of its own.
+template <class T>
+product<T> largest_part(product<T> p) {
+  p.M = std::min(p.M, most_rows_of_part);
+  p.N = std::min(p.N, most_columns_of_part);
+  return p;
+}
+
 }  // namespace
 
 TROUPE_EXPORT(has_tiles);
@@ -369,14 +377,6 @@ void multiply_in_tiles(const product<T>& p, const context& in) {
       }
     }
   }
-}
-
-/// The largest part of a product, as a product of its own.
-template <class T>
-product<T> largest_part(product<T> p) {
-  p.M = std::min(p.M, most_rows_of_part);
-  p.N = std::min(p.N, most_columns_of_part);
-  return p;
 }
 
 template <class T>

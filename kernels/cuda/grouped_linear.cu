@@ -1,4 +1,4 @@
-// Grouped products: own kernels, because cuBLASLt would measure each new number of rows.
+// Grouped products. Uses own kernels, because cuBLASLt measures each new number of rows.
 //
 // A block computes a tile of a result (product_tile.cuh). The tiles of all groups are numbered, and
 // a table in the kernel's parameters says where those of a group begin.
@@ -15,7 +15,8 @@ __device__ __forceinline__ int at_most(std::int64_t n, int most) {
   return int(n < most ? n : most);
 }
 
-/// The tiles of a group: a column of them lies under the next, so that neighbours share a weight.
+/// The rows of a group. Its tiles are numbered column by column, so neighbours share a part of the
+/// weight.
 struct group_piece {
   std::int64_t first;  ///< tile
   std::int64_t begin, rows;
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(tile_threads)
                                      factor<T>{x + group.begin * K + column, K, wide},
                                      group.rows,
                                      to);
-    __syncthreads();  // all are done with the shared tiles
+    __syncthreads();  // all threads have read the shared tiles
     to.accumulates = true;
   }
   if (to.accumulates)

@@ -123,7 +123,7 @@ __device__ __forceinline__ void multiply_tile(const factor<T>& left,
   int turn = 0;
   for (std::int64_t term = 0; term < terms; term += tile_terms, turn = 1 - turn) {
     copies.wait();
-    __syncthreads();  // the tiles are complete, and all are done with the others
+    __syncthreads();  // the tiles are complete; all threads have read the other pair
     if (term + tile_terms < terms)
       load(term + tile_terms, 1 - turn);
 #pragma unroll

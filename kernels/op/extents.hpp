@@ -56,6 +56,8 @@ std::string extents_of(const Op& op) {
   if constexpr (requires { op.Dv; })
     if (op.Dv != op.D)
       add("Dv", op.Dv);
+  if constexpr (requires { op.groups.G; })
+    add("groups", op.groups.G);
   if constexpr (requires { op.shape; })
     out += (out.empty() ? "" : " ") + extents_of(op.shape);
   if constexpr (requires { op.rules; })

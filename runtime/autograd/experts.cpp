@@ -14,6 +14,14 @@ std::int64_t slots_of(const row_slots& x) {
   return x.slot.extents()[1];
 }
 
+std::int64_t rows_of(const variable& x) {
+  return x.data.size() / channels_of(x.data);
+}
+
+void ensure_entries(bool kept) {
+  ensure(kept, "GROUP-3: slots and their weights have an entry for each row");
+}
+
 /// (S, C) from (R, C); `weights` may be empty.
 template <class T>
 tensor permuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
@@ -68,6 +76,7 @@ struct unpermute_node final : node {
       tape.add(*dx, permuted<T>(tape, grad, slots, weights));
     x = {};
     weights = {};
+    slots = {};
   }
 };
 
@@ -76,6 +85,8 @@ variable run_unpermute(tape& tape,
                        const variable& x,
                        const row_slots& slots,
                        const variable& weights) {
+  ensure_entries(slots.place.size() == rows_of(x)
+                 && (!weights.data || weights.data.extents() == slots.slot.extents()));
   auto y = tape.make(unpermuted<T>(tape, x.data, slots, weights.data), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<unpermute_node<T>>();
@@ -157,7 +168,7 @@ variable run_grouped(tape& tape,
                      std::int64_t N,
                      int weight,
                      int bias) {
-  const std::int64_t K = channels_of(x.data), R = x.data.size() / K;
+  const std::int64_t K = channels_of(x.data), R = rows_of(x);
   check(*groups, R, E);
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
   tape.stream().run(
@@ -220,6 +231,7 @@ variable run_weighted(tape& tape,
                       const variable& x,
                       const variable& weights,
                       kernels::activation kind) {
+  ensure_entries(weights.data.size() == rows_of(x));
   const auto N = channels_of(x.data) / kernels::fan_in(kind);
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
   tape.stream().run(kernels::weighted_activation_forward<T>{.y = y.template data<T>(),
@@ -245,6 +257,7 @@ variable run_weighted(tape& tape,
 }  // namespace
 
 variable permute(tape& tape, const variable& x, const row_slots& slots) {
+  ensure_entries(slots.slot.extents()[0] == rows_of(x));
   return with_element(x.data.type(), [&]<class T>(T) {
     auto y = tape.make(permuted<T>(tape, x.data, slots, {}), x.placements);
     if (x.gradient)
@@ -282,7 +295,7 @@ variable grouped_linear(tape& tape,
                     "grouped_linear",
                     axis::expert_tensor);
   ensure(column || bias < 0 || tape.group_size(axis::expert_tensor) == 1,
-         "PLACEMENT-2: a bias is added once, after the sum over the tensor axis");
+         "PLACEMENT-2: a bias is added once, after the sum over the expert tensor axis");
   return with_element(tape.type(), [&]<class T>(T) {
     return run_grouped<T>(tape,
                           x,

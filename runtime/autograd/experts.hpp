@@ -27,7 +27,8 @@ struct expert_groups {
   std::vector<std::int32_t> experts;  ///< (G) number on this rank
 };
 
-/// (R, C) -> (S, C): the row of each place; rows without a place are 0. All placements. I: slots.
+/// (R, C) -> (S, C): each slot gets its row; slots without a row are 0. All placements. I: slots.
+/// Breaks GROUP-3, like the operations below, unless slots and weights fit the rows.
 variable permute(tape& tape, const variable& x, const row_slots& slots);
 
 /// (S, C) -> (R, C): the sum of a row's slots. All placements. I: slots.
@@ -50,7 +51,8 @@ variable grouped_linear(tape& tape,
                         int bias = no_parameter);
 
 /// weights[r] * act(x[r]), with `weights` (R). x is feature_sharded along expert_tensor. weights
-/// are replicated_partial_gradient there, because a rank sees its own features. I: x, weights.
+/// are replicated_partial_gradient there, because a rank sees its own features. I: x, weights. The
+/// backward pass overwrites the memory of x, as that of `activation`.
 variable weighted_activation(tape& tape,
                              const variable& x,
                              const variable& weights,

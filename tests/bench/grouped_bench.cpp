@@ -4,7 +4,8 @@
 //
 // Both run in turn in the same process: the dense product has the weight of one expert and the rows
 // of all. Rows are balanced, or follow Zipf's law: expert e has a share of 1 / (e + 1). Each figure
-// is the best of many runs, because other load can only make a run slower.
+// is the best of many runs, because other load can only make a run slower. With several sources,
+// the rows of an expert are as many groups, as where ranks share experts.
 
 #include "kernels/backend/backend.hpp"
 #include "kernels/op/every_op.hpp"
@@ -14,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <numeric>
 #include <string>
 
 using namespace troupe;
@@ -25,6 +25,7 @@ namespace {
 struct shape {
   std::int64_t E, rows, N, K;  ///< rows: of an expert, on average
   bool zipf;
+  std::int64_t sources = 1;  ///< groups of an expert
 };
 
 std::vector<std::int64_t> offsets_of(const shape& s) {
@@ -35,7 +36,10 @@ std::vector<std::int64_t> offsets_of(const shape& s) {
   double sum = 0;
   for (std::int64_t e = 0; e < s.E; ++e) {
     sum += s.zipf ? 1 / double(e + 1) : 1;
-    out.push_back(std::int64_t(double(s.E * s.rows) * sum / all + 0.5));
+    const std::int64_t begin = out.back();
+    const auto end = std::int64_t(double(s.E * s.rows) * sum / all + 0.5);
+    for (std::int64_t i = 1; i <= s.sources; ++i)
+      out.push_back(begin + (end - begin) * i / s.sources);
   }
   return out;
 }
@@ -50,9 +54,10 @@ class bench {
   template <class T>
   void products(const shape& s) {
     const auto offsets = offsets_of(s);
-    std::vector<std::int32_t> experts(std::size_t(s.E));
-    std::iota(experts.begin(), experts.end(), 0);
-    const kernels::row_groups groups{offsets.data(), experts.data(), s.E};
+    std::vector<std::int32_t> experts;
+    for (std::int64_t g = 0; g < s.E * s.sources; ++g)
+      experts.push_back(std::int32_t(g / s.sources));
+    const kernels::row_groups groups{offsets.data(), experts.data(), s.E * s.sources};
     const std::int64_t R = s.E * s.rows;
     tests::linear_memory<T> m{.R = R, .N = s.N, .K = s.K, .with_bias = false, .with_z = false};
     const auto weight = tests::normal<T>(std::size_t(s.E * s.N * s.K), 9);
@@ -61,6 +66,7 @@ class bench {
                        + std::to_string(s.N) + " x " + std::to_string(s.K);
     text += std::is_same_v<T, float> ? "" : std::is_same_v<T, kernels::bf16> ? " bf16" : " f16";
     text += s.zipf ? " Zipf" : "";
+    text += s.sources > 1 ? ", " + std::to_string(s.sources) + " sources" : "";
     auto dense = m.backward_weight();
     dense.accumulates = false;
     compare("forward",
@@ -150,6 +156,7 @@ void all_shapes(bench& b) {
       b.products<T>({8, rows, 1536, 384, zipf});
       b.products<T>({8, rows, 384, 768, zipf});
       b.products<T>({8, rows, 2048, 1024, zipf});
+      b.products<T>({8, rows, 2048, 1024, zipf, 8});
       b.products<T>({64, rows, 512, 512, zipf});
     }
 }

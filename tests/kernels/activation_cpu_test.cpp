@@ -1,9 +1,12 @@
-// Cases beyond the operation tester (op_tester.hpp): activations along the whole axis, and NaN.
+// Cases beyond the operation tester (op_tester.hpp): activations along the whole axis, and NaN,
+// without and with weights of rows.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
+#include "tests/support/weighted_activation.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -12,8 +15,10 @@
 
 using namespace troupe;
 using kernels::activation;
+using tests::activation_memory;
 using tests::on_cpu;
 using tests::relative_error;
+using tests::weighted_activation_memory;
 
 namespace {
 
@@ -26,9 +31,12 @@ activation any_kind() {
 
 }  // namespace
 
-TEST_CASE("activations on the cpu are accurate along the whole axis", "[kernels][cpu]") {
+TEMPLATE_TEST_CASE("activations on the cpu are accurate along the whole axis",
+                   "[kernels][cpu]",
+                   activation_memory<float>,
+                   weighted_activation_memory<float>) {
   // Absolute error below 1, relative above: the tail of a GELU is nearly 0.
-  tests::activation_memory<float> a{.R = 1, .N = 40001, .kind = any_kind()};
+  TestType a{activation_memory<float>{.R = 1, .N = 40001, .kind = any_kind()}};
   for (std::size_t i = 0; i < a.x.size(); ++i)
     a.x[i] = float(i % 40001) / 1000 - 20;
   std::fill(a.dy.begin(), a.dy.end(), 1.0f);
@@ -46,14 +54,21 @@ TEST_CASE("activations on the cpu are accurate along the whole axis", "[kernels]
     worst
         = std::max(worst, std::abs(double(b.dx[i]) - a.dx[i]) / std::max(1.0f, std::abs(a.dx[i])));
   CHECK(worst < rounding);
+  if constexpr (requires { a.dweight; })  // a sum of 40,001 floats
+    CHECK(relative_error(b.dweight, a.dweight) < 1e-4);
 }
 
-TEST_CASE("activations on the cpu propagate NaN", "[kernels][cpu]") {
-  tests::activation_memory<float> a{.R = 1, .N = 5, .kind = any_kind()};
+TEMPLATE_TEST_CASE("activations on the cpu propagate NaN",
+                   "[kernels][cpu]",
+                   activation_memory<float>,
+                   weighted_activation_memory<float>) {
+  TestType a{activation_memory<float>{.R = 1, .N = 5, .kind = any_kind()}};
   a.x[2] = std::numeric_limits<float>::quiet_NaN();
   on_cpu(a.forward());
   on_cpu(a.backward());
   CHECK(std::isnan(a.y[2]));
   CHECK(std::isnan(a.dx[2]));
   CHECK_FALSE(std::isnan(a.y[1]));
+  if constexpr (requires { a.dweight; })
+    CHECK(std::isnan(a.dweight[0]));
 }

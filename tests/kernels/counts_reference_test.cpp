@@ -1,6 +1,7 @@
 // flops() and bytes_moved() compared with hand counts at one small size; a float has 4 bytes.
 
 #include "kernels/op/extents.hpp"
+#include "kernels/op/grouped_linear.hpp"
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -91,6 +92,12 @@ TEST_CASE("attention counts only pairs within its window", "[kernels][reference]
   CHECK(pairs(-1) == 15 + 8 + 9);
   t.key_position[4] = 100;  // the last key is visible to no query; the window ends before it
   CHECK(pairs(0) == 4 + 2);
+}
+
+TEST_CASE("the extents of a product of experts name experts and groups", "[kernels][counts]") {
+  const kernels::grouped_linear_forward<float> op{
+      .groups = {.G = 4}, .R = 6, .E = 3, .N = 2, .K = 5};
+  CHECK(extents_of(op) == "R 6 N 2 K 5 E 3 groups 4");
 }
 
 TEST_CASE("the counts of a norm are right", "[kernels][reference][counts]") {

@@ -1,10 +1,36 @@
-// Cases beyond the operation tester (op_tester_test.cpp): activations far from zero and of NaN.
+// Cases beyond the operation tester (op_tester_test.cpp): activations far from zero and of NaN,
+// without and with weights of rows.
 
 #include "tests/support/device_ops.hpp"
+#include "tests/support/weighted_activation.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+
+namespace troupe::tests {
+
+template <class T>
+auto arrays(weighted_activation_memory<T>& m) {
+  return std::tie(m.x, m.dy, m.y, m.dx, m.weight, m.dweight);
+}
+template <class T>
+weighted_activation_memory<double> in_double(weighted_activation_memory<T>& m) {
+  return with_arrays_of(weighted_activation_memory<double>{activation_memory<double>{
+                            .R = m.R, .N = m.N, .kind = m.kind}},
+                        m);
+}
+template <class T, class F>
+void pointers(kernels::weighted_activation_forward<T>& op, const F& f) {
+  f(op.y), f(op.x), f(op.weight);
+}
+template <class T, class F>
+void pointers(kernels::weighted_activation_backward<T>& op, const F& f) {
+  f(op.dx), f(op.dweight), f(op.dy), f(op.x), f(op.weight);
+}
+
+}  // namespace troupe::tests
 
 using namespace troupe;
 using kernels::activation;
@@ -12,6 +38,7 @@ using tests::activation_memory;
 using tests::error_of;
 using tests::in_double;
 using tests::on_device;
+using tests::weighted_activation_memory;
 
 namespace {
 
@@ -24,10 +51,12 @@ activation any_kind() {
 
 }  // namespace
 
-TEST_CASE("activations on a device are finite for large numbers and propagate NaN",
-          "[kernels][cuda]") {
+TEMPLATE_TEST_CASE("activations on a device are finite for large numbers and propagate NaN",
+                   "[kernels][cuda]",
+                   activation_memory<float>,
+                   weighted_activation_memory<float>) {
   const auto kind = any_kind();
-  activation_memory<float> m{.R = 1, .N = 8, .kind = kind};
+  TestType m{activation_memory<float>{.R = 1, .N = 8, .kind = kind}};
   m.x = {-1e4f, -200, -90, -88, 88, 90, 200, 1e4f};
   m.x.resize(std::size_t(8 * kernels::fan_in(kind)), 1.0f);
   m.dy.assign(8, 1.0f);
@@ -38,6 +67,8 @@ TEST_CASE("activations on a device are finite for large numbers and propagate Na
   kernels::reference::run(exact.backward());
   CHECK(error_of(m.y, exact.y) < rounding);
   CHECK(error_of(m.dx, exact.dx) < rounding);
+  if constexpr (requires { m.dweight; })
+    CHECK(error_of(m.dweight, exact.dweight) < rounding);
   m.x.assign(m.x.size(), std::numeric_limits<float>::quiet_NaN());
   on_device(m, m.forward());
   on_device(m, m.backward());
@@ -45,4 +76,6 @@ TEST_CASE("activations on a device are finite for large numbers and propagate Na
     CHECK(std::isnan(m.y[i]));
     CHECK(std::isnan(m.dx[i]));
   }
+  if constexpr (requires { m.dweight; })
+    CHECK(std::isnan(m.dweight[0]));
 }

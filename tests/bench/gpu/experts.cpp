@@ -1,7 +1,5 @@
 #include "tests/bench/gpu/cases.hpp"
 
-#include <numeric>
-
 namespace troupe::bench {
 
 namespace {
@@ -11,13 +9,16 @@ using kernels::bf16;
 /// 8 experts, of which a row has 2; each expert has as many rows.
 constexpr std::int64_t E = 8, chosen = 2;
 
-kernels::row_groups groups_of(arena& a, std::int64_t S) {
-  std::vector<std::int64_t> offsets;
-  for (std::int64_t e = 0; e <= E; ++e)
-    offsets.push_back(S * e / E);
-  std::vector<std::int32_t> experts(E);
-  std::iota(experts.begin(), experts.end(), 0);
-  return {a.kept(std::move(offsets)), a.kept(std::move(experts)), E};
+/// Groups of (expert, source).
+kernels::row_groups groups_of(arena& a, std::int64_t S, std::int64_t sources) {
+  const std::int64_t G = E * sources;
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> experts;
+  for (std::int64_t g = 0; g < G; ++g) {
+    offsets.push_back(S * (g + 1) / G);
+    experts.push_back(std::int32_t(g / sources));
+  }
+  return {a.kept(std::move(offsets)), a.kept(std::move(experts)), G};
 }
 
 /// Slot j of row r is row j R + r: all rows in order, once for each slot.
@@ -34,14 +35,16 @@ const std::int32_t* slots(arena& a, std::int64_t R) {
   return a.filled(out);
 }
 
-void products(harness& in, std::int64_t S, std::int64_t N, std::int64_t K) {
-  const auto shape = std::to_string(E) + " experts, " + by(S, N) + " x " + std::to_string(K);
+void products(
+    harness& in, std::int64_t S, std::int64_t N, std::int64_t K, std::int64_t sources = 1) {
+  const auto shape = std::to_string(E) + " experts, " + by(S, N) + " x " + std::to_string(K)
+                     + (sources > 1 ? ", " + std::to_string(sources) + " sources" : "");
   in.line(bound::matrix, shape, [&](arena& a) {
     return kernels::grouped_linear_forward<bf16>{.y = a.empty<bf16>(S * N),
                                                  .x = a.drawn<bf16>(S * K),
                                                  .weight = a.drawn<bf16>(E * N * K),
                                                  .bias = nullptr,
-                                                 .groups = groups_of(a, S),
+                                                 .groups = groups_of(a, S, sources),
                                                  .R = S,
                                                  .E = E,
                                                  .N = N,
@@ -51,7 +54,7 @@ void products(harness& in, std::int64_t S, std::int64_t N, std::int64_t K) {
     return kernels::grouped_linear_backward_input<bf16>{.dx = a.empty<bf16>(S * K),
                                                         .dy = a.drawn<bf16>(S * N),
                                                         .weight = a.drawn<bf16>(E * N * K),
-                                                        .groups = groups_of(a, S),
+                                                        .groups = groups_of(a, S, sources),
                                                         .R = S,
                                                         .E = E,
                                                         .N = N,
@@ -62,7 +65,7 @@ void products(harness& in, std::int64_t S, std::int64_t N, std::int64_t K) {
                                                          .dbias = nullptr,
                                                          .dy = a.drawn<bf16>(S * N),
                                                          .x = a.drawn<bf16>(S * K),
-                                                         .groups = groups_of(a, S),
+                                                         .groups = groups_of(a, S, sources),
                                                          .R = S,
                                                          .E = E,
                                                          .N = N,
@@ -134,6 +137,7 @@ void time_experts(harness& in, const model_shape& m) {
   rows(in, m.rows, m.hidden);
   products(in, S, 2 * ffn, m.hidden);
   products(in, S, m.hidden, ffn);
+  products(in, S, m.hidden, ffn, 8);
   activations(in, S, ffn);
 }
 

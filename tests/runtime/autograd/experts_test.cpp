@@ -1,4 +1,5 @@
-// Operations of experts on a tape: gradients by finite differences, types of weights, GROUP-1.
+// Operations of experts on a tape: gradients by finite differences, types of weights, no rows,
+// GROUP-1, GROUP-3.
 
 #include "runtime/autograd/experts.hpp"
 
@@ -207,6 +208,80 @@ TEST_CASE("weights of slots with several users add their gradients in f32", "[au
   graph.add(sum, uploaded(on, numbers{1, 2}, {2}));
   graph.add(sum, uploaded(on, numbers{0x1p-20F, 3}, {2}));
   CHECK(elements_of<float>(on, sum) == numbers{1 + 0x1p-20F, 5});
+}
+
+TEST_CASE("experts without rows and ranks without tokens have results of 0 and add no gradient",
+          "[autograd]") {
+  const auto by = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const std::int64_t tokens = GENERATE(std::int64_t{0}, R);
+  const auto groups = GENERATE(expert_groups{{0}, {}}, expert_groups{{0, 0, 0}, {0, 2}});
+  expert_store store;
+  for (auto& x : store.gradients_of)
+    x.assign(x.size(), 7);
+  stream on(by, 1, {});
+  tape graph(on, store, {});
+  graph.begin_segment(0);
+  const auto made = [&](shape extents, placement lies) {
+    return graph.make(uploaded(on, numbers(std::size_t(extents.size()), 1), extents),
+                      {{axis::expert_tensor, lies}});
+  };
+  const auto none = std::vector<std::int32_t>(std::size_t(tokens * slots), -1);
+  const row_slots nowhere{uploaded(on, std::vector<std::int32_t>(), {0}),
+                          uploaded(on, none, {tokens, slots})};
+  const auto x = made({tokens, C}, placement::replicated_partial_gradient);
+  const auto of_slots = made({0}, placement::replicated_partial_gradient);
+  const auto there = grouped_linear(graph,
+                                    permute(graph, x, nowhere),
+                                    product::column,
+                                    std::make_shared<const expert_groups>(groups),
+                                    E,
+                                    N,
+                                    0,
+                                    1);
+  const auto y = unpermute(
+      graph, weighted_activation(graph, there, of_slots, kernels::activation::gelu_tanh), nowhere);
+  const auto weights = made({tokens, slots}, placement::replicated);
+  const auto weighted = unpermute(graph, made({0, N}, placement::replicated), nowhere, weights);
+  graph.end_segment();
+  const numbers zeros(std::size_t(tokens * N));
+  CHECK(elements_of<float>(on, y.data) == zeros);
+  CHECK(elements_of<float>(on, weighted.data) == zeros);
+  for (const auto& result : {y, weighted})
+    graph.add(*result.gradient, uploaded(on, numbers(zeros.size(), 1), {tokens, N}));
+  graph.input_gradients(0);
+  graph.weight_gradients(0);
+  CHECK(elements_of<float>(on, x.gradient->sum) == numbers(std::size_t(tokens * C)));
+  CHECK(elements_of<float>(on, weights.gradient->sum) == numbers(std::size_t(tokens * slots)));
+  CHECK(of_slots.gradient->sum.size() == 0);
+  CHECK(store.gradients_of[0] == numbers(E * N * C, 7));
+  CHECK(store.gradients_of[1] == numbers(E * N, 7));
+}
+
+TEST_CASE("GROUP-3: slots and weights that do not fit the rows are refused", "[autograd]") {
+  expert_store store;
+  stream on(kernels::backend::reference, 1, {});
+  tape graph(on, store, {.recording = false});
+  graph.begin_segment(0);
+  const auto made = [&](shape extents, placement lies = placement::replicated) {
+    return graph.make(uploaded(on, numbers(std::size_t(extents.size())), extents),
+                      {{axis::expert_tensor, lies}});
+  };
+  const auto there = slots_on(graph);
+  const auto activated = [&](std::int64_t weights) {
+    weighted_activation(graph,
+                        made({R, C}, placement::feature_sharded),
+                        made({weights}, placement::replicated_partial_gradient),
+                        kernels::activation::gelu_tanh);
+  };
+  const auto refuses = [](const auto& call) {
+    CHECK_THROWS_MATCHES(call(), broken_promise, MessageMatches(StartsWith("GROUP-3")));
+  };
+  refuses([&] { permute(graph, made({R + 1, C}), there); });
+  refuses([&] { unpermute(graph, made({S - 1, C}), there); });
+  refuses([&] { unpermute(graph, made({S, C}), there, made({slots, R})); });
+  refuses([&] { activated(R - 1); });
+  refuses([&] { activated(R + 1); });
+  CHECK_NOTHROW(activated(R));
 }
 
 TEST_CASE("GROUP-1: groups that leave rows out, or have other experts, are refused", "[autograd]") {

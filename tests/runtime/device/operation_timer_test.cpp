@@ -1,5 +1,6 @@
 #include "runtime/device/operation_timer.hpp"
 
+#include "kernels/op/grouped_linear.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/norm.hpp"
 #include "kernels/op/sum.hpp"
@@ -35,6 +36,11 @@ double inside_ms(const operation_profile& of) {
 TEST_CASE("the name of an operation includes its type") {
   CHECK(call_of(kernels::norm_forward<kernels::bf16>{}, true).kind.name == "norm_forward<bf16>");
   CHECK(call_of(kernels::add<float>{}, true).kind.name == "add<float>");
+}
+
+TEST_CASE("products of experts are one kind, however many rows they have") {
+  const kernels::grouped_linear_forward<float> op{.R = 10, .E = 2, .N = 5, .K = 7};
+  CHECK(call_of(op, true).kind.extents == std::array<std::int64_t, 3>{0, 5, 7});
 }
 
 TEST_CASE("operations are timed by kind and size, in training steps after the first two") {
