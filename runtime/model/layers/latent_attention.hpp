@@ -33,7 +33,7 @@ struct latent_attention_spec {
   double init_std = 0, output_init_std = 0;
   /// While decoding, caches the latent with the shared key instead of keys and values of all heads.
   /// Attention then has heads of kv_rank + rotated elements, for prompts too; CUDA takes at most
-  /// 256.
+  /// 256. Tested on one tensor rank: the generator has no others.
   bool caches_latents = false;
 
   std::int64_t head_size() const { return own_size + rotated; }  ///< D
