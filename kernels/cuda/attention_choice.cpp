@@ -79,6 +79,8 @@ std::string why_scalar(const attention_shape& a, const attention_library* librar
   const std::string by = " is computed by scalar kernels, which are slow: ";
   if (library == nullptr)
     return "attention" + by + "cuDNN is missing";
+  if (a.Dv != a.D)
+    return "attention with another head size for values" + by + "cuDNN's is not used for it";
   const std::string kind = a.p_drop > 0 ? " with dropout" : a.uniform ? "" : " of packed sequences";
   return "attention" + kind + by + "cuDNN's is not used for it on this device";
 }

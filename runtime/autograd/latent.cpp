@@ -1,8 +1,11 @@
 #include "kernels/op/heads.hpp"
 #include "kernels/op/linear.hpp"
 #include "runtime/autograd/parts.hpp"
+#include "runtime/core/error.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -34,41 +37,108 @@ void copy(stream& stream,
                                     .from_group = here.group});
 }
 
-// --- split_channels -----------------------------------------------------------------------------
+// --- join_channels, split_channels --------------------------------------------------------------
+
+/// Zeros stand for an empty part.
+template <class T>
+tensor joined(stream& stream,
+              const std::vector<tensor>& parts,
+              const std::vector<std::int64_t>& widths,
+              const shape& extents) {
+  auto out = tensor::empty<T>(stream, extents);
+  const auto all = channels_of(out), R = out.size() / all;
+  if (std::any_of(parts.begin(), parts.end(), [](const tensor& x) { return !x; }))
+    stream.clear(out.raw(), out.bytes());
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < parts.size(); first += widths[i++])
+    if (parts[i])
+      copy<T>(stream, out, {first, all, 0}, parts[i], {0, widths[i], 0}, {R, 1, widths[i]});
+  return out;
+}
 
 template <class T>
-struct split_node final : node {
-  std::shared_ptr<gradient_slot> dx, dfirst, drest;
-  shape extents;
-  std::int64_t all, first;
+std::vector<tensor> parted(stream& stream,
+                           const tensor& x,
+                           const std::vector<std::int64_t>& widths) {
+  const auto all = channels_of(x), R = x.size() / all;
+  std::vector<tensor> out;
+  std::int64_t first = 0;
+  for (const auto width : widths) {
+    out.push_back(tensor::empty<T>(stream, with_channels(x.extents(), width)));
+    copy<T>(stream, out.back(), {0, width, 0}, x, {first, all, 0}, {R, 1, width});
+    first += width;
+  }
+  return out;
+}
+
+template <class T>
+struct join_node final : node {
+  std::vector<std::shared_ptr<gradient_slot>> dparts;
+  std::shared_ptr<gradient_slot> dy;
+  std::vector<std::int64_t> widths;
 
   void input_gradients(tape& tape) override {
-    const auto of_first = std::move(dfirst->sum), of_rest = std::move(drest->sum);
-    auto part = tensor::empty<T>(tape.stream(), extents);
-    const auto R = extents.size() / all, rest = all - first;
-    copy<T>(tape.stream(), part, {0, all, 0}, of_first, {0, first, 0}, {R, 1, first});
-    copy<T>(tape.stream(), part, {first, all, 0}, of_rest, {0, rest, 0}, {R, 1, rest});
-    tape.add(*dx, std::move(part));
+    const auto grad = std::move(dy->sum);
+    auto parts = parted<T>(tape.stream(), grad, widths);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      tape.add(*dparts[i], std::move(parts[i]));
   }
 };
 
 template <class T>
-std::pair<variable, variable> split(tape& tape, const variable& x, std::int64_t channels) {
-  const auto all = channels_of(x.data);
-  const auto part = [&](std::int64_t first, std::int64_t n) {
-    auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), n));
-    copy<T>(tape.stream(), y, {0, n, 0}, x.data, {first, all, 0}, {x.data.size() / all, 1, n});
-    return tape.make(std::move(y), x.placements);
-  };
-  std::pair<variable, variable> out{part(0, channels), part(channels, all - channels)};
+struct split_node final : node {
+  std::shared_ptr<gradient_slot> dx;
+  std::vector<std::shared_ptr<gradient_slot>> dparts;
+  std::vector<std::int64_t> widths;
+  shape extents;
+
+  void input_gradients(tape& tape) override {
+    std::vector<tensor> parts;
+    for (const auto& slot : dparts)
+      parts.push_back(std::move(slot->sum));
+    tape.add(*dx, joined<T>(tape.stream(), parts, widths, extents));
+  }
+};
+
+template <class T>
+variable join(tape& tape, const std::vector<variable>& parts) {
+  std::vector<tensor> data;
+  std::vector<std::int64_t> widths;
+  std::int64_t all = 0;
+  for (const auto& x : parts) {
+    data.push_back(x.data);
+    widths.push_back(channels_of(x.data));
+    all += widths.back();
+  }
+  const auto& first = parts.front();
+  auto out
+      = tape.make(joined<T>(tape.stream(), data, widths, with_channels(first.data.extents(), all)),
+                  first.placements);
+  if (tape.recording()) {
+    auto n = std::make_unique<join_node<T>>();
+    for (const auto& x : parts)
+      n->dparts.push_back(x.gradient);
+    n->dy = out.gradient;
+    n->widths = std::move(widths);
+    tape.record(std::move(n));
+  }
+  return out;
+}
+
+template <class T>
+std::vector<variable> split(tape& tape,
+                            const variable& x,
+                            const std::vector<std::int64_t>& widths) {
+  std::vector<variable> out;
+  for (auto& part : parted<T>(tape.stream(), x.data, widths))
+    out.push_back(tape.make(std::move(part), x.placements));
   if (tape.recording()) {
     auto n = std::make_unique<split_node<T>>();
     n->dx = x.gradient;
-    n->dfirst = out.first.gradient;
-    n->drest = out.second.gradient;
+    for (const auto& part : out)
+      n->dparts.push_back(part.gradient);
+    n->widths = widths;
     n->extents = x.data.extents();
-    n->all = all;
-    n->first = channels;
     tape.record(std::move(n));
   }
   return out;
@@ -149,6 +219,8 @@ variable fuse(tape& tape,
 
 latent_layout layout_of(const variable& shared_key, const attention_options& options) {
   const auto S = channels_of(shared_key.data);
+  ensure(options.groups == options.heads && options.rotated_from == options.head_size - S,
+         "LATENT-1: each head has a key of its own, and the shared key is the rotated end of all");
   return {.R = shared_key.data.size() / S,
           .H = options.heads,
           .D = options.head_size,
@@ -211,9 +283,19 @@ variable values_of(tape& tape, const variable& o, int up, const attention_option
 
 }  // namespace
 
-std::pair<variable, variable> split_channels(tape& tape, const variable& x, std::int64_t channels) {
-  require_residual(x, "split_channels");
-  return with_element(tape.type(), [&]<class T>(T) { return split<T>(tape, x, channels); });
+variable join_channels(tape& tape, const std::vector<variable>& parts) {
+  require_residual(parts.front(), "join_channels");
+  for (const auto& x : parts)
+    require_placement(x, parts.front().placements[axis::tensor], "join_channels");
+  return with_element(tape.type(), [&]<class T>(T) { return join<T>(tape, parts); });
+}
+
+std::vector<variable> split_channels(tape& tape,
+                                     const variable& x,
+                                     const std::vector<std::int64_t>& widths) {
+  if (x.placements[axis::tensor] != placement::replicated_partial_gradient)
+    require_residual(x, "split_channels");
+  return with_element(tape.type(), [&]<class T>(T) { return split<T>(tape, x, widths); });
 }
 
 variable latent_qkv(tape& tape,

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -160,22 +160,29 @@ variable self_attention(tape& tape,
                         const attention_options& options,
                         const row_layout& rows);
 
-/// The first `channels` channels of x, and the rest. replicated or sequence_sharded.
-std::pair<variable, variable> split_channels(tape& tape, const variable& x, std::int64_t channels);
+/// Puts the channels of all parts side by side. All are replicated, or all are sequence_sharded.
+variable join_channels(tape& tape, const std::vector<variable>& parts);
+
+/// Cuts the channels of x into parts of these widths, which add up to all channels. replicated,
+/// sequence_sharded or replicated_partial_gradient. The gradient of an unused part is 0.
+std::vector<variable> split_channels(tape& tape,
+                                     const variable& x,
+                                     const std::vector<std::int64_t>& widths);
 
 /// The fused QKV product of latent attention, where G = H. A key is a part of its own and a part
 /// that all heads share. q (.., H D) and kv (.., H (D - S + Dv)), own key then value in each head,
-/// are feature_sharded; shared_key (.., S) is replicated_partial_gradient.
+/// are feature_sharded; shared_key (.., S) is replicated_partial_gradient. Breaks LATENT-1 unless
+/// groups = heads and rotated_from = D - S.
 variable latent_qkv(tape& tape,
                     const variable& q,
                     const variable& kv,
                     const variable& shared_key,
                     const attention_options& options);
 
-/// The same for decoding in absorbed form, without a backward pass: the parameter `up` that makes
-/// kv (H (D - S + Dv), L) of the latent (.., L) is applied to queries instead. One group with heads
-/// of L + S: queries, and as key the latent with the shared key. latent and shared_key are
-/// replicated_partial_gradient. `options` are those of latent_qkv.
+/// Builds the fused product for decoding, without a backward pass. Multiplies queries by the own
+/// part of the parameter `up` (H (D - S + Dv), L), so that the latent (.., L) with the shared key
+/// is the key of all heads. The result has one group, with heads of L + S. latent and shared_key
+/// are replicated_partial_gradient. `options` are those of latent_qkv. Breaks LATENT-1.
 variable absorbed_qkv(tape& tape,
                       const variable& q,
                       const variable& latent,
@@ -184,8 +191,8 @@ variable absorbed_qkv(tape& tape,
                       const attention_options& options);
 /// The options of attention over absorbed_qkv.
 attention_options absorbed(const attention_options& options, std::int64_t latent);
-/// The output of that attention, sums of latents (.., H L), to sums of values (.., H Dv).
-/// feature_sharded.
+/// Multiplies the output of that attention, sums of latents (.., H L), by the value part of `up`:
+/// (.., H Dv). feature_sharded. `options` are those of latent_qkv.
 variable absorbed_output(tape& tape, const variable& o, int up, const attention_options& options);
 
 /// Key-value cache of one layer for decoding: B sequences of `capacity` rows.

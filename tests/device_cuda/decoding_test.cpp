@@ -5,7 +5,7 @@
 #include "runtime/inference/score.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "tests/support/emulated_plugins.hpp"
-#include "tests/support/tiny_gpt.hpp"
+#include "tests/support/latent_gpt.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -18,10 +18,8 @@ using namespace troupe::tests;
 namespace {
 
 struct loaded {
-  loaded(const gpt_config& config, backend_kind where)
-      : stream(where, 1, {}),
-        model(gpt_spec(config), {0, config.layers + 2}),
-        store(model.units(), 1, stream.pool()) {
+  loaded(const model_spec& of, backend_kind where)
+      : stream(where, 1, {}), model(of, all_of(of)), store(model.units(), 1, stream.pool()) {
     initialise(store, 1234);
   }
 
@@ -46,20 +44,30 @@ struct loaded {
   resident_store store;
 };
 
-}  // namespace
-
-TEST_CASE("a device and the CPU decode the same text, with and without a KV cache", "[device]") {
-  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
-  CAPTURE(name);
-  loaded here(config, backend_kind::cpu), there(config, backend_kind::cuda);
+void check_text(const model_spec& model) {
+  loaded here(model, backend_kind::cpu), there(model, backend_kind::cuda);
   const auto expected = here.text(true);
   CHECK(there.text(true) == expected);
   CHECK(there.text(false) == expected);
 }
 
+}  // namespace
+
+TEST_CASE("a device and the CPU decode the same text, with and without a KV cache", "[device]") {
+  const auto [name, config] = GENERATE(from_range(tiny_gpts(2)));
+  CAPTURE(name);
+  check_text(gpt_spec(config));
+}
+
+TEST_CASE("a device and the CPU decode the same text with latent attention", "[device]") {
+  const bool low_rank = GENERATE(false, true), caches_latents = GENERATE(false, true);
+  CAPTURE(low_rank, caches_latents);
+  check_text(latent_gpt(low_rank, 0, caches_latents));
+}
+
 TEST_CASE("a text has the same log-likelihood on a device and on the CPU", "[device]") {
-  const auto config = tiny_gpts(2).begin()->second;
-  loaded here(config, backend_kind::cpu), there(config, backend_kind::cuda);
+  const auto model = gpt_spec(tiny_gpts(2).begin()->second);
+  loaded here(model, backend_kind::cpu), there(model, backend_kind::cuda);
   const std::vector<std::int32_t> text{1, 5, 2, 7, 3, 3, 9, 4, 0, 6, 8};
   const auto expected = surprise(here.model, here.store, here.stream, text, 2, {});
   CHECK(surprise(there.model, there.store, there.stream, text, 2, {})

@@ -5,6 +5,7 @@
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/emulated_plugins.hpp"
 #include "tests/support/formula_source.hpp"
+#include "tests/support/latent_gpt.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -64,6 +65,20 @@ TEST_CASE("a device trains like the CPU, with reproducible bits", "[device][unsa
     CHECK(there[i].grad_norm == Catch::Approx(here[i].grad_norm).epsilon(1e-3));
   }
   check_same_bits(there, again);
+}
+
+TEST_CASE("a device trains latent attention like the CPU", "[device][unsanitized]") {
+  const bool low_rank = GENERATE(false, true), narrow = GENERATE(false, true);
+  CAPTURE(low_rank, narrow);
+  auto recipe = tiny_recipe(gpt_for_latents(), dtype::f32);
+  recipe.own = latent_extension(low_rank);
+  const auto here = steps(recipe, backend_kind::cpu, 3);
+  recipe.precision = narrow ? dtype::bf16 : dtype::f32;
+  const auto there = steps(recipe, backend_kind::cuda, 3);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CAPTURE(i);
+    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(narrow ? 1e-2 : 1e-4));
+  }
 }
 
 // The host draws the initial weights; each device computes the digest in its own memory.

@@ -121,13 +121,16 @@ TEST_CASE("NaN does not reach rows that never see its tile", "[kernels][attentio
 }
 
 // The absorbed form of latent attention, whose cache has no values of its own.
-TEST_CASE("values may be the first elements of keys", "[kernels][attention]") {
+TEMPLATE_TEST_CASE("values may be the first elements of keys",
+                   "[kernels][attention]",
+                   float,
+                   kernels::bf16) {
   for (const std::int32_t queries : {3, 70}) {
-    memory apart{
+    tests::attention_memory<TestType> apart{
         .H = 4, .G = 1, .D = 48, .Dv = 32, .query_lengths = {queries}, .key_lengths = {70}};
     for (std::size_t j = 0; j < 70; ++j)
       std::copy_n(&apart.k[j * 48], 32, &apart.v[j * 32]);
-    memory shared = apart;
+    auto shared = apart;
     auto op = shared.forward();
     op.v = op.k;
     op.shape.value_row = op.shape.key_row;

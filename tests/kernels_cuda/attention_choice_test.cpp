@@ -160,6 +160,17 @@ TEST_CASE(
                                       && ContainsSubstring("troupe doctor")));
 }
 
+TEST_CASE("the reason for scalar kernels is the head size of values, not the device",
+          "[attention]") {
+  auto* const library = attention_by(attention_wish::library, for_tests);
+  auto m = one_sequence<bf16>(64);
+  CHECK_THAT(why_scalar(uniform(m.forward()).shape, library), ContainsSubstring("on this device"));
+  m.Dv = 32;
+  CHECK_THAT(
+      why_scalar(uniform(m.forward()).shape, library),
+      ContainsSubstring("another head size for values") && !ContainsSubstring("on this device"));
+}
+
 TEST_CASE("ATTENTION-1: attention on a device knows the extents of its rows", "[attention]") {
   auto m = one_sequence<float>(16);
   for (auto extent : {&kernels::attention_shape::query_rows,
@@ -182,7 +193,8 @@ TEST_CASE("heads above the limit of our kernels are refused", "[attention]") {
   const auto refused = MessageMatches(ContainsSubstring("at most 256") && ContainsSubstring("257"));
   auto m = one_sequence<float>(257);
   CHECK_THROWS_MATCHES(run(m.forward(), {}), backend_missing, refused);
-  auto of_values = one_sequence<float>(64).forward();
+  auto other = one_sequence<float>(64);
+  auto of_values = other.forward();
   of_values.shape.Dv = 257;
   CHECK_THROWS_MATCHES(run(of_values, {}), backend_missing, refused);
 }

@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -54,6 +55,36 @@ TEST_CASE("on a device a window over the whole sequence changes no bit", "[atten
   CHECK(same_bits(attended_on_device(windowed), attended_on_device(m)));
   windowed.window = 10;
   CHECK_FALSE(same_bits(attended_on_device(windowed), attended_on_device(m)));
+}
+
+// The absorbed form of latent attention, whose cache has no values of its own.
+TEST_CASE("on a device values may be the first elements of keys", "[attention]") {
+  for (const std::int32_t queries : {3, 70}) {
+    memory apart{
+        .H = 4, .G = 1, .D = 48, .Dv = 32, .query_lengths = {queries}, .key_lengths = {70}};
+    for (std::size_t j = 0; j < 70; ++j)
+      std::copy_n(&apart.k[j * 48], 32, &apart.v[j * 32]);
+    const tests::device_array<std::int32_t> query_starts(apart.query_starts),
+        key_starts(apart.key_starts), query_position(apart.query_position),
+        key_position(apart.key_position);
+    const tests::device_array<float> q(apart.q), k(apart.k);
+    tests::device_array<float> o(apart.o), lse(apart.lse);
+    auto op = apart.forward();
+    op.shape.query_starts = query_starts.data();
+    op.shape.key_starts = key_starts.data();
+    op.shape.query_position = query_position.data();
+    op.shape.key_position = key_position.data();
+    op.shape.value_row = op.shape.key_row;
+    op.shape.value_group = op.shape.key_group;
+    op.o = o.data();
+    op.lse = lse.data();
+    op.q = q.data();
+    op.v = op.k = k.data();
+    tests::attend_on_device(op, {});
+    const auto expected = attended_on_device(apart);
+    CHECK(o.download() == expected.o);
+    CHECK(lse.download() == expected.lse);
+  }
 }
 
 TEST_CASE("attention on a device accepts misaligned pointers", "[attention]") {

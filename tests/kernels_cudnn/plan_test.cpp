@@ -185,6 +185,7 @@ TEST_CASE("cuDNN does not get shapes that its graphs cannot express", "[cudnn][a
   CHECK_FALSE(changed([](auto& a) { a.D = a.Dv = 264; }));
   CHECK_FALSE(changed([](auto& a) { a.Dv = 32; }));
   CHECK_FALSE(changed([](auto& a) { a.value_row += 8; }));
+  CHECK_FALSE(changed([](auto& a) { a.value_group += 8; }));
   CHECK_FALSE(changed([](auto& a) { a.query_row += 4; }));
   CHECK_FALSE(changed([](auto& a) { a.key_group += 4; }));
   CHECK_FALSE(changed([](auto& a) {  // some queries have no key

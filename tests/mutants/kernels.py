@@ -15,6 +15,7 @@ DROPOUT = "kernels/cuda/dropout.cu"
 EMBEDDING = "kernels/cuda/embedding.cu"
 GROUPED = "kernels/cuda/grouped_linear.cu"
 HEADS = "kernels/cuda/head_norm.cu"
+HEAD_COPIES = "kernels/cuda/heads.cu"
 ADAMW = "kernels/cuda/adamw.cu"
 MERGE = "kernels/cuda/cross_entropy_merge.cu"
 NORM = "kernels/cuda/norm.cu"
@@ -49,6 +50,7 @@ TESTS = {
     EMBEDDING: asked("embedding", "embedding_test"),
     GROUPED: asked("grouped_linear"),
     HEADS: asked("head_norm"),
+    HEAD_COPIES: asked("heads"),
     MERGE: asked("cross_entropy", "cross_entropy_test"),
     NORM: asked("norm", "norm_test"),
     NORM_FORWARD: asked("norm", "norm_test"),
@@ -92,6 +94,7 @@ MUTANTS = [
      "const T* const normalised = Sums ? op.sum : op.x;", "const T* const normalised = op.x;"),
     ("heads of the second group are those of the first", HEADS,
      "r * row + (g - r * groups.by()) * group", "r * row + (g - r * groups.by()) * group * 0"),
+    ("the sum of heads misses the last one", HEAD_COPIES, "g < int(op.G); ++g", "g < int(op.G) - 1; ++g"),
     # Experts.
     ("a tile of a product is multiplied before all threads loaded it", PRODUCT_TILE,
      "    copies.wait();\n    __syncthreads();", "    copies.wait();"),
@@ -173,6 +176,8 @@ MUTANTS = [
     ("fingerprints count the pairs of a gradient's block from the block's beginning", SUM,
      "const std::int64_t first = in_grain + quarter * lanes_a_thread;", "const std::int64_t first = quarter * lanes_a_thread;"),
     # Shared memory of attention.
+    ("gradients of values have the stride of keys", ATTENTION,
+     "{op.dv + value_place, a.value_row,", "{op.dv + value_place, a.key_row,"),
     ("dropped probabilities are added to the gradient of values", ATTENTION, "          p.x[i] *= m;\n", ""),
     ("the gradient of keys is added before all threads read the weights of values", ATTENTION,
      "    __syncthreads();\n    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp, T>(a.vectors, dk",

@@ -27,13 +27,19 @@ inline runtime::latent_attention_spec tiny_latent(bool low_rank, double dropout 
 
 /// Two layers without biases. The head size of the configuration is that of the shared key, for the
 /// frequencies.
-inline runtime::model_spec latent_gpt(bool low_rank,
-                                      double dropout = 0,
-                                      bool caches_latents = false) {
+inline runtime::gpt_config gpt_for_latents() {
   auto config = tiny_gpt(2);
   config.position = runtime::position_embedding::rope;
   config.normalization = kernels::normalization::rms;
   config.linear_bias = config.tied_embeddings = false;
+  return config;
+}
+
+/// The same with latent attention.
+inline runtime::model_spec latent_gpt(bool low_rank,
+                                      double dropout = 0,
+                                      bool caches_latents = false) {
+  auto config = gpt_for_latents();
   config.hidden_dropout = dropout;
   auto out = runtime::gpt_spec(config);
   auto attention = tiny_latent(low_rank, dropout);
@@ -43,6 +49,14 @@ inline runtime::model_spec latent_gpt(bool low_rank,
     first.get_if<runtime::residual_sublayer>()->body = attention;
   }
   return out;
+}
+
+/// Replaces feed-forward layers by latent attention. For gpt_for_latents.
+inline runtime::extension latent_extension(bool low_rank) {
+  return {.name = "latent attention",
+          .feed_forward = [=](runtime::module_builder& to, const runtime::feed_forward_spec&) {
+            add(to, runtime::residual_sublayer{.name = "latent", .body = tiny_latent(low_rank)});
+          }};
 }
 
 }  // namespace troupe::tests

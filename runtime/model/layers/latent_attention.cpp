@@ -4,7 +4,9 @@
 #include "runtime/model/layers/attention.hpp"
 #include "runtime/model/layers/linear.hpp"
 
+#include <cmath>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -15,7 +17,7 @@ attention_options options_of(const module_builder& to, const latent_attention_sp
           .groups = heads,
           .head_size = x.head_size(),
           .value_size = x.value_size,
-          .scale = float(x.scale),
+          .scale = float(x.scale == 0 ? 1 / std::sqrt(double(x.head_size())) : x.scale),
           .rotated = x.rotated,
           .rotated_from = x.own_size,
           .rotary_magnitude = float(x.rotary_magnitude),
@@ -47,23 +49,24 @@ linear_layer add_up(module_builder& to,
                      .placement = row_sharded()});
 }
 
-/// Adds the parameters of the queries. The result makes queries (.., H D) of the stream.
-std::function<variable(tape&, const variable&)> add_queries(module_builder& to,
-                                                            const latent_attention_spec& x) {
-  if (x.q_rank == 0)
-    return add_up(to, x, "linear_q_proj", x.head_size(), x.hidden);
-  const auto down = add_down(to, x, "linear_q_down_proj", x.q_rank);
-  const auto norm = add_norm(to, {"q_layernorm", x.norm}, x.q_rank);
-  const auto up = add_up(to, x, "linear_q_up_proj", x.head_size(), x.q_rank);
-  return [=](tape& tape, const variable& from) { return up(tape, norm(tape, down(tape, from))); };
+/// linear_layer::operator() for an input that is already in the tensor region.
+variable product_of(tape& tape, const variable& x, const linear_layer& by) {
+  return linear(tape, x, by.kind, by.features, by.weight, by.bias);
 }
 
 }  // namespace
 
 int add(module_builder& to, const latent_attention_spec& x) {
-  ensure(x.heads % to.tensor_ranks() == 0,
-         "LAYER-1: groups divide heads, and tensor ranks divide groups");
-  const auto queries = add_queries(to, x);
+  ensure(x.heads % to.tensor_ranks() == 0, "LAYER-1: tensor ranks divide heads");
+  const bool low_rank = x.q_rank > 0;
+  linear_layer q_down;
+  norm_layer q_norm;
+  if (low_rank) {
+    q_down = add_down(to, x, "linear_q_down_proj", x.q_rank);
+    q_norm = add_norm(to, {"q_layernorm", x.norm}, x.q_rank);
+  }
+  const auto q_up = low_rank ? add_up(to, x, "linear_q_up_proj", x.head_size(), x.q_rank)
+                             : add_up(to, x, "linear_q_proj", x.head_size(), x.hidden);
   const auto down = add_down(to, x, "linear_kv_down_proj", x.kv_rank + x.rotated);
   const auto norm = add_norm(to, {"kv_layernorm", x.norm}, x.kv_rank);
   const auto up = add_up(to, x, "linear_kv_up_proj", x.own_size + x.value_size, x.kv_rank);
@@ -74,16 +77,31 @@ int add(module_builder& to, const latent_attention_spec& x) {
                                 .init_std = x.output_init_std,
                                 .placement = column_sharded()});
   const auto options = options_of(to, x);
-  const auto absorbs = [=](const pass& p) { return x.caches_latents && p.caches != nullptr; };
-  to.segment("qkv", [=](tape& tape, pass& p) {
+  const auto absorbs
+      = [latents = x.caches_latents](const pass& p) { return latents && p.caches != nullptr; };
+  const std::vector<std::int64_t> of_kv{x.kv_rank, x.rotated};
+  auto widths = of_kv;
+  if (low_rank)
+    widths.insert(widths.begin(), x.q_rank);
+  to.segment("down", [=](tape& tape, pass& p) {
     const auto from = std::exchange(p.x, {});
-    const auto q = queries(tape, from);
-    const auto parts = split_channels(tape, down(tape, from), x.kv_rank);
-    const auto latent = norm(tape, parts.first);
-    const auto shared = copy_to_tensor_region(tape, parts.second);
-    p.x = absorbs(p) ? absorbed_qkv(
-              tape, q, copy_to_tensor_region(tape, latent), shared, up.weight, options)
-                     : latent_qkv(tape, q, up(tape, latent), shared, options);
+    std::vector<variable> parts;
+    if (low_rank)
+      parts.push_back(q_norm(tape, q_down(tape, from)));
+    else
+      p.locals["q"] = q_up(tape, from);  // begins with its collective
+    const auto kv = split_channels(tape, down(tape, from), of_kv);
+    parts.push_back(norm(tape, kv[0]));
+    parts.push_back(kv[1]);
+    p.x = join_channels(tape, parts);
+  });
+  to.segment("qkv", [=](tape& tape, pass& p) {
+    const auto parts
+        = split_channels(tape, copy_to_tensor_region(tape, std::exchange(p.x, {})), widths);
+    const auto q = low_rank ? product_of(tape, parts[0], q_up) : p.take("q");
+    const auto &latent = parts[parts.size() - 2], &shared = parts.back();
+    p.x = absorbs(p) ? absorbed_qkv(tape, q, latent, shared, up.weight, options)
+                     : latent_qkv(tape, q, product_of(tape, latent, up), shared, options);
   });
   add_core_attention(
       to, options, x.caches_latents ? absorbed(options, x.kv_rank) : options, x.dropout);

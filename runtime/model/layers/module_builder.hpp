@@ -46,9 +46,9 @@ class module_builder {
   int add(parameter_spec x);
 
   /// Appends a segment called name() + "." + `name`, or name() if `name` is empty. A collective
-  /// must come first in its segment, so that another tape can run while ranks wait for each other.
-  /// `forward` outlives the builder: capture by value. The returned reference is valid until the
-  /// next call.
+  /// must come first in its segment, so that another tape can run while ranks wait for each other;
+  /// only that of a loss follows its product. `forward` outlives the builder: capture by value. The
+  /// returned reference is valid until the next call.
   runtime::segment& segment(const std::string& name, std::function<void(tape&, pass&)> forward);
   runtime::segment& segment(const std::string& name,
                             recompute_module module,

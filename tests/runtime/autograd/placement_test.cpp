@@ -7,6 +7,7 @@
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -14,9 +15,11 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <functional>
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 using namespace troupe::runtime;
 namespace kernels = troupe::kernels;
@@ -167,25 +170,40 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("self_attention", {placement::feature_sharded}, [&](placement x) {
     self_attention(under_test, made(x, 12), one_head, rows);
   });
-  takes("split_channels", residual, [&](placement x) { split_channels(under_test, made(x), 1); });
-  const auto sharded = [&] { return made(placement::feature_sharded); };
-  const auto shared = [&](placement x) { return made(x, 2); };
-  takes("latent_qkv", {placement::feature_sharded}, [&](placement x) {
-    latent_qkv(
-        under_test, made(x), made(x, 6), shared(placement::replicated_partial_gradient), one_head);
+  auto in_region = residual;
+  in_region.insert(placement::replicated_partial_gradient);
+  takes("split_channels", in_region, [&](placement x) {
+    split_channels(under_test, made(x), {1, 3});
   });
-  takes("latent_qkv", {placement::replicated_partial_gradient}, [&](placement x) {
-    latent_qkv(under_test, sharded(), made(placement::feature_sharded, 6), shared(x), one_head);
+  takes("join_channels", residual, [&](placement x) {
+    join_channels(under_test, {made(x), made(x)});
   });
+  for (const auto first : residual)
+    takes("join_channels", {first}, [&](placement x) {
+      join_channels(under_test, {made(first), made(x)});
+    });
+  const auto sharded = [&](std::int64_t n) { return made(placement::feature_sharded, n); };
   const auto whole
       = [&](std::int64_t n) { return made(placement::replicated_partial_gradient, n); };
   auto latent = one_head;
   latent.rotated_from = 2;
+  takes("latent_qkv", {placement::feature_sharded}, [&](placement x) {
+    latent_qkv(under_test, made(x), sharded(6), whole(2), latent);
+  });
+  takes("latent_qkv", {placement::feature_sharded}, [&](placement x) {
+    latent_qkv(under_test, sharded(4), made(x, 6), whole(2), latent);
+  });
+  takes("latent_qkv", {placement::replicated_partial_gradient}, [&](placement x) {
+    latent_qkv(under_test, sharded(4), sharded(6), made(x, 2), latent);
+  });
   takes("absorbed_qkv", {placement::feature_sharded}, [&](placement x) {
     absorbed_qkv(under_test, made(x), whole(2), whole(2), 0, latent);
   });
   takes("absorbed_qkv", {placement::replicated_partial_gradient}, [&](placement x) {
-    absorbed_qkv(under_test, sharded(), made(x, 2), made(x, 2), 0, latent);
+    absorbed_qkv(under_test, sharded(4), made(x, 2), whole(2), 0, latent);
+  });
+  takes("absorbed_qkv", {placement::replicated_partial_gradient}, [&](placement x) {
+    absorbed_qkv(under_test, sharded(4), whole(2), made(x, 2), 0, latent);
   });
   takes("absorbed_output", {placement::feature_sharded}, [&](placement x) {
     absorbed_output(under_test, made(x, 2), 0, latent);
@@ -367,4 +385,43 @@ TEST_CASE_METHOD(fixture,
       self_attention(under_test, made(placement::feature_sharded, 8), settings, rows),
       broken_promise,
       MessageMatches(StartsWith("ATTENTION-3")));
+}
+
+TEST_CASE_METHOD(fixture,
+                 "LATENT-1: each head has a key of its own, and the shared key is its rotated end",
+                 "[placement]") {
+  const auto whole = made(placement::replicated_partial_gradient, 2);
+  const auto q = made(placement::feature_sharded), kv = made(placement::feature_sharded, 6);
+  auto latent = one_head;
+  latent.rotated_from = 1;
+  CHECK_BREAKS("LATENT-1", latent_qkv(under_test, q, kv, whole, latent));
+  CHECK_BREAKS("LATENT-1", absorbed_qkv(under_test, q, whole, whole, 0, latent));
+  latent.rotated_from = 2;
+  CHECK_NOTHROW(latent_qkv(under_test, q, kv, whole, latent));
+  latent.groups = 2;
+  CHECK_BREAKS("LATENT-1", latent_qkv(under_test, q, kv, whole, latent));
+}
+
+TEST_CASE_METHOD(fixture,
+                 "channels are cut and joined; an unused part has the gradient 0",
+                 "[tape]") {
+  const auto counted = [&](shape extents, float from) {
+    auto out = zeros<float>(extents);
+    std::iota(out.data<float>(), out.data<float>() + out.size(), from);
+    return out;
+  };
+  const auto elements = [](const tensor& x) {
+    const auto all = x.elements<float>();
+    return std::vector<float>(all.begin(), all.end());
+  };
+  tape graph(stream, store, {});
+  graph.begin_segment(0);
+  const auto x = graph.make(counted({1, 2, 4}, 0), placement::replicated);
+  const auto parts = split_channels(graph, x, {1, 2, 1});
+  const auto joined = join_channels(graph, {parts[1], parts[0]});
+  graph.end_segment();
+  CHECK(elements(joined.data) == std::vector<float>{1, 2, 0, 5, 6, 4});
+  joined.gradient->sum = counted({1, 2, 3}, 10);
+  graph.input_gradients(0);
+  CHECK(elements(x.gradient->sum) == std::vector<float>{12, 10, 11, 0, 15, 13, 14, 0});
 }

@@ -217,12 +217,9 @@ TEST_CASE("CACHE-1: decoding has no backward pass", "[tape]") {
   stream stream(kernels::backend::reference, 1, {});
   tape under_test(stream, store, {});
   attention_cache cache;
-  CHECK_THROWS_MATCHES(
-      cached_attention(under_test,
-                       under_test.make(numbers(stream, {1}), placement::feature_sharded),
-                       {},
-                       {},
-                       cache),
-      broken_promise,
-      MessageMatches(StartsWith("CACHE-1")));
+  const auto x = under_test.make(numbers(stream, {1}), placement::feature_sharded);
+  const auto refused = MessageMatches(StartsWith("CACHE-1"));
+  CHECK_THROWS_MATCHES(cached_attention(under_test, x, {}, {}, cache), broken_promise, refused);
+  CHECK_THROWS_MATCHES(absorbed_qkv(under_test, x, x, x, 0, {}), broken_promise, refused);
+  CHECK_THROWS_MATCHES(absorbed_output(under_test, x, 0, {}), broken_promise, refused);
 }

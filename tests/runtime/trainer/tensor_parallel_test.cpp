@@ -227,6 +227,22 @@ TEST_CASE("tensor ranks in bf16 stay close to one worker in f32", "[tensor_paral
   check_copies(cut, g, seen.second);
 }
 
+TEST_CASE("latent attention on tensor ranks in bf16 stays close to one worker in f32",
+          "[tensor_parallel]") {
+  const bool low_rank = GENERATE(false, true), rows = GENERATE(false, true);
+  const int tensor = GENERATE(1, 2);
+  CAPTURE(low_rank, rows, tensor);
+  auto settings = settings_of(latent_gpt(low_rank));
+  ranks judge({}, settings, kernels::backend::cpu);
+  settings.precision = dtype::bf16;
+  settings.sequence_parallel = rows;
+  const grid g{.tensor = tensor};
+  ranks cut(g, settings, kernels::backend::cpu);
+  const auto expected = outcome_of(judge), seen = outcome_of(cut);
+  check_near(seen, expected, 2e-2, 5e-2, 2e-2);  // as above
+  check_copies(cut, g, seen.second);
+}
+
 TEST_CASE("recomputation on tensor ranks and stages gives the same bits",
           "[tensor_parallel][unsanitized]") {
   const auto [name, base] = GENERATE(from_range(tiny_gpts(4)));

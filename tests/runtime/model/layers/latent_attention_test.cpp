@@ -11,7 +11,10 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <stdexcept>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -33,8 +36,13 @@ struct alone {
   std::unique_ptr<resident_store> store;
   std::vector<float> input = normal<float>(B * T * 16, 3);
 
-  explicit alone(const latent_attention_spec& x) : spec(x) {
-    unit_under_construction in{.unit = unit, .caches = caches, .program = program};
+  /// With several tensor ranks it is the first, and rows are sharded.
+  explicit alone(const latent_attention_spec& x, int tensor_ranks = 1) : spec(x) {
+    unit_under_construction in{.unit = unit,
+                               .ranks = {{axis::tensor, {0, tensor_ranks}}},
+                               .sequence_parallel = tensor_ranks > 1,
+                               .caches = caches,
+                               .program = program};
     module_builder to(in, "attention");
     add(to, spec);
     store = std::make_unique<resident_store>(std::vector<unit_spec>{unit}, 1, by.pool());
@@ -42,8 +50,8 @@ struct alone {
     shake(*store, 0.25);
   }
 
-  std::vector<float> output() {
-    tape graph(by, *store, {.recording = false});
+  /// The state before the first segment, with an input of these extents.
+  pass begun(const tape& graph, shape extents, placement along) {
     pass p;
     p.settings.training = false;
     p.rows.order = filled<std::int32_t>(by, {B, T}, [](auto i) { return i % T; });
@@ -51,8 +59,14 @@ struct alone {
     p.rows.samples = filled<std::uint64_t>(by, {B}, [](auto b) { return b; });
     p.rows.uniform = true;
     p.rotary_frequency = filled<float>(by, {2}, [](auto i) { return frequency[std::size_t(i)]; });
-    p.x = graph.make(filled<float>(by, {B, T, 16}, [&](auto i) { return input[std::size_t(i)]; }),
-                     placement::replicated);
+    p.x = graph.make(filled<float>(by, extents, [&](auto i) { return input[std::size_t(i)]; }),
+                     along);
+    return p;
+  }
+
+  std::vector<float> output() {
+    tape graph(by, *store, {.recording = false});
+    auto p = begun(graph, {B, T, 16}, placement::replicated);
     for (const auto& x : program) {
       graph.begin_segment(0);
       x.forward(graph, p);
@@ -153,7 +167,72 @@ struct alone {
   }
 };
 
+/// Rank 0 of two tensor ranks with the same arrays. Notes the array that each collective reads.
+struct equal_ranks final : communicator {
+  std::vector<const void*> read;
+
+  axis_set along() const override { return axis::tensor; }
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void barrier() override {}
+  void all_reduce_sum(stream&, dtype, std::span<const void* const>, void*, std::int64_t) override {
+    throw std::logic_error("rows are sharded");
+  }
+  void reduce_scatter_sum(
+      stream&, dtype, std::span<const void* const> parts, void* to, offsets ends) override {
+    read.push_back(parts[0]);
+    for (std::int64_t i = 0; i < ends[0]; ++i)
+      static_cast<float*>(to)[i] = 2 * static_cast<const float*>(parts[0])[i];
+  }
+  void all_gather(stream&, const void* mine, void* to, offsets ends) override {
+    read.push_back(mine);
+    for (const auto end : ends)
+      std::copy_n(static_cast<const std::byte*>(mine),
+                  ends[0],
+                  static_cast<std::byte*>(to) + end - ends[0]);
+  }
+  void all_to_all(stream&, const void*, offsets, void*, offsets) override {
+    throw std::logic_error("no exchange");
+  }
+  void broadcast(stream&, void*, std::int64_t, int) override {
+    throw std::logic_error("no broadcast");
+  }
+};
+
 }  // namespace
+
+TEST_CASE("segments of latent attention begin with their only collective", "[model]") {
+  const bool low_rank = GENERATE(false, true);
+  CAPTURE(low_rank);
+  alone under_test(tiny_latent(low_rank), 2);
+  equal_ranks group;
+  tape graph(under_test.by,
+             *under_test.store,
+             {.groups = {{axis::tensor, &group}}, .sequence_parallel = true});
+  auto p = under_test.begun(graph, {B * T / 2, 16}, placement::sequence_sharded);
+  std::vector<std::size_t> forward, backward;
+  for (const auto& x : under_test.program) {
+    CAPTURE(x.name);
+    group.read.clear();
+    const auto* const input = p.x.data.raw();
+    graph.begin_segment(0);
+    x.forward(graph, p);
+    graph.end_segment();
+    forward.push_back(group.read.size());
+    if (!group.read.empty())
+      CHECK(group.read[0] == input);
+  }
+  CHECK(p.locals.empty());
+  p.x.gradient->sum = filled<float>(under_test.by, {B, T, 16}, [](auto) { return 1; });
+  for (int s = graph.segments() - 1; s >= 0; --s) {
+    group.read.clear();
+    graph.input_gradients(s);
+    backward.push_back(group.read.size());
+  }
+  // down, qkv, core, proj: without a low rank, queries are a product of the gathered input.
+  CHECK(forward == std::vector<std::size_t>{low_rank ? 0U : 1U, 1, 0, 0});
+  CHECK(backward == std::vector<std::size_t>(forward.rbegin(), forward.rend()));
+}
 
 TEST_CASE("latent attention computes its formula", "[model]") {
   const bool low_rank = GENERATE(false, true);
@@ -168,6 +247,13 @@ TEST_CASE("latent attention computes its formula", "[model]") {
   auto compressed = tiny_latent(low_rank);
   compressed.caches_latents = true;
   CHECK(alone(compressed).caches == std::vector{shape{1, 6 + 4}});
+}
+
+TEST_CASE("the scale of latent attention is that of its head size, if none is given", "[model]") {
+  auto usual = tiny_latent(true), given = usual;
+  usual.scale = 0;
+  given.scale = 1 / std::sqrt(7.0);
+  CHECK(alone(usual).output() == alone(given).output());
 }
 
 TEST_CASE("latent attention has the bits of the whole at every cut and with recomputation",

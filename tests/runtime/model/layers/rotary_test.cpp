@@ -85,6 +85,11 @@ TEST_CASE("YaRN keeps fast channels and stretches those with less than one rotat
   CHECK(latent_concentration(x) == Catch::Approx(std::pow(1 + 0.05 * std::log(4.0), 2)));
   x.yarn_mscale_all = 1;
   CHECK(rotary_concentration(x) == 1);
+  // DeepSeek-V2
+  x.factor = 40;
+  x.yarn_mscale = x.yarn_mscale_all = 0.707;
+  CHECK(rotary_concentration(x) == 1);
+  CHECK(latent_concentration(x) == Catch::Approx(std::pow(1 + 0.0707 * std::log(40.0), 2)));
 }
 
 // Both libraries compute in single precision: a power and some products, the last of which
