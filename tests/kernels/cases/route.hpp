@@ -218,6 +218,15 @@ inline op_family route_family() {
     out.cases.push_back({.shape = s.text(), .op = s.forward(), .large = large});
     if (s.drawn == extents::logits::extreme)
       return;
+    // On the emulated device it has 57,000 switches of threads per expert, whatever R is.
+    if ((s.rules.score == route_score::softmax || s.rules.score == route_score::sigmoid)
+        && s.rules.k < s.E() && s.rules.groups == 1)
+      out.cases.push_back({.shape = s.text(),
+                           .op = s.quantile(),
+                           .before = s.forward(true),
+                           .large = large || s.E() > 64});
+    if (s.rules.by_logit || s.rules.groups > 1)  // the others do not read these rules
+      return;
     out.cases.push_back({.shape = s.text() + " of weights",
                          .op = s.backward(true, false),
                          .before = s.forward(),
@@ -227,9 +236,6 @@ inline op_family route_family() {
                          .before = s.forward(),
                          .large = large});
     out.cases.push_back({.shape = s.text(), .op = s.sums(), .before = s.forward(), .large = large});
-    if (s.rules.k < s.E() && s.rules.groups == 1)
-      out.cases.push_back(
-          {.shape = s.text(), .op = s.quantile(), .before = s.forward(true), .large = large});
   };
   for (const auto score : kernels::every_route_score) {
     // No row; one expert; all experts chosen; primes; vectors with tails; Mixtral; many experts, a
@@ -245,6 +251,8 @@ inline op_family route_family() {
                                               {2, 701, 64, 6}})
       add({sequences, T_, {.E = E, .k = k, .score = score, .scale = 2.5F}});
     for (const bool by_logit : {false, true}) {
+      if (by_logit && score == route_score::softmax_of_chosen)
+        continue;  // always by logit
       add({2, 19, {.E = 33, .k = 4, .score = score, .by_logit = by_logit}, true});
       add({2,
            19,
