@@ -28,6 +28,7 @@ struct route_extents {
   double units() const { return 16 + roundings_in_lanes(E()); }
   std::string text() const {
     constexpr const char* names[] = {"softmax of chosen", "softmax", "sigmoid", "sqrt softplus"};
+    constexpr const char* of_logits[] = {"", " equal", " extreme", " apart"};
     return std::string(names[int(rules.score)]) + " "
            + shape_text({{"sequences", sequences},
                          {"T", T_},
@@ -35,7 +36,8 @@ struct route_extents {
                          {"k", rules.k},
                          {"groups", rules.groups},
                          {"from row", first_row}})
-           + (with_bias ? " bias" : "") + (rules.by_logit ? " by logit" : "")
+           + of_logits[int(drawn)] + (with_bias ? " bias" : "")
+           + (rules.by_logit ? " by logit" : "")
            + (by == choice::given         ? " given"
               : by == choice::round_robin ? " round robin"
                                           : "");
@@ -86,7 +88,7 @@ struct route_extents {
           .first_row = s.first_row};
     });
   }
-  /// A choice alone, as the losses need it beside that of a biased or grouped router.
+  /// Writes the choice only: the losses count a second choice if the router has a bias or groups.
   op_maker choice_only() const {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
@@ -239,7 +241,7 @@ inline op_family route_family() {
   };
   for (const auto score : kernels::every_route_score) {
     // No row; one expert; all experts chosen; primes; vectors with tails; Mixtral; many experts, a
-    // size above that of the small kernel; several threads.
+    // size above that of the small kernel; several threads; more chosen experts than lanes.
     for (const auto& [sequences, T_, E, k] : {std::array<std::int64_t, 4>{0, 5, 4, 2},
                                               {2, 3, 1, 1},
                                               {2, 5, 7, 7},
@@ -248,7 +250,9 @@ inline op_family route_family() {
                                               {2, 64, 8, 2},
                                               {1, 17, 256, 8},
                                               {1, 3, 896, 16},
-                                              {2, 701, 64, 6}})
+                                              {2, 701, 64, 6},
+                                              {1, 3, 80, 40},
+                                              {1, 3, 70, 70}})
       add({sequences, T_, {.E = E, .k = k, .score = score, .scale = 2.5F}});
     for (const bool by_logit : {false, true}) {
       if (by_logit && score == route_score::softmax_of_chosen)
@@ -276,6 +280,8 @@ inline op_family route_family() {
             .groups = groups,
             .group_topk = topk,
             .group_best = best}});
+    // More groups than lanes.
+    add({1, 5, {.E = 80, .k = 9, .score = score, .groups = 40, .group_topk = 20, .group_best = 2}});
     add({3, 5, {.E = 9, .k = 3, .score = score}, false, extents::logits::equal});
     for (const std::int64_t k : {1, 3})
       add({3, 5, {.E = 9, .k = k, .score = score}, false, extents::logits::extreme});
@@ -307,6 +313,11 @@ inline op_family route_family() {
                              .forward = {grouped.forward()},
                              .backward = {grouped.backward(true, false)}});
   }
+  // More rows than a device has blocks.
+  const extents many{1, 4300, {.E = 4, .k = 1, .groups = 2, .group_best = 2}};
+  out.cases.push_back({.shape = many.text(), .op = many.forward(true)});
+  out.cases.push_back(
+      {.shape = many.text(), .op = many.backward(true, true), .before = many.forward()});
   for (const auto& [parts, S, E, k, T_] : {std::array<std::int64_t, 5>{1, 1, 1, 1, 3},
                                            {1, 1, 8, 2, 64},
                                            {1, 3, 13, 4, 7},
