@@ -178,7 +178,7 @@ struct route_extents {
 
 struct route_losses_extents {
   std::int64_t parts, S, E, k, T_;
-  bool merged = false, of_all = false, accumulates = false, loss_only = false;
+  bool merged = false, of_all = false, accumulates = false, loss_only = false, z_only = false;
 
   op_maker losses() const {
     return makes([s = *this](auto t, arrays& a) {
@@ -186,10 +186,11 @@ struct route_losses_extents {
       const double units = 0x1p-27 * roundings_of_sum(s.parts * s.S * s.E);
       const std::int64_t cells = s.S * s.E;
       const kernels::route_losses<T> op{
-          .balance = a.out<double>("balance", 2, units),
+          .balance = s.z_only ? nullptr : a.out<double>("balance", 2, units),
           .z = s.loss_only ? nullptr : a.out<double>("z", 2, units),
-          .dprobabilities
-          = s.loss_only ? nullptr : total_of<T>(a, "dprobabilities", cells, s.accumulates, 2),
+          .dprobabilities = s.loss_only || s.z_only
+                                ? nullptr
+                                : total_of<T>(a, "dprobabilities", cells, s.accumulates, 2),
           .sums = a.in<double>("sums", positive_numbers(s.parts * (cells + 1))),
           .counts = a.in<std::uint64_t>("counts", whole_numbers(s.parts * cells, s.T_ + 1)),
           .counts_of_all
@@ -340,6 +341,9 @@ inline op_family route_family() {
       with = s;
       with.loss_only = true;
       add_losses(" loss only", with);
+      with = s;
+      with.z_only = true;
+      add_losses(" z only", with);
     }
   return out;
 }
