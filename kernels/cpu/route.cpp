@@ -95,6 +95,8 @@ HWY_INLINE vec single_slope(route_score score, vec x) {
   return hn::Mul(half, hn::IfThenElse(hn::Lt(x, hn::Set(d, -16.0f)), root, hn::Div(s, root)));
 }
 
+/// With a NaN logit `largest` may be any number; the terms and so the sum are NaN anyway. This
+/// holds for weights and gradients, too.
 float row_lse(const float* x, std::int64_t E) {
   const float top = largest(x, E);
   const vec middle = hn::Set(d, top);

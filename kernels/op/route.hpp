@@ -10,16 +10,21 @@
 //
 // The key of an expert is its score (probability or s) plus its bias, or its logit plus its bias
 // (`by_logit`). The k largest keys are chosen, largest first. Equal keys rank by expert, lowest
-// first; a NaN key ranks as +infinity, so its weights are NaN and the step finds it. The bias has
-// no part in the weights. Keys and their sums are doubles.
+// first. A NaN key ranks as +infinity. So a row with a NaN logit has NaN weights, and the step
+// finds it. The bias has no part in the weights: a NaN bias chooses its expert, and weights stay
+// finite.
+//
+// Keys and their sums are doubles, made of scores in T. In float, sigmoids of logits above 17 are
+// equal, and probabilities below e^-87 are too. Softmax weights in float have the error of the
+// log-sum-exp, which is 8e-6 of the weight for logits near 100.
 //
 // With groups of E / groups adjacent experts, only experts of the `group_topk` best groups are
 // chosen. The key of a group is the sum of its `group_best` largest keys.
 //
 // `route_sums` sums the probabilities of each expert over the rows of each sequence, and counts the
-// chosen experts. The probabilities are the softmax, or s / (sum s + 1e-20). `route_losses` makes
-// the losses of these. With P = sum of probabilities, n = counts, over the rows of a sequence or of
-// the micro-batch:
+// chosen experts. The probabilities are the softmax, or s / (sum s + 1e-20). `route_losses`
+// computes the losses from these sums. With P = sum of probabilities, n = counts, over the rows of
+// a sequence or of the micro-batch:
 //
 //   balance = E / k * sum_e P[e] / rows * n[e] / rows         z = mean_r lse[r]^2
 //
@@ -75,7 +80,7 @@ struct route {
   T* cutoff;             ///< (R) written: largest key that is not chosen, or -infinity; or null
   const T* logits;       ///< (R, E)
   const T* bias;         ///< (E) or null
-  const std::int32_t* given;  ///< (R, k) the choice itself, for replay; or null
+  const std::int32_t* given;  ///< (R, k) the choice itself, distinct in a row, in [0, E); or null
   std::int64_t R;
   route_rules rules;
   /// Balances the choice by row number, for benchmarks: choice j of row r is expert

@@ -5,8 +5,10 @@
 //   d0[r] = 1 / (R (sum_e d1[e] c[r,e] + 1e-8))
 //   d1[e] = 1 / (E (sum_r d0[r] c[r,e] + 1e-8))
 //
-// from d1 = 1 until the mean of |change of d1| is at most 1e-4. Added to the logits of `route`
-// (by_logit) it ranks each row's experts as the balanced matrix does. Computed in double.
+// from d1 = 1 until the mean of |change of d1| is at most 1e-4, or for 1000 rounds. Added to the
+// logits of `route` (by_logit) it ranks each row's experts as the balanced matrix does. All numbers
+// between are doubles. A row with a NaN makes each bias NaN. Without rows each bias is
+// log(1e8 / E).
 //
 // Sinkhorn, Knopp: "Concerning nonnegative matrices and doubly stochastic matrices", 1967.
 

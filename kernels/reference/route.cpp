@@ -248,7 +248,7 @@ void run(const route_losses<T>& op) {
     for (std::int64_t i = 0; i <= cells; ++i)
       sums[std::size_t(i)] += op.sums[p * (cells + 1) + i];
   }
-  // Fraction of the rows that chose expert e, in sequence s or wherever it is counted.
+  // Fraction of the rows that chose expert e: of all, of sequence s, or of the micro-batch.
   const auto fraction = [&](std::int64_t s, std::int64_t e) {
     if (op.counts_of_all)
       return double(op.counts_of_all[e]) / op.rows_of_all;

@@ -131,8 +131,6 @@ struct routed_rows {
   tensor logits, chosen, lse, total;
   std::int64_t B, T, R, first;
 
-  const float* total_or_null() const { return total.data<float>(); }
-
   /// Sums of this rank (B E + 1) f64 and counts (B, E) u64, for this choice. No sums: counts only.
   void sum(stream& stream, const tensor& choice, tensor* sums, tensor& counts) const {
     stream.run(kernels::route_sums<float>{.sums = sums ? sums->data<double>() : nullptr,
@@ -140,7 +138,7 @@ struct routed_rows {
                                           .logits = logits.data<float>(),
                                           .chosen = choice.data<std::int32_t>(),
                                           .lse = lse.data<float>(),
-                                          .total = total_or_null(),
+                                          .total = total.data<float>(),
                                           .R = R,
                                           .S = B,
                                           .T_ = T,
@@ -164,7 +162,7 @@ struct route_node final : node {
                                                      .logits = of.logits.data<float>(),
                                                      .chosen = of.chosen.data<std::int32_t>(),
                                                      .lse = of.lse.data<float>(),
-                                                     .total = of.total_or_null(),
+                                                     .total = of.total.data<float>(),
                                                      .R = of.R,
                                                      .T_ = of.T,
                                                      .rules = of.rules,
@@ -179,7 +177,7 @@ struct route_node final : node {
 void require_rules(const route_options& options) {
   const auto& x = options.rules;
   ensure(x.E >= 1 && x.E <= kernels::most_experts && x.k >= 1 && x.k <= x.E,
-         "ROUTE-1: a router has 1 to 2048 experts and chooses at most all");
+         "ROUTE-1: the numbers of experts and of chosen experts are in range");
   ensure(x.groups >= 1 && x.E % x.groups == 0 && x.group_topk >= 1 && x.group_topk <= x.groups
              && x.group_best >= 1 && x.group_best <= x.E / x.groups
              && x.group_topk * (x.E / x.groups) >= x.k,
@@ -190,16 +188,36 @@ void require_rules(const route_options& options) {
          "ROUTE-1: quantiles need one group and an expert that is not chosen");
 }
 
+bool is_sharded(const variable& logits) {
+  return logits.placements[axis::tensor] == placement::sequence_sharded;
+}
+
+void require_tensors(const tape& tape,
+                     const variable& logits,
+                     const row_layout& rows,
+                     const route_options& options) {
+  const std::int64_t E = options.rules.E, parts = is_sharded(logits) ? tape.group_size() : 1;
+  ensure(channels_of(logits.data) == E, "ROUTE-1: each row has a logit for each expert");
+  const std::int64_t R = logits.data.size() / E;
+  ensure(R * parts == rows.order.size(), "ROUTE-1: the ranks' rows are those of the micro-batch");
+  ensure(!options.bias || options.bias.size() == E, "ROUTE-1: each expert has a bias");
+  ensure(!options.given || options.given.size() == R * options.rules.k,
+         "ROUTE-1: a given choice has k experts for each row");
+  for (const auto& loss : options.balance)
+    ensure(!loss.counts || (loss.counts.size() == E && loss.counted_rows > 0),
+           "ROUTE-1: counts of a balance loss have experts and rows");
+}
+
 /// The losses of all ranks' rows, and the gradient of their probabilities.
 void add_losses(tape& tape,
                 const routed_rows& of,
                 const route_options& options,
-                bool sharded,
+                std::int64_t parts,
                 const tensor& choice,
                 routed& out,
                 tensor& dprobabilities) {
   auto& stream = tape.stream();
-  const std::int64_t E = of.rules.E, parts = sharded ? tape.group_size() : 1;
+  const std::int64_t E = of.rules.E;
   auto sums = tensor::empty<double>(stream, {of.B * E + 1});
   auto counts = tensor::empty<std::uint64_t>(stream, {of.B, E});
   of.sum(stream, choice, &sums, counts);
@@ -266,6 +284,7 @@ routed route(tape& tape,
              const route_options& options) {
   require_residual(logits, "route");
   require_rules(options);
+  require_tensors(tape, logits, rows, options);
   auto& stream = tape.stream();
   const auto& rules = options.rules;
   const std::int64_t E = rules.E, R = logits.data.size() / E;
@@ -325,11 +344,11 @@ routed route(tape& tape,
       op = {.chosen = choice.data<std::int32_t>(),
             .logits = of.logits.data<float>(),
             .R = R,
-            .rules = {.E = E, .k = rules.k}};
+            .rules = {.E = E, .k = rules.k, .score = rules.score, .by_logit = rules.by_logit}};
       stream.run(op);
     }
-    const bool sharded = logits.placements[axis::tensor] == placement::sequence_sharded;
-    add_losses(tape, of, options, sharded, choice, out, dprobabilities);
+    const std::int64_t parts = is_sharded(logits) ? tape.group_size() : 1;
+    add_losses(tape, of, options, parts, choice, out, dprobabilities);
   }
   if (tape.recording()) {
     auto n = std::make_unique<route_node>();

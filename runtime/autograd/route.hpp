@@ -47,8 +47,10 @@ struct balance_loss {
 
 struct route_options {
   kernels::route_rules rules;
-  tensor bias = {};   ///< (E) f32, added to the keys; or empty
-  tensor given = {};  ///< (.., k) i32, the choice of an earlier pass; or empty
+  tensor bias = {};  ///< (E) f32, added to the keys; or empty
+  /// (.., k) i32, the choice of an earlier pass; or empty. The caller checks that the experts of a
+  /// row are distinct and in [0, E): backends read and write at these indices.
+  tensor given = {};
   bool round_robin = false;
   bool sinkhorn = false;  ///< chooses by the balanced matrix of this rank's rows; no `bias`
   bool quantile = false;  ///< computes routed::quantile_bias; one group, k < E
@@ -57,18 +59,18 @@ struct route_options {
 };
 
 struct routed {
-  variable weights;             ///< (.., k) f32
+  variable weights;             ///< (.., k) f32, with one consumer: the gradient is f32, too
   tensor chosen;                ///< (.., k) i32
-  tensor counts;                ///< (B, E) u64: this rank's choices, by sequence
+  tensor counts;                ///< (B, E) u64: choices of this rank's rows, by sequence
   std::vector<tensor> balance;  ///< (2) f64 for each of route_options::balance; see loss_value
   tensor z;                     ///< (2) f64; or empty
-  tensor quantile_bias;         ///< (E) f32; or empty
+  tensor quantile_bias;         ///< (E) f32, of this rank's rows; or empty
 };
 
 /// Chooses experts. Logits (.., E) f32 have no other use: their gradient is f32 in every store. The
-/// balance losses count the k largest logits of each row, without bias, groups or replay, as in
+/// balance losses count the k largest keys of each row, without bias, groups or replay, as in
 /// Megatron-LM. Their gradients and that of z are added here. I: logits, chosen, log-sum-exp.
-/// Breaks ROUTE-1 if the rules contradict each other.
+/// Breaks ROUTE-1 if the rules contradict each other or the tensors.
 routed route(tape& tape,
              const variable& logits,
              const row_layout& rows,

@@ -16,7 +16,9 @@ float rank_of(float weight) {
 }  // namespace
 
 std::int64_t capacity_of(std::int64_t R, std::int64_t k, std::int64_t E, double factor) {
-  return std::min(R, std::int64_t(std::ceil(double(R * k) / double(E) * factor)));
+  ensure(factor >= 0 && E >= 1, "SLOT-1: a capacity has a factor of at least 0, and experts");
+  // The limit comes first: int64 does not hold every product.
+  return std::int64_t(std::min(double(R), std::ceil(double(R * k) / double(E) * factor)));
 }
 
 slot_plan plan_slots(std::span<const std::int32_t> chosen,
@@ -26,6 +28,8 @@ slot_plan plan_slots(std::span<const std::int32_t> chosen,
                      const capacity_rules& rules) {
   const bool limited = rules.factor > 0;
   ensure(limited || !rules.padded, "SLOT-1: experts are padded to a capacity");
+  ensure(k >= 1 && chosen.size() <= std::numeric_limits<std::int32_t>::max(),
+         "SLOT-1: rows choose experts, and int32 numbers the choices");
   std::vector<std::vector<std::int32_t>> of(static_cast<std::size_t>(E));
   for (std::size_t i = 0; i < chosen.size(); ++i)
     of.at(std::size_t(chosen[i])).push_back(std::int32_t(i));

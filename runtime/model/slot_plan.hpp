@@ -24,11 +24,13 @@ struct slot_plan {
   std::int64_t dropped = 0;           ///< choices without a slot
 };
 
-/// Rows that each of E experts takes: ceil(R * k / E * factor), at most R.
+/// Rows that each of E experts takes: ceil(R * k / E * factor), at most R. Breaks SLOT-1 if the
+/// factor is negative or NaN.
 std::int64_t capacity_of(std::int64_t R, std::int64_t k, std::int64_t E, double factor);
 
 /// `chosen` and `weights` are (R, k); a row chooses an expert at most once. Equal weights rank by
-/// row; NaN ranks above all numbers. Without a limit, weights are not read and may be empty.
+/// row; NaN ranks above all numbers. Without a limit, weights are not read and may be empty. Breaks
+/// SLOT-1 if the rules cannot be met.
 slot_plan plan_slots(std::span<const std::int32_t> chosen,
                      std::span<const float> weights,
                      std::int64_t k,

@@ -10,7 +10,7 @@ namespace troupe::tests {
 
 inline op_family jitter_family() {
   op_family out{.name = "jitter"};
-  // As dropout: sequences and rows that end inside a block of four words.
+  // Sequences and rows that end inside a block of four words, as for dropout.
   for (const auto& [sequences, T_, C, first] : {std::array<std::int64_t, 4>{1, 1, 1, 0},
                                                 {3, 5, 7, 2},
                                                 {2, 64, 16, 0},

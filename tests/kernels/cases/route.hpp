@@ -28,6 +28,7 @@ struct route_extents {
   double units() const { return 16 + roundings_in_lanes(E()); }
   std::string text() const {
     constexpr const char* names[] = {"softmax of chosen", "softmax", "sigmoid", "sqrt softplus"};
+    constexpr const char* of_logits[] = {"", " equal", " extreme", " apart"};
     return std::string(names[int(rules.score)]) + " "
            + shape_text({{"sequences", sequences},
                          {"T", T_},
@@ -35,7 +36,8 @@ struct route_extents {
                          {"k", rules.k},
                          {"groups", rules.groups},
                          {"from row", first_row}})
-           + (with_bias ? " bias" : "") + (rules.by_logit ? " by logit" : "")
+           + of_logits[int(drawn)] + (with_bias ? " bias" : "")
+           + (rules.by_logit ? " by logit" : "")
            + (by == choice::given         ? " given"
               : by == choice::round_robin ? " round robin"
                                           : "");
@@ -86,7 +88,7 @@ struct route_extents {
           .first_row = s.first_row};
     });
   }
-  /// A choice alone, as the losses need it beside that of a biased or grouped router.
+  /// Writes the choice only: the losses count a second choice if the router has a bias or groups.
   op_maker choice_only() const {
     return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
@@ -176,7 +178,7 @@ struct route_extents {
 
 struct route_losses_extents {
   std::int64_t parts, S, E, k, T_;
-  bool merged = false, of_all = false, accumulates = false, loss_only = false;
+  bool merged = false, of_all = false, accumulates = false, loss_only = false, z_only = false;
 
   op_maker losses() const {
     return makes([s = *this](auto t, arrays& a) {
@@ -184,10 +186,11 @@ struct route_losses_extents {
       const double units = 0x1p-27 * roundings_of_sum(s.parts * s.S * s.E);
       const std::int64_t cells = s.S * s.E;
       const kernels::route_losses<T> op{
-          .balance = a.out<double>("balance", 2, units),
+          .balance = s.z_only ? nullptr : a.out<double>("balance", 2, units),
           .z = s.loss_only ? nullptr : a.out<double>("z", 2, units),
-          .dprobabilities
-          = s.loss_only ? nullptr : total_of<T>(a, "dprobabilities", cells, s.accumulates, 2),
+          .dprobabilities = s.loss_only || s.z_only
+                                ? nullptr
+                                : total_of<T>(a, "dprobabilities", cells, s.accumulates, 2),
           .sums = a.in<double>("sums", positive_numbers(s.parts * (cells + 1))),
           .counts = a.in<std::uint64_t>("counts", whole_numbers(s.parts * cells, s.T_ + 1)),
           .counts_of_all
@@ -218,6 +221,15 @@ inline op_family route_family() {
     out.cases.push_back({.shape = s.text(), .op = s.forward(), .large = large});
     if (s.drawn == extents::logits::extreme)
       return;
+    // On the emulated device it has 57,000 switches of threads per expert, whatever R is.
+    if ((s.rules.score == route_score::softmax || s.rules.score == route_score::sigmoid)
+        && s.rules.k < s.E() && s.rules.groups == 1)
+      out.cases.push_back({.shape = s.text(),
+                           .op = s.quantile(),
+                           .before = s.forward(true),
+                           .large = large || s.E() > 64});
+    if (s.rules.by_logit || s.rules.groups > 1)  // the others do not read these rules
+      return;
     out.cases.push_back({.shape = s.text() + " of weights",
                          .op = s.backward(true, false),
                          .before = s.forward(),
@@ -227,13 +239,10 @@ inline op_family route_family() {
                          .before = s.forward(),
                          .large = large});
     out.cases.push_back({.shape = s.text(), .op = s.sums(), .before = s.forward(), .large = large});
-    if (s.rules.k < s.E() && s.rules.groups == 1)
-      out.cases.push_back(
-          {.shape = s.text(), .op = s.quantile(), .before = s.forward(true), .large = large});
   };
   for (const auto score : kernels::every_route_score) {
     // No row; one expert; all experts chosen; primes; vectors with tails; Mixtral; many experts, a
-    // size above that of the small kernel; several threads.
+    // size above that of the small kernel; several threads; more chosen experts than lanes.
     for (const auto& [sequences, T_, E, k] : {std::array<std::int64_t, 4>{0, 5, 4, 2},
                                               {2, 3, 1, 1},
                                               {2, 5, 7, 7},
@@ -242,9 +251,13 @@ inline op_family route_family() {
                                               {2, 64, 8, 2},
                                               {1, 17, 256, 8},
                                               {1, 3, 896, 16},
-                                              {2, 701, 64, 6}})
+                                              {2, 701, 64, 6},
+                                              {1, 3, 80, 40},
+                                              {1, 3, 70, 70}})
       add({sequences, T_, {.E = E, .k = k, .score = score, .scale = 2.5F}});
     for (const bool by_logit : {false, true}) {
+      if (by_logit && score == route_score::softmax_of_chosen)
+        continue;  // always by logit
       add({2, 19, {.E = 33, .k = 4, .score = score, .by_logit = by_logit}, true});
       add({2,
            19,
@@ -268,6 +281,8 @@ inline op_family route_family() {
             .groups = groups,
             .group_topk = topk,
             .group_best = best}});
+    // More groups than lanes.
+    add({1, 5, {.E = 80, .k = 9, .score = score, .groups = 40, .group_topk = 20, .group_best = 2}});
     add({3, 5, {.E = 9, .k = 3, .score = score}, false, extents::logits::equal});
     for (const std::int64_t k : {1, 3})
       add({3, 5, {.E = 9, .k = k, .score = score}, false, extents::logits::extreme});
@@ -299,6 +314,11 @@ inline op_family route_family() {
                              .forward = {grouped.forward()},
                              .backward = {grouped.backward(true, false)}});
   }
+  // More rows than a device has blocks.
+  const extents many{1, 4300, {.E = 4, .k = 1, .groups = 2, .group_best = 2}};
+  out.cases.push_back({.shape = many.text(), .op = many.forward(true)});
+  out.cases.push_back(
+      {.shape = many.text(), .op = many.backward(true, true), .before = many.forward()});
   for (const auto& [parts, S, E, k, T_] : {std::array<std::int64_t, 5>{1, 1, 1, 1, 3},
                                            {1, 1, 8, 2, 64},
                                            {1, 3, 13, 4, 7},
@@ -321,6 +341,9 @@ inline op_family route_family() {
       with = s;
       with.loss_only = true;
       add_losses(" loss only", with);
+      with = s;
+      with.z_only = true;
+      add_losses(" z only", with);
     }
   return out;
 }

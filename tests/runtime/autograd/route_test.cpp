@@ -67,6 +67,11 @@ struct fixture {
   tensor made(const floats& x, shape extents) { return uploaded<float>(on, x, extents); }
 };
 
+floats gradient_of(fixture& x, int entry) {
+  const float* const first = x.store.gradients(0, entry);
+  return {first, first + (entry == 0 ? E * C : E)};
+}
+
 /// Logits that are far from ties.
 floats some_logits() {
   floats out;
@@ -178,6 +183,7 @@ TEST_CASE("a balanced router has a balance loss of 1", "[autograd][route]") {
   graph.begin_segment(0);
   const auto in = graph.make(x.made(equal, {B, T, E}), placement::replicated);
   const auto found = route(graph, in, x.rows, options);
+  graph.end_segment();
   CHECK(std::abs(mean(found.balance[0]) - 1) < 1e-7);
   CHECK(found.chosen.elements<std::int32_t>()[6] == 6 % E);
 }
@@ -211,20 +217,24 @@ TEST_CASE("tensor ranks with their own rows have the losses and gradients of one
           "[autograd][route]") {
   const auto logits = some_logits();
   const auto up = normal<float>(R * k, 5);
-  const route_options options{.rules = {.E = E, .k = k},
+  const auto score
+      = GENERATE(kernels::route_score::softmax_of_chosen, kernels::route_score::sigmoid);
+  const route_options options{.rules = {.E = E, .k = k, .score = score},
                               .balance = {{.average = {0.7F}}, {{0.2F}, true}},
                               .z = loss_average{0.3F}};
   fixture whole;
   const routing expected(whole, logits, options, up);
-  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  constexpr std::size_t ranks = 4;  // each has half a sequence
+  constexpr std::int64_t rows_each = R / std::int64_t{ranks};
+  const auto group = std::make_shared<local_group>(axis::tensor, int(ranks), cancel_token());
   std::vector<std::thread> threads;
-  std::vector<std::string> failures(2);
-  for (std::size_t r = 0; r < 2; ++r)
+  std::vector<std::string> failures(ranks);
+  for (std::size_t r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       const auto part = [r](const floats& x) {
-        const auto half = std::ptrdiff_t(x.size() / 2);
-        return floats(x.begin() + std::ptrdiff_t(r) * half,
-                      x.begin() + std::ptrdiff_t(r + 1) * half);
+        const auto share = std::ptrdiff_t(x.size() / ranks);
+        return floats(x.begin() + std::ptrdiff_t(r) * share,
+                      x.begin() + std::ptrdiff_t(r + 1) * share);
       };
       const auto check = [&](bool good, const char* what) {
         if (!good)
@@ -234,7 +244,7 @@ TEST_CASE("tensor ranks with their own rows have the losses and gradients of one
       fixture x;
       tape graph(x.on, x.store, {.groups = {{axis::tensor, &mine}}, .sequence_parallel = true});
       graph.begin_segment(0);
-      const auto in = graph.make(x.made(part(logits), {R / 2, E}), placement::sequence_sharded);
+      const auto in = graph.make(x.made(part(logits), {rows_each, E}), placement::sequence_sharded);
       const auto found = route(graph, in, x.rows, options);
       graph.end_segment();
       for (std::size_t i = 0; i < 2; ++i)
@@ -242,7 +252,7 @@ TEST_CASE("tensor ranks with their own rows have the losses and gradients of one
               "balance");
       check(std::abs(mean(found.z) - mean(expected.found.z)) < 1e-12, "z");
       check(numbers(found.weights.data) == part(numbers(expected.found.weights.data)), "weights");
-      found.weights.gradient->sum = x.made(part(up), {R / 2, k});
+      found.weights.gradient->sum = x.made(part(up), {rows_each, k});
       graph.input_gradients(0);
       check(relative_error(numbers(in.gradient->sum), part(expected.dlogits)) < 1e-6, "gradient");
     });
@@ -283,15 +293,17 @@ TEST_CASE("a gate's gradients equal the derivative, with and without noise", "[a
     of = before;
     return float(out);
   };
-  floats dx, dweight;
+  floats dx, dweight, dbias(E);
   for (auto& element : input)
     dx.push_back(slope(element));
   const auto& weight = x.store.entries()[0];
   for (std::int64_t i = 0; i < E * C; ++i)
     dweight.push_back(slope(x.store.values()[std::size_t(x.store.value_offset(weight) + i)]));
   CHECK(relative_error(numbers(in.gradient->sum), dx) < 1e-5);
-  const float* const found = x.store.gradients(0, 0);
-  CHECK(relative_error(floats(found, found + E * C), dweight) < 1e-5);
+  for (std::int64_t i = 0; i < R * E; ++i)
+    dbias[std::size_t(i % E)] += up[std::size_t(i)];
+  CHECK(relative_error(gradient_of(x, 0), dweight) < 1e-5);
+  CHECK(relative_error(gradient_of(x, 1), dbias) < 1e-6);
 }
 
 TEST_CASE("a gate has f32 logits in a narrow store", "[autograd][route]") {
@@ -302,24 +314,37 @@ TEST_CASE("a gate has f32 logits in a narrow store", "[autograd][route]") {
   const auto logits = [&](fixture& of, const tensor& in) {
     tape graph(of.on, of.store, {.recording = false});
     graph.begin_segment(0);
-    return numbers(gate(graph, graph.make(in, placement::replicated), of.rows, E, 0, 1).data);
+    const auto y = gate(graph, graph.make(in, placement::replicated), of.rows, E, 0, 1);
+    graph.end_segment();
+    return numbers(y.data);
   };
   const floats rounded(narrow.begin(), narrow.end());
   CHECK(logits(x, uploaded<bf16>(x.on, narrow, {B, T, C}))
         == logits(wide, wide.made(rounded, {B, T, C})));
 
-  tape graph(x.on, x.store, {});
-  graph.begin_segment(0);
-  const auto in = graph.make(uploaded<bf16>(x.on, narrow, {B, T, C}), placement::replicated);
-  const auto y = gate(graph, in, x.rows, E, 0, 1, {.eps = 0.1F, .key = 11});
-  graph.end_segment();
-  y.gradient->sum = x.made(normal<float>(R * E, 5), {B, T, E});
-  graph.input_gradients(0);
-  graph.weight_gradients(0);
-  CHECK(in.gradient->sum.type() == dtype::bf16);
+  const auto input_gradient = [](fixture& of, const tensor& from) {
+    tape graph(of.on, of.store, {});
+    graph.begin_segment(0);
+    const auto in = graph.make(from, placement::replicated);
+    const auto y = gate(graph, in, of.rows, E, 0, 1, {.eps = 0.1F, .key = 11});
+    graph.end_segment();
+    y.gradient->sum = of.made(normal<float>(R * E, 5), {B, T, E});
+    graph.input_gradients(0);
+    graph.weight_gradients(0);
+    return in.gradient->sum;
+  };
+  const auto dx = input_gradient(x, uploaded<bf16>(x.on, narrow, {B, T, C}));
+  const auto expected = numbers(input_gradient(wide, wide.made(rounded, {B, T, C})));
+  REQUIRE(dx.type() == dtype::bf16);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(std::abs(float(dx.elements<bf16>()[i]) - expected[i]) <= 0x1p-8F * std::abs(expected[i]));
+  // The weight's gradient has the rounded input and the same noise.
+  CHECK(gradient_of(x, 0) == gradient_of(wide, 0));
+  CHECK(gradient_of(x, 1) == gradient_of(wide, 1));
 }
 
-TEST_CASE("ROUTE-1: rules that contradict each other are refused", "[autograd][route]") {
+TEST_CASE("ROUTE-1: rules and tensors that contradict each other are refused",
+          "[autograd][route]") {
   fixture x;
   tape graph(x.on, x.store, {.recording = false});
   graph.begin_segment(0);
@@ -336,6 +361,24 @@ TEST_CASE("ROUTE-1: rules that contradict each other are refused", "[autograd][r
   refuses({.rules = {.E = E, .k = 2, .groups = 5, .group_topk = 1}});
   refuses({.rules = {.E = E, .k = 1, .score = kernels::route_score::sigmoid}, .sinkhorn = true});
   refuses({.rules = {.E = E, .k = E}, .quantile = true});
+  refuses({.rules = {.E = E, .k = 1, .groups = 0}});
+  refuses({.rules = {.E = E, .k = 1, .group_topk = 0}});
+  refuses({.rules = {.E = E - 1, .k = 1}});
+  const floats bias(E);
+  refuses({.rules = {.E = E, .k = 1}, .bias = x.made(bias, {E}), .sinkhorn = true});
+  refuses({.rules = {.E = E, .k = 1}, .bias = x.made({1}, {1})});
+  const std::vector<std::int32_t> given(R);
+  refuses({.rules = {.E = E, .k = 2}, .given = uploaded<std::int32_t>(x.on, given, {B, T, 1})});
+  const std::vector<std::uint64_t> counts(E);
+  const auto counted = uploaded<std::uint64_t>(x.on, counts, {E});
+  refuses({.rules = {.E = E, .k = 1}, .balance = {{.average = {1}, .counts = counted}}});
+  refuses({.rules = {.E = E, .k = 1},
+           .balance = {{.average = {1}, .counts = counted.slice(1, {1}), .counted_rows = 9}}});
+  const auto fewer = graph.make(x.made(floats(E), {1, 1, E}), placement::replicated);
+  CHECK_THROWS_MATCHES(route(graph, fewer, x.rows, {.rules = {.E = E, .k = 1}}),
+                       broken_promise,
+                       MessageMatches(StartsWith("ROUTE-1")));
   CHECK_NOTHROW(
       route(graph, in, x.rows, {.rules = {.E = E, .k = 2, .groups = 5, .group_topk = 2}}));
+  graph.end_segment();
 }

@@ -45,6 +45,7 @@ TEST_CASE("the capacity is rounded up and at most the number of rows", "[slots]"
   CHECK(capacity_of(6, 2, 3, 1) == 4);
   CHECK(capacity_of(5, 2, 3, 0.5) == 2);
   CHECK(capacity_of(5, 2, 3, 100) == 5);
+  CHECK(capacity_of(5, 2, 3, 1e300) == 5);
   CHECK(capacity_of(0, 2, 3, 1) == 0);
 }
 
@@ -69,7 +70,17 @@ TEST_CASE("padding fills each expert to its capacity", "[slots]") {
   CHECK(x.place == ints{0, 3, 4, 8, 1, 5, 6, -1, 2, 7, 9, -1});
   CHECK(x.offsets == longs{0, 4, 8, 12});
   CHECK(x.slot[9] == 10);
-  CHECK_THROWS_MATCHES(plan_slots(chosen, weights, 2, 3, {.padded = true}),
-                       broken_promise,
-                       MessageMatches(StartsWith("SLOT-1")));
+}
+
+TEST_CASE("SLOT-1: capacities that cannot be met are refused", "[slots]") {
+  constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+  const auto refuses = [](std::int64_t k, const capacity_rules& rules) {
+    CHECK_THROWS_MATCHES(plan_slots(chosen, weights, k, 3, rules),
+                         broken_promise,
+                         MessageMatches(StartsWith("SLOT-1")));
+  };
+  refuses(2, {.padded = true});
+  refuses(2, {.factor = -1});
+  refuses(2, {.factor = not_a_number});
+  refuses(0, {.factor = 1});
 }
