@@ -64,18 +64,18 @@ const std::string words = "embedding.word_embeddings.weight";
 const std::string table = "embedding.position_embeddings.weight";
 const parameter_spec positions{.name = "positions", .extents = {16, 32}};
 
-/// A job whose layers have a parameter that is tied to `table`. `head`: the head is tied, too.
-training_job tied(const std::string& table, const parameter_spec& use, bool head, int stages = 4) {
+/// A job whose layers have a parameter that is tied to `owner`. `head`: the head is tied, too.
+training_job tied(const std::string& owner, const parameter_spec& use, bool head, int stages = 4) {
   auto job = job_of({"1f1b", stages, 1, 1}, head);
   job.training.own = {.name = "tied",
                       .feed_forward =
                           [=](module_builder& to, const feed_forward_spec&) {
                             auto x = use;
-                            x.tied_to = table;
+                            x.tied_to = owner;
                             to.add(std::move(x));
                             to.segment("nothing", [](tape&, pass&) {});
                           },
-                      .tied_to = {table}};
+                      .tied_to = {owner}};
   return job;
 }
 
