@@ -152,7 +152,7 @@ void route_rows(const route<float>& op, std::int64_t begin, std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
     const float* x = op.logits + r * E;
     std::int32_t* chosen = op.chosen + r * k;
-    const float lse = row_lse(x, E);
+    const float lse = op.lse || rules.score == route_score::softmax ? row_lse(x, E) : 0;
     if (rules.score != route_score::softmax_of_chosen)
       row_scores(rules, x, lse, scores);
     const float* of_keys = keys_are_logits(rules) ? x : scores;

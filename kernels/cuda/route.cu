@@ -158,7 +158,8 @@ __global__ void __launch_bounds__(warp) route_kernel(const route<float> op) {
   for (std::int64_t r = blockIdx.x; r < op.R; r += gridDim.x) {
     const float* x = op.logits + r * E;
     std::int32_t* chosen = op.chosen + r * k;
-    const float lse = warp_lse(x, E);
+    const bool of_row = op.lse != nullptr || op.rules.score == route_score::softmax;
+    const float lse = of_row ? warp_lse(x, E) : 0.0f;
     float total = 0;
     for (int e = lane; e < E; e += warp) {
       const float score
