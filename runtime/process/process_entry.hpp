@@ -64,6 +64,7 @@ process_entry entry_of_this_process(const std::string& name, const std::string& 
 
 /// Throws io_error.
 void write_entry(const run_folder& to, const process_entry& x);
+/// Also removes what killed writers left. No process may be writing the entry.
 void remove_entry(const run_folder& of, const std::string& name);
 
 /// An entry and whether its process runs; empty for a process of another host.

@@ -115,9 +115,9 @@ void promise_succession(const run_folder& to, bool promised) {
   const auto file = promise_of(to, agent_name());
   std::error_code ignored;  // a stale promise counts only while its agent runs
   if (promised)
-    replace_file(file, text_of(this_process()));
-  else
-    std::filesystem::remove(file, ignored);
+    return replace_file(file, text_of(this_process()));
+  std::filesystem::remove(file, ignored);
+  remove_all_parts_of(file);
 }
 
 bool has_succession(const run_folder& of) {
