@@ -5,6 +5,7 @@
 #include "runtime/device/device.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/job/device_setup.hpp"
+#include "runtime/job/job_seats.hpp"
 #include "runtime/layout/mesh.hpp"
 
 #include <algorithm>

@@ -26,6 +26,7 @@
 
 namespace troupe::runtime::http {
 
+/// A time in which the server's thread does not run counts as a fifth of a timeout at most.
 struct limits {
   std::size_t header_bytes = 16 << 10;  ///< request line and headers
   std::size_t body_bytes = 1 << 20;
@@ -96,7 +97,7 @@ struct settings {
   std::string product = "troupe";  ///< value of the header `Server`
 };
 
-/// Serves on its own thread, which sleeps while no client sends anything.
+/// Serves on its own thread, which sleeps while no client sends anything, except for timeouts.
 class server {
  public:
   /// The handler of a method and path. A path that ends in '/' also serves all paths below it,

@@ -30,6 +30,7 @@ constexpr std::size_t most_ahead = 64 << 10;
 /// Time for a client to close the connection after its last answer. If the server closed it while
 /// the client still sends, the client could lose the answer.
 constexpr auto patience_with_leave = std::chrono::seconds(1);
+constexpr int slices_of_timeout = 5;
 constexpr std::size_t bytes_per_second = 16 << 10;  ///< minimum rate at which a client must read
 
 /// Header value with control characters replaced, so that it cannot begin a new header.
@@ -174,14 +175,23 @@ class connection final : public session, public std::enable_shared_from_this<con
     };
   }
 
-  /// Restarts the timeout: closes the connection after `time`.
+  /// Restarts the timeout: closes the connection after `time`, in slices. A slice that ends late
+  /// counts once: this thread may have been paused, with the client's bytes unread.
   void allow(std::chrono::milliseconds time) {
-    timer_.expires_after(time);
-    timer_.async_wait(bound([](connection& x, const error_code& cancelled) {
-      // A handler that was already queued when the timeout restarted is not cancelled.
-      if (!cancelled && x.timer_.expiry() <= std::chrono::steady_clock::now())
-        x.close();
+    slice_ = std::max(time / slices_of_timeout, std::chrono::milliseconds(1));
+    slices_left_ = slices_of_timeout;
+    wait_for_slice();
+  }
+  void wait_for_slice() {
+    timer_.expires_after(slice_);
+    timer_.async_wait(bound([wait = ++waits_](connection& x, const error_code&) {
+      if (wait == x.waits_)  // otherwise the timeout was restarted or ended
+        --x.slices_left_ > 0 ? x.wait_for_slice() : x.close();
     }));
+  }
+  void end_timeout() {
+    ++waits_;
+    timer_.cancel();
   }
   void allow_for(std::size_t bytes) {
     allow(room_->how.limits.send + std::chrono::seconds(bytes / bytes_per_second));
@@ -274,7 +284,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     x.asked.peer = who_.peer;
     x.asked.is_local = who_.is_local;
     stage_ = stage::waiting;
-    timer_.cancel();
+    end_timeout();
     read();
     response refusal;
     const auto* found = room_->find(x.asked, refusal);
@@ -344,7 +354,7 @@ class connection final : public session, public std::enable_shared_from_this<con
       drop_source();
       return end_request();
     }
-    timer_.cancel();  // no timeout while the source has no part
+    end_timeout();  // while the source has no part
     send_next();
   }
 
@@ -357,6 +367,9 @@ class connection final : public session, public std::enable_shared_from_this<con
   Stream stream_;
   const caller who_;
   asio::steady_timer timer_;
+  std::chrono::milliseconds slice_{};
+  int slices_left_ = 0;
+  std::uint64_t waits_ = 0;          ///< number of the newest wait for a slice
   std::array<char, 8192> piece_;     ///< buffer of the pending read
   boost::beast::flat_buffer ahead_;  ///< received, not parsed yet
   request_reader reader_{room_->how.limits};

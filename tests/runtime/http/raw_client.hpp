@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -51,8 +52,8 @@ class raw_client {
   /// if the server closes the connection before, or is silent. An empty `end`: reads until the
   /// server closes the connection.
   std::string until(std::string_view end = {}) {
-    for (;;) {
-      if (const auto at = end.empty() ? std::string::npos : kept_.find(end);
+    for (std::size_t searched = 0;;) {
+      if (const auto at = end.empty() ? std::string::npos : kept_.find(end, searched);
           at != std::string::npos) {
         const auto out = kept_.substr(0, at + end.size());
         kept_.erase(0, out.size());
@@ -61,9 +62,11 @@ class raw_client {
       char bytes[4096];
       const auto size = ::recv(socket_, bytes, sizeof bytes, 0);
       if (size <= 0 && !end.empty())
-        throw std::runtime_error("'" + std::string(end) + "' did not come, but: " + kept_);
+        throw std::runtime_error("'" + std::string(end)
+                                 + "' did not come, but: " + kept_.substr(0, 1000));
       if (size <= 0)
         return std::exchange(kept_, {});
+      searched = kept_.size() - std::min(kept_.size(), end.size());
       kept_.append(bytes, std::size_t(size));
     }
   }

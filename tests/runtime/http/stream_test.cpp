@@ -138,6 +138,40 @@ TEST_CASE("HTTP-1: no parts are made or queued for a client that does not read")
   CHECK(all->asked < 1000);  // as many as fit into the system's buffers
 }
 
+TEST_CASE("HTTP-1: a pause of the server's thread is no silence of its client") {
+  desk at;
+  const auto all = std::make_shared<parts>();
+  std::atomic<bool> paused = false;
+  const handler pause = [&](const std::shared_ptr<exchange>& x) {
+    paused = true;
+    std::this_thread::sleep_for(2s);  // longer than the timeout of 1.2 s for a part
+    x->answer({});
+  };
+  settings how;
+  how.limits.send = 200ms;
+  const server x({{}}, {{method::get, "/", at.taker()}, {method::get, "/pause", pause}}, how);
+  raw_client client(x.ports().front()), other(x.ports().front());
+  client.send(head("GET /"));
+  for (int i = 0; i < 4000; ++i)
+    all->add(std::string(16 << 10, 'x'));
+  const auto wake = at.next()->stream({}, std::make_unique<shared_source>(all));
+  for (int before = -1; before != all->asked; std::this_thread::sleep_for(100ms))
+    before = all->asked;  // until the system's buffers are full
+  {
+    const std::lock_guard lock(all->mutex);
+    all->waiting.clear();
+  }
+  other.send(head("GET /pause"));
+  REQUIRE(soon([&] { return paused.load(); }));
+  std::jthread ends([&] {
+    other.until(body_end);
+    std::this_thread::sleep_for(50ms);  // the part in flight ends, and the source has none
+    all->add(std::nullopt);
+    wake();
+  });
+  CHECK_NOTHROW(client.until("\r\n0\r\n\r\n"));
+}
+
 TEST_CASE("a client follows a stream line by line") {
   desk at;
   const auto all = std::make_shared<parts>();
