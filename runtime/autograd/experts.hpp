@@ -25,6 +25,8 @@ struct row_slots {
 struct expert_groups {
   std::vector<std::int64_t> offsets;  ///< (G + 1) ascending from 0 to the number of rows
   std::vector<std::int32_t> experts;  ///< (G) number on this rank
+  /// (G) expert rank of the rows, to whose sum of gradients they add; empty: all 0.
+  std::vector<std::int32_t> sources = {};
 };
 
 /// (R, C) -> (S, C): each slot gets its row; slots without a row are 0. All placements. I: slots.
