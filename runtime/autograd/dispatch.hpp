@@ -27,9 +27,6 @@
 
 namespace troupe::runtime {
 
-/// How rows travel to their experts.
-enum class dispatcher : std::uint8_t { alltoall, allgather };
-
 /// Numbers of rows of an exchange. A pure function of the counts of all ranks.
 struct exchange_sizes {
   /// (EP) rows to and from each expert rank, as ends; see communicator.
@@ -37,11 +34,11 @@ struct exchange_sizes {
   /// (ETP) received rows of each expert tensor rank, as ends.
   std::vector<std::int64_t> gathered_ends;
   /// Of the gathered rows: for each expert tensor rank, each source, each expert of this rank.
-  expert_groups groups;
+  std::shared_ptr<const expert_groups> groups;
 };
 
 /// `counts` (ETP, EP, E): rows of each source for each expert. `at`, `at_tensor`: this rank along
-/// expert and expert_tensor. Breaks EXPERTS-1 unless EP divides E and no count is negative.
+/// expert and expert_tensor. Breaks EXPERTS-1 unless EP divides E.
 exchange_sizes exchange_of(std::span<const std::int64_t> counts,
                            std::int64_t experts,
                            axis_rank at,
@@ -49,10 +46,8 @@ exchange_sizes exchange_of(std::span<const std::int64_t> counts,
 
 /// The plan of one exchange. Immutable: dispatch and combine of one micro-batch share it, and so do
 /// their nodes.
-struct row_exchange {
+struct row_exchange : exchange_sizes {
   row_slots sent;  ///< of this rank's rows, by expert, then by row
-  std::vector<std::int64_t> sent_ends, received_ends, gathered_ends;  ///< see exchange_sizes
-  std::shared_ptr<const expert_groups> groups;                        ///< see exchange_sizes
   /// allgather: (received rows) i32, row * slots + slot among the rows of all sources; -1: none.
   tensor taken;
   std::vector<std::int64_t> source_ends;  ///< allgather: (EP) rows of each source, as ends
@@ -68,13 +63,13 @@ struct expert_choice {
 };
 
 struct exchange_options {
-  dispatcher by = dispatcher::alltoall;
+  bool gathers = false;  ///< allgather
   /// Received rows with a shadow pool, divided by the balanced number: it has no choices.
   double shadow_load = 1;
 };
 
 /// Exchanges the counts of rows, and waits for them on the host. A recomputation makes the same
-/// plan. Breaks EXPERTS-1, also for a chosen expert that does not exist.
+/// plan. Breaks EXPERTS-1 also for a chosen expert that does not exist.
 std::shared_ptr<const row_exchange> rows_of_experts(tape& tape,
                                                     const expert_choice& x,
                                                     const exchange_options& options = {});
