@@ -1,6 +1,7 @@
 #include "runtime/autograd/dispatch.hpp"
 
 #include "runtime/autograd/parts.hpp"
+#include "runtime/collective/offsets.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -54,58 +55,58 @@ std::vector<std::int32_t> of_all(tape& tape,
   return elements_of<std::int32_t>(stream, to);
 }
 
-/// Rows of each source for each expert (ETP, EP, E), and rows of each source (EP) of this expert
-/// tensor rank.
+/// What each source sends: (ETP, EP, E) rows for each expert, and (EP) rows of the sources with
+/// this expert tensor rank, as ends.
 struct all_counts {
   std::vector<std::int64_t> of_experts;
   ends of_sources;
 };
 
-all_counts counts_of_all(tape& tape, const expert_choice& x, std::int32_t rows) {
-  std::vector<std::int32_t> mine(std::size_t(x.experts + 1));
-  mine.back() = rows;
+all_counts counts_of_all(tape& tape, const expert_choice& x, std::int64_t R) {
+  const auto E = std::size_t(x.experts);
+  std::vector<std::int32_t> all(E);
   for (const auto e : x.chosen)
     if (e >= 0)
-      ++mine[std::size_t(e)];
-  for (std::size_t e = 0; e + 1 < mine.size(); ++e)
-    mine[e] = std::max(mine[e], std::int32_t(x.padded));
-  auto all = std::move(mine);
+      ++all[std::size_t(e)];
+  for (auto& n : all)
+    n = std::max(n, std::int32_t(x.padded));
+  all.push_back(std::int32_t(R));
   for (const auto along : {axis::expert, axis::expert_tensor}) {
-    const auto size = tape.group_size(along);
+    const int size = tape.group_size(along);
     all = of_all(tape, along, all, equal_ends(std::int64_t(all.size()) * size, size));
   }
   all_counts out;
-  const auto width = std::size_t(x.experts + 1);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (i % width + 1 < width)
-      out.of_experts.push_back(all[i]);
-  const auto first = std::size_t(tape.rank(axis::expert_tensor) * tape.group_size(axis::expert));
-  for (std::size_t s = 0; s < std::size_t(tape.group_size(axis::expert)); ++s)
-    append(out.of_sources, all[(first + s) * width + width - 1]);
+  const auto EP = std::size_t(tape.group_size(axis::expert));
+  const auto first = std::size_t(tape.rank(axis::expert_tensor)) * EP;
+  for (std::size_t s = 0; s < all.size() / (E + 1); ++s) {
+    const auto of_source = std::span(all).subspan(s * (E + 1), E + 1);
+    out.of_experts.insert(out.of_experts.end(), of_source.begin(), of_source.end() - 1);
+    if (s >= first && s < first + EP)
+      append(out.of_sources, of_source.back());
+  }
   return out;
 }
 
 /// Counts (ETP, EP, E) as if each source sent this rank `load` times its part of the rows.
 std::vector<std::int64_t> loaded_counts(tape& tape,
                                         const expert_choice& x,
-                                        std::int64_t rows,
+                                        std::int64_t R,
                                         double load) {
-  const auto EP = tape.group_size(axis::expert);
-  const auto own = x.experts / EP;
-  const auto sent = std::min(std::int64_t(std::ceil(load * double(rows * x.each) / EP)),
-                             rows * std::min(x.each, own));
+  const std::int64_t EP = tape.group_size(axis::expert), own = x.experts / EP;
+  const auto part = std::int64_t(std::ceil(load * double(R * x.each) / double(EP)));
+  const auto sent = std::min(part, R * std::min(x.each, own));
   std::vector<std::int64_t> of_source(std::size_t(x.experts));
   for (std::int64_t e = 0; e < own; ++e)
     of_source[std::size_t(tape.rank(axis::expert) * own + e)]
         = std::max((sent + own - 1 - e) / own, x.padded);
   std::vector<std::int64_t> out;
-  for (int s = 0; s < tape.group_size(axis::expert_tensor) * EP; ++s)
+  for (std::int64_t s = 0; s < tape.group_size(axis::expert_tensor) * EP; ++s)
     out.insert(out.end(), of_source.begin(), of_source.end());
   return out;
 }
 
-/// Appends the entries of `chosen` that are one of these experts, by expert. They are numbered from
-/// `number`. -1 fills an expert's rows up to its count (`experts`).
+/// Appends the numbers of the entries that chose one of the experts from `first` on, by expert. An
+/// expert has `counts` of them; -1 fills the rest. Entries are numbered from `number`.
 void append_rows(std::vector<std::int32_t>& to,
                  std::span<const std::int32_t> chosen,
                  std::int64_t first,
@@ -123,7 +124,64 @@ void append_rows(std::vector<std::int32_t>& to,
       to[next[std::size_t(e)]++] = std::int32_t(number + std::int64_t(i));
 }
 
-/// Rows to the ranks `to` from the ranks `from`, or back.
+axis_rank rank_along(const tape& tape, axis along) {
+  return {tape.rank(along), tape.group_size(along)};
+}
+
+/// The tensors of the plan.
+void place_rows(tape& tape,
+                const expert_choice& x,
+                std::int64_t R,
+                const all_counts& counts,
+                bool gathers_rows,
+                row_exchange& out) {
+  auto& stream = tape.stream();
+  const auto at = rank_along(tape, axis::expert);
+  const auto of_source = [&](int s) {
+    const auto index = std::size_t(tape.rank(axis::expert_tensor) * at.size + s);
+    return std::span(counts.of_experts)
+        .subspan(index * std::size_t(x.experts), std::size_t(x.experts));
+  };
+  std::vector<std::int32_t> place, slot(x.chosen.size(), -1), taken;
+  append_rows(place, x.chosen, 0, of_source(at.rank), 0);
+  for (std::size_t s = 0; s < place.size(); ++s)
+    if (place[s] >= 0)
+      slot[std::size_t(place[s])] = std::int32_t(s);
+  out.sent = {uploaded(stream, place, {std::int64_t(place.size())}),
+              uploaded(stream, slot, {R, x.each})};
+  if (!gathers_rows)
+    return;
+  out.source_ends = counts.of_sources;
+  const auto entries = times(counts.of_sources, x.each);
+  const auto chosen = of_all(tape, axis::expert, x.chosen, entries);
+  const auto own = std::size_t(x.experts / at.size);
+  for (int s = 0; s < at.size; ++s) {
+    const auto begin = begin_of(entries, s);
+    append_rows(taken,
+                std::span(chosen).subspan(std::size_t(begin), std::size_t(size_of_cut(entries, s))),
+                at.rank * std::int64_t(own),
+                of_source(s).subspan(std::size_t(at.rank) * own, own),
+                begin);
+  }
+  out.taken = uploaded(stream, taken, {std::int64_t(taken.size())});
+}
+
+/// The same tensors with a shadow pool.
+void allocate(
+    tape& tape, const expert_choice& x, std::int64_t R, bool gathers_rows, row_exchange& out) {
+  const auto integers
+      = [&](shape extents) { return tensor::empty<std::int32_t>(tape.stream(), extents); };
+  const int EP = tape.group_size(axis::expert);
+  if (EP > 1)  // this rank sends what it has, whatever it receives
+    out.sent_ends.back() = std::max(R * x.each, x.padded * x.experts);
+  out.sent = {integers({out.sent_ends.back()}), integers({R, x.each})};
+  if (gathers_rows) {
+    out.taken = integers({out.received_ends.back()});
+    out.source_ends = equal_ends(R * EP, EP);
+  }
+}
+
+/// Sends the rows of x to the other expert ranks.
 tensor exchanged(tape& tape, const tensor& x, const ends& from, const ends& to) {
   if (tape.group_size(axis::expert) == 1)
     return x;
@@ -252,59 +310,24 @@ exchange_sizes exchange_of(std::span<const std::int64_t> counts,
 std::shared_ptr<const row_exchange> rows_of_experts(tape& tape,
                                                     const expert_choice& x,
                                                     const exchange_options& options) {
-  auto& stream = tape.stream();
-  const axis_rank at{tape.rank(axis::expert), tape.group_size(axis::expert)};
-  const axis_rank at_tensor{tape.rank(axis::expert_tensor), tape.group_size(axis::expert_tensor)};
-  const auto entries = std::int64_t(x.chosen.size()), R = entries / x.each;
-  const auto own = x.experts / at.size;
-  const bool gathers_rows = options.gathers && at.size > 1;
-  const auto integers = [&](std::int64_t n) { return tensor::empty<std::int32_t>(stream, {n}); };
-
-  if (stream.pool().is_shadow()) {
-    auto out = std::make_shared<row_exchange>(
-        exchange_of(loaded_counts(tape, x, R, options.shadow_load), x.experts, at, at_tensor));
-    if (at.size > 1)
-      out->sent_ends.back() = std::max(entries, x.padded * x.experts);
-    out->sent = {integers(out->sent_ends.back()), integers(entries).view({R, x.each})};
-    if (gathers_rows) {
-      out->taken = integers(out->received_ends.back());
-      out->source_ends = equal_ends(R * at.size, at.size);
-    }
-    return out;
-  }
-  ensure_choice(R * x.each == entries && std::all_of(x.chosen.begin(), x.chosen.end(), [&](auto e) {
-                  return e >= -1 && e < x.experts;
-                }));
-  const auto counts = counts_of_all(tape, x, std::int32_t(R));
-  auto out
-      = std::make_shared<row_exchange>(exchange_of(counts.of_experts, x.experts, at, at_tensor));
-  const auto of_source = [&](int s) {
-    return std::span(counts.of_experts)
-        .subspan(std::size_t((at_tensor.rank * at.size + s) * x.experts), std::size_t(x.experts));
-  };
-  std::vector<std::int32_t> place, slot(x.chosen.size(), -1);
-  append_rows(place, x.chosen, 0, of_source(at.rank), 0);
-  for (std::size_t s = 0; s < place.size(); ++s)
-    if (place[s] >= 0)
-      slot[std::size_t(place[s])] = std::int32_t(s);
-  out->sent = {uploaded(stream, place, {std::int64_t(place.size())}),
-               uploaded(stream, slot, {R, x.each})};
-  if (gathers_rows) {
-    out->source_ends = counts.of_sources;
-    const auto choices = times(counts.of_sources, x.each);
-    const auto chosen = of_all(tape, axis::expert, x.chosen, choices);
-    std::vector<std::int32_t> taken;
-    for (int s = 0; s < at.size; ++s) {
-      const auto first = s == 0 ? 0 : choices[std::size_t(s - 1)];
-      append_rows(taken,
-                  std::span(chosen).subspan(std::size_t(first),
-                                            std::size_t(choices[std::size_t(s)] - first)),
-                  at.rank * own,
-                  of_source(s).subspan(std::size_t(at.rank * own), std::size_t(own)),
-                  first);
-    }
-    out->taken = uploaded(stream, taken, {std::int64_t(taken.size())});
-  }
+  const auto entries = std::int64_t(x.chosen.size());
+  ensure_choice(x.each >= 1 && entries % x.each == 0);
+  const auto R = entries / x.each;
+  const bool in_shadow = tape.stream().pool().is_shadow();
+  if (!in_shadow)
+    ensure_choice(std::all_of(
+        x.chosen.begin(), x.chosen.end(), [&](auto e) { return e >= -1 && e < x.experts; }));
+  const auto counts = in_shadow ? all_counts{loaded_counts(tape, x, R, options.shadow_load), {}}
+                                : counts_of_all(tape, x, R);
+  auto out = std::make_shared<row_exchange>(exchange_of(counts.of_experts,
+                                                        x.experts,
+                                                        rank_along(tape, axis::expert),
+                                                        rank_along(tape, axis::expert_tensor)));
+  const bool gathers_rows = options.gathers && tape.group_size(axis::expert) > 1;
+  if (in_shadow)
+    allocate(tape, x, R, gathers_rows, *out);
+  else
+    place_rows(tape, x, R, counts, gathers_rows, *out);
   return out;
 }
 

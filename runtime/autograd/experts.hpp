@@ -21,11 +21,11 @@ struct row_slots {
 };
 
 /// Rows in groups of one expert, on the host. Where ranks share experts, a group is (expert, source
-/// rank), ascending, so that products have the shapes that a rank with all experts has.
+/// rank), so that products have the shapes that a rank with all experts has.
 struct expert_groups {
   std::vector<std::int64_t> offsets;  ///< (G + 1) ascending from 0 to the number of rows
   std::vector<std::int32_t> experts;  ///< (G) number on this rank
-  /// (G) expert rank of the rows, to whose sum of gradients they add; empty: all 0.
+  /// (G) rank of the source along the expert axis. Read only if the weight has several gradients.
   std::vector<std::int32_t> sources = {};
 };
 
