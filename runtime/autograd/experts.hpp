@@ -42,7 +42,8 @@ variable unpermute(tape& tape, const variable& x, const row_slots& slots, const 
 
 /// The product of each group with its expert's weight (experts, features, K), plus bias (experts,
 /// features). Placements as those of `linear`, along expert_tensor. I: weight. W: x, dy. Breaks
-/// GROUP-1 unless the groups cover the rows.
+/// GROUP-1 unless the groups cover the rows. If the weight has a gradient for each source, W adds
+/// the groups of each source to its own, in their order.
 variable grouped_linear(tape& tape,
                         const variable& x,
                         product kind,

@@ -40,7 +40,7 @@ class expert_store : public layer_store {
   void release(int) override {}
   dtype type() const override { return dtype::f32; }
   const void* value(int, int index) const override { return values_of[index].data(); }
-  float* gradient(int, int index) override { return gradients_of[index].data(); }
+  float* gradient(int, int index, int) override { return gradients_of[index].data(); }
   void emit(int) override {}
   numbers values_of[2] = {normal<float>(E * N * C, 21), normal<float>(E* N, 22)};
   numbers gradients_of[2] = {numbers(E * N * C), numbers(E* N)};
