@@ -52,7 +52,9 @@ std::vector<std::int32_t> of_all(tape& tape,
   const auto from = uploaded(stream, mine, {std::int64_t(mine.size())});
   auto to = tensor::empty<std::int32_t>(stream, {of_ranks.back()});
   tape.group(along).all_gather(stream, from.raw(), to.raw(), times(of_ranks, sizeof(std::int32_t)));
-  return elements_of<std::int32_t>(stream, to);
+  auto out = elements_of<std::int32_t>(stream, to);
+  tape.group(along).check();
+  return out;
 }
 
 /// What each source sends: (ETP, EP, E) rows for each expert, and (EP) rows of the sources with
