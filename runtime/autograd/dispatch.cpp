@@ -321,10 +321,11 @@ std::shared_ptr<const row_exchange> rows_of_experts(tape& tape,
         x.chosen.begin(), x.chosen.end(), [&](auto e) { return e >= -1 && e < x.experts; }));
   const auto counts = in_shadow ? all_counts{loaded_counts(tape, x, R, options.shadow_load), {}}
                                 : counts_of_all(tape, x, R);
-  auto out = std::make_shared<row_exchange>(exchange_of(counts.of_experts,
-                                                        x.experts,
-                                                        rank_along(tape, axis::expert),
-                                                        rank_along(tape, axis::expert_tensor)));
+  auto out = std::make_shared<row_exchange>(
+      row_exchange{exchange_of(counts.of_experts,
+                               x.experts,
+                               rank_along(tape, axis::expert),
+                               rank_along(tape, axis::expert_tensor))});
   const bool gathers_rows = options.gathers && tape.group_size(axis::expert) > 1;
   if (in_shadow)
     allocate(tape, x, R, gathers_rows, *out);
