@@ -34,6 +34,10 @@ std::int64_t bytes_of_row(const tensor& x) {
   return channels_of(x) * std::int64_t(size_of(x.type()));
 }
 
+void ensure_rows(const variable& x, const ends& of_ranks) {
+  ensure_entries(x.data.size() == of_ranks.back() * channels_of(x.data));
+}
+
 /// Rows like those of x.
 tensor empty_rows(tape& tape, const tensor& x, std::int64_t rows) {
   return {tape.stream().allocate(std::size_t(rows * bytes_of_row(x))),
@@ -57,8 +61,8 @@ std::vector<std::int32_t> of_all(tape& tape,
   return out;
 }
 
-/// What each source sends: (ETP, EP, E) rows for each expert, and (EP) rows of the sources with
-/// this expert tensor rank, as ends.
+/// Sizes of all sources: (ETP, EP, E) rows for each expert, and (EP) rows of the sources with this
+/// expert tensor rank, as ends.
 struct all_counts {
   std::vector<std::int64_t> of_experts;
   ends of_sources;
@@ -349,18 +353,21 @@ dispatched dispatch(tape& tape,
 
 variable gather_rows(tape& tape, const variable& x, std::shared_ptr<const row_exchange> by) {
   require_placement(x, placement::routed, "gather_rows", axis::expert_tensor);
+  ensure_rows(x, by->received_ends);
   return between_tensor_ranks(
       tape, x, by, placement::replicated_partial_gradient, gathered_rows, scattered_rows);
 }
 
 variable scatter_rows(tape& tape, const variable& x, std::shared_ptr<const row_exchange> by) {
   require_placement(x, placement::partial, "scatter_rows", axis::expert_tensor);
+  ensure_rows(x, by->gathered_ends);
   return between_tensor_ranks(tape, x, by, placement::routed, scattered_rows, gathered_rows);
 }
 
 variable combine(tape& tape, const variable& x, std::shared_ptr<const row_exchange> by) {
   for (const auto along : {axis::expert, axis::expert_tensor})
     require_placement(x, placement::routed, "combine", along);
+  ensure_rows(x, by->received_ends);
   const auto back = exchanged(tape, x.data, by->received_ends, by->sent_ends);
   auto y = tape.make(unpermuted(tape, back, by->sent),
                      x.placements.with(axis::expert, placement::replicated)

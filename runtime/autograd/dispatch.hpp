@@ -33,7 +33,7 @@ struct exchange_sizes {
   std::vector<std::int64_t> sent_ends, received_ends;
   /// (ETP) received rows of each expert tensor rank, as ends.
   std::vector<std::int64_t> gathered_ends;
-  /// Of the gathered rows: for each expert tensor rank, each source, each expert of this rank.
+  /// Groups of the gathered rows: by expert tensor rank, then source, then expert of this rank.
   std::shared_ptr<const expert_groups> groups;
 };
 
@@ -53,7 +53,7 @@ struct row_exchange : exchange_sizes {
   std::vector<std::int64_t> source_ends;  ///< allgather: (EP) rows of each source, as ends
 };
 
-/// What the router of this rank chose, on the host.
+/// The choice of this rank's router, on the host.
 struct expert_choice {
   /// (R, each); -1: dropped. The experts of a row are distinct.
   std::vector<std::int32_t> chosen;
@@ -64,7 +64,7 @@ struct expert_choice {
 
 struct exchange_options {
   bool gathers = false;  ///< allgather
-  /// Received rows with a shadow pool, divided by the balanced number: it has no choices.
+  /// With a shadow pool, which has no choices: received rows divided by the balanced number.
   double shadow_load = 1;
 };
 
@@ -80,7 +80,8 @@ struct dispatched {
   variable weights;  ///< (received rows, 1) f32; 0 for padding
 };
 /// x is (R, C), weights (R, each) f32. With several tensor ranks both are sequence_sharded, else
-/// replicated. I: the plan.
+/// replicated or sequence_sharded. I: the plan. Breaks GROUP-3, like the operations below, unless
+/// the plan fits the rows.
 dispatched dispatch(tape& tape,
                     const variable& x,
                     const variable& weights,

@@ -86,7 +86,7 @@ class routed_store final : public layer_store {
   std::vector<runtime::tensor> gradients_[2];
 };
 
-/// The rows of one rank: their values, and what the router says of them.
+/// The rows of one rank, and the choice of its router.
 struct routed_rows {
   std::int64_t each = 1;             ///< experts of a row
   std::vector<std::int32_t> chosen;  ///< (R, each)
@@ -156,7 +156,7 @@ inline std::vector<routed_rows> rows_in(routed_scene which) {
 
 struct routed_result {
   numbers y, dx, dweights;
-  /// Of `up` and of `down`, by source: all experts of the rank.
+  /// Gradients of `up` and of `down`, by source: all experts of the rank.
   std::vector<numbers> sums[2] = {};
 
   /// The gradient of one of the rank's experts.

@@ -35,7 +35,7 @@ using integers = std::vector<std::int32_t>;
 using counts = std::vector<std::int64_t>;
 using scene = routed_scene;
 
-/// Without other ranks.
+/// The result of one rank with all experts.
 template <class T>
 routed_result alone_with(const routed_rows& rows) {
   stream on(kernels::backend::cpu, 1, {});
@@ -145,7 +145,11 @@ TEST_CASE("expert tensor ranks share the rows of all of them", "[dispatch]") {
   const auto rows = rows_in(which);
   const expert_grid of{.expert = expert, .tensor = 2};
   const auto got = of_ranks<float>(of, rows, false);
-  CHECK(got == of_ranks<float>(of, rows, true));
+  const auto gathered = of_ranks<float>(of, rows, true);
+  CHECK(got == gathered);
+  const auto sent_bf16 = of_ranks<bf16>(of, rows, false);  // weights stay f32
+  const auto gathered_bf16 = of_ranks<bf16>(of, rows, true);
+  CHECK(sent_bf16 == gathered_bf16);
   // Each rank adds half of the features, so sums have another order: an error of some 1e-7. A wrong
   // row is off by all of it.
   const auto near = [](const numbers& a, const numbers& b) {
@@ -244,6 +248,29 @@ TEST_CASE("EXPERTS-1: rows choose experts of the layer, and ranks share them equ
   CHECK_BREAKS("EXPERTS-1", rows_of_experts(graph, {.chosen = {0, 1, 2}, .experts = E, .each = 2}));
 }
 
+TEST_CASE("GROUP-3: the plan of an exchange fits the rows", "[dispatch]") {
+  stream on(kernels::backend::cpu, 1, {});
+  routed_store<float> store(on, {}, 0);
+  tape graph(on, store, {.recording = false});
+  const auto plan = rows_of_experts(graph, {.chosen = {0, 1, 3, -1}, .experts = E, .each = 2});
+  const auto made = [&](std::int64_t rows, std::int64_t channels, placement along_tensor) {
+    return graph.make(tensor::empty<float>(on, {rows, channels}),
+                      {{axis::expert, placement::routed}, {axis::expert_tensor, along_tensor}});
+  };
+  const auto at_source = [&](std::int64_t rows, std::int64_t channels) {
+    return graph.make(tensor::empty<float>(on, {rows, channels}), placement::replicated);
+  };
+  CHECK_NOTHROW(dispatch(graph, at_source(2, C), at_source(2, 2), plan));
+  CHECK_BREAKS("GROUP-3", dispatch(graph, at_source(3, C), at_source(2, 2), plan));
+  CHECK_BREAKS("GROUP-3", dispatch(graph, at_source(2, C), at_source(2, 1), plan));
+  CHECK_NOTHROW(gather_rows(graph, made(3, C, placement::routed), plan));
+  CHECK_BREAKS("GROUP-3", gather_rows(graph, made(2, C, placement::routed), plan));
+  CHECK_NOTHROW(scatter_rows(graph, made(3, C, placement::partial), plan));
+  CHECK_BREAKS("GROUP-3", scatter_rows(graph, made(4, C, placement::partial), plan));
+  CHECK_NOTHROW(combine(graph, made(3, C, placement::routed), plan));
+  CHECK_BREAKS("GROUP-3", combine(graph, made(2, C, placement::routed), plan));
+}
+
 TEST_CASE("the end of a generation releases ranks that exchange rows", "[dispatch]") {
   const bool gathers = GENERATE(false, true);
   const int delay_us = GENERATE(range(0, 4000, 800));
@@ -275,13 +302,18 @@ TEST_CASE("the end of a generation releases ranks that exchange rows", "[dispatc
 
 namespace {
 
-/// One of several ranks, without the others.
+/// The last of several ranks, without the others. If the group has ended, nothing has arrived.
 class lonely final : public communicator {
  public:
-  lonely(axis along, int size) : along_(along), size_(size) {}
+  lonely(axis along, int size, bool has_ended = false)
+      : along_(along), size_(size), has_ended_(has_ended) {}
   axis_set along() const override { return along_; }
   int rank() const override { return size_ - 1; }
   int size() const override { return size_; }
+  void check() override {
+    if (has_ended_)
+      throw cancelled();
+  }
   void barrier() override {}
   void all_reduce_sum(stream&, dtype, std::span<const void* const>, void*, std::int64_t) override {}
   void reduce_scatter_sum(stream&, dtype, std::span<const void* const>, void*, offsets) override {}
@@ -292,22 +324,31 @@ class lonely final : public communicator {
  private:
   axis along_;
   int size_;
+  bool has_ended_;
 };
 
 }  // namespace
+
+TEST_CASE("counts that may not have arrived are not used", "[dispatch]") {
+  stream on(kernels::backend::cpu, 1, {});
+  routed_store<float> store(on, {.expert = 2}, 1);
+  lonely ranks(axis::expert, 2, true);
+  tape graph(on, store, {.recording = false, .groups = {{axis::expert, &ranks}}});
+  CHECK_THROWS_AS(rows_of_experts(graph, {.chosen = {0, 1}, .experts = E, .each = 1}), cancelled);
+}
 
 TEST_CASE("with a shadow pool a rank receives the rows of the load", "[dispatch]") {
   const bool gathers = GENERATE(false, true);
   // 30 rows choose 2 of 4 experts; each of 2 sources sends 30 of its 60 slots to a rank.
   const auto [load, expected]
       = GENERATE(std::pair(1.0, 60), std::pair(1.5, 90), std::pair(0.5, 30), std::pair(9.0, 120));
-  lonely expert(axis::expert, 2), tensor(axis::expert_tensor, 2);
+  lonely expert_ranks(axis::expert, 2), tensor_ranks(axis::expert_tensor, 2);
   stream on(kernels::backend::cpu, 1, memory_pool::shadow());
   routed_store<float> store(on, {.expert = 2, .tensor = 2}, 3);
-  tape graph(
-      on,
-      store,
-      {.recording = false, .groups = {{axis::expert, &expert}, {axis::expert_tensor, &tensor}}});
+  tape graph(on,
+             store,
+             {.recording = false,
+              .groups = {{axis::expert, &expert_ranks}, {axis::expert_tensor, &tensor_ranks}}});
   const auto x = rows_of_experts(graph,
                                  {.chosen = integers(60), .experts = E, .each = 2},
                                  {.gathers = gathers, .shadow_load = load});
