@@ -18,40 +18,6 @@ std::int64_t rows_of(const variable& x) {
   return x.data.size() / channels_of(x.data);
 }
 
-void ensure_entries(bool kept) {
-  ensure(kept, "GROUP-3: slots and their weights have an entry for each row");
-}
-
-/// (S, C) from (R, C); `weights` may be empty.
-template <class T>
-tensor permuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
-  const auto C = channels_of(x);
-  auto y = tensor::empty<T>(tape.stream(), {slots.place.size(), C});
-  tape.stream().run(kernels::permute<T>{.y = y.template data<T>(),
-                                        .x = x.data<T>(),
-                                        .place = slots.place.data<std::int32_t>(),
-                                        .weight = weights.data<float>(),
-                                        .S = slots.place.size(),
-                                        .C = C,
-                                        .slots = slots_of(slots)});
-  return y;
-}
-
-/// (R, C) from (S, C); `weights` may be empty.
-template <class T>
-tensor unpermuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
-  const auto C = channels_of(x), R = slots.slot.extents()[0];
-  auto y = tensor::empty<T>(tape.stream(), {R, C});
-  tape.stream().run(kernels::unpermute<T>{.y = y.template data<T>(),
-                                          .x = x.data<T>(),
-                                          .slot = slots.slot.data<std::int32_t>(),
-                                          .weight = weights.data<float>(),
-                                          .R = R,
-                                          .C = C,
-                                          .slots = slots_of(slots)});
-  return y;
-}
-
 template <class T>
 struct unpermute_node final : node {
   row_slots slots;
@@ -73,7 +39,7 @@ struct unpermute_node final : node {
       tape.add(*dweights, std::move(part));
     }
     if (dx)
-      tape.add(*dx, permuted<T>(tape, grad, slots, weights));
+      tape.add(*dx, permuted(tape, grad, slots, weights));
     x = {};
     weights = {};
     slots = {};
@@ -87,7 +53,7 @@ variable run_unpermute(tape& tape,
                        const variable& weights) {
   ensure_entries(slots.place.size() == rows_of(x)
                  && (!weights.data || weights.data.extents() == slots.slot.extents()));
-  auto y = tape.make(unpermuted<T>(tape, x.data, slots, weights.data), x.placements);
+  auto y = tape.make(unpermuted(tape, x.data, slots, weights.data), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<unpermute_node<T>>();
     n->slots = slots;
@@ -280,17 +246,45 @@ variable run_weighted(tape& tape,
 
 }  // namespace
 
-variable permute(tape& tape, const variable& x, const row_slots& slots) {
-  ensure_entries(slots.slot.extents()[0] == rows_of(x));
-  return with_element(x.data.type(), [&]<class T>(T) {
-    auto y = tape.make(permuted<T>(tape, x.data, slots, {}), x.placements);
-    if (x.gradient)
-      tape.record([dx = x.gradient, dy = y.gradient, slots](auto& on) {
-        const auto grad = std::move(dy->sum);
-        on.add(*dx, unpermuted<T>(on, grad, slots, {}));
-      });
+tensor permuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
+  const auto C = channels_of(x);
+  return with_element(x.type(), [&]<class T>(T) {
+    auto y = tensor::empty<T>(tape.stream(), {slots.place.size(), C});
+    tape.stream().run(kernels::permute<T>{.y = y.template data<T>(),
+                                          .x = x.data<T>(),
+                                          .place = slots.place.data<std::int32_t>(),
+                                          .weight = weights.data<float>(),
+                                          .S = slots.place.size(),
+                                          .C = C,
+                                          .slots = slots_of(slots)});
     return y;
   });
+}
+
+tensor unpermuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
+  const auto C = channels_of(x), R = slots.slot.extents()[0];
+  return with_element(x.type(), [&]<class T>(T) {
+    auto y = tensor::empty<T>(tape.stream(), {R, C});
+    tape.stream().run(kernels::unpermute<T>{.y = y.template data<T>(),
+                                            .x = x.data<T>(),
+                                            .slot = slots.slot.data<std::int32_t>(),
+                                            .weight = weights.data<float>(),
+                                            .R = R,
+                                            .C = C,
+                                            .slots = slots_of(slots)});
+    return y;
+  });
+}
+
+variable permute(tape& tape, const variable& x, const row_slots& slots) {
+  ensure_entries(slots.slot.extents()[0] == rows_of(x));
+  auto y = tape.make(permuted(tape, x.data, slots), x.placements);
+  if (x.gradient)
+    tape.record([dx = x.gradient, dy = y.gradient, slots](auto& on) {
+      const auto grad = std::move(dy->sum);
+      on.add(*dx, unpermuted(on, grad, slots));
+    });
+  return y;
 }
 
 variable unpermute(tape& tape, const variable& x, const row_slots& slots) {

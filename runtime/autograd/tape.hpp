@@ -38,6 +38,7 @@ enum class placement : std::uint8_t {
   replicated_partial_gradient,  ///< every rank has the full value and a partial sum of its gradient
   feature_sharded,  ///< each rank has part of the last dimension: features, heads, vocabulary
   partial,          ///< the value is the sum over the ranks; the gradient is full
+  routed,           ///< each rank has the rows that are sent to it (dispatch.hpp)
 };
 
 std::string_view to_string(placement x);
