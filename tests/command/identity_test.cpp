@@ -57,7 +57,6 @@ const std::map<std::string, std::string>& stands_as() {
          {"scaling.minimum", "loss_scale.minimum"},
          {"scaling.window", "loss_scale.window"},
          {"scaling.hysteresis", "loss_scale.hysteresis"},
-         {"layout.replicas_per_worker", "layout.world"},
          {"layout.chunks", "layout.stages"},
          {"layout.ends.first", "layout.stages"},
          {"layout.ends.last", "layout.stages"},

@@ -41,7 +41,8 @@ struct layout_settings {
   bool sequence_parallel = false;  ///< shards the rows of the residual stream over the tensor axis
 
   /// `layout.replicas_per_worker`: logical replicas that each data-parallel rank computes in turn,
-  /// each with its own gradients. Gives the same bits as that many times more ranks.
+  /// each with its own gradients. Gives the same bits as that many times more ranks, unless
+  /// sums_follow_ranks.
   int replicas_per_worker = 1;
 
   /// Processes that host workers, each with contiguous ranks of the mesh; one more process hosts
@@ -56,6 +57,13 @@ struct layout_settings {
   std::vector<chunk_range> chunks;
 
   int expert_tensor_ranks() const { return expert_tensor == 0 ? tensor : expert_tensor; }
+
+  /// False: gradients of experts are added in the order of logical replicas. True: their order also
+  /// depends on the ranks that share the experts, and on the replicas that each of them computes.
+  bool sums_follow_ranks() const {
+    return expert_tensor_ranks() != tensor
+           || (expert > 1 && (tensor > 1 || expert_sums == source_sums::together));
+  }
 
   static constexpr auto fields() {
     using x = layout_settings;
@@ -86,12 +94,7 @@ struct layout_settings {
                    .megatron = "in one process: give the number of workers by --world-size",
                    .range = whole_range{1, most_workers}}),
         row("expert", &x::expert)
-            .decides([](const x& l) {
-              // With by_source and whole experts the bits are those of one expert rank.
-              return l.expert > 1
-                     && (l.expert_sums == source_sums::together || l.tensor > 1
-                         || l.expert_tensor_ranks() > 1);
-            })
+            .decides([](const x& l) { return l.expert > 1 && l.sums_follow_ranks(); })
             .flag({.name = "--expert-model-parallel-size",
                    .unit = "workers",
                    .help
@@ -137,11 +140,14 @@ struct layout_settings {
                            "tokens, instead of all. No effect with --tensor-model-parallel-size 1.",
                    .megatron = "off, with a warning, without tensor parallelism"}),
         row("replicas_per_worker", &x::replicas_per_worker)
+            .decides([](const x& l) { return l.sums_follow_ranks(); })
             .own_flag({.name = "--replicas-per-worker",
                        .unit = "replicas",
                        .help
                        = "Each data-parallel rank computes N logical replicas in turn: the same "
-                         "bits on fewer workers, for the same --threads-per-worker.",
+                         "bits on fewer workers, for the same --threads-per-worker. With "
+                         "--expert-model-parallel-size above 1, only without tensor parallelism "
+                         "and with --expert-gradient-sums by_source.",
                        .range = whole_range{1, most_workers},
                        .resume = at_resume::told}),
         row("processes", &x::processes)

@@ -268,6 +268,30 @@ TEST_CASE("expert ranks are in the identity only where they decide bits", "[job]
              ContainsSubstring(R"("expert":2)") && !ContainsSubstring("expert_sums"));
 }
 
+TEST_CASE("replicas in turn are in the identity only where sums of experts follow the ranks",
+          "[job]") {
+  const auto equal_in_turn = [](int tensor, int expert, int expert_tensor, source_sums sums) {
+    auto parallel = good();
+    parallel.layout.world = 8;
+    parallel.layout.tensor = tensor;
+    parallel.layout.expert = expert;
+    parallel.layout.expert_tensor = expert_tensor;
+    parallel.layout.expert_sums = sums;
+    auto turns = parallel;
+    turns.layout.world = 4;
+    turns.layout.replicas_per_worker = 2;
+    return identity(turns) == identity(parallel);
+  };
+  using enum source_sums;
+  CHECK(equal_in_turn(1, 1, 0, together));
+  CHECK(equal_in_turn(1, 4, 0, by_source));
+  CHECK(equal_in_turn(2, 1, 0, by_source));
+  CHECK_FALSE(equal_in_turn(1, 4, 0, together));   // an expert group adds rows of several replicas
+  CHECK_FALSE(equal_in_turn(1, 1, 2, by_source));  // and so do ranks that share a matrix
+  CHECK_FALSE(equal_in_turn(2, 1, 1, by_source));  // a tensor rank is followed by its own replicas
+  CHECK_FALSE(equal_in_turn(2, 2, 1, by_source));
+}
+
 TEST_CASE("a log, an empty file and a torn first record are accepted as log file", "[job]") {
   const scratch_folder folder;
   auto job = good();
