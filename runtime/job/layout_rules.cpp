@@ -9,6 +9,7 @@
 #include "runtime/model/stages.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -205,13 +206,14 @@ std::int64_t nearest_multiple(std::int64_t size, std::int64_t ranks, std::int64_
   return best;
 }
 
-/// `setting`: the number of ranks along this axis.
+/// `setting`: the number of ranks along this axis. `workers`: the workers that they divide; 0: any.
 void validate_shares(const std::vector<shared_size>& all,
                      axis along,
                      const char* setting,
                      std::int64_t ranks,
+                     std::int64_t workers,
                      sentences& wrong) {
-  std::int64_t common = 0;
+  std::int64_t common = workers;
   for (const auto& x : all)
     if (x.along == along)
       common = std::gcd(common, x.size);
@@ -239,8 +241,12 @@ void validate_shares(const std::vector<shared_size>& all,
 void validate_tensor(const training_job& job, sentences& wrong) {
   const auto& model = job.training.model;
   const std::int64_t tensor = job.layout.tensor;
-  validate_shares(
-      model.family().shared_by_tensor_ranks(model), axis::tensor, "`layout.tensor`", tensor, wrong);
+  validate_shares(model.family().shared_by_tensor_ranks(model),
+                  axis::tensor,
+                  "`layout.tensor`",
+                  tensor,
+                  0,
+                  wrong);
   const auto sequence = model.sequence();
   const auto rows = job.training.batch.micro * sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
@@ -260,9 +266,15 @@ void validate_experts(const training_job& job, sentences& wrong) {
   const auto shared = model.family().shared_by_expert_ranks(model);
   if (shared.empty())
     return;
-  validate_shares(shared, axis::expert, "`layout.expert`", l.expert, wrong);
+  const int workers = l.world / l.pipeline, expert_tensor = l.expert_tensor_ranks();
   validate_shares(
-      shared, axis::expert_tensor, "`layout.expert_tensor`", l.expert_tensor_ranks(), wrong);
+      shared, axis::expert, "`layout.expert`", l.expert, workers / expert_tensor, wrong);
+  validate_shares(shared,
+                  axis::expert_tensor,
+                  "`layout.expert_tensor`",
+                  expert_tensor,
+                  workers / l.expert,
+                  wrong);
   if (l.tensor > 1 && !l.sequence_parallel)
     wrong.push_back(
         fmt::format("each of `layout.tensor` {} ranks sends its own rows to experts, "
@@ -320,15 +332,26 @@ void validate_recomputation(const training_job& job,
 void validate_verification(const recovery_settings& recovery,
                            const seats& all,
                            std::vector<std::string>& wrong) {
-  if (recovery.verify_fraction > 0 && all.span() == 0)
-    wrong.push_back(fmt::format(
-        "`recovery.verify_fraction` {} has the next group of replicas compute passes again, but "
-        "{} ranks of `layout.expert` x `layout.expert_tensor` and {} ranks of a replica's stage "
-        "overlap: give `layout.expert` so that one number divides the other, or leave "
-        "`recovery.verify_fraction` out",
-        recovery.verify_fraction,
-        all.extent(axis::expert) * all.extent(axis::expert_tensor),
-        all.extent(axis::tensor) * all.extent(axis::context)));
+  if (recovery.verify_fraction <= 0 || all.span() != 0)
+    return;
+  const int expert = all.extent(axis::expert), each = all.extent(axis::expert_tensor);
+  const int stage = all.extent(axis::tensor) * all.extent(axis::context);
+  const int workers = all.size() / all.extent(axis::pipeline);
+  int nearest = workers / each;
+  for (int x = nearest; x > 0; --x)
+    if (const int ranks = x * each; workers % ranks == 0
+                                    && (ranks % stage == 0 || stage % ranks == 0)
+                                    && std::abs(x - expert) <= std::abs(nearest - expert))
+      nearest = x;
+  wrong.push_back(fmt::format(
+      "`recovery.verify_fraction` {} has the next group of replicas compute passes again, but {} "
+      "ranks of `layout.expert` x `layout.expert_tensor` and {} ranks of a replica's stage "
+      "overlap, and one number must divide the other; nearest valid: `layout.expert` {}, or leave "
+      "`recovery.verify_fraction` out",
+      recovery.verify_fraction,
+      expert * each,
+      stage,
+      nearest));
 }
 
 std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown) {

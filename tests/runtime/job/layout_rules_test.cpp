@@ -140,12 +140,12 @@ TEST_CASE("each impossible layout of experts has an error text, with the nearest
   job.training.model = mixture_settings{.experts = 6};
   tells(job,
         "`model.experts` 6 is not a multiple of `layout.expert` 4, and every worker needs an equal "
-        "share; nearest valid: 8 here, or `layout.expert` 3");
+        "share; nearest valid: 8 here, or `layout.expert` 2");
   job = mixture();
   job.layout.expert_tensor = 8;
   tells(job,
         "`model.ffn` 12 is not a multiple of `layout.expert_tensor` 8, and every worker needs an "
-        "equal share; nearest valid: 16 here, or `layout.expert_tensor` 6");
+        "equal share; nearest valid: 16 here, or `layout.expert_tensor` 4");
   job = mixture(2);
   job.layout.sequence_parallel = false;
   tells(job, "each of `layout.tensor` 2 ranks sends its own rows");
@@ -187,5 +187,5 @@ TEST_CASE("VERIFY-4: a group of experts and a replica that overlap refuse verifi
   job.layout.expert_tensor = 1;
   CHECK(broken(job).empty());
   job.recovery.verify_fraction = 0.5;
-  CHECK_THAT(broken(job), ContainsSubstring("overlap: give `layout.expert`"));
+  CHECK_THAT(broken(job), ContainsSubstring("nearest valid: `layout.expert` 2, or leave"));
 }
