@@ -96,8 +96,8 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
 
 namespace {
 
-/// True if the group has ranks of several stages or replicas.
-bool reaches_beyond_stage(runtime::axis_set along) {
+/// True if passes do not use the group. An expert group is of passes, also over several replicas.
+bool is_outside_passes(runtime::axis_set along) {
   return along.meets(
       runtime::axes_where([](const runtime::axis_row& x) { return !x.splits_replica(); }));
 }
@@ -108,7 +108,7 @@ void stage_state::join_groups() {
   const bool overlaps = overlaps_gradients() || overlaps_parameters();
   for (auto& x : runtime::groups_of(job_->pipeline, job_->seats, told_.rank)) {
     const bool by_wire
-        = overlaps && reaches_beyond_stage(x.along) && !x.along.has(runtime::axis::pipeline);
+        = overlaps && is_outside_passes(x.along) && !x.along.has(runtime::axis::pipeline);
     std::vector<std::string> names;
     for (const int member : x.members)
       names.push_back((by_wire ? "wire:" : "lane:") + job_->seats.name(member));
@@ -122,11 +122,11 @@ void stage_state::join_groups() {
   }
 }
 
-// Excludes groups within a stage: each operation of a pass allocates its operands anew.
+// Excludes groups of passes: each operation of a pass allocates its operands anew.
 bool stage_state::sums_by_mapping() const {
   const auto& all = context_->groups;
   return node_->neighbours && std::any_of(all.begin(), all.end(), [](const auto& x) {
-           return reaches_beyond_stage(x.what.along) && x.by->maps_arrays();
+           return is_outside_passes(x.what.along) && x.by->maps_arrays();
          });
 }
 

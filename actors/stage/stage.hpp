@@ -218,8 +218,8 @@ class stage_state {
   /// Sends a pass to the stage of another replica that recomputes it.
   void send_to_check(const runtime::action& x, messages::check_pass what);
   void expect_checks();
-  /// Submits recomputations once the own row is done, in one order on all ranks of the stage, since
-  /// they sum together.
+  /// Submits recomputations once the own row is done, in one order on all ranks that communicate in
+  /// them.
   void check_passes();
   void check(const messages::check_pass& x);
 

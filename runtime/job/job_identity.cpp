@@ -64,7 +64,8 @@ json describe(const std::vector<rate_change>& all) {
   return out;
 }
 
-/// Described as if each replica had its own workers: computing several in turn gives the same bits.
+/// Described as if each replica had its own workers: computing several in turn gives the same bits,
+/// unless the row `replicas_per_worker` decides.
 json describe(const layout_settings& x, const unit_letters& letters) {
   auto out = described(x);
   out["world"] = std::int64_t{x.world} * x.replicas_per_worker;

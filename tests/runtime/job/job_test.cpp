@@ -242,6 +242,56 @@ TEST_CASE("replicas in turn on one worker give the same identity as one worker e
   CHECK(identity(cut) != identity(good()));
 }
 
+TEST_CASE("expert ranks are in the identity only where they decide bits", "[job]") {
+  auto one = good();
+  CHECK_THAT(identity(one), !ContainsSubstring("expert"));
+  auto shared = one;
+  shared.layout.expert = 2;
+  shared.layout.dispatcher = token_dispatcher::allgather;
+  CHECK(identity(shared) == identity(one));
+  shared.layout.expert_sums = source_sums::together;
+  CHECK_THAT(
+      identity(shared),
+      ContainsSubstring(R"("expert":2)") && ContainsSubstring(R"("expert_sums":"together")"));
+  shared.layout.expert = 1;
+  CHECK(identity(shared) == identity(one));
+  auto cut = one;
+  cut.layout.tensor = 2;
+  auto folded = cut;
+  folded.layout.expert_tensor = 2;
+  CHECK(identity(folded) == identity(cut));
+  folded.layout.expert_tensor = 1;
+  CHECK_THAT(identity(folded), ContainsSubstring(R"("expert_tensor":1)"));
+  folded.layout.expert_tensor = 0;
+  folded.layout.expert = 2;
+  CHECK_THAT(identity(folded),
+             ContainsSubstring(R"("expert":2)") && !ContainsSubstring("expert_sums"));
+}
+
+TEST_CASE("replicas in turn are in the identity only where sums of experts follow the ranks",
+          "[job]") {
+  const auto equal_in_turn = [](int tensor, int expert, int expert_tensor, source_sums sums) {
+    auto parallel = good();
+    parallel.layout.world = 8;
+    parallel.layout.tensor = tensor;
+    parallel.layout.expert = expert;
+    parallel.layout.expert_tensor = expert_tensor;
+    parallel.layout.expert_sums = sums;
+    auto turns = parallel;
+    turns.layout.world = 4;
+    turns.layout.replicas_per_worker = 2;
+    return identity(turns) == identity(parallel);
+  };
+  using enum source_sums;
+  CHECK(equal_in_turn(1, 1, 0, together));
+  CHECK(equal_in_turn(1, 4, 0, by_source));
+  CHECK(equal_in_turn(2, 1, 0, by_source));
+  CHECK_FALSE(equal_in_turn(1, 4, 0, together));   // an expert group adds rows of several replicas
+  CHECK_FALSE(equal_in_turn(1, 1, 2, by_source));  // and so do ranks that share a matrix
+  CHECK_FALSE(equal_in_turn(2, 1, 1, by_source));  // a tensor rank is followed by its own replicas
+  CHECK_FALSE(equal_in_turn(2, 2, 1, by_source));
+}
+
 TEST_CASE("a log, an empty file and a torn first record are accepted as log file", "[job]") {
   const scratch_folder folder;
   auto job = good();
