@@ -1,0 +1,183 @@
+// The reference trainer on axes of experts: ranks with experts add the rows of all ranks that share
+// them, in the same replica or in other ones.
+
+#include "runtime/core/error.hpp"
+#include "tests/support/formula_source.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr std::int64_t E = 4, N = 4, K = 2;
+
+/// What the rows of this rank send to each expert: whole numbers, so that sums are exact in any
+/// order. A tensor rank has every TP-th position of its sequences.
+std::vector<float> sent(const tape& tape, const pass& p) {
+  std::vector<float> out(E);
+  const auto* const samples = p.rows.samples.data<std::uint64_t>();
+  const auto B = p.rows.samples.size();
+  for (std::int64_t b = 0; b < B; ++b)
+    for (std::int64_t t = tape.rank(); t < p.rows.T(); t += tape.group_size())
+      out[(samples[b] + std::uint64_t(t)) % E] += float(samples[b] % 7 + 1);
+  return out;
+}
+
+/// What all ranks that share the experts send to them. Each rank has experts of its own, or a part
+/// of each matrix.
+std::vector<float> received(tape& tape, std::vector<float> own) {
+  for (const auto along : {axis::expert, axis::expert_tensor}) {
+    const int ranks = tape.group_size(along);
+    if (ranks == 1)
+      continue;
+    std::vector<float> all(own.size() * std::size_t(ranks));
+    tape.group(along).all_gather(tape.stream(),
+                                 own.data(),
+                                 all.data(),
+                                 equal_ends(std::int64_t(all.size() * sizeof(float)), ranks));
+    own.assign(E, 0);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      own[i % E] += all[i];
+  }
+  return own;
+}
+
+/// Adds what an expert got, times the number of the element in its whole matrix.
+struct adds_received final : node {
+  int parameter;
+  std::vector<float> got;
+
+  adds_received(int which, std::vector<float> all) : parameter(which), got(std::move(all)) {}
+  void input_gradients(tape&) override {}
+  void weight_gradients(tape& tape) override {
+    const auto experts = E / tape.group_size(axis::expert),
+               each = N * K / tape.group_size(axis::expert_tensor);
+    float* to = tape.gradient(parameter);
+    tape.stream().run([&] {
+      for (std::int64_t e = 0; e < experts; ++e)
+        for (std::int64_t i = 0; i < each; ++i)
+          *to++ += got[std::size_t(tape.rank(axis::expert) * experts + e)]
+                   * float(tape.rank(axis::expert_tensor) * each + i + 1);
+    });
+  }
+};
+
+/// A block with a stack of experts. `exchanges` sees each tape before the exchange.
+extension experts(const std::function<void(const tape&)>& exchanges = {}) {
+  return {.name = "experts",
+          .feed_forward = [exchanges](module_builder& to, const feed_forward_spec&) {
+            const int stack
+                = to.add({.name = "experts",
+                          .extents = {E, N, K},
+                          .initial = distribution::normal(0.1),
+                          .stacked = true,
+                          .placements = of_experts({{axis::expert, row_sharded()},
+                                                    {axis::expert_tensor, {.dimension = 1}}})});
+            to.segment("exchange", [=](tape& tape, pass& p) {
+              if (exchanges)
+                exchanges(tape);
+              tape.record(std::make_unique<adds_received>(stack, received(tape, sent(tape, p))));
+            });
+          }};
+}
+
+recipe with_experts(const extension& own) {
+  recipe out;
+  auto model = tiny_gpt(2);
+  model.padded_vocabulary = 32;
+  out.model = model;
+  out.own = own;
+  out.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  out.batch = {.micro = 2, .global = 16, .data_parallel = 4};
+  return out;
+}
+
+/// Three steps, and the elements of the stacks that each rank has.
+struct outcome {
+  std::vector<digest> states;
+  std::vector<double> numbers;
+  std::vector<std::int64_t> held;
+};
+
+outcome outcome_of(const reference_layout& layout) {
+  const auto what = with_experts(experts());
+  const auto source = std::make_shared<formula_source>(what, true);
+  stream stream(kernels::backend::cpu, 1, memory_pool());
+  reference_trainer by(what, source, stream, layout);
+  outcome out;
+  for (int i = 0; i < 3; ++i) {
+    const auto step = by.step();
+    out.states.push_back(step.state);
+    out.numbers.push_back(step.loss);
+    out.numbers.push_back(step.grad_norm);
+  }
+  out.numbers.push_back(by.evaluate(*source, 1).loss);
+  by.each([&](worker& rank) {
+    auto& held = out.held.emplace_back();
+    for (const auto& x : rank.parameters())
+      if (x.name.ends_with("mlp.experts"))
+        held += x.part.size();
+  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("STACK-1: the reference trainer has one state on all axes of experts",
+          "[trainer][axes][invariant]") {
+  const int tensor = GENERATE(1, 2);
+  const auto one = outcome_of({.tensor = tensor});
+  CHECK(one.states[0] != one.states[1]);
+  for (const int data : {1, 2, 4})
+    for (const int expert : {1, 2, 4})
+      for (const int expert_tensor : {1, 2, 4}) {
+        if (tensor * data % (expert * expert_tensor) != 0)
+          continue;
+        CAPTURE(tensor, data, expert, expert_tensor);
+        const auto found = outcome_of(
+            {.tensor = tensor, .data = data, .expert = expert, .expert_tensor = expert_tensor});
+        CHECK(found.states == one.states);
+        CHECK(found.numbers == one.numbers);
+        const auto each = 2 * E * N * K / (expert * expert_tensor);  // of two layers
+        CHECK(found.held == std::vector<std::int64_t>(std::size_t(tensor * data), each));
+      }
+}
+
+TEST_CASE("a rank that fails in a pass ends the exchange of the others", "[trainer][axes]") {
+  const auto what = with_experts(experts([](const tape& tape) {
+    if (tape.rank(axis::expert) == 2)
+      throw input_error("planted");
+  }));
+  stream stream(kernels::backend::cpu, 1, memory_pool());
+  reference_trainer by(what,
+                       std::make_shared<formula_source>(what, true),
+                       stream,
+                       reference_layout{.data = 4, .expert = 4});
+  CHECK_THROWS_WITH(by.step(), ContainsSubstring("planted"));
+}
+
+TEST_CASE("ranks of experts that do not fit the others are refused", "[trainer][axes]") {
+  const auto what = with_experts(experts());
+  stream stream(kernels::backend::cpu, 1, memory_pool());
+  CHECK_THROWS_AS(reference_trainer(what,
+                                    std::make_shared<formula_source>(what, true),
+                                    stream,
+                                    reference_layout{.data = 4, .expert = 3}),
+                  input_error);
+}
