@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -108,11 +109,12 @@ recipe with_experts(const extension& own) {
   return out;
 }
 
-/// Three steps, and the elements of the stacks that each rank has.
+/// Three steps and an evaluation.
 struct outcome {
   std::vector<digest> states;
-  std::vector<double> numbers;
-  std::vector<std::int64_t> held;
+  std::vector<double> numbers;                        ///< losses and norms
+  std::map<std::string, std::vector<float>> weights;  ///< whole parameters of all ranks
+  std::vector<std::int64_t> held;                     ///< elements of stacks, by rank
 };
 
 outcome outcome_of(const reference_layout& layout) {
@@ -130,9 +132,13 @@ outcome outcome_of(const reference_layout& layout) {
   out.numbers.push_back(by.evaluate(*source, 1).loss);
   by.each([&](worker& rank) {
     auto& held = out.held.emplace_back();
-    for (const auto& x : rank.parameters())
+    for (const auto& x : rank.parameters()) {
+      auto& all = out.weights[x.name];
+      all.resize(std::size_t(x.whole.size()));
+      copy_common(x.part, x.elements.data(), whole(x.whole), all.data(), sizeof(float));
       if (x.name.ends_with("mlp.experts"))
         held += x.part.size();
+    }
   });
   return out;
 }
@@ -143,7 +149,7 @@ TEST_CASE("STACK-1: the reference trainer has one state on all axes of experts",
           "[trainer][axes][invariant]") {
   const int tensor = GENERATE(1, 2);
   const auto one = outcome_of({.tensor = tensor});
-  CHECK(one.states[0] != one.states[1]);
+  std::map<int, std::vector<digest>> states;  // by expert tensor ranks: keys of shards differ
   for (const int data : {1, 2, 4})
     for (const int expert : {1, 2, 4})
       for (const int expert_tensor : {1, 2, 4}) {
@@ -152,11 +158,13 @@ TEST_CASE("STACK-1: the reference trainer has one state on all axes of experts",
         CAPTURE(tensor, data, expert, expert_tensor);
         const auto found = outcome_of(
             {.tensor = tensor, .data = data, .expert = expert, .expert_tensor = expert_tensor});
-        CHECK(found.states == one.states);
         CHECK(found.numbers == one.numbers);
+        CHECK(found.weights == one.weights);
+        CHECK(found.states == states.emplace(expert_tensor, found.states).first->second);
         const auto each = 2 * E * N * K / (expert * expert_tensor);  // of two layers
         CHECK(found.held == std::vector<std::int64_t>(std::size_t(tensor * data), each));
       }
+  CHECK(states.at(1) == one.states);
 }
 
 TEST_CASE("a rank that fails in a pass ends the exchange of the others", "[trainer][axes]") {
