@@ -102,17 +102,28 @@ variable run_unpermute(tape& tape,
   return y;
 }
 
-/// Breaks GROUP-1 unless the groups cover `rows` in order, each with one of the experts.
-void check(const expert_groups& x, std::int64_t rows, std::int64_t experts) {
+/// Breaks GROUP-1 unless the groups cover `rows` in order, each with one of the experts and
+/// sources.
+void check(const expert_groups& x, std::int64_t rows, std::int64_t experts, int sources) {
   const auto is_expert = [=](std::int32_t e) { return e >= 0 && e < experts; };
-  ensure(x.offsets.size() == x.experts.size() + 1 && x.offsets.front() == 0
-             && x.offsets.back() == rows && std::is_sorted(x.offsets.begin(), x.offsets.end())
-             && std::all_of(x.experts.begin(), x.experts.end(), is_expert),
-         "GROUP-1: the groups of a grouped product cover its rows in order, each with an expert");
+  const auto is_source = [=](std::int32_t s) { return s >= 0 && s < sources; };
+  ensure(
+      x.offsets.size() == x.experts.size() + 1 && x.offsets.front() == 0 && x.offsets.back() == rows
+          && std::is_sorted(x.offsets.begin(), x.offsets.end())
+          && std::all_of(x.experts.begin(), x.experts.end(), is_expert)
+          && (sources == 1
+              || (x.sources.size() == x.experts.size()
+                  && std::all_of(x.sources.begin(), x.sources.end(), is_source))),
+      "GROUP-1: the groups of a grouped product cover its rows in order, each with an expert and "
+      "a source");
 }
 
+/// Groups [first, end).
+kernels::row_groups on_host(const expert_groups& x, std::size_t first, std::size_t end) {
+  return {x.offsets.data() + first, x.experts.data() + first, std::int64_t(end - first)};
+}
 kernels::row_groups on_host(const expert_groups& x) {
-  return {x.offsets.data(), x.experts.data(), std::int64_t(x.experts.size())};
+  return on_host(x, 0, x.experts.size());
 }
 
 template <class T>
@@ -143,14 +154,27 @@ struct grouped_linear_node final : node {
   void weight_gradients(tape& tape) override {
     if (!tape.trains({weight, bias}))
       return;
-    const auto of_weight = tape.place_of_gradient(weight), of_bias = tape.place_of_gradient(bias);
+    if (tape.sources(weight) == 1)
+      return add_groups(tape, 0, groups->experts.size(), 0);
+    const auto& sources = groups->sources;
+    for (std::size_t first = 0, end = 0; first < sources.size(); first = end) {
+      while (end < sources.size() && sources[end] == sources[first])
+        ++end;
+      add_groups(tape, first, end, sources[first]);
+    }
+  }
+
+  void add_groups(tape& tape, std::size_t first, std::size_t end, int source) {
+    const auto of_weight = tape.place_of_gradient(weight, source),
+               of_bias = tape.place_of_gradient(bias, source);
+    const auto some = on_host(*groups, first, end);
     tape.stream().run(
         kernels::grouped_linear_backward_weight<T>{.dweight = of_weight.to,
                                                    .dbias = of_bias.to,
                                                    .dy = grad.data<T>(),
                                                    .x = x.data<T>(),
-                                                   .groups = on_host(*groups),
-                                                   .R = R,
+                                                   .groups = some,
+                                                   .R = some.offsets[some.G] - some.offsets[0],
                                                    .E = E,
                                                    .N = N,
                                                    .K = K,
@@ -169,7 +193,7 @@ variable run_grouped(tape& tape,
                      int weight,
                      int bias) {
   const std::int64_t K = channels_of(x.data), R = rows_of(x);
-  check(*groups, R, E);
+  check(*groups, R, E, tape.sources(weight));
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
   tape.stream().run(
       kernels::grouped_linear_forward<T>{.y = y.template data<T>(),
