@@ -23,6 +23,7 @@ worker_settings whole_model(const recipe& recipe, const reference_layout& layout
           .seed = recipe.seed,
           .optimizer = recipe.optimizer,
           .replicas = int(recipe.batch.data_parallel) / layout.data,
+          .expert_sums = layout.expert_sums,
           .precision = recipe.precision,
           .per_token_loss = recipe.per_token_loss,
           .sequence_parallel = layout.sequence_parallel,

@@ -23,15 +23,16 @@ struct reference_layout {
   int data = 1;           ///< ranks along the data axis; it divides the logical replicas
   int expert = 1;         ///< ranks along the expert axis, among the tensor x data ranks
   int expert_tensor = 1;  ///< ranks along the expert tensor axis, among the same
+  source_sums expert_sums = source_sums::by_source;
   bool sequence_parallel = false;
   std::int64_t grain = default_grain;
 };
 
 /// One worker for each rank; a data rank computes its share of the logical replicas in turn.
-/// Gradients are added in the order of the replicas, so the number of data ranks changes no bit.
-/// Axes of experts may change bits: a worker with experts also adds gradients of rows that other
-/// ranks send. Workers join groups as those of a job do (axes_of_groups). Several workers run as
-/// fibers of the calling thread, so their order is always the same.
+/// Gradients are added in the order of the replicas, so the number of data ranks changes no bit of
+/// a model without experts. With experts it changes none where SUMS-1 holds. Workers join groups as
+/// those of a job do (axes_of_groups). Several workers run as fibers of the calling thread, so
+/// their order is always the same.
 class reference_trainer {
  public:
   /// One worker. `estate`: see worker; each step is sealed there. Training resumes from an estate
