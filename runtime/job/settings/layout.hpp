@@ -33,8 +33,8 @@ struct layout_settings {
   int world = 1;  ///< number of workers
   int tensor = 1;
   int pipeline = 1;       ///< the data-parallel size is world / (tensor * pipeline)
-  int expert = 1;         ///< of the mesh of experts, which has the same ranks: see fold_experts
-  int expert_tensor = 0;  ///< 0: as `tensor`; see expert_tensor_ranks
+  int expert = 1;         ///< expert ranks; the mesh of experts has the same workers
+  int expert_tensor = 0;  ///< 0: as many as `tensor`; see expert_tensor_ranks
   token_dispatcher dispatcher = token_dispatcher::alltoall;
   source_sums expert_sums = source_sums::by_source;
   std::string order = "tp-cp-ep-dp-pp";
