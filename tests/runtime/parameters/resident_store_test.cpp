@@ -424,6 +424,18 @@ TEST_CASE("a parameter that expert ranks share out has a gradient for each sourc
   CHECK(x.gradients(3, first)[0] == 0);
 }
 
+TEST_CASE("lasting gradients of all sources are in memory that processes share", "[parameters]") {
+  memory_pool pool;
+  std::vector<std::size_t> asked;
+  pool.share_by([&](std::size_t bytes) -> memory_block {
+    asked.push_back(bytes / sizeof(float));
+    return nullptr;
+  });
+  const auto x = by_source(pool, gradient_memory::lasting);
+  // Values, then both replicas of each source.
+  CHECK(asked == std::vector<std::size_t>{144, 112, 112, 64, 64});
+}
+
 TEST_CASE("STORE-11: other parameters have one gradient for all sources", "[parameters]") {
   auto x = by_source({}, gradient_memory::lasting);
   x.acquire(1);
