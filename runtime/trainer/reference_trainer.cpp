@@ -187,12 +187,12 @@ std::map<std::string, digest> reference_trainer::whole_state(
     }
   // A copy equals that of one owner: other ranks may own other shards.
   for (const auto& x : by_rank)
-    for (const auto& [name, copy] : x.copies)
+    for (const auto& copy : x.copies)
       if (std::ranges::none_of(by_rank, [&](const state_digests& of) {
-            const auto owner = of.own.find(name);
-            return owner != of.own.end() && owner->second == copy;
+            const auto owner = of.own.find(copy.first);
+            return owner != of.own.end() && owner->second == copy.second;
           }))
-        throw copies_differ(name);
+        throw copies_differ(copy.first);
   return out;
 }
 
