@@ -104,12 +104,13 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
 }
 
 /// The layout of the job that decides bits. Experts of other replicas, or of a part of one, need
-/// the data ranks.
+/// the data ranks. So do several sources: the order of sums is (data rank, source, replica).
 inline runtime::reference_layout reference_layout_of(const runtime::training_job& job) {
   const auto& of = job.layout;
-  const bool as_replicas = of.expert * of.expert_tensor_ranks() == of.tensor;
+  const bool in_replicas = of.expert * of.expert_tensor_ranks() == of.tensor,
+             by_source = of.expert > 1 && of.expert_sums == runtime::source_sums::by_source;
   return {.tensor = of.tensor,
-          .data = as_replicas ? 1 : of.world / (of.tensor * of.pipeline),
+          .data = in_replicas && !by_source ? 1 : of.world / (of.tensor * of.pipeline),
           .expert = of.expert,
           .expert_tensor = of.expert_tensor_ranks(),
           .expert_sums = of.expert_sums,

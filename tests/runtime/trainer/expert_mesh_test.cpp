@@ -196,6 +196,23 @@ TEST_CASE("SUMS-1: by source, expert ranks in other replicas have the bits of re
   CHECK(found.states == outcome_of(together, tenths).states);
 }
 
+TEST_CASE("together, data ranks have the bits of replicas in turn if each replica has all experts",
+          "[trainer][axes]") {
+  const int expert = GENERATE(1, 2);
+  reference_layout layout{.tensor = 2,
+                          .expert = expert,
+                          .expert_tensor = 2 / expert,
+                          .expert_sums = source_sums::together};
+  const auto in_turn = outcome_of(layout, tenths);
+  for (const int data : {2, 4}) {
+    CAPTURE(expert, data);
+    layout.data = data;
+    const auto found = outcome_of(layout, tenths);
+    CHECK(found.numbers == in_turn.numbers);
+    CHECK(found.states == in_turn.states);
+  }
+}
+
 TEST_CASE("a rank that fails in a pass ends the exchange of the others", "[trainer][axes]") {
   const auto what = with_experts(experts(tenths, [](const tape& tape) {
     if (tape.rank(axis::expert) == 2)
