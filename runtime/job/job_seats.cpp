@@ -70,6 +70,20 @@ process_map placed_of(const layout_settings& layout) {
   return {layout.world, layout.processes};
 }
 
+group_axes axes_of_groups(const std::set<axis_set>& sums, const seats& all) {
+  group_axes out;
+  const bool has_experts
+      = std::any_of(sums.begin(), sums.end(), [](auto sum) { return sum.has(axis::expert_data); });
+  for (const auto& row : axis_table())
+    if (row.splits_replica() && all.extent(row.id) > 1
+        && (row.dense != axis_use::none || has_experts))
+      out.passes.emplace_back(row.id);
+  for (const auto sum : sums)  // different sums may have the same axes of extent above 1
+    out.sums.insert(all.summed(sum));
+  out.sums.erase(axis_set());
+  return out;
+}
+
 std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all, int rank) {
   std::vector<seat_group> out;
   const auto add_along = [&](axis_set along) {
@@ -77,20 +91,12 @@ std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all
     const int at = index_in(members, rank);
     out.push_back({all.name_of_group(rank, along), along, std::move(members), at});
   };
-  const bool has_experts = std::any_of(pipeline.sums.begin(), pipeline.sums.end(), [](auto sum) {
-    return sum.has(axis::expert_data);
-  });
-  for (const auto& row : axis_table())
-    if (row.splits_replica() && all.extent(row.id) > 1
-        && (row.dense != axis_use::none || has_experts))
-      add_along(row.id);
+  const auto axes = axes_of_groups(pipeline.sums, all);
+  for (const auto along : axes.passes)
+    add_along(along);
   const auto& schedule = *pipeline.schedule;
   const int stage = all.at(rank)[axis::pipeline];
-  std::set<axis_set> sums;  // different sums may have the same axes of extent above 1
-  for (const auto sum : pipeline.sums)
-    sums.insert(all.summed(sum));
-  sums.erase(axis_set());
-  for (const auto along : sums) {
+  for (const auto along : axes.sums) {
     if (schedule.copies() == 1)
       add_along(along);
     else

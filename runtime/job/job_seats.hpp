@@ -7,6 +7,7 @@
 #include "runtime/layout/seats.hpp"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,14 @@ struct seat_group {
   std::optional<chunk_id> chunk = {};  ///< of a chunk with several copies; nothing: of the worker
   tie_holders ties = {};               ///< ties that it sums; empty for other groups
 };
+
+/// The axes of the groups that each rank joins.
+struct group_axes {
+  std::vector<axis_set> passes;  ///< each axis that splits a replica and has several ranks
+  std::set<axis_set> sums;       ///< of gradients
+};
+/// `sums`: see job_pipeline. Without parameters of experts nothing lies along their axes.
+group_axes axes_of_groups(const std::set<axis_set>& sums, const seats& all);
 
 /// All groups of a rank: one for each axis that splits a replica, one for each sum of gradients,
 /// and one for each set of pipeline ranks with the uses of tied parameters.

@@ -3,11 +3,13 @@
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/device/fibers.hpp"
-#include "runtime/layout/seats.hpp"
+#include "runtime/job/job_seats.hpp"
 #include "runtime/telemetry/trace.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace troupe::runtime {
@@ -20,11 +22,29 @@ worker_settings whole_model(const recipe& recipe, const reference_layout& layout
           .chunks = {{chunk_id(0), range}},
           .seed = recipe.seed,
           .optimizer = recipe.optimizer,
-          .replicas = int(recipe.batch.data_parallel),
+          .replicas = int(recipe.batch.data_parallel) / layout.data,
+          .expert_sums = layout.expert_sums,
           .precision = recipe.precision,
           .per_token_loss = recipe.per_token_loss,
           .sequence_parallel = layout.sequence_parallel,
           .grain = layout.grain};
+}
+
+seats seats_of(const reference_layout& layout) {
+  constexpr int context = 1, pipeline = 1;
+  auto dense = make_mesh(layout.tensor * layout.data, layout.tensor, context, pipeline);
+  auto experts = fold_experts(dense, layout.expert, layout.expert_tensor);
+  return {std::move(dense), std::move(experts)};
+}
+
+/// The sums of the gradients of a model: see job_pipeline.
+std::set<axis_set> sums_of(const model_spec& model) {
+  std::set<axis_set> out = {parameter_placements().sums()};
+  const chunk whole(model, all_of(model));
+  for (const auto& unit : whole.units())
+    for (const auto& x : unit.parameters)
+      out.insert(x.placements.sums());
+  return out;
 }
 
 }  // namespace
@@ -50,55 +70,62 @@ reference_trainer::reference_trainer(const recipe& recipe,
       losses_(losses_of(spec_of(recipe))),
       data_(std::move(data)),
       stream_(by),
+      seats_(seats_of(layout)),
       at_(beginning(recipe)) {
   check(recipe.batch);
-  join_groups(layout);
+  if (recipe.batch.data_parallel % layout.data != 0)
+    throw input_error(
+        "cannot compute {} logical replicas on {} data ranks: each computes as many; give a "
+        "divisor",
+        recipe.batch.data_parallel,
+        layout.data);
+  join_groups();
   auto settings = whole_model(recipe, layout);
   settings.estate = std::move(estate);
-  on_each([&](std::size_t rank) {
-    auto& x = places_[rank];
-    worker_groups groups;
+  on_each([&](place& x) {
+    worker_groups groups{.extents = seats_.extents()};
     for (const auto& group : x.groups)
       groups.along.emplace(group->along(), group.get());
-    x.by = std::make_unique<worker>(settings, stream_of(rank), groups);
+    x.by = std::make_unique<worker>(settings, stream_of(x), groups);
   });
 }
 
-void reference_trainer::join_groups(const reference_layout& layout) {
-  constexpr int context = 1, pipeline = 1;
-  auto dense = make_mesh(layout.tensor, layout.tensor, context, pipeline);
-  auto experts = fold_experts(dense, 1, layout.tensor);
-  const seats all(std::move(dense), std::move(experts));
-  places_.resize(std::size_t(all.size()));
-  for (std::size_t r = 0; r < places_.size(); ++r) {
+void reference_trainer::join_groups() {
+  places_.resize(std::size_t(seats_.size()));
+  for (int r = 0; r < seats_.size(); ++r) {
+    auto& x = places_[std::size_t(r)];
+    x.rank = r;
     if (r > 0)
-      places_[r].own = std::make_unique<stream>(stream_.where(), stream_.threads(), memory_pool());
-    places_[r].groups.push_back(alone(axis::data));
+      x.own = std::make_unique<stream>(stream_.where(), stream_.threads(), memory_pool());
   }
-  for (const auto& row : axis_table()) {
-    if (!splits_replica(row.dense) || all.extent(row.id) == 1)
-      continue;
-    for (int r = 0; r < all.size(); ++r)
-      if (all.is_first(r, row.id)) {
-        const auto members = all.peers(r, row.id);
-        const auto group = std::make_shared<local_group>(row.id, int(members.size()), token_);
-        for (std::size_t i = 0; i < members.size(); ++i)
-          places_[std::size_t(members[i])].groups.push_back(
-              std::make_shared<local_communicator>(group, int(i)));
-      }
-  }
+  const auto join = [&](axis_set along) {
+    for (const auto& first : places_) {
+      if (!seats_.is_first(first.rank, along))
+        continue;
+      const auto members = seats_.peers(first.rank, along);
+      const auto group = std::make_shared<local_group>(along, int(members.size()), token_);
+      for (std::size_t i = 0; i < members.size(); ++i)
+        places_[std::size_t(members[i])].groups.push_back(
+            std::make_shared<local_communicator>(group, int(i)));
+    }
+  };
+  const auto axes = axes_of_groups(sums_of(spec_of(recipe_)), seats_);
+  for (const auto along : axes.passes)
+    join(along);
+  for (const auto along : axes.sums)
+    join(along);
 }
 
-void reference_trainer::on_each(const std::function<void(std::size_t)>& visit) {
+void reference_trainer::on_each(const std::function<void(place&)>& visit) {
   if (places_.size() == 1)
-    return visit(0);
+    return visit(places_.front());
   std::exception_ptr failure;
   fiber_pool fibers;
   std::vector<fiber_pool::number> all;
-  for (std::size_t r = 0; r < places_.size(); ++r)
-    all.push_back(fibers.start(fmt::format("rank {}", r), [&, r] {
+  for (auto& x : places_)
+    all.push_back(fibers.start(fmt::format("rank {}", x.rank), [&, here = &x] {
       try {
-        visit(r);
+        visit(*here);
       } catch (...) {
         if (!failure)  // later ones follow from it
           failure = std::current_exception();
@@ -112,7 +139,61 @@ void reference_trainer::on_each(const std::function<void(std::size_t)>& visit) {
 }
 
 void reference_trainer::each(const std::function<void(worker&)>& visit) {
-  on_each([&](std::size_t rank) { visit(*places_[rank].by); });
+  on_each([&](place& x) { visit(*x.by); });
+}
+
+int reference_trainer::first_replica(const place& x) const {
+  return seats_.at(x.rank)[axis::data] * x.by->settings().replicas;
+}
+
+void reference_trainer::run_passes(place& x,
+                                   const batch_source& source,
+                                   std::uint64_t consumed,
+                                   const step_settings& now) const {
+  x.by->begin_step(now);
+  for (int r = 0; r < x.by->settings().replicas; ++r)
+    for (std::int64_t m = 0; m < now.microbatches; ++m) {
+      const pass_key key{r, chunk_id(0), microbatch_id(m)};
+      x.by->forward(
+          key,
+          source.microbatch({consumed, std::uint64_t(m), std::uint64_t(first_replica(x) + r)}));
+      if (now.training)
+        x.by->backward(key, {});
+    }
+}
+
+void reference_trainer::add_losses(const place& of,
+                                   std::vector<loss_part> found,
+                                   std::vector<loss_part>& to) const {
+  if (!seats_.leads(of.rank))
+    return;
+  for (auto& part : found) {
+    part.number += first_replica(of);
+    to.push_back(part);
+  }
+  std::ranges::sort(to, {}, &loss_part::order);
+}
+
+std::map<std::string, digest> reference_trainer::whole_state(
+    const std::vector<state_digests>& by_rank) const {
+  std::map<std::string, digest> out;
+  for (const auto& x : places_)
+    for (const auto& [name, part] : by_rank[std::size_t(x.rank)].own) {
+      const int first = seats_.alike(x.rank, x.by->layers_of(name)).front();
+      ensure(by_rank[std::size_t(first)].own.at(name) == part,
+             "STEP-5: ranks with equal parameters hold the same state after the same update");
+      if (first == x.rank)
+        out[name] += part;
+    }
+  // A copy equals that of one owner: other ranks may own other shards.
+  for (const auto& x : by_rank)
+    for (const auto& copy : x.copies)
+      if (std::ranges::none_of(by_rank, [&](const state_digests& of) {
+            const auto owner = of.own.find(copy.first);
+            return owner != of.own.end() && owner->second == copy.second;
+          }))
+        throw copies_differ(copy.first);
+  return out;
 }
 
 step_report reference_trainer::step() {
@@ -129,46 +210,33 @@ step_report reference_trainer::step() {
   if (estate != nullptr && !estate->newest())
     state().seal(at_.iteration, state().digests());
   step_result result;
-  on_each([&](std::size_t rank) {
-    auto& by = *places_[rank].by;
-    by.begin_step(now);
-    for (int r = 0; r < int(replicas); ++r)
-      for (std::int64_t m = 0; m < now.microbatches; ++m) {
-        const pass_key key{r, chunk_id(0), microbatch_id(m)};
-        by.forward(key, data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)}));
-        by.backward(key, {});
-      }
+  on_each([&](place& x) {
+    auto& by = *x.by;
+    run_passes(x, *data_, at_.consumed, now);
     by.reduce();
-    reads wanted(stream_of(rank));
-    if (rank == 0)
-      by.losses(wanted, result.losses);
+    reads wanted(stream_of(x));
+    std::vector<loss_part> losses;
+    by.losses(wanted, losses);
     square_norms norms;
     by.norms(wanted, norms);
     wanted.finish();
+    add_losses(x, std::move(losses), result.losses);
+    std::erase_if(norms,
+                  [&](const auto& of) { return !seats_.counts(x.rank, by.layers_of(of.first)); });
     add_to(result.norms, norms);
   });
   result.nonfinite_parameter = state().first_nonfinite(result.norms).name;
   const auto verdict = decide(recipe_, losses_, at_, result);
   if (verdict.stops)
     throw input_error("{}", diagnosis(verdict, at_));
-  state_digests digests;
-  std::vector<std::pair<std::string, digest>> copies;
-  each([&](worker& by) {
+  std::vector<state_digests> digests(places_.size());
+  on_each([&](place& x) {
     if (!verdict.skips())
-      by.update(verdict.update);
-    by.drop_gradients();
-    const auto found = by.digests();
-    for (const auto& [name, part] : found.own)
-      digests.own[name] += part;
-    for (const auto& [name, part] : found.copies)
-      copies.emplace_back(name, part);
-    if (places_.size() == 1)
-      digests.copies = found.copies;
+      x.by->update(verdict.update);
+    x.by->drop_gradients();
+    digests[std::size_t(x.rank)] = x.by->digests();
   });
-  for (const auto& [name, part] : copies)
-    if (const auto owner = digests.own.find(name);
-        owner != digests.own.end() && places_.size() > 1 && owner->second != part)
-      throw copies_differ(name);
+  const auto whole = whole_state(digests);
 
   step_report report;
   report.global_batch_size = global_batch_size(recipe_.batch, consumed);
@@ -187,8 +255,8 @@ step_report reference_trainer::step() {
   if (estate != nullptr && verdict.skips())
     state().skip(at_.iteration);
   else if (estate != nullptr)
-    state().seal(at_.iteration, digests);
-  report.state = combine(digests.own);
+    state().seal(at_.iteration, digests.front());
+  report.state = combine(whole);
   report.elapsed_ms = double(now_ns() - started) / 1e6;
   report.tokens_per_second
       = double(report.global_batch_size * recipe_.model.sequence()) / (report.elapsed_ms / 1e3);
@@ -200,16 +268,15 @@ step_losses reference_trainer::evaluate(const batch_source& source, std::int64_t
   const auto m_each = recipe_.batch.global / (recipe_.batch.micro * replicas);
   std::vector<loss_value> sums(losses_.size());
   for (std::int64_t b = 0; b < batches; ++b) {
-    each([&](worker& by) {
-      by.begin_step({step_id(at_.iteration), false, m_each, replicas});
-      for (int r = 0; r < int(replicas); ++r)
-        for (std::int64_t m = 0; m < m_each; ++m)
-          by.forward(
-              {r, chunk_id(0), microbatch_id(m)},
-              source.microbatch(
-                  {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)}));
+    std::vector<loss_part> found;
+    on_each([&](place& x) {
+      run_passes(x,
+                 source,
+                 std::uint64_t(b * recipe_.batch.global),
+                 {step_id(at_.iteration), false, m_each, replicas});
+      add_losses(x, x.by->losses(), found);
     });
-    add_to(sums, state().losses());
+    add_to(sums, found);
   }
   return means_of(losses_, sums);
 }

@@ -4,26 +4,35 @@
 
 #include "runtime/collective/communicator.hpp"
 #include "runtime/data/batch_source.hpp"
+#include "runtime/layout/seats.hpp"
 #include "runtime/telemetry/step_report.hpp"
 #include "runtime/trainer/decision.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
 
-/// What decides the bits of a replica, besides the recipe.
+/// The ranks that compute, and what decides the bits of a replica besides the recipe.
 struct reference_layout {
-  int tensor = 1;  ///< ranks along the tensor axis
+  int tensor = 1;         ///< ranks along the tensor axis
+  int data = 1;           ///< ranks along the data axis; it divides the logical replicas
+  int expert = 1;         ///< ranks along the expert axis, among the tensor x data ranks
+  int expert_tensor = 1;  ///< ranks along the expert tensor axis, among the same
+  source_sums expert_sums = source_sums::by_source;
   bool sequence_parallel = false;
   std::int64_t grain = default_grain;
 };
 
-/// One worker for each rank that splits a replica; each computes all logical replicas in turn. It
-/// adds their gradients in rank order: the same sums as with one worker per replica. Several
-/// workers run as fibers of the calling thread, so their order is always the same.
+/// One worker for each rank; a data rank computes its share of the logical replicas in turn.
+/// Gradients are added in the order of the replicas, so the number of data ranks changes no bit of
+/// a model without experts. With experts it changes none where SUMS-1 holds. Workers join groups as
+/// those of a job do (axes_of_groups). Several workers run as fibers of the calling thread, so
+/// their order is always the same.
 class reference_trainer {
  public:
   /// One worker. `estate`: see worker; each step is sealed there. Training resumes from an estate
@@ -32,14 +41,16 @@ class reference_trainer {
                     std::shared_ptr<const batch_source> data,
                     stream& stream,
                     std::shared_ptr<rank_estate> estate = {});
-  /// A worker for each rank of the layout; those after the first have streams like `stream`.
+  /// A worker for each rank of the layout; those after the first have streams like `stream`. Throws
+  /// input_error if the ranks do not fit together, or not to the logical replicas.
   reference_trainer(const recipe& recipe,
                     std::shared_ptr<const batch_source> data,
                     stream& stream,
                     const reference_layout& layout);
 
   /// Runs one step. Throws input_error, without any change, if the loss or gradient is not finite
-  /// and no more steps may be skipped.
+  /// and no more steps may be skipped. Breaks STEP-5 or STEP-6 if ranks hold different states
+  /// afterwards.
   step_report step();
 
   /// The losses over `batches` global batches of `source`, without dropout. Changes no state.
@@ -67,21 +78,34 @@ class reference_trainer {
                     const reference_layout& layout);
 
   struct place {
+    int rank = 0;
     std::unique_ptr<stream> own;  ///< null: the stream of the constructor
     std::vector<std::shared_ptr<communicator>> groups;
     std::unique_ptr<worker> by;
   };
 
-  stream& stream_of(std::size_t rank) { return places_[rank].own ? *places_[rank].own : stream_; }
-  void join_groups(const reference_layout& layout);
-  /// Calls visit(index) for each rank, on a fiber if there are several.
-  void on_each(const std::function<void(std::size_t)>& visit);
+  stream& stream_of(const place& x) { return x.own ? *x.own : stream_; }
+  void join_groups();
+  /// Calls visit(place) for each rank, on a fiber if there are several.
+  void on_each(const std::function<void(place&)>& visit);
+  /// The number of the first logical replica that a rank computes.
+  int first_replica(const place& x) const;
+  /// Runs the micro-batches of a rank's replicas.
+  void run_passes(place& x,
+                  const batch_source& source,
+                  std::uint64_t consumed,
+                  const step_settings& now) const;
+  /// Adds the losses of a rank's replicas. Ranks after the first of a replica have the same.
+  void add_losses(const place& of, std::vector<loss_part> found, std::vector<loss_part>& to) const;
+  /// The digests of the whole state, from those of all ranks.
+  std::map<std::string, digest> whole_state(const std::vector<state_digests>& by_rank) const;
 
   recipe recipe_;
   std::vector<loss_spec> losses_;  ///< of the model
   std::shared_ptr<const batch_source> data_;
   stream& stream_;
   cancel_token token_;
+  seats seats_;
   std::vector<place> places_;
   training_position at_;
 };

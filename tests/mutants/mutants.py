@@ -73,6 +73,11 @@ MUTANTS = [
      'all.at(rank)[axis::data], all.position_in_stage(rank)',
      'all.at(rank)[axis::data],\n            stage == group.members.front() ? all.position_in_stage(rank)\n'
      '                                  : fmt::format(".{}", all.extent(axis::tensor) - 1 - all.at(rank)[axis::tensor])'),
+    ("workers join no groups of experts inside passes", "runtime/job/job_seats.cpp",
+     "(row.dense != axis_use::none || has_experts)", "(row.dense != axis_use::none || (has_experts && false))"),
+    ("the reference trainer counts the norms of each data rank", "runtime/trainer/reference_trainer.cpp",
+     "return !seats_.counts(x.rank, by.layers_of(of.first));",
+     "return by.layers_of(of.first) == axis_view::experts && !seats_.counts(x.rank, axis_view::experts);"),
     # A scale or an offset is missing.
     ("the loss is not divided by the number of replicas", WORKER,
      "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),

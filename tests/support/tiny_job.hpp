@@ -103,14 +103,22 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
   return out;
 }
 
-/// The layout of the job that decides bits.
+/// The layout of the job that decides bits. Experts of other replicas, or of a part of one, need
+/// the data ranks. So do several sources: the order of sums is (data rank, source, replica).
 inline runtime::reference_layout reference_layout_of(const runtime::training_job& job) {
-  return {.tensor = job.layout.tensor,
-          .sequence_parallel = job.layout.sequence_parallel,
+  const auto& of = job.layout;
+  const bool in_replicas = of.expert * of.expert_tensor_ranks() == of.tensor,
+             by_source = of.expert > 1 && of.expert_sums == runtime::source_sums::by_source;
+  return {.tensor = of.tensor,
+          .data = in_replicas && !by_source ? 1 : of.world / (of.tensor * of.pipeline),
+          .expert = of.expert,
+          .expert_tensor = of.expert_tensor_ranks(),
+          .expert_sums = of.expert_sums,
+          .sequence_parallel = of.sequence_parallel,
           .grain = job.reduction.grain};
 }
 
-/// Runs the same job without actors, on as many tensor ranks.
+/// Runs the same job without actors.
 inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(job.training,

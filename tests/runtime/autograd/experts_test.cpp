@@ -312,6 +312,39 @@ TEST_CASE("GROUP-1: groups that leave rows out, or have other experts, are refus
   CHECK_NOTHROW(asked({{0, 1, 3}, {0, 2}, {5}}));  // not read
 }
 
+TEST_CASE("GROUP-1: groups name a source where the weight has several gradients", "[autograd]") {
+  const parameter_spec weight{.name = "weight",
+                              .extents = {E * 2, N, C},
+                              .stacked = true,
+                              .placements = of_experts({{axis::expert, row_sharded()}})};
+  resident_store store({{"unit", {weight}}},
+                       1,
+                       {},
+                       dtype::f32,
+                       {{axis::expert, {0, 2}}},
+                       {},
+                       gradient_memory::lasting,
+                       value_memory::lasting,
+                       source_sums::by_source);
+  stream on(kernels::backend::reference, 1, {});
+  tape graph(on, store, {.recording = false});
+  graph.begin_segment(0);
+  const auto x = graph.make(uploaded(on, rows(3, C).values, {3, C}),
+                            {{axis::expert_tensor, placement::replicated_partial_gradient}});
+  const auto asked = [&](const std::vector<std::int32_t>& sources) {
+    grouped_linear(graph,
+                   x,
+                   product::column,
+                   std::make_shared<const expert_groups>(expert_groups{{0, 1, 3}, {0, 2}, sources}),
+                   E,
+                   N,
+                   0);
+  };
+  CHECK_NOTHROW(asked({1, 0}));
+  for (const auto& wrong : std::vector<std::vector<std::int32_t>>{{}, {0}, {0, 2}, {0, -1}})
+    CHECK_THROWS_MATCHES(asked(wrong), broken_promise, MessageMatches(StartsWith("GROUP-1")));
+}
+
 TEST_CASE("SUMS-1: W of a grouped product adds the groups of each source to its own gradient",
           "[autograd]") {
   const auto backend = GENERATE(kernels::backend::reference, kernels::backend::cpu);

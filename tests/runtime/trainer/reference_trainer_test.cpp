@@ -1,16 +1,23 @@
 #include "runtime/trainer/reference_trainer.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/family/family_samples.hpp"
+#include "tests/support/families.hpp"
 #include "tests/support/formula_source.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -48,6 +55,53 @@ std::vector<digest> states(const std::vector<step_report>& x) {
   for (const auto& report : x)
     out.push_back(report.state);
   return out;
+}
+
+/// Four logical replicas with two micro-batches each.
+recipe four_replicas(model_description model) {
+  recipe out;
+  out.model = std::move(model);
+  out.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  out.batch = {.micro = 2, .global = 16, .data_parallel = 4};
+  return out;
+}
+
+/// Two steps and an evaluation.
+struct outcome {
+  std::vector<digest> states;
+  std::vector<double> numbers;  ///< losses and norms
+};
+
+outcome outcome_of(const recipe& what,
+                   const std::shared_ptr<const batch_source>& source,
+                   const reference_layout& layout) {
+  stream stream(kernels::backend::cpu, 1, memory_pool());
+  reference_trainer by(what, source, stream, layout);
+  outcome out;
+  for (int i = 0; i < 2; ++i) {
+    const auto step = by.step();
+    out.states.push_back(step.state);
+    out.numbers.push_back(step.loss);
+    out.numbers.push_back(step.grad_norm);
+  }
+  out.numbers.push_back(by.evaluate(*source, 1).loss);
+  return out;
+}
+
+/// Compares 2 and 4 data ranks with one that computes all replicas in turn.
+void check_data_ranks(const recipe& what, const std::shared_ptr<const batch_source>& source) {
+  const reference_layout layouts[]
+      = {{.tensor = 1}, {.tensor = 2}, {.tensor = 2, .sequence_parallel = true}};
+  for (auto layout : layouts) {
+    const auto in_turn = outcome_of(what, source, layout);
+    for (const int data : {2, 4}) {
+      layout.data = data;
+      CAPTURE(layout.tensor, layout.sequence_parallel, data);
+      const auto found = outcome_of(what, source, layout);
+      CHECK(found.states == in_turn.states);
+      CHECK(found.numbers == in_turn.numbers);
+    }
+  }
 }
 
 }  // namespace
@@ -100,6 +154,57 @@ TEST_CASE("the reference trainer computes on several tensor ranks, each time wit
   for (const auto* x : all)
     CHECK(x->iteration() == 3);
   CHECK(cut.evaluate(*source, 1).loss == same.evaluate(*source, 1).loss);
+}
+
+TEST_CASE("data ranks of the reference trainer have the bits of one that computes in turn",
+          "[trainer]") {
+  auto tiny = GENERATE(from_range(tiny_gpts(2)));
+  CAPTURE(tiny.first);
+  tiny.second.padded_vocabulary = 32;
+  tiny.second.groups = std::max<std::int64_t>(tiny.second.groups, 2);
+  auto what = four_replicas(tiny.second);
+  what.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
+  check_data_ranks(what, std::make_shared<formula_source>(what, true));
+}
+
+TEST_CASE("data ranks have the bits of one that computes in turn, for each other family",
+          "[trainer][family]") {
+  for (const auto* family : test_families()) {
+    CAPTURE(family->name());
+    const auto what = four_replicas(family->smallest(3));
+    auto source = made_up_batches(
+        what.model,
+        data_split::train,
+        {std::uint64_t(what.batch.micro), std::uint64_t(what.batch.data_parallel)},
+        what.seed);
+    if (source == nullptr)
+      source = std::make_shared<formula_source>(what, true);
+    check_data_ranks(what, source);
+  }
+}
+
+TEST_CASE("data ranks divide the logical replicas", "[trainer]") {
+  const auto what = tiny_recipe(4);
+  stream stream(kernels::backend::cpu, 1, {});
+  CHECK_THROWS_WITH(
+      reference_trainer(
+          what, std::make_shared<formula_source>(what, true), stream, reference_layout{.data = 3}),
+      ContainsSubstring("4 logical replicas on 3 data ranks"));
+}
+
+TEST_CASE("STEP-5: data ranks of the reference trainer hold one state", "[trainer][invariant]") {
+  auto what = tiny_recipe(2);  // a flipped zero would be rounded away by the update
+  what.model = tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups");
+  stream stream(kernels::backend::cpu, 1, {});
+  reference_trainer by(
+      what, std::make_shared<formula_source>(what, true), stream, reference_layout{.data = 2});
+  by.step();
+  bool is_first = true;
+  by.each([&](worker& rank) {
+    if (std::exchange(is_first, false))
+      rank.flip_state_bit(state_array::weights, 0);
+  });
+  CHECK_THROWS_WITH(by.step(), ContainsSubstring("STEP-5"));
 }
 
 TEST_CASE("a recipe is deterministic, and another seed gives other states", "[trainer]") {
