@@ -125,13 +125,12 @@ class rehearsal {
     out.optimizer = all - out.parameters - bytes_of_gradients(true) - out.beside;
   }
 
-  /// Bytes that the pool allocates, over all replicas: gradients that stay between steps, or the
-  /// others.
+  /// Bytes that the pool allocates: gradients that stay between steps, or the others.
   std::int64_t bytes_of_gradients(bool stay) const {
     std::int64_t sum = 0;
     for (const auto& x : worker_.gradient_arrays())
       sum += x.stays == stay ? rounded(x.elements * 4) : 0;
-    return sum * job_.layout.replicas_per_worker;
+    return sum;
   }
   /// The bytes that they need beyond the memory of the values.
   std::int64_t passing_gradients() const {
