@@ -1,5 +1,6 @@
 #include "actors/command/resolve_parts.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/job/device_setup.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/machine/machine.hpp"
@@ -163,6 +164,9 @@ void resolve_layout(const training_flags& flags,
   for (auto& complaint : complaints_about(flags.hosts, out.processes))
     wrong.push_back(std::move(complaint));
   out.sequence_parallel = out.sequence_parallel && out.tensor > 1;
+  const auto& of = job.training.model;
+  if (out.expert_tensor == 1 && of.family().shared_by_expert_ranks(of).empty())
+    out.expert_tensor = 0;  // scripts of models without experts give 1
   if (flags.given.contains("precision=bf16") && flags.given.contains("precision=f16"))
     wrong.emplace_back("--bf16 and --fp16 exclude each other: give one");
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer

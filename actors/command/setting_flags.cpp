@@ -94,32 +94,28 @@ void read_delays(runtime::fault_settings& to, const std::string& flag, const std
   to.message_delay_us = int(parse_whole(flag, word.substr(last + 1), {0, longest_us}));
 }
 
-/// Reads the size of an axis that this build does not support; accepts only 1.
-list_reader only_one(const char* why) {
-  return [why](const std::string& flag, const std::vector<std::string>& words) {
-    if (parse_whole(flag, words[0], {1, 1 << 30}) != 1)
-      throw usage_error("{} {} is refused: {}; give 1", flag, words[0], why);
-  };
-}
-
 own_readers readers_of(training_flags& to) {
   using words = const std::vector<std::string>&;
   auto& job = to.job;
-  const auto no_experts = only_one("this build has no mixture-of-experts layers");
   return {
       {"data.split", [&job](const auto&, words x) { job.data.split = unquoted(x[0]); }},
       {"recompute.modules",
        [&job](const auto& flag, words x) { read_modules(job.recompute, flag, x); }},
       {"faults.delays", [&job](const auto& flag, words x) { read_delays(job.faults, flag, x[0]); }},
-      {"layout.context",
-       only_one("this build does not split samples over workers; use "
-                "--pipeline-model-parallel-size")},
-      {"layout.expert", no_experts},
-      {"layout.expert_tensor", no_experts}};
+      {"layout.context", [](const auto& flag, words x) {
+         if (parse_whole(flag, x[0], {1, 1 << 30}) != 1)
+           throw usage_error(
+               "{} {} is refused: this build does not split samples over workers; use "
+               "--pipeline-model-parallel-size; give 1",
+               flag,
+               x[0]);
+       }}};
 }
 
 /// The reason why a setting refuses a word of Megatron-LM; null: it does not.
 const char* why_refused(std::string_view setting, std::string_view word) {
+  if (setting == "layout.dispatcher" && word == "flex")
+    return "DeepEP, HybridEP and NCCL EP are not supported; use alltoall";
   if (setting != "optimizer.kind")
     return nullptr;
   if (word == "dist_muon")

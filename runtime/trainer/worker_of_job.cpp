@@ -7,6 +7,7 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
                       .seed = job.training.seed,
                       .optimizer = job.training.optimizer,
                       .replicas = job.layout.replicas_per_worker,
+                      .expert_sums = job.layout.expert_sums,
                       .precision = job.training.precision,
                       .per_token_loss = job.training.per_token_loss,
                       .same_bits = !job.devices.nondeterministic,

@@ -184,6 +184,9 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
   CHECK(y.training.model.as<runtime::gpt_config>().padded_vocabulary == 1040);
   CHECK(y.training.precision == runtime::dtype::f32);
   CHECK(!tests::job_of_flags("--sequence-parallel").layout.sequence_parallel);
+  const auto z
+      = tests::job_of_flags("--tensor-model-parallel-size 2 --expert-tensor-parallel-size 1");
+  CHECK(z.layout.expert_tensor_ranks() == 2);  // the model has no experts
   CHECK(tests::job_of_flags("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
 }
 

@@ -24,6 +24,12 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
   CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("no 8-bit"));
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
   CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
+  CHECK_THAT(refused("--moe-token-dispatcher-type flex"),
+             ContainsSubstring("flex is refused") && ContainsSubstring("use alltoall"));
+  CHECK_THAT(refused("--expert-model-parallel-size 2 --world-size 2"),
+             ContainsSubstring("nearest valid: --expert-model-parallel-size 1"));
+  CHECK_THAT(refused("--expert-tensor-parallel-size 2"),
+             ContainsSubstring("nearest valid: --expert-tensor-parallel-size 1"));
   CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
