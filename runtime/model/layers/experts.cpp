@@ -5,10 +5,13 @@
 #include "runtime/core/error.hpp"
 #include "runtime/model/layers/feed_forward.hpp"
 #include "runtime/model/layers/linear.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -94,16 +97,9 @@ variable gated(tape& tape, const pass& p, const variable& x, const variable& inp
   const auto logits = gate(tape, input, p.rows, 1, weight);
   const auto found = route(
       tape, logits, p.rows, {.rules = {.E = 1, .k = 1, .score = kernels::route_score::sigmoid}});
-  const auto bytes = std::size_t(R) * sizeof(std::int32_t);
-  const tensor each(tape.stream().constant("rows " + std::to_string(R),
-                                           bytes,
-                                           [&](std::byte* to) {
-                                             for (std::int64_t r = 0; r < R; ++r)
-                                               reinterpret_cast<std::int32_t*>(to)[r]
-                                                   = std::int32_t(r);
-                                           }),
-                    dtype::i32,
-                    {R});
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(R));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const auto each = uploaded(tape.stream(), numbers, {R});
   const auto column = shape{R, 1};
   return viewed(unpermute(tape, x, {each, each.view(column)}, viewed(found.weights, column)),
                 x.data.extents());
