@@ -18,9 +18,9 @@ namespace {
 
 /// pass::own of the module: of the rows of one micro-batch.
 struct exchange_of_pass {
-  shape rows;  ///< extents of the module's input
-  expert_choice choice;
-  std::shared_ptr<const row_exchange> by;
+  shape rows;                              ///< extents of the module's input
+  expert_choice choice;                    ///< until `counts`
+  std::shared_ptr<const row_exchange> by;  ///< from `counts` on
 };
 
 const exchange_of_pass& exchange_in(const pass& p) {
@@ -160,9 +160,11 @@ int add(module_builder& to, const experts_spec& x) {
     p.x = latent ? down(tape, input) : input;
   });
   to.segment("counts", [](tape& tape, pass& p) {
-    auto out = exchange_in(p);
-    out.by = rows_of_experts(tape, out.choice, {p.settings.gathers_rows, p.settings.expert_load});
-    p.own = std::make_shared<const exchange_of_pass>(std::move(out));
+    const auto& now = exchange_in(p);
+    p.own = std::make_shared<const exchange_of_pass>(exchange_of_pass{
+        now.rows,
+        {},
+        rows_of_experts(tape, now.choice, {p.settings.gathers_rows, p.settings.expert_load})});
   });
   to.segment("dispatch", [](tape& tape, pass& p) {
     auto there = dispatch(tape, p.x, p.take("weights"), exchange_in(p).by);
