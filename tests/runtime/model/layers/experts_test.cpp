@@ -5,7 +5,8 @@
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/model/counts.hpp"
+#include "runtime/inference/generator.hpp"
+#include "runtime/inference/score.hpp"
 #include "tests/support/experts_gpt.hpp"
 #include "tests/support/local_variables.hpp"
 #include "tests/support/numbers.hpp"
@@ -251,29 +252,40 @@ TEST_CASE("a bias gets the counts of W, and those of a capacity after drops", "[
   }
   if (capacity == 0)
     CHECK(sum == double(2 * rows));
-  // Generation has no limit.
-  auto generation = training;
-  generation.training = generation.losses = false;
-  const auto logits = [&](const experts_spec& of) {
-    rank_of_model alone(experts_gpt(of));
-    auto in = tiny_batch(alone.by, alone.model.model(), B, 1);
-    bundle wanted;
-    for (const auto* const part : {"tokens", "positions", "samples"})
-      wanted.add(part, in.at(part));
-    chunk_pass pass(alone.model, alone.plan, alone.by, alone.store, generation);
-    const auto found = pass.forward(wanted);
-    const auto out = found.at("logits").elements<float>();
-    return floats(out.begin(), out.end());
-  };
-  CHECK(logits(x) == logits(balanced()));
   // Another micro-batch adds its own.
   const auto both = gradient(rank.run(2), "router.expert_bias");
+  CHECK(both != counts);
   for (std::size_t e = 0; e < counts.size(); ++e)
     CHECK(both[e] >= counts[e]);
   // An evaluation counts nothing.
   auto evaluation = training;
   evaluation.training = false;
   CHECK(gradient(rank.run(3, evaluation), "router.expert_bias") == both);
+}
+
+TEST_CASE("generation and scoring drop no row, evaluations do", "[model]") {
+  auto x = balanced();
+  rank_of_model unlimited(experts_gpt(x));
+  x.router.capacity = 0.25;
+  rank_of_model limited(experts_gpt(x));
+  const std::vector<std::int32_t> text{3, 1, 4, 1, 5, 9, 2, 6, 5};
+  const auto score
+      = [&](rank_of_model& of) { return surprise(of.model, of.store, of.by, text, 3); };
+  CHECK(score(limited) == score(unlimited));
+  const std::vector<std::vector<std::int32_t>> prompt{{3, 1, 4, 1, 5}};
+  const auto next = [&](rank_of_model& of) {
+    decoder generation(of.model, of.store, of.by, 6, true);
+    const auto logits = generation.advance(prompt);
+    return floats(logits.begin(), logits.end());
+  };
+  CHECK(next(limited) == next(unlimited));
+  const auto logits = [&](rank_of_model& of) {
+    return logits_of(of.model, of.store, of.by, std::span(text).first(6));
+  };
+  CHECK(logits(limited) == logits(unlimited));
+  auto evaluation = training;
+  evaluation.training = false;
+  CHECK(limited.run(1, evaluation).objective != unlimited.run(1, evaluation).objective);
 }
 
 TEST_CASE("what chooses experts changes the choice in training only", "[model]") {
