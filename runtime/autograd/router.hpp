@@ -22,8 +22,9 @@ std::int64_t capacity_of(std::int64_t rows,
                          std::int64_t experts,
                          double factor);
 
-/// Sets choices beyond the capacity of their expert to -1. `weights` has an entry for each choice,
-/// or is empty with drop_policy::position. A NaN is larger than any number.
+/// Sets choices beyond the capacity of their expert to -1. All are experts, in [0, experts).
+/// `weights` has an entry for each choice, or is empty with drop_policy::position. A NaN is larger
+/// than any number.
 void drop_rows(std::vector<std::int32_t>& chosen,
                std::span<const float> weights,
                std::int64_t experts,

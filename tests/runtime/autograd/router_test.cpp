@@ -49,24 +49,39 @@ TEST_CASE("of equal weights the first rows stay, and a NaN is the largest weight
 }
 
 TEST_CASE("a statistic is added by W alone, and a frozen one never", "[autograd][route]") {
+  using floats = std::vector<float>;
   stream on(kernels::backend::cpu, 1, {});
   for (const bool frozen : {false, true}) {
     resident_store store(
         {{"unit", {{.name = "bias", .extents = {3}, .frozen = frozen, .keep_f32 = true}}}}, 1, {});
-    tape graph(on, store, {});
-    graph.begin_segment(0);
-    add_statistic(graph, uploaded(on, std::vector<float>{1, 2, 3}, {3}), 0);
-    graph.end_segment();
-    graph.begin_segment(0);
-    add_statistic(graph, uploaded(on, std::vector<float>{4, 0, 1}, {3}), 0);
-    graph.end_segment();
-    for (const int s : {1, 0})
-      graph.input_gradients(s);
-    for (const int s : {1, 0})
-      graph.weight_gradients(s);
+    const auto run = [&](bool w) {
+      tape graph(on, store, {});
+      for (const auto& sums : {floats{1, 2, 3}, floats{4, 0, 1}}) {
+        graph.begin_segment(0);
+        add_statistic(graph, uploaded(on, sums, {3}), 0);
+        graph.end_segment();
+      }
+      for (const int s : {1, 0})
+        graph.input_gradients(s);
+      for (const int s : {1, 0})
+        if (w)
+          graph.weight_gradients(s);
+    };
+    const auto sums = [&] {
+      const float* const from = store.gradients(0, 0);
+      return floats(from, from + 3);
+    };
+    run(false);
+    if (!frozen)
+      CHECK(sums() == floats(3));
+    run(true);  // a frozen one has no gradient: STORE-9
     if (frozen)
       continue;
-    const float* const sum = store.gradients(0, 0);
-    CHECK(std::vector<float>(sum, sum + 3) == std::vector<float>{5, 2, 4});
+    CHECK(sums() == floats{5, 2, 4});
+    run(true);
+    CHECK(sums() == floats{10, 4, 8});
+    store.zero_gradients();
+    run(true);  // the first one of a step overwrites
+    CHECK(sums() == floats{5, 2, 4});
   }
 }
