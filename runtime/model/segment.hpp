@@ -79,7 +79,7 @@ struct pass : pass_variables {
   variable addend;
   bool next_adds = false;  ///< the next segment accepts `addend` (segment::adds)
   loss_place place = {};   ///< the running segment
-  /// The last segment of a recomputation: only the gradients of its results are used.
+  /// True in the last segment of a recomputation: only the gradients of its results are used.
   bool unread = false;
   pass_losses losses;
   tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions

@@ -16,7 +16,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// pass::own of the module: of the rows of one micro-batch.
+/// Content of pass::own: the exchange of the rows of one micro-batch.
 struct exchange_of_pass {
   shape rows;                              ///< extents of the module's input
   expert_choice choice;                    ///< until `counts`

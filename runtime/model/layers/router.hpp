@@ -22,7 +22,7 @@ struct weighted_balance {
   double weight = 0;
 };
 
-/// What chooses experts besides the scores.
+/// Changes the choice that the scores alone make.
 enum class balance_choice : std::uint8_t {
   none,
   bias,      ///< a bias of each expert, changed once a step by the counts of all rows
@@ -56,7 +56,7 @@ std::vector<loss_spec> losses_of(const router_spec& x, std::int64_t layers);
 /// A router with registered parameters.
 struct router_layer {
   router_spec spec;
-  std::string name;  ///< of its noise
+  std::string name;  ///< names its noise
   int weight = no_parameter, bias = no_parameter;
 
   struct result {

@@ -288,7 +288,8 @@ TEST_CASE("generation and scoring drop no row, evaluations do", "[model]") {
   CHECK(limited.run(1, evaluation).objective != unlimited.run(1, evaluation).objective);
 }
 
-TEST_CASE("what chooses experts changes the choice in training only", "[model]") {
+TEST_CASE("sinkhorn balances the choice in training only, and a bias of 0 changes none",
+          "[model]") {
   auto x = tiny_experts();
   x.router.score = kernels::route_score::softmax;
   const auto outcome_of = [&](balance_choice choice, bool trains) {
