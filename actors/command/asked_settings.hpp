@@ -302,7 +302,7 @@ struct asked_layout {
 struct asked_recompute {
   std::optional<std::string> granularity, method;
   std::optional<std::int64_t> layers;
-  bool activations = false;
+  bool activations = false, experts = false;
   elsewhere modules;
 
   static constexpr auto fields() {
@@ -337,10 +337,16 @@ struct asked_recompute {
             .flag({.name = "--recompute-modules",
                    .type = "MODULE",
                    .default_value = "core_attn",
-                   .help = "With --recompute-granularity selective: core_attn, mlp, or both.",
-                   .megatron
-                   = "core_attn and mlp; norms keep almost nothing, and there are no other modules",
-                   .most = 16}));
+                   .help = "With --recompute-granularity selective: core_attn, mlp; in models with "
+                           "experts also moe, and its parts moe_act and shared_experts.",
+                   .megatron = "core_attn, mlp, and with experts moe, moe_act and shared_experts; "
+                               "norms keep almost nothing",
+                   .most = 16}),
+        row("experts", &x::experts)
+            .flag({.name = "--moe-layer-recompute",
+                   .help = "The same as --recompute-granularity selective, and moe besides the "
+                           "modules that are given.",
+                   .megatron = "refused in models without experts"}));
   }
 };
 

@@ -182,11 +182,13 @@ void resolve_layout(const training_flags& flags,
 void resolve_recompute(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   const auto& r = flags.recompute;
   auto& out = job.recompute;
-  if (r.activations && r.granularity == "full")
-    wrong.emplace_back(
-        "--recompute-activations means --recompute-granularity selective, but that is full: give "
-        "one");
-  const bool selective = r.activations || r.granularity == "selective";
+  for (const auto& [given, flag] : {std::pair(r.activations, "--recompute-activations"),
+                                    std::pair(r.experts, "--moe-layer-recompute")})
+    if (given && r.granularity == "full")
+      wrong.push_back(fmt::format(
+          "{} means --recompute-granularity selective, but that is full: give one", flag));
+  const bool selective = r.activations || r.experts || r.granularity == "selective";
+  out.experts = out.experts || r.experts;
   if (selective) {
     out.granularity = runtime::recompute_granularity::selective;
   } else if (r.granularity) {

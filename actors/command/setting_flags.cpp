@@ -64,23 +64,24 @@ std::string unquoted(const std::string& word) {
 void read_modules(runtime::recompute_settings& to,
                   const std::string& flag,
                   const std::vector<std::string>& all) {
-  to.core_attention = to.feed_forward = false;
-  for (const auto& module : all) {
-    if (module == "core_attn")
-      to.core_attention = true;
-    else if (module == "mlp")
-      to.feed_forward = true;
+  const std::map<std::string, bool*> modules{{"core_attn", &to.core_attention},
+                                             {"mlp", &to.feed_forward},
+                                             {"moe", &to.experts},
+                                             {"moe_act", &to.expert_activation},
+                                             {"shared_experts", &to.shared_experts}};
+  for (const auto& each : modules)
+    *each.second = false;
+  for (const auto& module : all)
+    if (const auto found = modules.find(module); found != modules.end())
+      *found->second = true;
     else
-      throw usage_error("{} {} is refused: {}; give core_attn, mlp or both",
+      throw usage_error("{} {} is refused: {}; give core_attn, mlp, moe, moe_act or shared_experts",
                         flag,
                         module,
                         module == "layernorm"
                             ? "norms keep only two numbers per row, so nothing is saved"
                         : module == "mla_up_proj" ? "this build has no latent attention"
-                        : module == "moe" || module == "moe_act" || module == "shared_experts"
-                            ? "this build has no mixture-of-experts layers"
-                            : "layers have no such part");
-  }
+                                                  : "layers have no such part");
 }
 
 void read_delays(runtime::fault_settings& to, const std::string& flag, const std::string& word) {

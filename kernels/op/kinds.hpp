@@ -28,6 +28,13 @@ constexpr std::int64_t fan_in(activation kind) {
 /// norm.hpp
 enum class normalization : std::uint8_t { layer, rms };
 
+/// route.hpp
+enum class route_score : std::uint8_t { softmax_of_chosen, softmax, sigmoid, sqrt_softplus };
+inline constexpr route_score every_route_score[] = {route_score::softmax_of_chosen,
+                                                    route_score::softmax,
+                                                    route_score::sigmoid,
+                                                    route_score::sqrt_softplus};
+
 /// linear.hpp: the activation that a product applies to its result before writing it.
 enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf, squared_relu };
 inline constexpr epilogue every_epilogue[]

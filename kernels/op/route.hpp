@@ -39,14 +39,9 @@
 #pragma once
 
 #include "kernels/op/context.hpp"
+#include "kernels/op/kinds.hpp"
 
 namespace troupe::kernels {
-
-enum class route_score : std::uint8_t { softmax_of_chosen, softmax, sigmoid, sqrt_softplus };
-inline constexpr route_score every_route_score[] = {route_score::softmax_of_chosen,
-                                                    route_score::softmax,
-                                                    route_score::sigmoid,
-                                                    route_score::sqrt_softplus};
 
 struct route_rules {
   std::int64_t E;  ///< experts: 1 to most_experts

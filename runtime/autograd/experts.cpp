@@ -157,20 +157,22 @@ variable run_grouped(tape& tape,
                      std::int64_t E,
                      std::int64_t N,
                      int weight,
-                     int bias) {
+                     int bias,
+                     bool computes) {
   const std::int64_t K = channels_of(x.data), R = rows_of(x);
   check(*groups, R, E, tape.sources(weight));
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
-  tape.stream().run(
-      kernels::grouped_linear_forward<T>{.y = y.template data<T>(),
-                                         .x = x.data.data<T>(),
-                                         .weight = tape.value<T>(weight),
-                                         .bias = bias < 0 ? nullptr : tape.value<T>(bias),
-                                         .groups = on_host(*groups),
-                                         .R = R,
-                                         .E = E,
-                                         .N = N,
-                                         .K = K});
+  if (computes)
+    tape.stream().run(
+        kernels::grouped_linear_forward<T>{.y = y.template data<T>(),
+                                           .x = x.data.data<T>(),
+                                           .weight = tape.value<T>(weight),
+                                           .bias = bias < 0 ? nullptr : tape.value<T>(bias),
+                                           .groups = on_host(*groups),
+                                           .R = R,
+                                           .E = E,
+                                           .N = N,
+                                           .K = K});
   auto made = tape.make(std::move(y), x.placements.with(axis::expert_tensor, result));
   if (tape.recording()) {
     auto n = std::make_unique<grouped_linear_node<T>>();
@@ -306,7 +308,8 @@ variable grouped_linear(tape& tape,
                         std::int64_t experts,
                         std::int64_t features,
                         int weight,
-                        int bias) {
+                        int bias,
+                        bool computes) {
   const bool column = kind == product::column;
   require_placement(x,
                     column ? placement::replicated_partial_gradient : placement::feature_sharded,
@@ -322,7 +325,8 @@ variable grouped_linear(tape& tape,
                           experts,
                           features,
                           weight,
-                          bias);
+                          bias,
+                          computes);
   });
 }
 

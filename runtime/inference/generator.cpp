@@ -165,7 +165,8 @@ std::span<const float> decoder::advance(std::span<const std::vector<std::int32_t
   for (std::size_t b = 0; b < tokens.size(); ++b)
     ensure(!tokens[b].empty() && filled_[b] + std::int64_t(tokens[b].size()) <= capacity_,
            "DECODE-2: a sequence grows by one token or more, up to its capacity");
-  chunk_pass pass(chunk_, plan_, stream_, store_, {.training = false, .losses = false});
+  const pass_settings settings{.training = false, .losses = false, .limits_experts = false};
+  chunk_pass pass(chunk_, plan_, stream_, store_, settings);
   for (std::size_t b = 0; b < so_far_.size(); ++b)
     so_far_[b].insert(so_far_[b].end(), tokens[b].begin(), tokens[b].end());
   const auto seen = caches_ ? tokens : std::span<const std::vector<std::int32_t>>(so_far_);

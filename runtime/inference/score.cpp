@@ -75,7 +75,7 @@ double surprise(const chunk& whole,
     in.add("mask", row_of<float>(stream, T, [&](std::int64_t i) {
              return begin + i < done ? 0.0F : 1.0F;
            }));
-    chunk_pass pass(whole, plan, stream, store, {.training = false});
+    chunk_pass pass(whole, plan, stream, store, {.training = false, .limits_experts = false});
     pass.forward(in);
     nats += pass.loss(whole.model().head().reported.name).total;
     done = end;
@@ -96,7 +96,8 @@ std::vector<float> logits_of(const chunk& whole,
   ensure(T >= 1 && T <= whole.model().sequence, "SCORE-2: logits are of one window");
   const recompute_plan plan(whole, {});
   const auto in = inputs_of(stream, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
-  chunk_pass pass(whole, plan, stream, store, {.training = false, .losses = false});
+  const pass_settings settings{.training = false, .losses = false, .limits_experts = false};
+  chunk_pass pass(whole, plan, stream, store, settings);
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.model().head().vocabulary,
              padded = whole.model().head().padded_vocabulary;

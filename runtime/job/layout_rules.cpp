@@ -309,6 +309,17 @@ void validate_recomputation(const training_job& job,
     wrong.emplace_back(
         "`recompute.granularity` selective has no `recompute.modules`: give core_attn, mlp or "
         "both");
+  const auto& model = job.training.model;
+  const bool without_experts
+      = !unknown.shape && model.family().shared_by_expert_ranks(model).empty();
+  for (const auto& [on, module] : {std::pair(r.experts, "moe"),
+                                   std::pair(r.expert_activation, "moe_act"),
+                                   std::pair(r.shared_experts, "shared_experts")})
+    if (on && without_experts)
+      wrong.push_back(fmt::format(
+          "`recompute.modules` {} is refused: this model has no mixture-of-experts layers; leave "
+          "it out",
+          module));
   const auto& l = job.layout;
   if (r.granularity != recompute_granularity::full || unknown.stages
       || job.training.model.layers() < 1)

@@ -18,14 +18,19 @@ namespace troupe::runtime {
 
 struct pass_settings {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;  ///< part of the dropout key
-  bool training = true;    ///< enables dropout and tape recording
-  double loss_scale = 1;   ///< gradients are those of loss_scale * mean loss
-  bool losses = true;      ///< false: only logits are wanted, and pass::add_loss does nothing
+  std::uint64_t step = 0;      ///< part of the dropout key
+  bool training = true;        ///< enables dropout and tape recording
+  double loss_scale = 1;       ///< gradients are those of loss_scale * mean loss
+  bool losses = true;          ///< false: only logits are wanted, and pass::add_loss does nothing
+  bool limits_experts = true;  ///< false: experts take all their rows, whatever their capacity
   /// Averages the loss over all rows of the micro-batch, masked or not: see loss_average.
   bool per_token_loss = false;
   /// False allows faster sums of gradients in a nondeterministic order.
   bool same_bits = true;
+  /// How rows reach the ranks of their experts: see dispatch.hpp. Changes no bit.
+  bool gathers_rows = false;
+  /// With a shadow pool: rows of this rank's experts, divided by the balanced number.
+  double expert_load = 1;
   /// Checked between segments: throws `cancelled` once the generation has ended. Null: never.
   const cancel_token* until = nullptr;
 };
@@ -74,6 +79,8 @@ struct pass : pass_variables {
   variable addend;
   bool next_adds = false;  ///< the next segment accepts `addend` (segment::adds)
   loss_place place = {};   ///< the running segment
+  /// True in the last segment of a recomputation: only the gradients of its results are used.
+  bool unread = false;
   pass_losses losses;
   tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
   tensor logits;            ///< (B, T, V / TP); set if there are no labels

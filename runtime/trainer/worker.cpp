@@ -233,6 +233,7 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas),
       .per_token_loss = settings_.per_token_loss,
       .same_bits = settings_.same_bits,
+      .gathers_rows = settings_.gathers_rows,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }

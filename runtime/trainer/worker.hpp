@@ -49,6 +49,7 @@ struct worker_settings {
   dtype precision = dtype::f32;  ///< of parameters and activations
   bool per_token_loss = false;   ///< see recipe
   bool same_bits = true;         ///< deterministic passes; see pass_settings
+  bool gathers_rows = false;     ///< of experts; see pass_settings
   recompute_settings recompute;
   bool sequence_parallel = false;
   bool distributed_optimizer = false;   ///< shards masters and moments over the data axis

@@ -247,6 +247,19 @@ TEST_CASE("flags set gradient sharding and recompute", "[command]") {
   CHECK(both.recompute.feed_forward);
   CHECK(!tests::job_of_flags("--recompute-activations --recompute-modules mlp")
              .recompute.core_attention);
+  const std::string experts = "--num-experts 4 --disable-bias-linear ";
+  const auto parts = tests::job_of_flags(
+                         experts + "--recompute-activations --recompute-modules moe_act "
+                                   "shared_experts")
+                         .recompute;
+  CHECK(parts.expert_activation);
+  CHECK(parts.shared_experts);
+  CHECK(!parts.core_attention);
+  CHECK(!parts.experts);
+  const auto old = tests::job_of_flags(experts + "--moe-layer-recompute").recompute;
+  CHECK(old.granularity == granularity::selective);
+  CHECK(old.core_attention);
+  CHECK(old.experts);
 }
 
 TEST_CASE("impossible layouts are refused before a worker starts", "[command]") {
@@ -268,6 +281,9 @@ TEST_CASE("impossible layouts are refused before a worker starts", "[command]") 
        "need --recompute-granularity"},
       {"--recompute-activations --recompute-granularity full", "give one"},
       {"--recompute-modules mlp", "needs --recompute-granularity selective"},
+      {"--recompute-granularity selective --recompute-modules moe", "no mixture-of-experts"},
+      {"--moe-layer-recompute --recompute-granularity full", "give one"},
+      {"--moe-layer-recompute", "no mixture-of-experts"},
       {"--tensor-model-parallel-size 65536 --pipeline-model-parallel-size 65536", "65536"},
   };
   for (const auto& [flags, says] : cases) {

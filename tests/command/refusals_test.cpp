@@ -46,7 +46,7 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
   CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same attention window"));
   CHECK_THAT(refused("--openai-gelu"), ContainsSubstring("except with --disable-bias-linear"));
   CHECK_THAT(refused("--no-rope-freq 4"), ContainsSubstring("rotary embedding"));
-  CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
+  CHECK_THAT(refused("--recompute-activations --recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));
   CHECK_THAT(refused("--decoupled-min-lr 5e-4"), ContainsSubstring("needs --decoupled-lr"));
   CHECK_THAT(refused("--wandb-project x"), ContainsSubstring("--tensorboard-dir"));

@@ -377,6 +377,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--recompute-method", {again, "uniform"}},
       {"--recompute-num-layers", {again, "2"}},
       {"--recompute-modules", {"--recompute-granularity selective ", "mlp"}},
+      {"--moe-layer-recompute", {"--num-experts 4 --disable-bias-linear ", ""}},
       {"--save", {"", "x"}},
       {"--load", {"", "x"}},
       {"--save-interval", {"--save x ", "5"}},
