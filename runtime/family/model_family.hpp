@@ -10,6 +10,7 @@
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/peer_estimates.hpp"
+#include "runtime/layout/axis.hpp"
 
 #include <any>
 #include <cstdint>
@@ -33,11 +34,12 @@ struct model_sizes {
   std::int64_t layers = 0;
 };
 
-/// A size that the tensor axis divides.
+/// A size that an axis divides.
 struct shared_size {
   std::string name;  ///< in errors, "`model.heads`"
   std::int64_t size = 0;
   std::int64_t whole = 0;  ///< a size must divide this; 0: any multiple will do
+  axis along = axis::tensor;
 };
 
 struct required_setting {
@@ -98,6 +100,12 @@ class model_family {
 
   /// Rules of layouts: also for sizes of 0.
   virtual std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const = 0;
+  /// Sizes that the axes expert and expert_tensor divide, the number of experts first. Empty: the
+  /// model has no experts.
+  virtual std::vector<shared_size> shared_by_expert_ranks(
+      const model_description& /*model*/) const {
+    return {};
+  }
   /// The setting that unties the first and the last unit, "`model.tied_embeddings=false`"; empty:
   /// no setting does. Other ties follow from the spec.
   virtual std::string tied_by(const model_description& /*model*/) const { return ""; }
