@@ -76,7 +76,7 @@ void read_modules(runtime::recompute_settings& to,
                         module,
                         module == "layernorm"
                             ? "norms keep only two numbers per row, so nothing is saved"
-                        : module == "mla_up_proj" ? "this build has no latent attention"
+                        : module == "mla_up_proj" ? "the up products of latent attention cannot be recomputed alone"
                         : module == "moe" || module == "moe_act" || module == "shared_experts"
                             ? "this build has no mixture-of-experts layers"
                             : "layers have no such part");
@@ -120,6 +120,8 @@ own_readers readers_of(training_flags& to) {
 
 /// The reason why a setting refuses a word of Megatron-LM; null: it does not.
 const char* why_refused(std::string_view setting, std::string_view word) {
+  if (setting == "model.experts.type" && word == "fp64")
+    return "routers multiply and compute scores in fp32, and choose in fp64; give fp32";
   if (setting != "optimizer.kind")
     return nullptr;
   if (word == "dist_muon")

@@ -30,6 +30,7 @@ const std::map<std::string, std::string>& stands_as() {
       = {{"model.grouped_queries", "model.groups"},
          {"model.vocabulary_divisor", "model.padded_vocabulary"},
          {"model.yarn_factor", "model.scaling_factor"},
+         {"model.latent_attention", "model.latent.kv_rank"},
          {"tokenizer.vocab_file", "tokenizer.fingerprint"},
          {"tokenizer.merge_file", "tokenizer.fingerprint"},
          {"tokenizer.model", "tokenizer.fingerprint"},
@@ -129,6 +130,8 @@ std::set<std::string> identity_paths() {
         "--train-data-path " + files() / "data_text_document",
         trials().at("--fim-rate").around,
         "--sft --split 100,0,0 --data-path " + files() / "talks_conversations",
+        trials().at("--num-experts").around + "--num-experts 8",
+        trials().at("--multi-latent-attention").around + "--multi-latent-attention",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})
     add(job_of(complete(text)));

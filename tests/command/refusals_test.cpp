@@ -23,7 +23,8 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
       = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
   CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("no 8-bit"));
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
-  CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
+  CHECK_THAT(refused("--moe-enable-deepep"), ContainsSubstring("DeepEP"));
+  CHECK_THAT(refused("--moe-router-dtype fp64"), ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));

@@ -133,6 +133,7 @@ struct experts_config {
                    .most = 2}),
         row("balance_weights", &x::balance_weights)
             .flag({.name = "--moe-aux-loss-coeff",
+                   .type = "X",
                    .default_value = "0",
                    .help = "Weight of each loss of --moe-router-load-balancing-type.",
                    .most = 2,

@@ -80,7 +80,8 @@ struct gpt_asked {
                    .default_value = "fp32",
                    .help = "Type of the router's product and scores: fp32.",
                    .megatron = "fp32 also without the flag; fp64 is refused",
-                   .choices = "fp32"}));
+                   .choices = "fp32",
+                   .resume = at_resume::free}));
   }
 };
 

@@ -120,6 +120,14 @@ class gpt final : public model_family {
     return out;
   }
 
+  std::vector<shared_size> shared_by_expert_ranks(const model_description& model) const override {
+    const auto& x = config_of(model);
+    if (!x.has_experts())
+      return {};
+    return {{"`model.experts.number`", x.experts.number, 0, axis::expert},
+            {"`model.experts.ffn`", x.experts.ffn, 0, axis::expert_tensor}};
+  }
+
   std::string tied_by(const model_description& model) const override {
     return config_of(model).tied_embeddings ? "`model.tied_embeddings=false`" : "";
   }

@@ -1,11 +1,8 @@
-#include "runtime/core/error.hpp"
-#include "runtime/core/json_reader.hpp"
 #include "runtime/family/gpt/gpt_hub.hpp"
+#include "runtime/family/gpt/hub_fields.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <optional>
 
 namespace troupe::runtime {
 namespace {
@@ -13,91 +10,6 @@ namespace {
 using kernels::activation;
 
 constexpr double usual_rotary_base = 10000;
-
-/// The fields of a config.json. A field that is null counts as absent, as in the hub's own reader.
-class hub_fields {
- public:
-  hub_fields(nlohmann::json fields, std::string where)
-      : fields_(std::move(fields)), where_(std::move(where)) {
-    if (!fields_.is_object())
-      throw input_error("{} should have a JSON object", where_);
-  }
-
-  bool has(const char* key) const { return fields_.contains(key); }
-
-  const nlohmann::json* find(const char* key) const {
-    const auto found = fields_.find(key);
-    return found == fields_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  std::int64_t size(const char* key, std::optional<std::int64_t> otherwise = {}) const {
-    const auto* found = find(key);
-    if (found == nullptr && otherwise)
-      return *otherwise;
-    if (found == nullptr)
-      throw input_error("{}: '{}' is missing", where_, key);
-    constexpr std::uint64_t largest = std::numeric_limits<std::int32_t>::max();
-    if (!found->is_number_unsigned() || found->get<std::uint64_t>() < 1
-        || found->get<std::uint64_t>() > largest)
-      throw input_error("{}: '{}' should be a whole number from 1 to {}, but is {}",
-                        where_,
-                        key,
-                        largest,
-                        shown(*found));
-    return found->get<std::int64_t>();
-  }
-
-  double number(const char* key, double otherwise) const {
-    const auto* found = find(key);
-    if (found != nullptr && !found->is_number())
-      throw input_error("{}: '{}' should be a number, but is {}", where_, key, shown(*found));
-    return found == nullptr ? otherwise : found->get<double>();
-  }
-
-  bool flag(const char* key, bool otherwise) const {
-    const auto* found = find(key);
-    if (found != nullptr && !found->is_boolean())
-      throw input_error("{}: '{}' should be true or false, but is {}", where_, key, shown(*found));
-    return found == nullptr ? otherwise : found->get<bool>();
-  }
-
-  std::string text(const char* key, const char* otherwise) const {
-    const auto* found = find(key);
-    if (found != nullptr && !found->is_string())
-      throw input_error("{}: '{}' should be a text, but is {}", where_, key, shown(*found));
-    return found == nullptr ? otherwise : found->get<std::string>();
-  }
-
-  [[noreturn]] void refuse(const char* key, std::string_view supported) const {
-    const auto* found = find(key);
-    throw input_error(
-        "{}: '{}' is {}, which is not supported ({} is); the model cannot be imported",
-        where_,
-        key,
-        found == nullptr ? "missing" : shown(*found),
-        supported);
-  }
-
-  /// Rejects any other value of the field; it may be absent.
-  void require(const char* key, const nlohmann::json& only) const {
-    const auto* found = find(key);
-    if (found != nullptr && *found != only)
-      refuse(key, only.is_null() ? "null" : shown(only));
-  }
-
-  std::vector<std::string> keys() const {
-    std::vector<std::string> out;
-    for (const auto& [key, value] : fields_.items())
-      out.push_back(key);
-    return out;
-  }
-
-  const std::string& where() const { return where_; }
-
- private:
-  nlohmann::json fields_;
-  std::string where_;
-};
 
 void require_divisible(const hub_fields& in, const char* what, const char* by) {
   if (in.size(what) % in.size(by) != 0)
@@ -249,8 +161,8 @@ void read_rotary(const hub_fields& in, gpt_config& x) {
 /// Qwen 2 is a Llama with biases of queries, keys and values. Qwen 3 is a Llama with normalised
 /// queries and keys.
 void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
-  x.qkv_bias = kind == "qwen2";
-  x.qk_norm = kind == "qwen3";
+  x.qkv_bias = kind == "qwen2" || (kind == "qwen2_moe" && in.flag("qkv_bias", true));
+  x.qk_norm = kind.starts_with("qwen3");
   if (x.qk_norm)
     in.size("head_dim");
   in.size("num_key_value_heads");
@@ -260,11 +172,11 @@ void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
         in.refuse("layer_types", "full_attention in every layer");
 }
 
-/// Mistral's window includes the query itself, a gpt_config's does not. transformers assumes 4096
-/// if the field is missing.
-void read_mistral(const hub_fields& in, gpt_config& x) {
+/// Mistral's window includes the query itself, a gpt_config's does not. If the field is missing,
+/// transformers assumes 4096, and no window for Mixtral.
+void read_mistral(const hub_fields& in, const std::string& kind, gpt_config& x) {
   in.size("num_key_value_heads");
-  if (!in.has("sliding_window"))
+  if (kind == "mistral" && !in.has("sliding_window"))
     in.refuse("sliding_window", "null or a number");
   if (in.find("sliding_window") != nullptr)
     x.window = in.size("sliding_window") - 1;
@@ -282,9 +194,10 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
   x.groups = in.size("num_key_value_heads", x.heads);
   if (x.heads % x.groups != 0)
     require_divisible(in, "num_attention_heads", "num_key_value_heads");
-  if (in.find("head_dim") == nullptr)
+  if (in.find("head_dim") == nullptr && !kind.starts_with("deepseek"))
     require_divisible(in, "hidden_size", "num_attention_heads");
-  x.head_size = in.size("head_dim", x.hidden / x.heads);
+  const bool latent = kind.starts_with("deepseek");  // its heads follow from other fields
+  x.head_size = latent ? 1 : in.size("head_dim", x.hidden / x.heads);
   x.ffn = in.size("intermediate_size");
   x.sequence = x.positions = in.size("max_position_embeddings", 2048);
   read_rotary(in, x);
@@ -296,16 +209,19 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
     in.refuse(x.linear_bias ? "attention_bias" : "mlp_bias",
               "attention_bias and mlp_bias both true or both false");
   x.tied_embeddings = in.flag("tie_word_embeddings", false);
-  if (kind == "mistral")
-    read_mistral(in, x);
-  else if (kind != "llama")
+  if (kind == "mistral" || kind == "mixtral")
+    read_mistral(in, kind, x);
+  else if (kind.starts_with("qwen"))
     read_qwen(in, kind, x);
+  if (has_hub_experts(kind))
+    read_hub_experts(in, kind, x);
   return x;
 }
 
 bool is_llama(std::string_view model_type) {
   constexpr std::string_view all[] = {"llama", "mistral", "qwen2", "qwen3"};
-  return std::find(std::begin(all), std::end(all), model_type) != std::end(all);
+  return std::find(std::begin(all), std::end(all), model_type) != std::end(all)
+         || has_hub_experts(model_type);
 }
 
 }  // namespace
@@ -320,7 +236,9 @@ gpt_config gpt_from_hub(std::string_view config_json, const std::string& where) 
   in.require("is_encoder_decoder", false);
   const auto kind = in.text("model_type", "");
   if (!is_hub_type(kind))
-    in.refuse("model_type", "\"gpt2\", \"llama\", \"mistral\", \"qwen2\" or \"qwen3\"");
+    in.refuse("model_type",
+              "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen2_moe, qwen3_moe, deepseek_v2 or "
+              "deepseek_v3");
   auto x = is_llama(kind) ? llama_config(in, kind) : gpt2_config(in);
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);
