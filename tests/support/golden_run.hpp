@@ -84,6 +84,8 @@ inline recipe recipe_of(const json& training, const gpt_config& model) {
   recipe.model.as<gpt_config>().sequence = training["sequence_length"];
   recipe.model.as<gpt_config>().padded_vocabulary
       = padded_vocabulary_size(model.vocabulary, 128, 1);
+  recipe.model.as<gpt_config>().experts.bias_rate
+      = training.value("bias_rate", model.experts.bias_rate);
   recipe.optimizer = {.beta1 = training["adam_beta1"],
                       .beta2 = training["adam_beta2"],
                       .epsilon = training["adam_eps"],

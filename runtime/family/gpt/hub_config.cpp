@@ -70,12 +70,15 @@ double yarn_magnitude(double factor) {
   return 0.1 * std::log(factor) + 1;
 }
 
-/// Follows transformers: both mscales count or neither, and an attention factor replaces them.
-void read_yarn(const hub_fields& rope, gpt_config& x) {
+/// Follows transformers: both mscales count or neither, and an attention factor replaces them. In
+/// latent attention the second one is also a factor of the scores, by itself.
+void read_yarn(const hub_fields& rope, bool latent, gpt_config& x) {
   x.yarn_fast = rope.number("beta_fast", 32);
   x.yarn_slow = rope.number("beta_slow", 1);
   x.yarn_round = rope.flag("truncate", true);
   const auto mscale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
+  if (latent && all != 0 && (mscale == 0 || rope.find("attention_factor") != nullptr))
+    rope.refuse("mscale_all_dim", "with mscale, and without attention_factor,");
   if (mscale != 0 && all != 0) {
     x.yarn_mscale = mscale;
     x.yarn_mscale_all = all;
@@ -111,7 +114,7 @@ void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
     x.llama3_high = rope.number("high_freq_factor", 0);
     known.insert(known.end(), {"low_freq_factor", "high_freq_factor"});
   } else if (x.scaling == rope_scaling::yarn) {
-    read_yarn(rope, x);
+    read_yarn(rope, in.text("model_type", "").starts_with("deepseek"), x);
     known.insert(
         known.end(),
         {"beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim", "attention_factor"});

@@ -76,7 +76,10 @@ void experts_must(const Must& must, const gpt_config& x) {
   }
   if (latent) {
     must(dense.has_value(), "layers without experts only before all others");
-    must(y.shared_ffn % y.ffn == 0, "`model.experts.shared_ffn` a multiple of `model.experts.ffn`");
+    must(y.shared_ffn > 0 && y.shared_ffn % y.ffn == 0,
+         "`model.experts.shared_ffn` a multiple of `model.experts.ffn`");
+    must(kind == "deepseek_v3" || x.hidden % x.heads == 0,
+         "`model.hidden` a multiple of `model.heads`");
     return;
   }
   must(y.scale == 1 && y.groups == 0,
@@ -223,7 +226,7 @@ void add_deepseek(ordered_json& out, const gpt_config& x) {
   out["head_dim"] = z.rotated;
   out["n_routed_experts"] = y.number;
   out["moe_intermediate_size"] = y.ffn;
-  out["n_shared_experts"] = y.shared_ffn > 0 ? ordered_json(y.shared_ffn / y.ffn) : ordered_json();
+  out["n_shared_experts"] = y.shared_ffn / y.ffn;
   out["first_k_dense_replace"] = dense_at_first(x.expert_layers()).value_or(0);
   out["moe_layer_freq"] = 1;
   out["routed_scaling_factor"] = y.scale;

@@ -64,8 +64,7 @@ void read_deepseek(const hub_fields& in, std::string_view kind, gpt_config& x) {
   y.number = in.size("n_routed_experts");
   y.ffn = in.size("moe_intermediate_size");
   y.scale = in.number("routed_scaling_factor", 1);
-  if (in.find("n_shared_experts") != nullptr)
-    y.shared_ffn = in.size("n_shared_experts") * y.ffn;
+  y.shared_ffn = in.size("n_shared_experts") * y.ffn;
   in.require("moe_layer_freq", 1);
   std::vector<bool> with(std::size_t(x.layers), true);
   const auto dense = std::min(in.size("first_k_dense_replace", 0, 0), x.layers);

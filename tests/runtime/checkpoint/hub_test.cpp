@@ -520,6 +520,7 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   refused(3, "moe_layer_freq", 2);
   refused(3, "attention_bias", true);
   refused(3, "kv_lora_rank", 0);
+  refused(3, "n_shared_experts", nullptr);
   refused(2, "norm_topk_prob", true);
   refused(2, "scoring_func", "sigmoid");
   refused(2, "topk_method", "noaux_tc");
@@ -532,14 +533,29 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   CHECK(x.experts.groups == 0);
   config["topk_method"] = "group_limited_greedy";
   config["q_lora_rank"] = nullptr;
-  config["n_shared_experts"] = nullptr;
   config["first_k_dense_replace"] = 0;
   x = gpt_from_hub(config.dump(), "it");
   CHECK(x.experts.groups == 4);
   CHECK(x.experts.group_score == "max");
   CHECK(x.latent.q_rank == 0);
-  CHECK(x.experts.shared_ffn == 0);
   CHECK(x.experts.layers == "1");
+}
+
+TEST_CASE("YaRN of latent attention has both factors", "[checkpoint]") {
+  auto config = deepseek_json(3);
+  config["max_position_embeddings"] = 64;
+  config["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", 4.0},
+                            {"original_max_position_embeddings", 16},
+                            {"mscale", 1.0},
+                            {"mscale_all_dim", 1.0}};
+  const auto rotary = rotary_of(gpt_from_hub(config.dump(), "it"));
+  CHECK(rotary.head_size == 2);
+  CHECK(rotary_concentration(rotary) == 1);
+  const auto m = 0.1 * std::log(4.0) + 1;
+  CHECK(latent_concentration(rotary) == Catch::Approx(m * m));
+  config["rope_scaling"].erase("mscale");
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'mscale_all_dim'"));
 }
 
 TEST_CASE("a DeepSeek-V3 is imported without its layer for further tokens", "[checkpoint]") {
