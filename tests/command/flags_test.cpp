@@ -359,6 +359,29 @@ TEST_CASE("Megatron-LM's flags select the layers of a Llama", "[command]") {
         == runtime::position_embedding::none);
 }
 
+TEST_CASE("Megatron-LM's flags select experts and latent attention", "[command]") {
+  const auto of = [](const std::string& more) {
+    return tests::job_of_flags("--disable-bias-linear " + more)
+        .training.model.as<runtime::gpt_config>();
+  };
+  const auto mixture = of(
+      "--num-experts 8 --ffn-hidden-size 96 --moe-layer-freq ([0]*1+[1]*3) "
+      "--moe-router-load-balancing-type aux_loss seq_aux_loss "
+      "--moe-aux-loss-coeff 0.5 0.25 --moe-router-dtype fp32");
+  CHECK(mixture.experts.number == 8);
+  CHECK(mixture.experts.chosen == 2);
+  CHECK(mixture.experts.ffn == 96);
+  CHECK(mixture.expert_layers() == std::vector<bool>{false, true, true, true});
+  CHECK(mixture.experts.balance == std::vector<std::string>{"aux_loss", "seq_aux_loss"});
+  CHECK(mixture.experts.balance_weights == std::vector<double>{0.5, 0.25});
+  const auto latent = of("--multi-latent-attention --qk-layernorm --position-embedding-type rope");
+  CHECK(
+      latent.latent
+      == runtime::latent_config{.kv_rank = 32, .own_size = 128, .rotated = 64, .value_size = 128});
+  CHECK(latent.head_size == 192);
+  CHECK(latent.rotary_interleaved);
+}
+
 TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
   const auto x = training_job_from(tests::words_of(
       "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
