@@ -600,6 +600,29 @@ TEST_CASE("config.json defines the shape of a hub model, and flags must not chan
   }
 }
 
+TEST_CASE("a hub model with experts takes another balance, and no other experts", "[command]") {
+  const tests::scratch_folder folder;
+  const auto base = with_hub_model(
+      folder,
+      R"({"model_type": "mixtral", "num_hidden_layers": 2, "num_attention_heads": 2,
+          "num_key_value_heads": 1, "hidden_size": 32, "intermediate_size": 48, "vocab_size": 300,
+          "max_position_embeddings": 64, "num_local_experts": 4, "num_experts_per_tok": 2})");
+  const auto x = training_job_from(
+      tests::words_of(base + "--num-experts 4 --moe-aux-loss-coeff 0.5 --moe-z-loss-coeff 0.25"));
+  const auto& experts = x.training.model.as<runtime::gpt_config>().experts;
+  CHECK(experts.number == 4);
+  CHECK(experts.balance_weights == std::vector<double>{0.5});
+  CHECK(experts.z_weight == 0.25);
+  CHECK_THAT(tests::refusal_of_flags(base + "--num-experts 8"),
+             ContainsSubstring("--num-experts 8 contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--moe-router-pre-softmax"),
+             ContainsSubstring("--moe-router-pre-softmax contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--multi-latent-attention"),
+             ContainsSubstring("--multi-latent-attention contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--moe-router-load-balancing-type quantile_balancing"),
+             ContainsSubstring("which no model of the Hub has"));
+}
+
 TEST_CASE("each given activation is compared with that of a hub model", "[command]") {
   const tests::scratch_folder folder;
   const auto exact = with_gpt2(folder, "gelu");
