@@ -130,6 +130,7 @@ std::set<std::string> identity_paths() {
         "--train-data-path " + files() / "data_text_document",
         trials().at("--fim-rate").around,
         "--sft --split 100,0,0 --data-path " + files() / "talks_conversations",
+        trials().at("--qk-layernorm-rows").around + "--qk-layernorm-rows",
         trials().at("--num-experts").around + "--num-experts 8",
         trials().at("--multi-latent-attention").around + "--multi-latent-attention",
         two + "--pipeline-model-parallel-layout Et|tttL",

@@ -209,6 +209,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--norm-epsilon", {"", "1e-6"}},
       {"--apply-layernorm-1p", {"", ""}},
       {"--qk-layernorm", {"", ""}},
+      {"--qk-layernorm-rows", {"--qk-layernorm ", ""}},
       {"--window-size", {"", "8,0"}},
       {"--squared-relu", {"", ""}},
       {"--swiglu", {"", ""}},

@@ -40,6 +40,7 @@ attention_spec attention_of(const gpt_config& c, std::int64_t rotated) {
                      .output_init_std = output_deviation(c)};
   if (c.qk_norm)
     out.head_norm = norm_of(c);
+  out.norm_rows = c.qk_norm_rows;
   return out;
 }
 

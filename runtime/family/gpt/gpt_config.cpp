@@ -158,6 +158,10 @@ void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
   if (x.gain_offset != 0 && x.gain_offset != 1)
     out.push_back(fmt::format(
         "the offset of stored gains is {}; give 0, or 1 with `model.gain_offset`", x.gain_offset));
+  if (x.qk_norm_rows && (!x.qk_norm || x.has_latents()))
+    out.emplace_back(
+        "`model.qk_norm_rows` does nothing without `model.qk_norm`, and latent attention has norms "
+        "of its own: leave it out");
   if (x.window < -1 || x.window > largest_size)
     out.push_back(
         fmt::format("`model.window` is {}; give 0 to {}, or -1 for all", x.window, largest_size));
@@ -183,7 +187,7 @@ Number attention_parameters(const gpt_config& x) {
   const auto qkv = Number(x.heads + 2 * x.groups) * Number(x.head_size);
   Number n = qkv * C + q * C;
   if (x.qk_norm)
-    n += 2 * per_norm * Number(x.head_size);
+    n += per_norm * Number(x.qk_norm_rows ? x.heads + x.groups : 2) * Number(x.head_size);
   if (x.linear_bias)
     n += qkv + C;
   else if (x.qkv_bias)

@@ -65,6 +65,8 @@ struct gpt_config {
 
   double init_std = 0.02;
 
+  bool qk_norm_rows = false;  ///< qk_norm normalizes all queries of a row together, and all keys
+
   latent_config latent;    ///< head_size is that of queries and keys
   experts_config experts;  ///< in place of feed-forward layers
 
@@ -310,8 +312,14 @@ struct gpt_config {
                    .help = "YaRN: does not round the two bounds.",
                    .megatron = "with --position-embedding-type yarn, for any GPT",
                    .value = "false"}),
-        row("latent", &x::latent).later(),
-        row("experts", &x::experts).later());
+        row("latent", &x::latent).later().sparse(),
+        row("experts", &x::experts).later().sparse(),
+        row("qk_norm_rows", &x::qk_norm_rows)
+            .later()
+            .sparse()
+            .own_flag({.name = "--qk-layernorm-rows",
+                       .help = "With --qk-layernorm, normalizes all queries of a token together, "
+                               "and all keys, as OLMoE does."}));
   }
 };
 

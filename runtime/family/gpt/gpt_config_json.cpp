@@ -109,22 +109,16 @@ void assign(const char* field, Enum& to, const nlohmann::json& from) {
   refuse(field, expected, from);
 }
 
-bool is_left_out(const latent_config& x) {
-  return x == latent_config();
-}
-bool is_left_out(const experts_config& x) {
-  return x == experts_config();
-}
-
 template <class Struct>
 nlohmann::ordered_json written(const Struct& from) {
   nlohmann::ordered_json out;
   for_each_field<Struct>([&](const auto& row) {
     const auto& field = from.*row.member;
     using value = std::remove_cvref_t<decltype(field)>;
+    if (row.left_out && field == Struct().*row.member)
+      return;
     if constexpr (has_fields<value>) {
-      if (!is_left_out(field))
-        out[row.key] = written(field);
+      out[row.key] = written(field);
     } else if constexpr (std::is_enum_v<value>) {
       for (const auto& known : names_of(field))
         if (known.value == int(field))

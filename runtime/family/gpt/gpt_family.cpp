@@ -168,7 +168,7 @@ class gpt final : public model_family {
              "model.vocabulary_divisor checkpoints.load_hub"},
             {"Model: its layers",
              "model.position model.normalization model.norm_epsilon model.gain_offset "
-             "model.qk_norm model.window model.*"},
+             "model.qk_norm model.qk_norm_rows model.window model.*"},
             {"Model: rotary positions",
              "model.rotary_* model.scaling model.scaling_factor model.yarn_factor "
              "model.scaling_positions model.yarn_fast model.yarn_slow model.yarn_round "

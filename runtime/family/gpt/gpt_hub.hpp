@@ -1,7 +1,7 @@
 // GPTs of the Hugging Face Hub: GPT-2 (model_type gpt2), Llama (llama), Mistral (mistral), Qwen 2
 // (qwen2) and Qwen 3 (qwen3); with experts Mixtral (mixtral), Qwen2-MoE (qwen2_moe), Qwen3-MoE
-// (qwen3_moe), DeepSeek-V2 (deepseek_v2) and DeepSeek-V3 (deepseek_v3). An import is exact: a
-// setting that changes the model's function and has no field in gpt_config is refused.
+// (qwen3_moe), OLMoE (olmoe), DeepSeek-V2 (deepseek_v2) and DeepSeek-V3 (deepseek_v3). An import is
+// exact: a setting that changes the model's function and has no field in gpt_config is refused.
 
 #pragma once
 

@@ -93,7 +93,9 @@ std::string text_of(const gpt_config& x, std::int64_t parameters) {
                      x.attention_dropout);
   if (x.qk_norm || x.window >= 0)
     out += fmt::format("            {}{}{}\n",
-                       x.qk_norm ? "queries and keys normalised" : "",
+                       !x.qk_norm       ? ""
+                       : x.qk_norm_rows ? "rows of queries and of keys normalised"
+                                        : "queries and keys normalised",
                        x.qk_norm && x.window >= 0 ? ", " : "",
                        x.window < 0 ? "" : fmt::format("attention sees {} tokens back", x.window));
   if (x.has_latents())

@@ -240,8 +240,8 @@ gpt_config gpt_from_hub(std::string_view config_json, const std::string& where) 
   const auto kind = in.text("model_type", "");
   if (!is_hub_type(kind))
     in.refuse("model_type",
-              "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen2_moe, qwen3_moe, deepseek_v2 or "
-              "deepseek_v3");
+              "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen2_moe, qwen3_moe, olmoe, "
+              "deepseek_v2 or deepseek_v3");
   auto x = is_llama(kind) ? llama_config(in, kind) : gpt2_config(in);
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);

@@ -20,7 +20,10 @@ bool is_llama_like(const gpt_config& x) {
 std::string_view kind_of_experts(const gpt_config& x) {
   if (x.has_latents())
     return x.experts.score == "softmax" ? "deepseek_v2" : "deepseek_v3";
-  return x.experts.shared_ffn > 0 ? "qwen2_moe" : x.qk_norm ? "qwen3_moe" : "mixtral";
+  return x.experts.shared_ffn > 0 ? "qwen2_moe"
+         : x.qk_norm_rows         ? "olmoe"
+         : x.qk_norm              ? "qwen3_moe"
+                                  : "mixtral";
 }
 
 std::string_view titles_of(const gpt_config& x) {
@@ -32,6 +35,7 @@ std::string_view titles_of(const gpt_config& x) {
   return kind == "mixtral"       ? "Mixtral"
          : kind == "qwen2_moe"   ? "Qwen2-MoE"
          : kind == "qwen3_moe"   ? "Qwen3-MoE"
+         : kind == "olmoe"       ? "OLMoE"
          : kind == "deepseek_v2" ? "DeepSeek-V2"
                                  : "DeepSeek-V3";
 }
@@ -84,8 +88,10 @@ void experts_must(const Must& must, const gpt_config& x) {
   }
   must(y.scale == 1 && y.groups == 0,
        "no `model.experts.scale` and `model.experts.groups` without latent attention");
-  must(qwen || (!y.pre_softmax && dense == 0),
-       "no `model.experts.pre_softmax`, and experts in all layers");
+  must(qwen || dense == 0, "experts in all layers");
+  must(kind != "olmoe" || x.head_size * x.heads == x.hidden,
+       "`model.head_size` hidden size / heads with `model.qk_norm_rows`");
+  must(kind != "mixtral" || !y.pre_softmax, "no `model.experts.pre_softmax`");
   must(kind == "qwen2_moe" || !x.qkv_bias, "no `model.qkv_bias`");
   must(kind != "qwen2_moe" || !x.qk_norm, "no `model.qk_norm`");
 }
@@ -112,6 +118,7 @@ std::vector<std::string> unsayable(const gpt_config& x) {
       experts_must(must, x);
       return out;
     }
+    must(!x.qk_norm_rows, "`model.experts.number` with `model.qk_norm_rows`");
     must(!x.has_latents(), "`model.experts.number` with `model.latent_attention`");
     must(!x.rotary_interleaved, "no `model.rotary_interleaved`");
     must(int(x.qk_norm) + int(x.qkv_bias && !x.linear_bias) + int(x.window >= 0) <= 1,
@@ -129,7 +136,7 @@ std::vector<std::string> unsayable(const gpt_config& x) {
   must(x.groups == x.heads, "no `model.grouped_queries`");
   must(x.head_size * x.heads == x.hidden, "`model.head_size` hidden size / heads");
   must(x.linear_bias, "no `model.linear_bias=false`");
-  must(!x.qk_norm, "no `model.qk_norm`");
+  must(!x.qk_norm && !x.qk_norm_rows, "no `model.qk_norm`");
   must(x.window < 0, "no `model.window`");
   must(!x.has_experts(), "no `model.experts.number`");
   must(!x.has_latents(), "no `model.latent_attention`");
@@ -185,6 +192,7 @@ hub_kind kind_of(const gpt_config& x) {
             kind == "mixtral"       ? "MixtralForCausalLM"
             : kind == "qwen2_moe"   ? "Qwen2MoeForCausalLM"
             : kind == "qwen3_moe"   ? "Qwen3MoeForCausalLM"
+            : kind == "olmoe"       ? "OlmoeForCausalLM"
             : kind == "deepseek_v2" ? "DeepseekV2ForCausalLM"
                                     : "DeepseekV3ForCausalLM"};
   }
@@ -241,11 +249,12 @@ void add_deepseek(ordered_json& out, const gpt_config& x) {
 
 ordered_json llama_json(const gpt_config& x) {
   const auto [kind, architecture] = kind_of(x);
+  const bool narrow = kind != "mixtral" && kind != "olmoe";  // experts have a width of their own
   ordered_json out = {{"architectures", {architecture}},
                       {"model_type", kind},
                       {"hidden_act", "silu"},
                       {"hidden_size", x.hidden},
-                      {"intermediate_size", kind == "mixtral" ? x.experts.ffn : x.ffn},
+                      {"intermediate_size", narrow ? x.ffn : x.experts.ffn},
                       {"num_hidden_layers", x.layers},
                       {"num_attention_heads", x.heads},
                       {"num_key_value_heads", x.groups},
@@ -266,6 +275,8 @@ ordered_json llama_json(const gpt_config& x) {
     out["num_local_experts"] = x.experts.number;
   else if (x.has_experts() && kind.starts_with("qwen"))
     add_qwen_experts(out, x);
+  else if (kind == "olmoe")
+    out.update({{"num_experts", x.experts.number}, {"norm_topk_prob", !x.experts.pre_softmax}});
   else if (x.has_latents())
     add_deepseek(out, x);
   out["attention_dropout"] = x.attention_dropout;

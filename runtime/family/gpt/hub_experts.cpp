@@ -35,6 +35,15 @@ void read_qwen_experts(const hub_fields& in, std::string_view kind, gpt_config& 
   }
 }
 
+/// An expert has the width of a feed-forward layer. The norms are of whole rows.
+void read_olmoe(const hub_fields& in, gpt_config& x) {
+  in.require("clip_qkv", nullptr);
+  x.qk_norm = x.qk_norm_rows = true;
+  x.experts.number = in.size("num_experts");
+  x.experts.ffn = x.ffn;
+  x.experts.pre_softmax = !in.flag("norm_topk_prob", false);
+}
+
 void read_latents(const hub_fields& in, gpt_config& x) {
   auto& y = x.latent;
   if (in.size("num_key_value_heads", x.heads) != x.heads)
@@ -101,7 +110,7 @@ void read_deepseek(const hub_fields& in, std::string_view kind, gpt_config& x) {
 
 bool has_hub_experts(std::string_view kind) {
   constexpr std::string_view all[]
-      = {"mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3"};
+      = {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2", "deepseek_v3"};
   return std::find(std::begin(all), std::end(all), kind) != std::end(all);
 }
 
@@ -114,6 +123,8 @@ void read_hub_experts(const hub_fields& in, std::string_view kind, gpt_config& x
     x.experts.ffn = x.ffn;
   } else if (kind.starts_with("qwen")) {
     read_qwen_experts(in, kind, x);
+  } else if (kind == "olmoe") {
+    read_olmoe(in, x);
   } else {
     read_deepseek(in, kind, x);
   }

@@ -180,10 +180,10 @@ void add_llama_attention(recipe_book& to,
                          const std::string& ours,
                          const std::string& theirs) {
   if (c.qk_norm)
-    for (const auto* x : {"q", "k"})
+    for (const auto& [x, heads] : {std::pair("q", c.heads), std::pair("k", c.groups)})
       to.copy(fmt::format("{}{}_layernorm.weight", ours, x),
               fmt::format("{}{}_norm.weight", theirs, x),
-              c.head_size,
+              (c.qk_norm_rows ? heads : 1) * c.head_size,
               vector);
   to.add(ours + "linear_qkv.weight", c.qkv_width(), c.hidden, llama_qkv(c, theirs, "weight"));
   to.copy(ours + "linear_proj.weight", theirs + "o_proj.weight", c.hidden, c.heads * c.head_size);

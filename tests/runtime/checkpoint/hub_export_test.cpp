@@ -80,7 +80,8 @@ gpt_config with_experts(std::string_view kind) {
   auto& y = x.experts;
   y.number = 4;
   y.ffn = x.ffn;
-  if (kind == "mixtral")
+  x.qk_norm = x.qk_norm_rows = y.pre_softmax = kind == "olmoe";
+  if (kind == "mixtral" || kind == "olmoe")
     return x;
   y.ffn = 3;
   y.layers = "([0]+[1])";
@@ -108,7 +109,7 @@ gpt_config with_experts(std::string_view kind) {
 }
 
 constexpr const char* kinds_with_experts[]
-    = {"mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3"};
+    = {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2", "deepseek_v3"};
 
 /// Whole parameters, with a number of its own for each element.
 class numbered_parameters {
@@ -200,6 +201,7 @@ TEST_CASE("a model that was imported is exported with the same bytes", "[checkpo
                                     "mixtral",
                                     "qwen2_moe",
                                     "qwen3_moe",
+                                    "olmoe",
                                     "deepseek_v2",
                                     "deepseek_v3");
   INFO(name);
@@ -344,7 +346,8 @@ TEST_CASE("an export says or refuses another value of each member", "[checkpoint
                                               "yarn_round"};
   auto mixtral = stretching, deepseek = stretching;
   mixtral.insert({"hidden_dropout", "ffn", "experts.group_topk", "experts.group_score"});
-  deepseek.insert({"hidden_dropout", "head_size", "qk_norm", "experts.pre_softmax"});
+  deepseek.insert(
+      {"hidden_dropout", "head_size", "qk_norm", "qk_norm_rows", "experts.pre_softmax"});
   const kind kinds[] = {
       {"gpt2",
        gpt2,

@@ -44,6 +44,18 @@ TEST_CASE("biases of queries, keys and values alone are counted", "[model]") {
   CHECK(parameter_count(x) == without + x.layers * x.qkv_width());
 }
 
+TEST_CASE("norms of whole rows have a gain for each channel of all heads", "[model]") {
+  auto x = llama3_8b();
+  const auto without = parameter_count(x);
+  CHECK(to_json(x).find("qk_norm_rows") == std::string::npos);
+  x.qk_norm_rows = true;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("without `model.qk_norm`"));
+  x.qk_norm = true;
+  CHECK(validate(x).empty());
+  CHECK(parameter_count(x) == without + x.layers * (x.heads + x.groups) * x.head_size);
+  CHECK(gpt_config_from_json(to_json(x)) == x);
+}
+
 TEST_CASE("valid models cause no error", "[model]") {
   CHECK(validate(gpt2(12, 768, 12)).empty());
   for (const auto& x : {llama3_8b(), mixtral_8x7b(), qwen3_30b_a3b(), deepseek_v3()})
