@@ -20,15 +20,21 @@ runtime::checkpoint_manifest manifest_of(const messages::save& order,
   out.identity = order.identity.empty() ? identity : order.identity;
   out.products = runtime::products_of(job);
   const auto letters = runtime::letters_of(job.training);
-  out.layout = runtime::json_text(
-      nlohmann::json{{"world_size", job.layout.world},
-                     {"tensor_model_parallel_size", job.layout.tensor},
-                     {"pipeline_model_parallel_size", job.layout.pipeline},
-                     {"sequence_parallel", job.layout.sequence_parallel},
-                     {"pipeline_model_parallel_layout", to_text(opened.pipeline.chunks, letters)},
-                     {"distributed_optimizer", job.reduction.distributed_optimizer},
-                     {"replicas_per_worker", job.layout.replicas_per_worker},
-                     {"rank_order", job.layout.order}});
+  const auto& cut = job.layout;
+  nlohmann::json layout{
+      {"world_size", cut.world},
+      {"tensor_model_parallel_size", cut.tensor},
+      {"pipeline_model_parallel_size", cut.pipeline},
+      {"sequence_parallel", cut.sequence_parallel},
+      {"pipeline_model_parallel_layout", to_text(opened.pipeline.chunks, letters)},
+      {"distributed_optimizer", job.reduction.distributed_optimizer},
+      {"replicas_per_worker", cut.replicas_per_worker},
+      {"rank_order", cut.order}};
+  if (cut.expert > 1)
+    layout["expert_model_parallel_size"] = cut.expert;
+  if (cut.expert_tensor_ranks() != cut.tensor)
+    layout["expert_tensor_parallel_size"] = cut.expert_tensor;
+  out.layout = runtime::json_text(layout);
   return out;
 }
 

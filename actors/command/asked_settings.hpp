@@ -226,14 +226,14 @@ struct asked_rate {
   }
 };
 
-/// Uneven pipeline stages, and axes of Megatron-LM that this build lacks.
+/// Uneven pipeline stages, and the axis of Megatron-LM that this build lacks.
 struct asked_layout {
   std::optional<std::string> stages;  ///< the contents of all stages
   std::optional<std::int64_t> first_layers, last_layers;
   bool embedding_counts = false, loss_counts = false;
   std::optional<std::int64_t> layers_per_chunk;
   std::string costs;
-  elsewhere context, expert, expert_tensor;
+  elsewhere context;
 
   runtime::uneven_ends ends() const {
     return {first_layers, last_layers, embedding_counts, loss_counts};
@@ -295,18 +295,6 @@ struct asked_layout {
                    .type = "N",
                    .default_value = "1",
                    .help = "Only 1: this build does not split samples over workers.",
-                   .megatron = "only 1"}),
-        row("expert", &x::expert)
-            .flag({.name = "--expert-model-parallel-size",
-                   .type = "N",
-                   .default_value = "1",
-                   .help = "Only 1: this build has no experts.",
-                   .megatron = "only 1"}),
-        row("expert_tensor", &x::expert_tensor)
-            .flag({.name = "--expert-tensor-parallel-size",
-                   .type = "N",
-                   .default_value = "1",
-                   .help = "Only 1: this build has no experts.",
                    .megatron = "only 1"}));
   }
 };
@@ -314,7 +302,7 @@ struct asked_layout {
 struct asked_recompute {
   std::optional<std::string> granularity, method;
   std::optional<std::int64_t> layers;
-  bool activations = false;
+  bool activations = false, experts = false;
   elsewhere modules;
 
   static constexpr auto fields() {
@@ -349,10 +337,16 @@ struct asked_recompute {
             .flag({.name = "--recompute-modules",
                    .type = "MODULE",
                    .default_value = "core_attn",
-                   .help = "With --recompute-granularity selective: core_attn, mlp, or both.",
-                   .megatron
-                   = "core_attn and mlp; norms keep almost nothing, and there are no other modules",
-                   .most = 16}));
+                   .help = "With --recompute-granularity selective: core_attn, mlp; in models with "
+                           "experts also moe, and its parts moe_act and shared_experts.",
+                   .megatron = "core_attn, mlp, and with experts moe, moe_act and shared_experts; "
+                               "norms keep almost nothing",
+                   .most = 16}),
+        row("experts", &x::experts)
+            .flag({.name = "--moe-layer-recompute",
+                   .help = "The same as --recompute-granularity selective, and moe besides the "
+                           "modules that are given.",
+                   .megatron = "refused in models without experts"}));
   }
 };
 

@@ -1,5 +1,6 @@
 #include "actors/command/resolve_parts.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/job/device_setup.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/machine/machine.hpp"
@@ -163,6 +164,9 @@ void resolve_layout(const training_flags& flags,
   for (auto& complaint : complaints_about(flags.hosts, out.processes))
     wrong.push_back(std::move(complaint));
   out.sequence_parallel = out.sequence_parallel && out.tensor > 1;
+  const auto& of = job.training.model;
+  if (out.expert_tensor == 1 && of.family().shared_by_expert_ranks(of).empty())
+    out.expert_tensor = 0;  // scripts of models without experts give 1
   if (flags.given.contains("precision=bf16") && flags.given.contains("precision=f16"))
     wrong.emplace_back("--bf16 and --fp16 exclude each other: give one");
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
@@ -178,11 +182,13 @@ void resolve_layout(const training_flags& flags,
 void resolve_recompute(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   const auto& r = flags.recompute;
   auto& out = job.recompute;
-  if (r.activations && r.granularity == "full")
-    wrong.emplace_back(
-        "--recompute-activations means --recompute-granularity selective, but that is full: give "
-        "one");
-  const bool selective = r.activations || r.granularity == "selective";
+  for (const auto& [given, flag] : {std::pair(r.activations, "--recompute-activations"),
+                                    std::pair(r.experts, "--moe-layer-recompute")})
+    if (given && r.granularity == "full")
+      wrong.push_back(fmt::format(
+          "{} means --recompute-granularity selective, but that is full: give one", flag));
+  const bool selective = r.activations || r.experts || r.granularity == "selective";
+  out.experts = out.experts || r.experts;
   if (selective) {
     out.granularity = runtime::recompute_granularity::selective;
   } else if (r.granularity) {

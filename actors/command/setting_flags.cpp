@@ -64,23 +64,25 @@ std::string unquoted(const std::string& word) {
 void read_modules(runtime::recompute_settings& to,
                   const std::string& flag,
                   const std::vector<std::string>& all) {
-  to.core_attention = to.feed_forward = false;
-  for (const auto& module : all) {
-    if (module == "core_attn")
-      to.core_attention = true;
-    else if (module == "mlp")
-      to.feed_forward = true;
+  const std::map<std::string, bool*> modules{{"core_attn", &to.core_attention},
+                                             {"mlp", &to.feed_forward},
+                                             {"moe", &to.experts},
+                                             {"moe_act", &to.expert_activation},
+                                             {"shared_experts", &to.shared_experts}};
+  for (const auto& each : modules)
+    *each.second = false;
+  for (const auto& module : all)
+    if (const auto found = modules.find(module); found != modules.end())
+      *found->second = true;
     else
-      throw usage_error("{} {} is refused: {}; give core_attn, mlp or both",
+      throw usage_error("{} {} is refused: {}; give core_attn, mlp, moe, moe_act or shared_experts",
                         flag,
                         module,
                         module == "layernorm"
                             ? "norms keep only two numbers per row, so nothing is saved"
-                        : module == "mla_up_proj" ? "the up products of latent attention cannot be recomputed alone"
-                        : module == "moe" || module == "moe_act" || module == "shared_experts"
-                            ? "this build has no mixture-of-experts layers"
+                        : module == "mla_up_proj"
+                            ? "the up products of latent attention cannot be recomputed alone"
                             : "layers have no such part");
-  }
 }
 
 void read_delays(runtime::fault_settings& to, const std::string& flag, const std::string& word) {
@@ -94,34 +96,30 @@ void read_delays(runtime::fault_settings& to, const std::string& flag, const std
   to.message_delay_us = int(parse_whole(flag, word.substr(last + 1), {0, longest_us}));
 }
 
-/// Reads the size of an axis that this build does not support; accepts only 1.
-list_reader only_one(const char* why) {
-  return [why](const std::string& flag, const std::vector<std::string>& words) {
-    if (parse_whole(flag, words[0], {1, 1 << 30}) != 1)
-      throw usage_error("{} {} is refused: {}; give 1", flag, words[0], why);
-  };
-}
-
 own_readers readers_of(training_flags& to) {
   using words = const std::vector<std::string>&;
   auto& job = to.job;
-  const auto no_experts = only_one("this build has no mixture-of-experts layers");
   return {
       {"data.split", [&job](const auto&, words x) { job.data.split = unquoted(x[0]); }},
       {"recompute.modules",
        [&job](const auto& flag, words x) { read_modules(job.recompute, flag, x); }},
       {"faults.delays", [&job](const auto& flag, words x) { read_delays(job.faults, flag, x[0]); }},
-      {"layout.context",
-       only_one("this build does not split samples over workers; use "
-                "--pipeline-model-parallel-size")},
-      {"layout.expert", no_experts},
-      {"layout.expert_tensor", no_experts}};
+      {"layout.context", [](const auto& flag, words x) {
+         if (parse_whole(flag, x[0], {1, 1 << 30}) != 1)
+           throw usage_error(
+               "{} {} is refused: this build does not split samples over workers; use "
+               "--pipeline-model-parallel-size; give 1",
+               flag,
+               x[0]);
+       }}};
 }
 
 /// The reason why a setting refuses a word of Megatron-LM; null: it does not.
 const char* why_refused(std::string_view setting, std::string_view word) {
   if (setting == "model.experts.type" && word == "fp64")
     return "routers multiply and compute scores in fp32, and choose in fp64; give fp32";
+  if (setting == "layout.dispatcher" && word == "flex")
+    return "DeepEP, HybridEP and NCCL EP are not supported; use alltoall";
   if (setting != "optimizer.kind")
     return nullptr;
   if (word == "dist_muon")

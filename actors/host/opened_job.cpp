@@ -9,7 +9,8 @@ opened_job::opened_job(runtime::training_job of, runtime::seats all, runtime::jo
     : job(std::move(of)),
       seats(std::move(all)),
       pipeline(std::move(cut)),
-      placed(runtime::placed_of(job.layout)) {
+      placed(runtime::placed_of(job.layout)),
+      span(seats.span()) {
   for (const auto layers : runtime::axis_views)
     for (int rank = 0; rank < seats.size(); ++rank)
       first_alike[layers].push_back(seats.alike(rank, layers).front());

@@ -24,6 +24,7 @@ struct opened_job {
   runtime::seats seats;
   runtime::job_pipeline pipeline;  ///< chunks, their ranks, and the plans of steps
   runtime::process_map placed;     ///< the process of each rank
+  int span;                        ///< replicas that verify passes together: see seats::span
   /// By rank: the first of the ranks with equal parameters.
   runtime::by_view<std::vector<int>> first_alike = {};
   std::vector<bool> with_writer = {};  ///< by replica: one of its ranks writes

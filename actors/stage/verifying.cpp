@@ -101,13 +101,13 @@ bool stage_state::is_verified(const runtime::action& x) const {
          && runtime::is_verified(job_->job.recovery.verify_fraction,
                                  job_->job.training.seed,
                                  step_,
-                                 {replica_, x.chunk, x.microbatch, x.copy});
+                                 {replica_, job_->span, x.chunk, x.microbatch, x.copy});
 }
 
 void stage_state::send_to_check(const runtime::action& x, messages::check_pass what) {
   what.at = pass_of(x);
   what.replica = replica_;
-  what.by = runtime::verifier_of(replica_, job_->replicas());
+  what.by = runtime::verifier_of(replica_, job_->replicas(), job_->span);
   what.stage_index = stage_index();
   node_->messages->send(self_, peers_.replica, std::move(what));
 }
@@ -116,14 +116,14 @@ void stage_state::expect_checks() {
   const double fraction = job_->job.recovery.verify_fraction;
   if (fraction <= 0 || now_->step.validation)
     return;
-  const int whose = runtime::verified_by(replica_, job_->replicas());
+  const int whose = runtime::verified_by(replica_, job_->replicas(), job_->span);
   for (const auto& hosted : job_->pipeline.schedule->hosted_by(pipeline_rank_))
     for (int m = 0; m < now_->plan->microbatches_each(); ++m) {
       const runtime::microbatch_id microbatch{std::uint32_t(m)};
       if (runtime::is_verified(fraction,
                                job_->job.training.seed,
                                step_,
-                               {whose, hosted.chunk, microbatch, hosted.copy}))
+                               {whose, job_->span, hosted.chunk, microbatch, hosted.copy}))
         now_->checks.emplace_back(hosted.chunk, microbatch);
     }
 }

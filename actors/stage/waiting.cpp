@@ -50,8 +50,8 @@ runtime::lane_board::place::waiting stage_state::waits_for() const {
   if (now_->next >= now_->row.size()) {
     if (now_->checks_submitted < now_->checks.size()) {
       what += fmt::format("{}a pass to recompute", what.empty() ? "" : "; ");
-      whom.push_back(job_->stage_name(job_->seats.beside(
-          told_.rank, runtime::axis::data, runtime::verified_by(replica_, job_->replicas()))));
+      const int whose = runtime::verified_by(replica_, job_->replicas(), job_->span);
+      whom.push_back(job_->stage_name(job_->seats.beside(told_.rank, runtime::axis::data, whose)));
     }
     return out;
   }

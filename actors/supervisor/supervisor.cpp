@@ -71,11 +71,12 @@ void supervisor_state::start(messages::node_actor node,
 void supervisor_state::begin(const succession& after) {
   auto& run = parts_->run;
   run.begin(after);
-  if (run.job->job.recovery.verify_fraction > 0 && run.job->replicas() == 1
+  if (run.job->job.recovery.verify_fraction > 0 && run.job->replicas() == run.job->span
       && (after.epoch == 0 || after.is_cold))
     runtime::log_warning(
-        "`recovery.verify_fraction`: there is one replica, so each pass is computed again in the "
-        "same place: errors that repeat are not found");
+        "`recovery.verify_fraction`: {}, so each pass is computed again in the same place: errors "
+        "that repeat are not found",
+        run.job->span == 1 ? "there is one replica" : "all replicas exchange rows of experts");
   parts_->commands.take_up();
   if (run.processes() > 1 && !run.context->agent)
     throw runtime::input_error(

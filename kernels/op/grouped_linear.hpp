@@ -24,7 +24,7 @@ namespace troupe::kernels {
 
 /// Host arrays. Group g has the rows [offsets[g], offsets[g + 1]).
 struct row_groups {
-  const std::int64_t* offsets;  ///< (G + 1) host, ascending from 0 to R
+  const std::int64_t* offsets;  ///< (G + 1) host, ascending from 0 to R; of W R rows from any row
   const std::int32_t* expert;   ///< (G) host, below E
   std::int64_t G;
 

@@ -18,40 +18,6 @@ std::int64_t rows_of(const variable& x) {
   return x.data.size() / channels_of(x.data);
 }
 
-void ensure_entries(bool kept) {
-  ensure(kept, "GROUP-3: slots and their weights have an entry for each row");
-}
-
-/// (S, C) from (R, C); `weights` may be empty.
-template <class T>
-tensor permuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
-  const auto C = channels_of(x);
-  auto y = tensor::empty<T>(tape.stream(), {slots.place.size(), C});
-  tape.stream().run(kernels::permute<T>{.y = y.template data<T>(),
-                                        .x = x.data<T>(),
-                                        .place = slots.place.data<std::int32_t>(),
-                                        .weight = weights.data<float>(),
-                                        .S = slots.place.size(),
-                                        .C = C,
-                                        .slots = slots_of(slots)});
-  return y;
-}
-
-/// (R, C) from (S, C); `weights` may be empty.
-template <class T>
-tensor unpermuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
-  const auto C = channels_of(x), R = slots.slot.extents()[0];
-  auto y = tensor::empty<T>(tape.stream(), {R, C});
-  tape.stream().run(kernels::unpermute<T>{.y = y.template data<T>(),
-                                          .x = x.data<T>(),
-                                          .slot = slots.slot.data<std::int32_t>(),
-                                          .weight = weights.data<float>(),
-                                          .R = R,
-                                          .C = C,
-                                          .slots = slots_of(slots)});
-  return y;
-}
-
 template <class T>
 struct unpermute_node final : node {
   row_slots slots;
@@ -73,7 +39,7 @@ struct unpermute_node final : node {
       tape.add(*dweights, std::move(part));
     }
     if (dx)
-      tape.add(*dx, permuted<T>(tape, grad, slots, weights));
+      tape.add(*dx, permuted(tape, grad, slots, weights));
     x = {};
     weights = {};
     slots = {};
@@ -87,7 +53,7 @@ variable run_unpermute(tape& tape,
                        const variable& weights) {
   ensure_entries(slots.place.size() == rows_of(x)
                  && (!weights.data || weights.data.extents() == slots.slot.extents()));
-  auto y = tape.make(unpermuted<T>(tape, x.data, slots, weights.data), x.placements);
+  auto y = tape.make(unpermuted(tape, x.data, slots, weights.data), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<unpermute_node<T>>();
     n->slots = slots;
@@ -102,17 +68,28 @@ variable run_unpermute(tape& tape,
   return y;
 }
 
-/// Breaks GROUP-1 unless the groups cover `rows` in order, each with one of the experts.
-void check(const expert_groups& x, std::int64_t rows, std::int64_t experts) {
+/// Breaks GROUP-1 unless the groups cover `rows` in order, each with one of the experts and
+/// sources.
+void check(const expert_groups& x, std::int64_t rows, std::int64_t experts, int sources) {
   const auto is_expert = [=](std::int32_t e) { return e >= 0 && e < experts; };
-  ensure(x.offsets.size() == x.experts.size() + 1 && x.offsets.front() == 0
-             && x.offsets.back() == rows && std::is_sorted(x.offsets.begin(), x.offsets.end())
-             && std::all_of(x.experts.begin(), x.experts.end(), is_expert),
-         "GROUP-1: the groups of a grouped product cover its rows in order, each with an expert");
+  const auto is_source = [=](std::int32_t s) { return s >= 0 && s < sources; };
+  ensure(
+      x.offsets.size() == x.experts.size() + 1 && x.offsets.front() == 0 && x.offsets.back() == rows
+          && std::is_sorted(x.offsets.begin(), x.offsets.end())
+          && std::all_of(x.experts.begin(), x.experts.end(), is_expert)
+          && (sources == 1
+              || (x.sources.size() == x.experts.size()
+                  && std::all_of(x.sources.begin(), x.sources.end(), is_source))),
+      "GROUP-1: the groups of a grouped product cover its rows in order, each with an expert and "
+      "a source");
 }
 
+/// Groups [first, end).
+kernels::row_groups on_host(const expert_groups& x, std::size_t first, std::size_t end) {
+  return {x.offsets.data() + first, x.experts.data() + first, std::int64_t(end - first)};
+}
 kernels::row_groups on_host(const expert_groups& x) {
-  return {x.offsets.data(), x.experts.data(), std::int64_t(x.experts.size())};
+  return on_host(x, 0, x.experts.size());
 }
 
 template <class T>
@@ -143,14 +120,27 @@ struct grouped_linear_node final : node {
   void weight_gradients(tape& tape) override {
     if (!tape.trains({weight, bias}))
       return;
-    const auto of_weight = tape.place_of_gradient(weight), of_bias = tape.place_of_gradient(bias);
+    if (tape.sources(weight) == 1)
+      return add_groups(tape, 0, groups->experts.size(), 0);
+    const auto& sources = groups->sources;
+    for (std::size_t first = 0, end = 0; first < sources.size(); first = end) {
+      while (end < sources.size() && sources[end] == sources[first])
+        ++end;
+      add_groups(tape, first, end, sources[first]);
+    }
+  }
+
+  void add_groups(tape& tape, std::size_t first, std::size_t end, int source) {
+    const auto of_weight = tape.place_of_gradient(weight, source),
+               of_bias = tape.place_of_gradient(bias, source);
+    const auto some = on_host(*groups, first, end);
     tape.stream().run(
         kernels::grouped_linear_backward_weight<T>{.dweight = of_weight.to,
                                                    .dbias = of_bias.to,
                                                    .dy = grad.data<T>(),
                                                    .x = x.data<T>(),
-                                                   .groups = on_host(*groups),
-                                                   .R = R,
+                                                   .groups = some,
+                                                   .R = some.offsets[some.G] - some.offsets[0],
                                                    .E = E,
                                                    .N = N,
                                                    .K = K,
@@ -167,20 +157,22 @@ variable run_grouped(tape& tape,
                      std::int64_t E,
                      std::int64_t N,
                      int weight,
-                     int bias) {
+                     int bias,
+                     bool computes) {
   const std::int64_t K = channels_of(x.data), R = rows_of(x);
-  check(*groups, R, E);
+  check(*groups, R, E, tape.sources(weight));
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
-  tape.stream().run(
-      kernels::grouped_linear_forward<T>{.y = y.template data<T>(),
-                                         .x = x.data.data<T>(),
-                                         .weight = tape.value<T>(weight),
-                                         .bias = bias < 0 ? nullptr : tape.value<T>(bias),
-                                         .groups = on_host(*groups),
-                                         .R = R,
-                                         .E = E,
-                                         .N = N,
-                                         .K = K});
+  if (computes)
+    tape.stream().run(
+        kernels::grouped_linear_forward<T>{.y = y.template data<T>(),
+                                           .x = x.data.data<T>(),
+                                           .weight = tape.value<T>(weight),
+                                           .bias = bias < 0 ? nullptr : tape.value<T>(bias),
+                                           .groups = on_host(*groups),
+                                           .R = R,
+                                           .E = E,
+                                           .N = N,
+                                           .K = K});
   auto made = tape.make(std::move(y), x.placements.with(axis::expert_tensor, result));
   if (tape.recording()) {
     auto n = std::make_unique<grouped_linear_node<T>>();
@@ -256,17 +248,45 @@ variable run_weighted(tape& tape,
 
 }  // namespace
 
-variable permute(tape& tape, const variable& x, const row_slots& slots) {
-  ensure_entries(slots.slot.extents()[0] == rows_of(x));
-  return with_element(x.data.type(), [&]<class T>(T) {
-    auto y = tape.make(permuted<T>(tape, x.data, slots, {}), x.placements);
-    if (x.gradient)
-      tape.record([dx = x.gradient, dy = y.gradient, slots](auto& on) {
-        const auto grad = std::move(dy->sum);
-        on.add(*dx, unpermuted<T>(on, grad, slots, {}));
-      });
+tensor permuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
+  const auto C = channels_of(x);
+  return with_element(x.type(), [&]<class T>(T) {
+    auto y = tensor::empty<T>(tape.stream(), {slots.place.size(), C});
+    tape.stream().run(kernels::permute<T>{.y = y.template data<T>(),
+                                          .x = x.data<T>(),
+                                          .place = slots.place.data<std::int32_t>(),
+                                          .weight = weights.data<float>(),
+                                          .S = slots.place.size(),
+                                          .C = C,
+                                          .slots = slots_of(slots)});
     return y;
   });
+}
+
+tensor unpermuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights) {
+  const auto C = channels_of(x), R = slots.slot.extents()[0];
+  return with_element(x.type(), [&]<class T>(T) {
+    auto y = tensor::empty<T>(tape.stream(), {R, C});
+    tape.stream().run(kernels::unpermute<T>{.y = y.template data<T>(),
+                                            .x = x.data<T>(),
+                                            .slot = slots.slot.data<std::int32_t>(),
+                                            .weight = weights.data<float>(),
+                                            .R = R,
+                                            .C = C,
+                                            .slots = slots_of(slots)});
+    return y;
+  });
+}
+
+variable permute(tape& tape, const variable& x, const row_slots& slots) {
+  ensure_entries(slots.slot.extents()[0] == rows_of(x));
+  auto y = tape.make(permuted(tape, x.data, slots), x.placements);
+  if (x.gradient)
+    tape.record([dx = x.gradient, dy = y.gradient, slots](auto& on) {
+      const auto grad = std::move(dy->sum);
+      on.add(*dx, unpermuted(on, grad, slots));
+    });
+  return y;
 }
 
 variable unpermute(tape& tape, const variable& x, const row_slots& slots) {
@@ -288,7 +308,8 @@ variable grouped_linear(tape& tape,
                         std::int64_t experts,
                         std::int64_t features,
                         int weight,
-                        int bias) {
+                        int bias,
+                        bool computes) {
   const bool column = kind == product::column;
   require_placement(x,
                     column ? placement::replicated_partial_gradient : placement::feature_sharded,
@@ -304,7 +325,8 @@ variable grouped_linear(tape& tape,
                           experts,
                           features,
                           weight,
-                          bias);
+                          bias,
+                          computes);
   });
 }
 

@@ -21,10 +21,12 @@ struct row_slots {
 };
 
 /// Rows in groups of one expert, on the host. Where ranks share experts, a group is (expert, source
-/// rank), ascending, so that products have the shapes that a rank with all experts has.
+/// rank), so that products have the shapes that a rank with all experts has.
 struct expert_groups {
   std::vector<std::int64_t> offsets;  ///< (G + 1) ascending from 0 to the number of rows
   std::vector<std::int32_t> experts;  ///< (G) number on this rank
+  /// (G) rank of the source along the expert axis. Read only if the weight has several gradients.
+  std::vector<std::int32_t> sources = {};
 };
 
 /// (R, C) -> (S, C): each slot gets its row; slots without a row are 0. All placements. I: slots.
@@ -40,7 +42,9 @@ variable unpermute(tape& tape, const variable& x, const row_slots& slots, const 
 
 /// The product of each group with its expert's weight (experts, features, K), plus bias (experts,
 /// features). Placements as those of `linear`, along expert_tensor. I: weight. W: x, dy. Breaks
-/// GROUP-1 unless the groups cover the rows.
+/// GROUP-1 unless the groups cover the rows. If the weight has a gradient for each source, W adds
+/// the groups of each source to its own, in their order. Without `computes` the result is
+/// undefined: a recomputation records the node alone (pass::unread).
 variable grouped_linear(tape& tape,
                         const variable& x,
                         product kind,
@@ -48,7 +52,8 @@ variable grouped_linear(tape& tape,
                         std::int64_t experts,
                         std::int64_t features,
                         int weight,
-                        int bias = no_parameter);
+                        int bias = no_parameter,
+                        bool computes = true);
 
 /// weights[r] * act(x[r]), with `weights` (R). x is feature_sharded along expert_tensor. weights
 /// are replicated_partial_gradient there, because a rank sees its own features. I: x, weights. The

@@ -6,6 +6,8 @@
 
 namespace troupe::runtime {
 
+struct row_slots;
+
 /// All-gather of this rank's rows over the tensor ranks.
 tensor gathered(tape& tape, const tensor& rows);
 
@@ -33,6 +35,15 @@ inline std::int64_t first_row(const tape& tape, const variable& x) {
   return x.placements[axis::tensor] == placement::sequence_sharded
              ? tape.rank() * (x.data.size() / channels_of(x.data))
              : 0;
+}
+
+/// The values of `permute` and `unpermute` (experts.hpp), without a node. `weights` (R, slots) f32
+/// or empty. `permuted` reads `place`, and the number of slots.
+tensor permuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights = {});
+tensor unpermuted(tape& tape, const tensor& x, const row_slots& slots, const tensor& weights = {});
+
+inline void ensure_entries(bool kept) {
+  ensure(kept, "GROUP-3: slots and their weights have an entry for each row");
 }
 
 }  // namespace troupe::runtime

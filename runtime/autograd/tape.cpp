@@ -21,6 +21,8 @@ std::string_view to_string(placement x) {
       return "feature sharded";
     case placement::partial:
       return "partial";
+    case placement::routed:
+      return "routed";
   }
   return "placement(?)";
 }

@@ -38,6 +38,7 @@ enum class placement : std::uint8_t {
   replicated_partial_gradient,  ///< every rank has the full value and a partial sum of its gradient
   feature_sharded,  ///< each rank has part of the last dimension: features, heads, vocabulary
   partial,          ///< the value is the sum over the ranks; the gradient is full
+  routed,           ///< each rank has the rows that are sent to it (dispatch.hpp)
 };
 
 std::string_view to_string(placement x);
@@ -120,14 +121,16 @@ class tape {
   /// False if these parameters of one operation are frozen or `no_parameter`: it then accesses no
   /// gradient. Breaks TAPE-5 if only some are frozen.
   bool trains(std::initializer_list<int> parameters) const;
+  /// Gradients of a parameter in this micro-batch: source s of its rows adds to number s.
+  int sources(int index) const { return store_.sources(store_.entry_at(unit_, index)); }
   /// The gradient, for operations that add to single rows of it.
   float* gradient(int index) { return store_.gradient(unit_, index); }
   /// The gradient, for operations that add to or write all of it. Null for `no_parameter`.
-  gradient_place place_of_gradient(int index) {
+  gradient_place place_of_gradient(int index, int source = 0) {
     if (index < 0)
       return {};
-    const bool first = store_.take_first_gradient(unit_, index);
-    return {store_.gradient(unit_, index), !first};
+    const bool first = store_.take_first_gradient(unit_, index, source);
+    return {store_.gradient(unit_, index, source), !first};
   }
 
   /// A new variable. It has a gradient slot if its segment is recorded, now or by rerun_segment.

@@ -37,6 +37,10 @@ class communicator {
   /// the group began. Waits of a device are not known. Called on that thread.
   virtual std::uint64_t waited_ns() const { return 0; }
 
+  /// Throws as an operation does if the group has ended. Results that a device computed are then
+  /// undefined: call it after a wait for them, before the host relies on them.
+  virtual void check() {}
+
   virtual void barrier() = 0;
 
   /// `to` = sum of arrays of n elements: all `parts` of every rank (one per logical replica that it

@@ -10,7 +10,7 @@
 // the first operations, while it connects), so the caller may sleep; cancelling the generation
 // wakes it. If its peer does not come, a queue waits on the device until the generation is
 // cancelled. Its results are then undefined, so a thread that waits for a queue checks the token
-// before it uses them.
+// before it uses them (communicator::check).
 //
 // Ordered sums move bytes by NCCL and add them on the receiver in rank order, like every other
 // transport. All parts of all ranks travel: (parts + 1) (size - 1) / size arrays per rank, where a

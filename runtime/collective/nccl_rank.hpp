@@ -24,6 +24,7 @@ class nccl_rank final : public nccl_communicator {
   int size() const override { return size_; }
 
   void connect() override;
+  void check() override { group_->check(); }
   void barrier() override;
   void all_reduce_sum(stream& stream,
                       dtype type,

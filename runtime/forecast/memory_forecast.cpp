@@ -125,13 +125,12 @@ class rehearsal {
     out.optimizer = all - out.parameters - bytes_of_gradients(true) - out.beside;
   }
 
-  /// Bytes that the pool allocates, over all replicas: gradients that stay between steps, or the
-  /// others.
+  /// Bytes that the pool allocates: gradients that stay between steps, or the others.
   std::int64_t bytes_of_gradients(bool stay) const {
     std::int64_t sum = 0;
     for (const auto& x : worker_.gradient_arrays())
       sum += x.stays == stay ? rounded(x.elements * 4) : 0;
-    return sum * job_.layout.replicas_per_worker;
+    return sum;
   }
   /// The bytes that they need beyond the memory of the values.
   std::int64_t passing_gradients() const {
@@ -218,17 +217,19 @@ class rehearsal {
                  most_asked / std::max<std::uint64_t>(1, asked)),
         1,
         most_steps);
+    const int span = seats_.span();
     std::int64_t most = 0;
     for (int replica = 0; replica < seats_.replicas(); ++replica)
       for (std::uint64_t s = 1; s <= steps; ++s) {
         std::int64_t held = 0, one = 0;
         for (const auto& x : hosted) {
-          const auto found = count_verified(job_.recovery.verify_fraction,
-                                            job_.training.seed,
-                                            step_id(s),
-                                            {.replica = replica, .chunk = x.chunk, .copy = x.copy},
-                                            all,
-                                            each);
+          const auto found
+              = count_verified(job_.recovery.verify_fraction,
+                               job_.training.seed,
+                               step_id(s),
+                               {.replica = replica, .span = span, .chunk = x.chunk, .copy = x.copy},
+                               all,
+                               each);
           const auto in = bytes_into_.at(x.chunk);
           const auto before = found.copied > 0 ? gradients_.at(x.chunk) : 0;
           held += found.all * (in + bytes_out_.at(x.chunk)) + found.copied * before;

@@ -64,6 +64,12 @@ constexpr auto last(kernels::backend) {
 constexpr auto last(collectives) {
   return collectives::nccl_fast;
 }
+constexpr auto last(token_dispatcher) {
+  return token_dispatcher::allgather;
+}
+constexpr auto last(source_sums) {
+  return source_sums::together;
+}
 constexpr auto last(transports) {
   return transports::ucx;
 }

@@ -60,9 +60,9 @@ std::vector<seat_group> groups_of_ties(const job_pipeline& pipeline) {
 }  // namespace
 
 seats seats_of(const layout_settings& layout) {
-  constexpr int context = 1, expert = 1;  // a job has no settings for these axes yet
+  constexpr int context = 1;  // a job has no setting for this axis yet
   auto dense = make_mesh(layout.world, layout.tensor, context, layout.pipeline, layout.order);
-  auto experts = fold_experts(dense, expert, layout.tensor);
+  auto experts = fold_experts(dense, layout.expert, layout.expert_tensor_ranks());
   return {std::move(dense), std::move(experts)};
 }
 

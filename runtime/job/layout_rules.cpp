@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace troupe::runtime {
@@ -24,6 +25,8 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
       = {{"`layout.world`", l.world},
          {"`layout.tensor`", l.tensor},
          {"`layout.pipeline`", l.pipeline},
+         {"`layout.expert`", l.expert},
+         {"`layout.expert_tensor`", l.expert_tensor == 0 ? 1 : l.expert_tensor},
          {"`layout.replicas_per_worker`", l.replicas_per_worker},
          {"`threads_per_worker`", job.threads_per_worker},
          {"`reduction.bucket_size`", job.reduction.bucket_size}};
@@ -44,14 +47,39 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
   return wrong.size() == before;
 }
 
-void validate_mesh(const training_job& job, sentences& wrong) {
+/// False if the layout has axes of experts, but the model has none.
+bool validate_has_experts(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
+  const auto& model = job.training.model;
+  const auto before = wrong.size();
+  if (!model.family().shared_by_expert_ranks(model).empty())
+    return true;
+  const auto refuse = [&wrong](const char* setting, int ranks, int valid) {
+    if (ranks != valid)
+      wrong.push_back(
+          fmt::format("{} {} shares experts, but this model has no mixture-of-experts "
+                      "layers; nearest valid: {} {}",
+                      setting,
+                      ranks,
+                      setting,
+                      valid));
+  };
+  refuse("`layout.expert`", l.expert, 1);
+  refuse("`layout.expert_tensor`", l.expert_tensor_ranks(), l.tensor);
+  return wrong.size() == before;
+}
+
+/// Nothing if the mesh is wrong.
+std::optional<seats> validate_mesh(const training_job& job, sentences& wrong) {
+  const auto& l = job.layout;
+  std::optional<seats> out;
   collect(wrong, [&] {
-    const auto all = seats_of(l);
+    const auto& all = out.emplace(seats_of(l));
     ensure(std::int64_t{all.replicas()} * l.replicas_per_worker == job.training.batch.data_parallel,
            "JOB-1: the batch knows the replicas of the layout");
     validate_verification(job.recovery, all, wrong);
   });
+  return out;
 }
 
 /// Null if the batch or the schedule is wrong; the caller reports either.
@@ -107,6 +135,32 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
                     job.layout.pipeline));
 }
 
+/// Ranks of experts carry out one plan, so that they exchange rows in one order.
+void validate_schedule_of_experts(const training_job& job,
+                                  const pipeline_schedule& schedule,
+                                  const seats& all,
+                                  sentences& wrong) {
+  const auto& l = job.layout;
+  const auto expert_tensor = l.expert_tensor_ranks();
+  if (l.expert > 1 && schedule.copies() > 1)
+    wrong.push_back(
+        fmt::format("`layout.schedule.source` {} has two copies of the model, which cannot share "
+                    "experts over `layout.expert` {} ranks: choose another schedule, or give "
+                    "`layout.expert` 1",
+                    schedule.name(),
+                    l.expert));
+  if (all.span() != 1 && schedule.behaviours() != nullptr)
+    wrong.push_back(fmt::format(
+        "`layout.schedule.source` {} is decided by each replica while it runs, but replicas "
+        "exchange rows of `layout.expert` {} x `layout.expert_tensor` {} ranks in one order: "
+        "choose another schedule; nearest valid: `layout.expert` {} with `layout.expert_tensor` {}",
+        schedule.name(),
+        l.expert,
+        expert_tensor,
+        l.tensor % expert_tensor == 0 ? l.tensor / expert_tensor : 1,
+        l.tensor % expert_tensor == 0 ? expert_tensor : l.tensor));
+}
+
 void validate_schedule(const training_job& job,
                        const pipeline_schedule& schedule,
                        sentences& wrong) {
@@ -142,39 +196,51 @@ void validate_schedule(const training_job& job,
                                           : "is decided while it runs"));
 }
 
-/// The multiple of `tensor` nearest to `size` that divides `whole`; 0 when there is none.
-std::int64_t nearest_multiple(std::int64_t size, std::int64_t tensor, std::int64_t whole) {
+/// The multiple of `ranks` nearest to `size` that divides `whole`; 0 when there is none.
+std::int64_t nearest_multiple(std::int64_t size, std::int64_t ranks, std::int64_t whole) {
   std::int64_t best = 0;
-  for (auto x = tensor; x <= whole; x += tensor)
+  for (auto x = ranks; x <= whole; x += ranks)
     if (whole % x == 0 && (best == 0 || std::abs(x - size) < std::abs(best - size)))
       best = x;
   return best;
 }
 
-void validate_tensor(const training_job& job, sentences& wrong) {
-  const auto& model = job.training.model;
-  const std::int64_t tensor = job.layout.tensor;
-  const auto shared = model.family().shared_by_tensor_ranks(model);
+/// `setting`: the number of ranks along this axis.
+void validate_shares(const std::vector<shared_size>& all,
+                     axis along,
+                     const char* setting,
+                     std::int64_t ranks,
+                     sentences& wrong) {
   std::int64_t common = 0;
-  for (const auto& x : shared)
-    common = std::gcd(common, x.size);
+  for (const auto& x : all)
+    if (x.along == along)
+      common = std::gcd(common, x.size);
   const auto near = [&](const shared_size& x) {
-    return x.whole > 0 ? nearest_multiple(x.size, tensor, x.whole)
-                       : std::max<std::int64_t>(1, (x.size + tensor / 2) / tensor) * tensor;
+    return x.whole > 0 ? nearest_multiple(x.size, ranks, x.whole)
+                       : std::max<std::int64_t>(1, (x.size + ranks / 2) / ranks) * ranks;
   };
-  for (const auto& x : shared) {
-    if (x.size <= 0 || x.size % tensor == 0)
+  for (const auto& x : all) {
+    if (x.along != along || x.size <= 0 || x.size % ranks == 0)
       continue;
     const auto here = near(x);
     wrong.push_back(
-        fmt::format("{} {} is not a multiple of `layout.tensor` {}, and every "
-                    "worker needs an equal share; nearest valid: {}`layout.tensor` {}",
+        fmt::format("{} {} is not a multiple of {} {}, and every "
+                    "worker needs an equal share; nearest valid: {}{} {}",
                     x.name,
                     x.size,
-                    tensor,
+                    setting,
+                    ranks,
                     here == 0 ? "" : fmt::format("{} here, or ", here),
-                    nearest_divisor(common, tensor)));
+                    setting,
+                    nearest_divisor(common, ranks)));
   }
+}
+
+void validate_tensor(const training_job& job, sentences& wrong) {
+  const auto& model = job.training.model;
+  const std::int64_t tensor = job.layout.tensor;
+  validate_shares(
+      model.family().shared_by_tensor_ranks(model), axis::tensor, "`layout.tensor`", tensor, wrong);
   const auto sequence = model.sequence();
   const auto rows = job.training.batch.micro * sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
@@ -186,6 +252,29 @@ void validate_tensor(const training_job& job, sentences& wrong) {
         sequence,
         tensor,
         std::max<std::int64_t>(1, (sequence + tensor / 2) / tensor) * tensor));
+}
+
+void validate_experts(const training_job& job, sentences& wrong) {
+  const auto& l = job.layout;
+  const auto& model = job.training.model;
+  const auto shared = model.family().shared_by_expert_ranks(model);
+  if (shared.empty())
+    return;
+  validate_shares(shared, axis::expert, "`layout.expert`", l.expert, wrong);
+  validate_shares(
+      shared, axis::expert_tensor, "`layout.expert_tensor`", l.expert_tensor_ranks(), wrong);
+  if (l.tensor > 1 && !l.sequence_parallel)
+    wrong.push_back(
+        fmt::format("each of `layout.tensor` {} ranks sends its own rows to experts, "
+                    "as in Megatron-LM: give `layout.sequence_parallel`",
+                    l.tensor));
+  const auto ep = l.order.find("ep"), dp = l.order.find("dp");
+  if (l.expert > 1 && ep != l.order.npos && ep > dp)
+    wrong.push_back(
+        fmt::format("`layout.order` {} has ep after dp, but the order of sums over `layout.expert` "
+                    "{} ranks is that of data ranks; nearest valid: tp-cp-ep-dp-pp",
+                    l.order,
+                    l.expert));
 }
 
 void validate_reduction(const training_job& job, sentences& wrong) {
@@ -208,6 +297,17 @@ void validate_recomputation(const training_job& job,
     wrong.emplace_back(
         "`recompute.granularity` selective has no `recompute.modules`: give core_attn, mlp or "
         "both");
+  const auto& model = job.training.model;
+  const bool without_experts
+      = !unknown.shape && model.family().shared_by_expert_ranks(model).empty();
+  for (const auto& [on, module] : {std::pair(r.experts, "moe"),
+                                   std::pair(r.expert_activation, "moe_act"),
+                                   std::pair(r.shared_experts, "shared_experts")})
+    if (on && without_experts)
+      wrong.push_back(fmt::format(
+          "`recompute.modules` {} is refused: this model has no mixture-of-experts layers; leave "
+          "it out",
+          module));
   const auto& l = job.layout;
   if (r.granularity != recompute_granularity::full || unknown.stages
       || job.training.model.layers() < 1)
@@ -231,18 +331,22 @@ void validate_recomputation(const training_job& job,
 void validate_verification(const recovery_settings& recovery,
                            const seats& all,
                            std::vector<std::string>& wrong) {
-  if (recovery.verify_fraction > 0 && !all.replicas_are_alike())
+  if (recovery.verify_fraction > 0 && all.span() == 0)
     wrong.push_back(fmt::format(
-        "`recovery.verify_fraction` {} has the next replica compute passes again, but that replica "
-        "has other experts: leave `recovery.verify_fraction` out",
-        recovery.verify_fraction));
+        "`recovery.verify_fraction` {} has the next group of replicas compute passes again, but "
+        "{} ranks of `layout.expert` x `layout.expert_tensor` and {} ranks of a replica's stage "
+        "overlap: give `layout.expert` so that one number divides the other, or leave "
+        "`recovery.verify_fraction` out",
+        recovery.verify_fraction,
+        all.extent(axis::expert) * all.extent(axis::expert_tensor),
+        all.extent(axis::tensor) * all.extent(axis::context)));
 }
 
 std::vector<std::string> validate_layout(const training_job& job, const unknown_parts& unknown) {
   sentences wrong;
-  if (!validate_sizes(job, wrong))
+  if (!validate_sizes(job, wrong) || (!unknown.shape && !validate_has_experts(job, wrong)))
     return wrong;
-  validate_mesh(job, wrong);
+  const auto all = validate_mesh(job, wrong);
   const auto before = wrong.size();
   if (unknown.batch || unknown.stages) {
     // The schedule cannot be checked.
@@ -250,10 +354,13 @@ std::vector<std::string> validate_layout(const training_job& job, const unknown_
     validate_stages(job, schedule->chunks(), wrong);
     if (!unknown.shape)
       validate_schedule(job, *schedule, wrong);
+    if (all)
+      validate_schedule_of_experts(job, *schedule, *all, wrong);
   } else if (wrong.size() == before && job.layout.chunks.empty()) {
     validate_stages(job, job.layout.pipeline, wrong);
   }
   validate_tensor(job, wrong);
+  validate_experts(job, wrong);
   validate_reduction(job, wrong);
   validate_recomputation(job, unknown, wrong);
   return wrong;

@@ -62,7 +62,9 @@ const char* difference_of(const parameter_spec& a, const parameter_spec& b) {
 /// True if the tied parameter has gradients. Throws input_error if those of its uses cannot be
 /// added. Builds each unit alone, so the uses meet here first.
 bool has_gradients(const tie& x, const model_spec& model, const layout_settings& layout) {
-  const axis_ranks ranks = {{axis::tensor, {0, layout.tensor}}};
+  const axis_ranks ranks = {{axis::tensor, {0, layout.tensor}},
+                            {axis::expert, {0, layout.expert}},
+                            {axis::expert_tensor, {0, layout.expert_tensor_ranks()}}};
   std::optional<parameter_spec> first;
   for (const auto unit : std::set<std::int64_t>(x.units.begin(), x.units.end())) {
     const chunk alone(model, {unit, unit + 1}, ranks, layout.sequence_parallel);

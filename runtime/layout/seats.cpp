@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace troupe::runtime {
@@ -172,15 +173,28 @@ std::vector<int> seats::alike(int rank, axis_view layers) const {
       .group(rank, axes_where([layers](const auto& x) { return sums_gradients(x.use(layers)); }));
 }
 
-bool seats::replicas_are_alike() const {
-  for (int s = 0; s < stages(); ++s)
-    for (const auto layers : axis_views) {
-      const auto equal = alike(rank_of_stage(0, s), layers);
-      for (int r = 1; r < replicas(); ++r)
-        if (!std::ranges::binary_search(equal, rank_of_stage(r, s)))
-          return false;
-    }
-  return true;
+int seats::span() const {
+  const auto within = axes_where([](const axis_row& x) { return splits_replica(x.experts); });
+  const auto replica_of = [this](int rank) { return dense_.at(rank)[axis::data]; };
+  int out = 0;
+  for (const auto& group : experts_.groups(within)) {
+    std::set<int> covered;
+    for (const int rank : group)
+      covered.insert(replica_of(rank));
+    if (out == 0)
+      out = int(covered.size());
+    const int first = *covered.begin();
+    if (first % out != 0 || *covered.rbegin() != first + out - 1 || int(covered.size()) != out)
+      return 0;
+  }
+  for (int rank = 0; rank < size(); ++rank) {
+    const int other = beside(rank, axis::data, (replica_of(rank) + out) % replicas());
+    const auto here = experts_.at(rank), there = experts_.at(other);
+    for (const auto& row : axis_table())
+      if (within.has(row.id) && here[row.id] != there[row.id])
+        return 0;
+  }
+  return out;
 }
 
 }  // namespace troupe::runtime

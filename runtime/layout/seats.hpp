@@ -68,8 +68,10 @@ class seats {
   std::vector<int> alike(int rank, axis_view layers) const;
   /// SEATS-1: true for the first of them. It counts and writes these parameters.
   bool counts(int rank, axis_view layers) const { return alike(rank, layers).front() == rank; }
-  /// True if each stage has equal parameters in all replicas, also of experts.
-  bool replicas_are_alike() const;
+  /// The number of consecutive replicas that each expert group covers; 1: a replica exchanges rows
+  /// with no other one. The same stage has equal parameters in all replicas at this distance, the
+  /// last one being followed by the first. 0: groups cover replicas unevenly.
+  int span() const;
 
  private:
   const mesh& view_of(axis a) const;

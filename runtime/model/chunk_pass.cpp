@@ -312,8 +312,9 @@ void chunk_pass::recompute(int block) {
     for (int s = group.first; s < group.end; ++s) {
       go_on();
       tape_.rerun_segment(s);
+      pass_.unread = s + 1 == group.end;
       run_segment(s);
-      if (s + 1 == group.end) {
+      if (pass_.unread) {
         park();
         for_each_variable(variables(), [&](const std::string& name, const variable& x) {
           link(tape_, began.slots.at(name), x);
@@ -321,6 +322,7 @@ void chunk_pass::recompute(int block) {
       }
       tape_.end_segment();
     }
+    pass_.unread = false;
     variables() = {};
   }
 }

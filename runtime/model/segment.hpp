@@ -26,6 +26,10 @@ struct pass_settings {
   bool per_token_loss = false;
   /// False allows faster sums of gradients in a nondeterministic order.
   bool same_bits = true;
+  /// How rows reach the ranks of their experts: see dispatch.hpp. Changes no bit.
+  bool gathers_rows = false;
+  /// With a shadow pool: rows of this rank's experts, divided by the balanced number.
+  double expert_load = 1;
   /// Checked between segments: throws `cancelled` once the generation has ended. Null: never.
   const cancel_token* until = nullptr;
 };
@@ -74,6 +78,8 @@ struct pass : pass_variables {
   variable addend;
   bool next_adds = false;  ///< the next segment accepts `addend` (segment::adds)
   loss_place place = {};   ///< the running segment
+  /// The last segment of a recomputation: only the gradients of its results are used.
+  bool unread = false;
   pass_losses losses;
   tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
   tensor logits;            ///< (B, T, V / TP); set if there are no labels

@@ -81,6 +81,7 @@ std::vector<bucket> make_buckets(const parameter_store& store,
       const auto& before = all[std::size_t(first) - 1];
       return taken < size && !stands_alone(before) && all[std::size_t(first)].follows
              && before.spec.placements.sums() == along
+             && store.parts(before) == store.parts(all[std::size_t(first)])
              && before.spec.frozen == all[std::size_t(first)].spec.frozen
              && store.type_of(before) == store.type_of(all[std::size_t(first)]);
     };

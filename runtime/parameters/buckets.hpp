@@ -35,10 +35,11 @@ struct bucket {
 using of_group = std::function<int(axis_set along)>;
 
 /// Buckets in the order in which gradients become complete: last entries first. A bucket ends with
-/// the parameter that brings it to `size` elements, and wherever the axes of the sum or the array
-/// change, or frozen parameters begin or end. It has one share per rank of its group (`ranks`), as
-/// equal as grains allow. A parameter of statistics is in one share. A tied parameter, or one with
-/// tied copies, has a bucket of its own, so that all its copies are cut alike.
+/// the parameter that brings it to `size` elements, and wherever the axes of the sum, the number of
+/// gradients or the array change, or frozen parameters begin or end. It has one share per rank of
+/// its group (`ranks`), as equal as grains allow. A parameter of statistics is in one share. A tied
+/// parameter, or one with tied copies, has a bucket of its own, so that all its copies are cut
+/// alike.
 std::vector<bucket> make_buckets(const parameter_store& store,
                                  std::int64_t size,
                                  const of_group& ranks,

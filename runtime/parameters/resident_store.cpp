@@ -23,11 +23,14 @@ resident_store::resident_store(std::vector<unit_spec> units,
                                const axis_ranks& ranks,
                                tensor all_values,
                                gradient_memory memory,
-                               value_memory memory_of_values)
+                               value_memory memory_of_values,
+                               source_sums sums)
     : units_(std::move(units)),
+      replicas_(replicas),
       ranks_(ranks),
       pool_(std::move(pool)),
       type_(type),
+      sums_(sums),
       entries_(entries_of(units_, ranks)),
       memory_of_values_(memory_of_values),
       memory_(memory),
@@ -43,11 +46,13 @@ resident_store::resident_store(std::vector<unit_spec> units,
     if (int(first_.size()) <= e.unit)
       first_.resize(std::size_t(e.unit) + 1, e.index);
     e.follows = e.index > 0 && (lasting || e.index > first_[std::size_t(e.unit)]);
-    if (!e.follows)
-      arrays_.push_back(0);
-    array_of_.push_back(int(arrays_.size()) - 1);
-    gradient_offsets_.push_back(arrays_.back());
-    arrays_.back() += e.gradient_room();
+    for (auto* const of : {&first_source_, &further_sources_}) {
+      if (!e.follows)
+        of->sizes.push_back(0);
+      of->offsets.push_back(of->sizes.back());
+      of->sizes.back() += of == &first_source_ || sources(e) > 1 ? e.gradient_room() : 0;
+    }
+    array_of_.push_back(int(first_source_.sizes.size()) - 1);
     if (e.owner >= 0) {
       value_array_of_.push_back(value_array_of_[std::size_t(e.owner)]);
       value_offsets_.push_back(value_offsets_[std::size_t(e.owner)]);
@@ -64,8 +69,9 @@ resident_store::resident_store(std::vector<unit_spec> units,
     value_sizes_.back() += room_of_values(e);
   }
   first_.resize(units_.size(), int(entries_.size()));  // trailing units without parameters
-  if (arrays_.empty())
-    arrays_.push_back(0);
+  for (auto* const of : {&first_source_, &further_sources_})
+    if (of->sizes.empty())
+      of->sizes.push_back(0);
   if (value_sizes_.empty())
     value_sizes_.push_back(0);
   ensure(!all_values || (all_values.type() == type && all_values.size() == value_sizes_.front()),
@@ -77,11 +83,11 @@ resident_store::resident_store(std::vector<unit_spec> units,
     values_.front() = zeros(pool_, type, value_sizes_.front());
   else
     allocate_values();
-  gradients_.assign(std::size_t(replicas), std::vector<tensor>(arrays_.size()));
-  if (lasting)
-    for (auto& of_replica : gradients_)
-      of_replica.front() = zeros(pool_, dtype::f32, arrays_.front());
-  stale_.assign(std::size_t(replicas), std::vector<char>(entries_.size(), lasting ? 0 : 1));
+  const auto all = std::size_t(parts());
+  gradients_.assign(all, std::vector<tensor>(first_source_.sizes.size()));
+  for (std::size_t p = 0; lasting && p < all; ++p)
+    gradients_[p].front() = zeros(pool_, dtype::f32, arrays_of(int(p)).sizes.front());
+  stale_.assign(all, std::vector<char>(entries_.size(), lasting ? 0 : 1));
 }
 
 // Reserves one segment of the pool first, so that dropped blocks merge again.
@@ -115,45 +121,46 @@ const void* resident_store::value(int unit, int index) const {
   return values(int(at(unit, index)));
 }
 
-float* resident_store::gradient(int unit, int index) {
+float* resident_store::gradient(int unit, int index, int source) {
   ensure(held_[std::size_t(unit)] > 0, "STORE-4: gradients are added while their unit is acquired");
-  return gradients(replica_, int(at(unit, index)));
+  return gradients(part_of(source), int(at(unit, index)));
 }
 
-bool resident_store::take_first_gradient(int unit, int index) {
-  return std::exchange(stale_.at(std::size_t(replica_))[at(unit, index)], 0) != 0;
+bool resident_store::take_first_gradient(int unit, int index, int source) {
+  return std::exchange(stale_.at(std::size_t(part_of(source)))[at(unit, index)], 0) != 0;
 }
 
 // The caller must clear or overwrite its entries. Padding between entries is cleared here.
-tensor& resident_store::array_with(int replica, std::size_t entry) {
+tensor& resident_store::array_with(int part, std::size_t entry) {
   const auto which = std::size_t(array_of_[entry]);
-  auto& out = gradients_[std::size_t(replica)][which];
+  auto& out = gradients_[std::size_t(part)][which];
   if (out)
     return out;
-  const auto n = arrays_[which];
+  const auto& [sizes, offsets] = arrays_of(part);
+  const auto n = sizes[which];
   out = tensor(pool_.allocate(std::size_t(n) * sizeof(float)), dtype::f32, {n});
   for (std::size_t e = 0; e < entries_.size(); ++e)
     if (const auto between = entries_[e].gradient_room() - entries_[e].size();
-        std::size_t(array_of_[e]) == which && between > 0)
-      pool_.clear(reinterpret_cast<std::byte*>(out.data<float>() + gradient_offsets_[e]
-                                               + entries_[e].size()),
+        std::size_t(array_of_[e]) == which && between > 0 && part < parts(entries_[e]))
+      pool_.clear(reinterpret_cast<std::byte*>(out.data<float>() + offsets[e] + entries_[e].size()),
                   std::size_t(between) * sizeof(float));
   return out;
 }
 
-void resident_store::clear_if_stale(int replica, std::size_t entry) {
-  auto& stale = stale_.at(std::size_t(replica))[entry];
+void resident_store::clear_if_stale(int part, std::size_t entry) {
+  auto& stale = stale_.at(std::size_t(part))[entry];
   if (!stale || entries_[entry].spec.frozen)
     return;
-  auto& all = array_with(replica, entry);
+  auto& all = array_with(part, entry);
   stale = 0;
-  pool_.clear(reinterpret_cast<std::byte*>(all.data<float>() + gradient_offsets_[entry]),
+  pool_.clear(reinterpret_cast<std::byte*>(all.data<float>() + arrays_of(part).offsets[entry]),
               std::size_t(entries_[entry].room) * sizeof(float));
 }
 
 void resident_store::emit(int unit) {
   for (auto e = at(unit, 0); e < entries_.size() && entries_[e].unit == unit; ++e)
-    clear_if_stale(replica_, e);
+    for (int s = 0; s < sources(entries_[e]); ++s)
+      clear_if_stale(part_of(s), e);
   ++emitted_.at(std::size_t(unit));
   if (then_)
     then_(unit);
@@ -198,11 +205,13 @@ void resident_store::give_values_back(int unit) {
       values_[array_of_values(int(e))] = {};
 }
 
-float* resident_store::gradients(int replica, int entry) {
-  ensure(!entries_[std::size_t(entry)].spec.frozen, "STORE-9: a frozen parameter has no gradient");
-  clear_if_stale(replica, std::size_t(entry));
-  return array_with(replica, std::size_t(entry)).data<float>()
-         + gradient_offsets_[std::size_t(entry)];
+float* resident_store::gradients(int part, int entry) {
+  const auto e = std::size_t(entry);
+  ensure(!entries_[e].spec.frozen, "STORE-9: a frozen parameter has no gradient");
+  ensure(part < parts(entries_[e]),
+         "STORE-11: only parameters that expert ranks share out have a gradient for each source");
+  clear_if_stale(part, e);
+  return array_with(part, e).data<float>() + arrays_of(part).offsets[e];
 }
 
 void resident_store::select_replica(int replica) {
@@ -210,8 +219,8 @@ void resident_store::select_replica(int replica) {
 }
 
 void resident_store::zero_gradients() {
-  for (auto& of_replica : stale_)
-    std::fill(of_replica.begin(), of_replica.end(), char(1));
+  for (auto& of_part : stale_)
+    std::fill(of_part.begin(), of_part.end(), char(1));
   std::fill(emitted_.begin(), emitted_.end(), 0);
   drop_gradients();
 }
@@ -219,9 +228,9 @@ void resident_store::zero_gradients() {
 void resident_store::drop_gradients() {
   if (memory_ == gradient_memory::lasting)
     return;
-  for (std::size_t r = 0; r < gradients_.size(); ++r) {
-    std::fill(gradients_[r].begin(), gradients_[r].end(), tensor());
-    std::fill(stale_[r].begin(), stale_[r].end(), char(1));
+  for (std::size_t p = 0; p < gradients_.size(); ++p) {
+    std::fill(gradients_[p].begin(), gradients_[p].end(), tensor());
+    std::fill(stale_[p].begin(), stale_[p].end(), char(1));
   }
 }
 
@@ -229,9 +238,9 @@ void resident_store::drop_gradients_of(int unit) {
   if (memory_ == gradient_memory::lasting)
     return;
   for (auto e = at(unit, 0); e < entries_.size() && entries_[e].unit == unit; ++e)
-    for (std::size_t r = 0; r < gradients_.size(); ++r) {
-      gradients_[r][std::size_t(array_of_[e])] = {};
-      stale_[r][e] = 1;
+    for (std::size_t p = 0; p < gradients_.size(); ++p) {
+      gradients_[p][std::size_t(array_of_[e])] = {};
+      stale_[p][e] = 1;
     }
 }
 

@@ -14,7 +14,7 @@ namespace troupe::runtime {
 
 /// Lifetime of the memory of gradients.
 enum class gradient_memory : std::uint8_t {
-  /// Allocated once, in one array per replica. Needed for buckets that span units, and for
+  /// Allocated once, in one array per part. Needed for buckets that span units, and for
   /// addresses that peers have mapped.
   lasting,
   /// Allocated per unit at the first access to a gradient, and freed when gradients are dropped or
@@ -30,8 +30,9 @@ enum class value_memory : std::uint8_t {
   until_dropped,
 };
 
-/// Holds one copy of the values, and gradients for each logical replica of this worker. Each is one
-/// flat array, or one array per unit.
+/// Holds one copy of the values, and gradients for each logical replica of this worker and each
+/// source of experts. Each is one flat array, or one array per unit. The arrays of a source above 0
+/// have only the entries with several sources; neighbours among them stay neighbours.
 class resident_store final : public parameter_store {
  public:
   using entry = parameter_entry;
@@ -47,26 +48,28 @@ class resident_store final : public parameter_store {
                  const axis_ranks& ranks = {},
                  tensor values = {},
                  gradient_memory memory = gradient_memory::lasting,
-                 value_memory memory_of_values = value_memory::lasting);
+                 value_memory memory_of_values = value_memory::lasting,
+                 source_sums sums = source_sums::together);
 
   dtype type() const override { return type_; }
   const std::vector<entry>& entries() const override { return entries_; }
   const axis_ranks& axes() const override { return ranks_; }
   const memory_pool& pool() const override { return pool_; }
-  int replicas() const override { return int(stale_.size()); }
+  int replicas() const override { return replicas_; }
+  source_sums sums() const override { return sums_; }
 
   void acquire(int unit) override;
   void release(int unit) override;
   const void* value(int unit, int index) const override;
-  float* gradient(int unit, int index) override;
-  bool take_first_gradient(int unit, int index) override;
+  float* gradient(int unit, int index, int source = 0) override;
+  bool take_first_gradient(int unit, int index, int source = 0) override;
   bool writes_first_gradient() const override { return true; }
   void emit(int unit) override;
 
   using parameter_store::gradients;
   using parameter_store::values;
   std::byte* values(int entry) override;
-  float* gradients(int replica, int entry) override;
+  float* gradients(int part, int entry) override;
   void select_replica(int replica) override;
   std::int64_t emitted(int unit) const override { return emitted_.at(std::size_t(unit)); }
   void zero_gradients() override;
@@ -94,21 +97,32 @@ class resident_store final : public parameter_store {
 
   std::int64_t value_offset(const entry& e) const { return value_offsets_[std::size_t(e.index)]; }
   std::int64_t gradient_offset(const entry& e) const {
-    return gradient_offsets_[std::size_t(e.index)];
+    return first_source_.offsets[std::size_t(e.index)];
   }
-  std::int64_t gradient_size() const { return arrays_.front(); }
+  std::int64_t gradient_size() const { return first_source_.sizes.front(); }
   /// All values, as elements of type().
   tensor& all_values() { return values_.front(); }
   /// Requires type() f32.
   std::span<float> values() {
     return {all_values().data<float>(), std::size_t(all_values().size())};
   }
-  /// Gradients of all entries, including padding. STORE-6: requires gradient_memory::lasting.
+  /// Gradients of all entries from the first source, including padding. STORE-6: requires
+  /// gradient_memory::lasting.
   std::span<float> gradients(int replica);
 
  private:
-  tensor& array_with(int replica, std::size_t entry);
-  void clear_if_stale(int replica, std::size_t entry);
+  /// The arrays of a part of the gradients.
+  struct gradient_arrays {
+    std::vector<std::int64_t> sizes;    ///< elements per array
+    std::vector<std::int64_t> offsets;  ///< per entry, within its array
+  };
+
+  const gradient_arrays& arrays_of(int part) const {
+    return part < replicas_ ? first_source_ : further_sources_;
+  }
+  int part_of(int source) const { return source * replicas_ + replica_; }
+  tensor& array_with(int part, std::size_t entry);
+  void clear_if_stale(int part, std::size_t entry);
   std::size_t at(int unit, int index) const {
     return std::size_t(first_[std::size_t(unit)]) + std::size_t(index);
   }
@@ -122,9 +136,11 @@ class resident_store final : public parameter_store {
   void give_values_back(int unit);
 
   std::vector<unit_spec> units_;
+  int replicas_;
   axis_ranks ranks_;
   memory_pool pool_;
   dtype type_;
+  source_sums sums_;
   std::vector<entry> entries_;
   value_memory memory_of_values_;
   std::vector<std::int64_t> value_sizes_;  ///< elements of type() per array of values
@@ -132,18 +148,17 @@ class resident_store final : public parameter_store {
   std::vector<int> value_array_of_;
   std::vector<std::int64_t> value_offsets_;
   gradient_memory memory_;
-  std::vector<std::int64_t> arrays_;            ///< elements per array of gradients
-  std::vector<int> array_of_;                   ///< per entry
-  std::vector<std::int64_t> gradient_offsets_;  ///< per entry, within its array
-  std::vector<int> first_;                      ///< first entry of each unit
-  std::vector<int> held_;                       ///< open acquisitions per unit
-  std::vector<char> dropped_;                   ///< per unit: free its values at release
+  gradient_arrays first_source_, further_sources_;
+  std::vector<int> array_of_;  ///< per entry, the array of gradients
+  std::vector<int> first_;     ///< first entry of each unit
+  std::vector<int> held_;      ///< open acquisitions per unit
+  std::vector<char> dropped_;  ///< per unit: free its values at release
   std::vector<std::int64_t> emitted_;
   std::function<void(int)> then_;
   parameter_gate gate_;
   std::vector<tensor> values_;                  ///< per array; empty if dropped
-  std::vector<std::vector<tensor>> gradients_;  ///< per replica and array; empty without memory
-  /// Per replica and entry without frozen ones: logically zero, but not cleared yet. The first
+  std::vector<std::vector<tensor>> gradients_;  ///< per part and array; empty without memory
+  /// Per part and entry without frozen ones: logically zero, but not cleared yet. The first
   /// access clears the entry, or overwrites all of it. After a unit's first micro-batch none of its
   /// entries is stale.
   std::vector<std::vector<char>> stale_;

@@ -13,10 +13,6 @@ std::int64_t aligned(std::int64_t n) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
-bool has_same_view(const parameter_entry& a, const parameter_entry& b) {
-  return a.spec.placements.view() == b.spec.placements.view();
-}
-
 /// `goes_on(a, b)`: a stretch may have both entries.
 template <class Counts, class GoesOn>
 std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entry>& entries,
@@ -38,6 +34,10 @@ std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entr
 }
 
 }  // namespace
+
+int sources_of(const parameter_spec& x, const axis_ranks& ranks) {
+  return x.frozen || !x.placements[axis::expert].sharded() ? 1 : ranks[axis::expert].size;
+}
 
 std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
                                         const axis_ranks& ranks) {
@@ -96,11 +96,18 @@ void parameter_store::round(const parameter_entry& e, std::span<const float> fro
   });
 }
 
-std::vector<parameter_store::stretch> parameter_store::stretches_of_gradients() const {
+int parameter_store::parts() const {
+  int most = replicas();
+  for (const auto& e : entries())
+    most = std::max(most, parts(e));
+  return most;
+}
+
+std::vector<parameter_store::stretch> parameter_store::stretches_of_gradients(int part) const {
   return stretches(
       entries(),
-      [](const parameter_entry& e) { return !e.spec.frozen; },
-      [](const auto& a, const auto& b) { return has_same_view(a, b); });
+      [&](const parameter_entry& e) { return !e.spec.frozen && part < parts(e); },
+      [](const auto&, const auto&) { return true; });
 }
 
 std::vector<parameter_store::stretch> parameter_store::stretches_of_values() const {
@@ -108,7 +115,8 @@ std::vector<parameter_store::stretch> parameter_store::stretches_of_values() con
       entries(),
       [](const parameter_entry& e) { return e.owner < 0; },
       [this](const parameter_entry& a, const parameter_entry& b) {
-        return a.spec.frozen == b.spec.frozen && type_of(a) == type_of(b) && has_same_view(a, b);
+        return a.spec.frozen == b.spec.frozen && type_of(a) == type_of(b)
+               && a.spec.placements.view() == b.spec.placements.view();
       });
 }
 

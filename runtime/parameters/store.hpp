@@ -41,6 +41,18 @@ struct parameter_entry {
   const std::string& known_as() const { return spec.tied_to.empty() ? spec.name : spec.tied_to; }
 };
 
+/// Gradients of experts that compute rows of several ranks.
+enum class source_sums : std::uint8_t {
+  /// One for each source: a rank along the expert axis. Buckets sum them in rank order. With one
+  /// tensor rank the number of sources then changes no bit (SUMS-1).
+  by_source,
+  together,  ///< one, to which all sources add: needs less memory
+};
+
+/// The sources of a parameter's rows: the ranks along the expert axis if they share it out. 1 for
+/// any other parameter, and for a frozen one.
+int sources_of(const parameter_spec& x, const axis_ranks& ranks);
+
 /// Entries of `units` for a rank. `room` is a multiple of 16 elements, and no entry follows
 /// another. Breaks STORE-1 if tied parameters differ in shape or type, or only some of them are
 /// frozen.
@@ -61,6 +73,15 @@ class parameter_store {
   /// Number of logical replicas with separate gradients. With them, fewer workers than replicas
   /// give the same bits.
   virtual int replicas() const = 0;
+  /// A logical replica has a gradient for each source of an entry if these are `by_source`.
+  virtual source_sums sums() const { return source_sums::together; }
+  int sources(const parameter_entry& e) const {
+    return sums() == source_sums::together ? 1 : sources_of(e.spec, axes());
+  }
+  /// Gradients of an entry. A bucket sums them in their order, source * replicas() + replica.
+  int parts(const parameter_entry& e) const { return sources(e) * replicas(); }
+  /// Most gradients of an entry.
+  int parts() const;
 
   // Called by layers.
 
@@ -71,14 +92,14 @@ class parameter_store {
   virtual const void* value(int unit, int index) const = 0;
 
   /// Array that this micro-batch's gradient is added to. Requires an acquired unit. Breaks STORE-9
-  /// for a frozen parameter.
-  virtual float* gradient(int unit, int index) = 0;
+  /// for a frozen parameter, and STORE-11 for a source that the parameter does not have.
+  virtual float* gradient(int unit, int index, int source = 0) = 0;
   /// Call it before `gradient`. True if the caller must overwrite the whole gradient instead of
-  /// adding to it, whatever it contains. It is true once per entry of the selected replica after
-  /// zero_gradients, if no earlier call accessed the gradient. The first call of either function is
-  /// when a step starts to need memory for the gradient. A store may instead clear its gradients
-  /// and always return false.
-  virtual bool take_first_gradient(int, int) { return false; }
+  /// adding to it, whatever it contains. It is true once per entry and source of the selected
+  /// replica after zero_gradients, if no earlier call accessed the gradient. The first call of
+  /// either function is when a step starts to need memory for the gradient. A store may instead
+  /// clear its gradients and always return false.
+  virtual bool take_first_gradient(int, int, int = 0) { return false; }
   /// True if take_first_gradient can return true.
   virtual bool writes_first_gradient() const { return false; }
 
@@ -87,14 +108,14 @@ class parameter_store {
 
   // Called by buckets, optimizer and worker, which reduce, update and gather between passes.
 
-  /// Beginning of an entry's values, of type_of(entry), or of a logical replica's gradients. An
-  /// entry that follows another begins `room` elements after it.
+  /// Beginning of an entry's values, of type_of(entry), or of one of its gradients. An entry that
+  /// follows another with as many parts begins `room` elements after it.
   virtual std::byte* values(int entry) = 0;
-  virtual float* gradients(int replica, int entry) = 0;
+  virtual float* gradients(int part, int entry) = 0;
   /// Breaks STORE-7 if the values were dropped.
   const std::byte* values(int entry) const;
-  const float* gradients(int replica, int entry) const {
-    return const_cast<parameter_store*>(this)->gradients(replica, entry);
+  const float* gradients(int part, int entry) const {
+    return const_cast<parameter_store*>(this)->gradients(part, entry);
   }
 
   /// Selects the logical replica of the following micro-batches.
@@ -154,8 +175,8 @@ class parameter_store {
     int first = 0, end = 0;
     std::int64_t size = 0;  ///< elements, including padding and alignment
   };
-  /// All gradients of the store as ascending stretches.
-  std::vector<stretch> stretches_of_gradients() const;
+  /// All gradients of a part as ascending stretches, without the entries that lack the part.
+  std::vector<stretch> stretches_of_gradients(int part = 0) const;
   /// All values as ascending stretches, without entries that are tied to another entry. Either all
   /// entries of a stretch are frozen or none is; all have one type and one view.
   std::vector<stretch> stretches_of_values() const;

@@ -25,8 +25,8 @@ enum class gradient_before : std::uint8_t {
 
 /// The gradients that a pass added to.
 struct added_gradients {
-  /// One per parameter in the order of access, and per piece of work (block of the backward pass)
-  /// that adds to it.
+  /// One per parameter and source in the order of access, and per piece of work (block of the
+  /// backward pass) that adds to it.
   std::vector<gradient_before> before = {};
   /// The gradients marked `given`, one after another: a tensor per piece of work and unit.
   std::vector<tensor> given = {};
@@ -45,11 +45,12 @@ class gradient_view : public parameter_store {
   const axis_ranks& axes() const override { return of_.axes(); }
   const memory_pool& pool() const override { return of_.pool(); }
   int replicas() const override { return of_.replicas(); }
+  source_sums sums() const override { return of_.sums(); }
   void acquire(int unit) override { of_.acquire(unit); }
   void release(int unit) override { of_.release(unit); }
   const void* value(int unit, int index) const override { return of_.value(unit, index); }
   std::byte* values(int entry) override { return of_.values(entry); }
-  float* gradients(int replica, int entry) override { return of_.gradients(replica, entry); }
+  float* gradients(int part, int entry) override { return of_.gradients(part, entry); }
   bool writes_first_gradient() const override { return of_.writes_first_gradient(); }
   tensor* value_array() override { return of_.value_array(); }
   void select_replica(int replica) override { of_.select_replica(replica); }
@@ -71,7 +72,15 @@ class gradient_view : public parameter_store {
   }
 
  protected:
-  int entry_of(int unit, int index) const { return entry_at(unit, index).index; }
+  /// Number of a gradient among those of a replica: those of the first source come first.
+  int number_of(int unit, int index, int source) const {
+    return source * int(entries().size()) + entry_at(unit, index).index;
+  }
+  const parameter_entry& entry_of(int number) const {
+    return entries()[std::size_t(number) % entries().size()];
+  }
+  int source_of(int number) const { return number / int(entries().size()); }
+  std::size_t numbers() const;  ///< gradients of a replica, with those that entries lack
 
   parameter_store& of_;
 };
@@ -92,8 +101,8 @@ class witnessed_gradients final : public gradient_view {
   /// Flips a bit of the next recorded gradient before its digest, for fault injection.
   void flip_next() { flips_ = true; }
 
-  float* gradient(int unit, int index) override;
-  bool take_first_gradient(int unit, int index) override;
+  float* gradient(int unit, int index, int source = 0) override;
+  bool take_first_gradient(int unit, int index, int source = 0) override;
   void emit(int unit) override;
 
  private:
@@ -103,13 +112,16 @@ class witnessed_gradients final : public gradient_view {
     bool witnessed = false;
   };
 
-  void come_to(int entry);
+  float* at(int number) {
+    return of_.gradients(source_of(number) * of_.replicas() + replica_, entry_of(number).index);
+  }
+  void come_to(int number);
   void take_down(int unit);  ///< adds the unit's gradients to the digest; -1: all units
 
   stream& by_;
-  std::vector<std::vector<last_pass>> last_;  ///< per replica and entry
-  std::vector<char> come_;                    ///< per entry: this piece of work has accessed it
-  std::vector<int> open_;                     ///< accessed entries that are not recorded yet
+  std::vector<std::vector<last_pass>> last_;  ///< per replica and gradient
+  std::vector<char> come_;                    ///< per gradient: this piece of work has accessed it
+  std::vector<int> open_;                     ///< accessed gradients that are not recorded yet
   std::vector<std::int64_t> room_;            ///< per unit: elements of its gradients
   int replica_ = 0;
   std::int64_t microbatch_ = 0;
@@ -134,18 +146,18 @@ class replayed_gradients final : public gradient_view {
   /// True if the pass continues from the result of the previously replayed pass.
   bool continues() const { return continues_; }
 
-  float* gradient(int unit, int index) override;
-  bool take_first_gradient(int unit, int index) override;
+  float* gradient(int unit, int index, int source = 0) override;
+  bool take_first_gradient(int unit, int index, int source = 0) override;
   void emit(int unit) override;
 
  private:
-  float* at(int entry) { return all_.data<float>() + offsets_[std::size_t(entry)]; }
-  void come_to(int entry);
-  void clear_if_stale(int entry);
+  float* at(int number) { return all_.data<float>() + offsets_[std::size_t(number)]; }
+  void come_to(int number);
+  void clear_if_stale(int number);
   void take_down(int unit);
 
   stream& by_;
-  std::vector<std::int64_t> offsets_;
+  std::vector<std::int64_t> offsets_;  ///< per gradient
   tensor all_;
   added_gradients from_;
   std::size_t next_ = 0, next_given_ = 0;

@@ -23,7 +23,8 @@ void add_losses(bundle& to, const pass_losses& all) {
 bool is_verified(double fraction, std::uint64_t seed, step_id step, const verifiable_pass& x) {
   if (fraction <= 0)
     return false;
-  const auto index = (std::uint64_t(x.replica) << 48) + (std::uint64_t(value(x.copy)) << 44)
+  const int first = x.replica - x.replica % x.span;  // VERIFY-4
+  const auto index = (std::uint64_t(first) << 48) + (std::uint64_t(value(x.copy)) << 44)
                      + (std::uint64_t(value(x.chunk)) << 32) + value(x.microbatch);
   return uniform(random_key(seed, "verify", value(step)), index) < fraction;
 }
@@ -47,12 +48,12 @@ verified_passes count_verified(double fraction,
   return out;
 }
 
-int verifier_of(int replica, int replicas) {
-  return (replica + 1) % replicas;
+int verifier_of(int replica, int replicas, int span) {
+  return (replica + span) % replicas;
 }
 
-int verified_by(int replica, int replicas) {
-  return (replica + replicas - 1) % replicas;
+int verified_by(int replica, int replicas, int span) {
+  return (replica + replicas - span) % replicas;
 }
 
 digest worker::digest_of(const bundle& x) {

@@ -13,12 +13,15 @@ namespace troupe::runtime {
 /// One pass of a step: forward and backward of one micro-batch through one chunk of a replica.
 struct verifiable_pass {
   int replica = 0;  ///< physical replica
+  int span = 1;     ///< replicas that compute passes together: see seats::span
   chunk_id chunk = {};
   microbatch_id microbatch = {};  ///< number within the replica, or within a copy of its model
   copy_id copy = {};
 };
 
-/// True if the pass is computed again.
+/// True if the pass is computed again. VERIFY-4: replicas that exchange rows of experts compute
+/// again together. All of them select the same passes, and verify those of one other group in one
+/// order.
 bool is_verified(double fraction, std::uint64_t seed, step_id step, const verifiable_pass& x);
 
 /// Counts for the passes of one chunk in a step, on one replica. `all`: passes that are computed
@@ -36,9 +39,10 @@ verified_passes count_verified(double fraction,
                                int microbatches,
                                int each);
 
-/// The replica that computes passes of `replica` again. A single replica verifies itself.
-int verifier_of(int replica, int replicas);
+/// The replica that computes passes of `replica` again, in the next group of `span` replicas. A
+/// single group verifies itself.
+int verifier_of(int replica, int replicas, int span);
 /// The inverse of verifier_of: the replica to verify.
-int verified_by(int replica, int replicas);
+int verified_by(int replica, int replicas, int span);
 
 }  // namespace troupe::runtime

@@ -28,12 +28,25 @@ axis_map<communicator*> single_axes(const group_map& all) {
   return out;
 }
 
-/// True if the gradients of a chunk may have temporary memory: no other rank or replica adds to
-/// them, and the worker has no tie with another rank.
-bool sums_alone(const worker_settings& settings, const worker_groups& all, chunk_id chunk) {
+/// True if a parameter of the chunk has a gradient for each of several sources.
+bool sums_sources(const worker_settings& settings, const chunk& of) {
+  return settings.expert_sums == source_sums::by_source
+         && std::ranges::any_of(of.units(), [&](const unit_spec& unit) {
+              return std::ranges::any_of(unit.parameters, [&](const parameter_spec& x) {
+                return sources_of(x, of.axes()) > 1;
+              });
+            });
+}
+
+/// True if the gradients of a chunk may have temporary memory: no other rank, replica or source
+/// adds to them, and the worker has no tie with another rank.
+bool sums_alone(const worker_settings& settings,
+                const worker_groups& all,
+                chunk_id id,
+                const chunk& model) {
   const auto sums = axes_where([](const axis_row& x) { return x.sums_gradients(); });
-  const auto groups = all.of(chunk);
-  return settings.replicas == 1 && all.of_tie.empty()
+  const auto groups = all.of(id);
+  return settings.replicas == 1 && all.of_tie.empty() && !sums_sources(settings, model)
          && std::none_of(groups.begin(), groups.end(), [&](const auto& x) {
               return x.first.meets(sums) && x.second->size() > 1;
             });
@@ -71,8 +84,8 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
         model.axes(),
         std::move(values),
         sums_alone ? gradient_memory::by_unit : gradient_memory::lasting,
-        drops_values_of(settings, sums_alone) ? value_memory::until_dropped
-                                              : value_memory::lasting);
+        drops_values_of(settings, sums_alone) ? value_memory::until_dropped : value_memory::lasting,
+        settings.expert_sums);
   auto out
       = settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
   if (exchanged && out->value_array() == nullptr)
@@ -109,7 +122,8 @@ worker::hosted::hosted(const worker_settings& settings,
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       losses(losses_in(model)),
       plan(model, settings.recompute),
-      store(store_of(settings, model, sums_alone(settings, all, which.id), stream.pool(), from)),
+      store(store_of(
+          settings, model, sums_alone(settings, all, which.id, model), stream.pool(), from)),
       witness(settings.verifies ? std::make_unique<witnessed_gradients>(*store, stream) : nullptr),
       buckets(make_buckets(
           *store,
@@ -219,6 +233,7 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas),
       .per_token_loss = settings_.per_token_loss,
       .same_bits = settings_.same_bits,
+      .gathers_rows = settings_.gathers_rows,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }
@@ -368,15 +383,17 @@ std::vector<worker::held_array> worker::value_arrays() const {
 std::vector<worker::held_array> worker::gradient_arrays() const {
   std::vector<held_array> out;
   for (const auto& [id, home] : homes_)
-    for (const auto& x : home->store->stretches_of_gradients())
-      out.push_back({x.size, home->store->keeps_gradients()});
+    for (int part = 0; part < home->store->parts(); ++part)
+      for (const auto& x : home->store->stretches_of_gradients(part))
+        out.push_back({x.size, home->store->keeps_gradients()});
   return out;
 }
 
 std::int64_t worker::gradient_elements(chunk_id id) const {
+  const auto& store = *homes_.at(id)->store;
   std::int64_t sum = 0;
-  for (const auto& x : homes_.at(id)->store->stretches_of_gradients())
-    sum += x.size;
+  for (const auto& e : store.entries())
+    sum += e.gradient_room() * store.sources(e);
   return sum;
 }
 

@@ -43,10 +43,13 @@ struct worker_settings {
   std::vector<hosted_chunk> chunks;
   std::uint64_t seed = 1234;
   optimizer_settings optimizer;
-  int replicas = 1;              ///< logical replicas that this worker hosts
+  int replicas = 1;  ///< logical replicas that this worker hosts
+  /// Gradients of experts in a resident_store.
+  source_sums expert_sums = source_sums::by_source;
   dtype precision = dtype::f32;  ///< of parameters and activations
   bool per_token_loss = false;   ///< see recipe
   bool same_bits = true;         ///< deterministic passes; see pass_settings
+  bool gathers_rows = false;     ///< of experts; see pass_settings
   recompute_settings recompute;
   bool sequence_parallel = false;
   bool distributed_optimizer = false;   ///< shards masters and moments over the data axis
@@ -77,7 +80,8 @@ struct worker_settings {
 using group_map = std::map<axis_set, communicator*>;
 
 /// The communicators of a worker; they outlive the worker. Along an axis without one the worker is
-/// alone. A worker with several replicas needs a data group, even of size one.
+/// alone. A worker with several replicas needs a data group, even of size one; for several sources
+/// of experts it needs one of expert data.
 struct worker_groups {
   group_map along = {};
   /// For models with several copies: groups of a chunk that replace the worker's. The data group
@@ -305,7 +309,7 @@ class worker {
   using reader = std::function<void(const state_shard& to)>;
   void restore(const reader& read, bool with_moments);
 
-  /// A contiguous array of values, or of gradients of one logical replica.
+  /// A contiguous array of values, or of one part of the gradients.
   struct held_array {
     std::int64_t elements = 0;  ///< of the store's type; includes padding and alignment
     /// True: allocated from step to step. False: values until their last backward pass, gradients
@@ -314,7 +318,7 @@ class worker {
   };
   std::vector<held_array> value_arrays() const;
   std::vector<held_array> gradient_arrays() const;
-  /// Size of the gradients of a chunk.
+  /// Size of the gradients of a chunk for one logical replica.
   std::int64_t gradient_elements(chunk_id id) const;
 
   /// Parameters for which this rank accounts, also if other replicas have them.

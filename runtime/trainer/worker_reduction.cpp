@@ -110,7 +110,8 @@ optimizer_groups worker::hosted::groups_of_optimizer() const {
 
 bool worker::hosted::is_summed(const bucket& x) const {
   const auto* const group = group_of(x);
-  return !x.frozen && group != nullptr && (group->size() > 1 || store->replicas() > 1);
+  const auto& first = store->entries()[std::size_t(x.first)];
+  return !x.frozen && group != nullptr && (group->size() > 1 || store->parts(first) > 1);
 }
 
 gradient_prospects worker::hosted::prospects() const {
@@ -178,15 +179,16 @@ void worker::sum_bucket(const chunk_bucket& found, stream& stream) {
     return;
   auto& store = *found.home->store;
   std::vector<const void*> parts;
-  for (int r = 0; r < store.replicas(); ++r) {
-    parts.push_back(store.gradients(r, x.first));
+  for (int p = 0; p < store.parts(store.entries()[std::size_t(x.first)]); ++p) {
+    parts.push_back(store.gradients(p, x.first));
     for (int e = x.first + 1; e < x.end; ++e)
-      store.gradients(r, e);  // zeroes it if no pass wrote it
+      store.gradients(p, e);  // zeroes it if no pass wrote it
   }
   float* const sum = store.gradients(0, x.first);
   auto* const group = found.home->group_of(x);
   if (group == nullptr) {
-    ensure(parts.size() == 1, "WORKER-9: several replicas are summed along the data axis");
+    ensure(parts.size() == 1,
+           "WORKER-9: several replicas, or sources of experts, are summed along a data axis");
     return;
   }
   if (!found.home->is_summed(x))

@@ -2,6 +2,7 @@
 
 #include "actors/supervisor/pass_ballots.hpp"
 
+#include "runtime/trainer/verification.hpp"
 #include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -91,7 +92,7 @@ TEST_CASE("VERIFY-2: a pass is computed again by a rank with equal parameters", 
   std::vector<actors::ballot> all;
   auto x = pass(1, 1, 1);
   CHECK_BREAKS("VERIFY-2", actors::add_ballots({x}, halves, all));
-  x.by = 2;
+  x.by = runtime::verifier_of(0, halves.replicas(), halves.span());
   actors::add_ballots({x}, halves, all);
   CHECK(all.front().ranks == std::vector<int>{0, 2});
 }

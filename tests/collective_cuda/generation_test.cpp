@@ -78,6 +78,34 @@ TEST_CASE(
   CHECK(freed == 3);
 }
 
+TEST_CASE("a check after the wait for a queue finds results that the end of a generation left out",
+          "[collective][nccl]") {
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::atomic<int> waiting = 0, found = 0;
+  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& stream) {
+    auto x = ones(stream, 1000);
+    sum(mine, stream, x);
+    stream.finish();
+    mine.check();
+    ++waiting;
+    if (mine.rank() == 2) {  // plays a dead rank
+      while (waiting < 4)
+        std::this_thread::yield();
+      std::this_thread::sleep_for(5ms);
+      token.cancel();
+      return;
+    }
+    found += ending([&] {
+               sum(mine, stream, x);
+               stream.finish();
+               mine.check();
+             })
+             == "cancelled";
+  });
+  CHECK(found == 3);
+}
+
 TEST_CASE("a generation may end during the initialisation of communicators", "[collective][nccl]") {
   const int delay_us = GENERATE(0, 50, 200, 500, 1000, 5000);
   const bool all_come = GENERATE(false, true);

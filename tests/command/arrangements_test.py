@@ -62,6 +62,7 @@ IMPOSSIBLE = [
      ["--recompute-granularity", "selective"]),
     (["--context-parallel-size", 2], "does not split samples", ["--context-parallel-size", 1]),
     (["--expert-model-parallel-size", 2], "has no mixture-of-experts", ["--expert-model-parallel-size", 1]),
+    (["--expert-tensor-parallel-size", 2], "has no mixture-of-experts", ["--expert-tensor-parallel-size", 1]),
     ([DP, 2, "--plant-fault", "wire:0.0@1"], "wire:R.P.T with --overlap-grad-reduce",
      ["--overlap-grad-reduce"]),
 ]

@@ -184,6 +184,9 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
   CHECK(y.training.model.as<runtime::gpt_config>().padded_vocabulary == 1040);
   CHECK(y.training.precision == runtime::dtype::f32);
   CHECK(!tests::job_of_flags("--sequence-parallel").layout.sequence_parallel);
+  const auto z
+      = tests::job_of_flags("--tensor-model-parallel-size 2 --expert-tensor-parallel-size 1");
+  CHECK(z.layout.expert_tensor_ranks() == 2);  // the model has no experts
   CHECK(tests::job_of_flags("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
 }
 
@@ -244,6 +247,19 @@ TEST_CASE("flags set gradient sharding and recompute", "[command]") {
   CHECK(both.recompute.feed_forward);
   CHECK(!tests::job_of_flags("--recompute-activations --recompute-modules mlp")
              .recompute.core_attention);
+  const std::string experts = "--num-experts 4 --disable-bias-linear ";
+  const auto parts = tests::job_of_flags(
+                         experts + "--recompute-activations --recompute-modules moe_act "
+                                   "shared_experts")
+                         .recompute;
+  CHECK(parts.expert_activation);
+  CHECK(parts.shared_experts);
+  CHECK(!parts.core_attention);
+  CHECK(!parts.experts);
+  const auto old = tests::job_of_flags(experts + "--moe-layer-recompute").recompute;
+  CHECK(old.granularity == granularity::selective);
+  CHECK(old.core_attention);
+  CHECK(old.experts);
 }
 
 TEST_CASE("impossible layouts are refused before a worker starts", "[command]") {
@@ -265,6 +281,9 @@ TEST_CASE("impossible layouts are refused before a worker starts", "[command]") 
        "need --recompute-granularity"},
       {"--recompute-activations --recompute-granularity full", "give one"},
       {"--recompute-modules mlp", "needs --recompute-granularity selective"},
+      {"--recompute-granularity selective --recompute-modules moe", "no mixture-of-experts"},
+      {"--moe-layer-recompute --recompute-granularity full", "give one"},
+      {"--moe-layer-recompute", "no mixture-of-experts"},
       {"--tensor-model-parallel-size 65536 --pipeline-model-parallel-size 65536", "65536"},
   };
   for (const auto& [flags, says] : cases) {

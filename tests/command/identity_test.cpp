@@ -14,8 +14,12 @@ namespace {
 
 /// Settings without a trial, with the reason.
 const std::map<std::string, std::string>& not_tried() {
+  const std::string no_experts = "a GPT has no experts; tests/runtime/job/job_test.cpp";
   static const std::map<std::string, std::string> all
       = {{"--load-hf", "its shape is the model's; tests/command/use_test.py"},
+         {"--expert-model-parallel-size", no_experts},
+         {"--expert-tensor-parallel-size", no_experts},
+         {"--expert-gradient-sums", no_experts},
          {"--devices", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-nondeterministic", "needs a GPU; its part of the identity is checked below"},
@@ -140,6 +144,8 @@ std::set<std::string> identity_paths() {
   fast.devices.exchange = runtime::collectives::nccl_fast;
   fast.devices.nondeterministic = true;
   fast.training.optimizer.moments_from = 1;
+  fast.layout.expert = fast.layout.expert_tensor = 2;
+  fast.layout.expert_sums = runtime::source_sums::together;
   add(fast);
   return out;
 }

@@ -25,6 +25,12 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
   CHECK_THAT(refused("--moe-enable-deepep"), ContainsSubstring("DeepEP"));
   CHECK_THAT(refused("--moe-router-dtype fp64"), ContainsSubstring("in fp32"));
+  CHECK_THAT(refused("--moe-token-dispatcher-type flex"),
+             ContainsSubstring("flex is refused") && ContainsSubstring("use alltoall"));
+  CHECK_THAT(refused("--expert-model-parallel-size 2 --world-size 2"),
+             ContainsSubstring("nearest valid: --expert-model-parallel-size 1"));
+  CHECK_THAT(refused("--expert-tensor-parallel-size 2"),
+             ContainsSubstring("nearest valid: --expert-tensor-parallel-size 1"));
   CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
@@ -41,7 +47,7 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
   CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same attention window"));
   CHECK_THAT(refused("--openai-gelu"), ContainsSubstring("except with --disable-bias-linear"));
   CHECK_THAT(refused("--no-rope-freq 4"), ContainsSubstring("rotary embedding"));
-  CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
+  CHECK_THAT(refused("--recompute-activations --recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));
   CHECK_THAT(refused("--decoupled-min-lr 5e-4"), ContainsSubstring("needs --decoupled-lr"));
   CHECK_THAT(refused("--wandb-project x"), ContainsSubstring("--tensorboard-dir"));

@@ -26,17 +26,19 @@ class failing_store final : public runtime::parameter_store {
   void acquire(int unit) override { inner_.acquire(unit); }
   void release(int unit) override { inner_.release(unit); }
   const void* value(int unit, int index) const override { return inner_.value(unit, index); }
-  float* gradient(int unit, int index) override { return inner_.gradient(unit, index); }
-  bool take_first_gradient(int unit, int index) override {
-    return inner_.take_first_gradient(unit, index);
+  float* gradient(int unit, int index, int source) override {
+    return inner_.gradient(unit, index, source);
+  }
+  bool take_first_gradient(int unit, int index, int source) override {
+    return inner_.take_first_gradient(unit, index, source);
   }
   bool writes_first_gradient() const override { return inner_.writes_first_gradient(); }
   void emit(int unit) override { inner_.emit(unit); }
   std::byte* values(int entry) override { return inner_.values(entry); }
-  float* gradients(int replica, int entry) override {
+  float* gradients(int part, int entry) override {
     if (*left_ >= 0 && (*left_)-- == 0)
       throw runtime::io_error("a planted failure of a store");
-    return inner_.gradients(replica, entry);
+    return inner_.gradients(part, entry);
   }
   void select_replica(int replica) override { inner_.select_replica(replica); }
   std::int64_t emitted(int unit) const override { return inner_.emitted(unit); }

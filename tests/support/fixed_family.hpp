@@ -71,8 +71,8 @@ class fixed_family : public runtime::model_family {
                   runtime::given_settings&,
                   bool) const override {}
 
- private:
-  static runtime::model_description gpt_of(const runtime::model_description& model) {
+ protected:
+  virtual runtime::model_description gpt_of(const runtime::model_description& model) const {
     return runtime::gpt_family().smallest(int(model.as<fixed_settings>().layers));
   }
 };

@@ -102,6 +102,29 @@ inline std::string window_moves(communicator& group,
   return said + " " + window_hash(data);
 }
 
+/// Rank `full` alone has bytes, and sends all of them to the next rank. Other arrays have no
+/// address.
+inline std::string window_one_sided(communicator& group, stream& stream, int full) {
+  const int r = group.rank(), size = group.size(), next = (full + 1) % size;
+  const std::int64_t n = 50'021;
+  const auto ends_from = [&](int rank, std::int64_t bytes) {
+    std::vector<std::int64_t> out;
+    for (int i = 0; i < size; ++i)
+      out.push_back(i >= rank ? bytes : 0);
+    return out;
+  };
+  std::vector<std::uint8_t> mine(static_cast<std::size_t>(r == full ? n : 0), std::uint8_t(full));
+  std::vector<std::uint8_t> all(static_cast<std::size_t>(n), 255);
+  group.all_gather(stream, mine.data(), all.data(), ends_from(full, n));
+  std::vector<std::uint8_t> to(static_cast<std::size_t>(r == next ? n : 0), 255);
+  group.all_to_all(stream,
+                   mine.data(),
+                   ends_from(next, std::int64_t(mine.size())),
+                   to.data(),
+                   ends_from(full, std::int64_t(to.size())));
+  return window_hash(all) + " " + window_hash(to);
+}
+
 /// The result of each call on this rank.
 inline std::vector<std::string> window_scenario(communicator& group, stream& stream) {
   std::vector<std::string> out;
@@ -112,6 +135,8 @@ inline std::vector<std::string> window_scenario(communicator& group, stream& str
     out.push_back(window_sums<kernels::f16>(group, stream, n, ++seed));
     out.push_back(window_moves(group, stream, n, ++seed));
   }
+  for (int full = 0; full < group.size(); ++full)
+    out.push_back(window_one_sided(group, stream, full));
   return out;
 }
 

@@ -5,19 +5,38 @@
 #include "runtime/core/setting.hpp"
 #include "runtime/job/pipeline_schedule.hpp"
 #include "runtime/model/chunk.hpp"
+#include "runtime/parameters/store.hpp"
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
 
 constexpr std::int64_t most_workers = 1 << 16;
 
+/// How rows travel to the workers of their experts. Does not change bits.
+enum class token_dispatcher : std::uint8_t {
+  alltoall,   ///< sends the rows that are asked for
+  allgather,  ///< gathers the rows of all workers, and takes those that are asked for
+};
+/// The values of the flags.
+inline std::string_view to_string(token_dispatcher x) {
+  return x == token_dispatcher::alltoall ? "alltoall" : "allgather";
+}
+inline std::string_view to_string(source_sums x) {
+  return x == source_sums::by_source ? "by_source" : "together";
+}
+
 struct layout_settings {
   int world = 1;  ///< number of workers
   int tensor = 1;
-  int pipeline = 1;  ///< the data-parallel size is world / (tensor * pipeline)
+  int pipeline = 1;       ///< the data-parallel size is world / (tensor * pipeline)
+  int expert = 1;         ///< expert ranks; the mesh of experts has the same workers
+  int expert_tensor = 0;  ///< 0: as many as `tensor`; see expert_tensor_ranks
+  token_dispatcher dispatcher = token_dispatcher::alltoall;
+  source_sums expert_sums = source_sums::by_source;
   std::string order = "tp-cp-ep-dp-pp";
   bool sequence_parallel = false;  ///< shards the rows of the residual stream over the tensor axis
 
@@ -35,6 +54,8 @@ struct layout_settings {
   /// all stages, the layers of the first and the last stage, the cost of embedding and loss, or an
   /// even split.
   std::vector<chunk_range> chunks;
+
+  int expert_tensor_ranks() const { return expert_tensor == 0 ? tensor : expert_tensor; }
 
   static constexpr auto fields() {
     using x = layout_settings;
@@ -64,6 +85,46 @@ struct layout_settings {
                    .help = "Pipeline stages; each holds 1/P of the layers.",
                    .megatron = "in one process: give the number of workers by --world-size",
                    .range = whole_range{1, most_workers}}),
+        row("expert", &x::expert)
+            .decides([](const x& l) {
+              // With by_source and whole experts the bits are those of one expert rank.
+              return l.expert > 1
+                     && (l.expert_sums == source_sums::together || l.tensor > 1
+                         || l.expert_tensor_ranks() > 1);
+            })
+            .flag({.name = "--expert-model-parallel-size",
+                   .unit = "workers",
+                   .help
+                   = "Workers that share the experts of each layer, also of several replicas. "
+                     "Above 1 only for a model with experts.",
+                   .megatron = "above 1 only for a model with experts",
+                   .range = whole_range{1, most_workers}}),
+        row("expert_tensor", &x::expert_tensor)
+            .decides([](const x& l) { return l.expert_tensor_ranks() != l.tensor; })
+            .flag({.name = "--expert-tensor-parallel-size",
+                   .unit = "workers",
+                   .default_value = "--tensor-model-parallel-size",
+                   .help = "Workers that share the matrices of each expert.",
+                   .megatron = "above 1 only for a model with experts",
+                   .range = whole_range{1, most_workers},
+                   .only_given = true}),
+        row("dispatcher", &x::dispatcher)
+            .flag({.name = "--moe-token-dispatcher-type",
+                   .type = "NAME",
+                   .help = "How tokens travel to the workers of their experts. alltoall: each to "
+                           "its experts' workers. allgather: all to all workers. The same bits.",
+                   .megatron = "alltoall by default; no flex"})
+            .one_of(token_dispatcher::alltoall, token_dispatcher::allgather),
+        row("expert_sums", &x::expert_sums)
+            .decides(
+                [](const x& l) { return l.expert > 1 && l.expert_sums == source_sums::together; })
+            .own_flag({.name = "--expert-gradient-sums",
+                       .type = "NAME",
+                       .help
+                       = "Order of the sums in gradients of experts. by_source: tokens of each "
+                         "worker apart, then in the order of workers; the same bits for any "
+                         "--expert-model-parallel-size. together: less memory."})
+            .one_of(source_sums::by_source, source_sums::together),
         row("order", &x::order)
             .decides()
             .flag({.name = "--use-tp-pp-dp-mapping",

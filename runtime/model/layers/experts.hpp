@@ -27,53 +27,11 @@
 
 #pragma once
 
-#include "runtime/model/layers/module_spec.hpp"
+#include "runtime/model/layers/router.hpp"
 
 #include <cstdint>
-#include <vector>
 
 namespace troupe::runtime {
-
-/// A loss of the balance of experts, over the rows of a micro-batch ("load_balancing_loss") or the
-/// mean over its sequences ("seq_load_balancing_loss"). A router has each at most once.
-struct weighted_balance {
-  bool by_sequence = false;
-  double weight = 0;
-};
-
-/// What chooses experts besides the scores.
-enum class balance_choice : std::uint8_t {
-  none,
-  bias,      ///< a bias of each expert, changed once a step by the counts of all rows
-  quantile,  ///< a bias of each expert, the mean of the quantiles of micro-batches
-  sinkhorn,  ///< rows and experts are balanced by Sinkhorn's iterations, in training only
-  forced,    ///< rows choose experts in turn, for benchmarks
-};
-
-/// The rows that stay within an expert's capacity.
-enum class drop_policy : std::uint8_t {
-  probability,  ///< those with the largest weights; equal weights: the first ones
-  position,     ///< the first ones
-};
-
-struct router_spec {
-  std::int64_t experts = 0;  ///< E
-  std::int64_t chosen = 0;   ///< k
-  kernels::route_score score = kernels::route_score::softmax_of_chosen;
-  // See kernels::route_rules.
-  std::int64_t groups = 1, group_topk = 1, group_best = 1;
-  double scale = 1;
-  balance_choice choice = balance_choice::none;
-  double bias_rate = 1e-3;  ///< bias: step of the bias; quantile: 1 - decay of the mean
-  double jitter = 0;        ///< rows times uniform(1 - jitter, 1 + jitter), in training only
-  std::vector<weighted_balance> losses = {};
-  double z_weight = 0;  ///< of "z_loss"; 0: none
-  /// A rank sends an expert at most ceil(R k / E * capacity) of its R rows. 0: no limit. Decoding
-  /// has no limit.
-  double capacity = 0;
-  bool pads = false;  ///< adds rows of zeros up to the capacity
-  drop_policy drops = drop_policy::probability;
-};
 
 struct experts_spec {
   std::int64_t hidden = 0;  ///< C
@@ -93,8 +51,8 @@ int add(module_builder& to, const experts_spec& x);
 /// Its losses have the weight times `layers`: a report shows their mean over the layers, as
 /// Megatron-LM does, and the objective adds them.
 module_traits traits_of(const experts_spec& x);
-/// k experts per row, projections to the latent width, and the shared experts with their gate.
-/// Megatron-LM does not count the router, so it is left out.
+/// k experts per row, projections to and from the latent width, and the shared experts. Megatron-LM
+/// does not count the router and the gate, so they are left out.
 module_flops forward_flops(const experts_spec& x, std::int64_t T);
 
 }  // namespace troupe::runtime

@@ -4,6 +4,7 @@
 #include "runtime/autograd/experts.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "tests/support/layer_store.hpp"
 #include "tests/support/numbers.hpp"
@@ -40,7 +41,7 @@ class expert_store : public layer_store {
   void release(int) override {}
   dtype type() const override { return dtype::f32; }
   const void* value(int, int index) const override { return values_of[index].data(); }
-  float* gradient(int, int index) override { return gradients_of[index].data(); }
+  float* gradient(int, int index, int) override { return gradients_of[index].data(); }
   void emit(int) override {}
   numbers values_of[2] = {normal<float>(E * N * C, 21), normal<float>(E* N, 22)};
   numbers gradients_of[2] = {numbers(E * N * C), numbers(E* N)};
@@ -308,4 +309,78 @@ TEST_CASE("GROUP-1: groups that leave rows out, or have other experts, are refus
                             expert_groups{{0, 1, 3}, {0, 3}},
                             expert_groups{{0, 1, 3}, {0, -1}}})
     CHECK_THROWS_MATCHES(asked(wrong), broken_promise, MessageMatches(StartsWith("GROUP-1")));
+  CHECK_NOTHROW(asked({{0, 1, 3}, {0, 2}, {5}}));  // not read
+}
+
+TEST_CASE("SUMS-1: W of a grouped product adds the groups of each source to its own gradient",
+          "[autograd]") {
+  const auto backend = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  // Two expert tensor ranks with two sources each; all groups of one run have one source.
+  const std::vector<std::int64_t> sizes{1, 0, 2, 1, 1, 0, 2, 1, 0, 0, 2, 2};
+  const auto source_of = [](std::size_t group) { return std::int32_t(group / std::size_t(E) % 2); };
+  stream on(backend, 1, {});
+  /// The gradients of the groups for which is(group) is true.
+  const auto gradients = [&](int sources, const std::function<bool(std::size_t)>& is) {
+    parameter_spec weight{.name = "weight",
+                          .extents = {E * sources, N, C},
+                          .stacked = true,
+                          .placements = of_experts({{axis::expert, row_sharded()}})};
+    auto bias = weight;
+    bias.name = "bias";
+    bias.extents = {E * sources, N};
+    resident_store store({{"unit", {weight, bias}}},
+                         1,
+                         {},
+                         dtype::f32,
+                         {{axis::expert, {0, sources}}},
+                         {},
+                         gradient_memory::lasting,
+                         value_memory::lasting,
+                         source_sums::by_source);
+    expert_groups groups{{0}, {}, {}};
+    numbers x, dy;
+    std::uint32_t seed = 1;
+    for (std::size_t g = 0; g < sizes.size(); ++g) {
+      const auto rows = normal<float>(sizes[g] * C, seed++),
+                 slopes = normal<float>(sizes[g] * N, seed++);
+      if (!is(g))
+        continue;
+      groups.offsets.push_back(groups.offsets.back() + sizes[g]);
+      groups.experts.push_back(std::int32_t(g) % std::int32_t(E));
+      groups.sources.push_back(source_of(g));
+      x.insert(x.end(), rows.begin(), rows.end());
+      dy.insert(dy.end(), slopes.begin(), slopes.end());
+    }
+    const auto S = groups.offsets.back();
+    tape graph(on, store, {});
+    store.zero_gradients();
+    graph.begin_segment(0);
+    const auto y = grouped_linear(
+        graph,
+        graph.make(uploaded(on, x, {S, C}),
+                   {{axis::expert_tensor, placement::replicated_partial_gradient}}),
+        product::column,
+        std::make_shared<const expert_groups>(std::move(groups)),
+        E,
+        N,
+        0,
+        1);
+    graph.end_segment();
+    graph.add(*y.gradient, uploaded(on, dy, {S, N}));
+    graph.input_gradients(0);
+    graph.weight_gradients(0);
+    std::vector<numbers> out;
+    for (int s = 0; s < sources; ++s)
+      for (const int e : {0, 1}) {
+        const float* const from = static_cast<parameter_store&>(store).gradients(s, e);
+        out.emplace_back(from, from + store.entries()[std::size_t(e)].size());
+      }
+    return out;
+  };
+  const auto both = gradients(2, [](std::size_t) { return true; });
+  for (const int s : {0, 1}) {
+    const auto own = gradients(1, [&](std::size_t g) { return source_of(g) == s; });
+    CHECK(both[std::size_t(2 * s)] == own[0]);
+    CHECK(both[std::size_t(2 * s + 1)] == own[1]);
+  }
 }

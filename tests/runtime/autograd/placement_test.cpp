@@ -1,7 +1,7 @@
 // PLACEMENT-1 to PLACEMENT-3: an operation refuses variables with an unexpected placement, with one
 // rank and with many.
 
-#include "runtime/autograd/experts.hpp"
+#include "runtime/autograd/dispatch.hpp"
 #include "runtime/autograd/ops.hpp"
 #include "runtime/autograd/route.hpp"
 #include "runtime/collective/local/local_group.hpp"
@@ -33,7 +33,8 @@ constexpr placement all[] = {placement::replicated,
                              placement::sequence_sharded,
                              placement::replicated_partial_gradient,
                              placement::feature_sharded,
-                             placement::partial};
+                             placement::partial,
+                             placement::routed};
 
 /// B = 1, T = 2, C = 4; parameter 0 is a matrix of 4 rows and columns, 1 and 2 are vectors.
 struct fixture {
@@ -73,6 +74,15 @@ struct fixture {
   /// Both rows are of one expert.
   std::shared_ptr<const expert_groups> one_group() {
     return std::make_shared<expert_groups>(expert_groups{{0, 2}, {0}});
+  }
+
+  /// The same, with an exchange between ranks.
+  std::shared_ptr<const row_exchange> exchange() {
+    return rows_of_experts(under_test, {.chosen = {0, 0}, .experts = 1, .each = 1});
+  }
+  variable made_routed(placement along_expert, placement along_tensor) {
+    return under_test.make(zeros<float>({2, 4}),
+                           {{axis::expert, along_expert}, {axis::expert_tensor, along_tensor}});
   }
 
   /// Requires that `op` accepts the placements in `wanted` and refuses all others.
@@ -132,6 +142,25 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("unpermute", {placement::replicated}, [&](placement x) {
     const auto weights = made_along_experts(x, {2, 1});
     unpermute(under_test, made_along_experts(placement::replicated), slots(), weights);
+  });
+  const auto plan = exchange();
+  takes("dispatch", residual, [&](placement x) {
+    dispatch(under_test, made(x), made(placement::replicated, 1), plan);
+  });
+  takes("dispatch", residual, [&](placement x) {
+    dispatch(under_test, made(placement::replicated), made(x, 1), plan);
+  });
+  takes("gather_rows", {placement::routed}, [&](placement x) {
+    gather_rows(under_test, made_along_experts(x), plan);
+  });
+  takes("scatter_rows", {placement::partial}, [&](placement x) {
+    scatter_rows(under_test, made_along_experts(x), plan);
+  });
+  takes("combine", {placement::routed}, [&](placement x) {
+    combine(under_test, made_routed(x, placement::routed), plan);
+  });
+  takes("combine", {placement::routed}, [&](placement x) {
+    combine(under_test, made_routed(placement::routed, x), plan);
   });
   takes("grouped_linear", {placement::replicated_partial_gradient}, [&](placement x) {
     grouped_linear(
@@ -254,6 +283,20 @@ TEST_CASE_METHOD(fixture, "results of operations have the right placement", "[pl
   CHECK(
       along_experts(weighted_activation(under_test, part, weights, kernels::activation::gelu_tanh))
       == placement::feature_sharded);
+  const auto plan = exchange();
+  const auto there = dispatch(
+      under_test, made(placement::sequence_sharded), made(placement::sequence_sharded, 1), plan);
+  for (const auto& x : {there.rows, there.weights})
+    CHECK(x.placements
+          == axis_map<placement>{{axis::tensor, placement::sequence_sharded},
+                                 {axis::expert, placement::routed},
+                                 {axis::expert_tensor, placement::routed}});
+  CHECK(along_experts(gather_rows(under_test, there.rows, plan))
+        == placement::replicated_partial_gradient);
+  CHECK(along_experts(scatter_rows(under_test, made_along_experts(placement::partial), plan))
+        == placement::routed);
+  CHECK(combine(under_test, there.rows, plan).placements
+        == axis_map<placement>{{axis::tensor, placement::sequence_sharded}});
   CHECK(embedding(under_test, tokens, rows, 4, 4, 0, no_parameter).placements[axis::tensor]
         == placement::partial);
   CHECK(dropout_add(under_test,
@@ -267,6 +310,20 @@ TEST_CASE_METHOD(fixture, "results of operations have the right placement", "[pl
   CHECK(self_attention(under_test, made(placement::feature_sharded, 12), one_head, rows)
             .placements[axis::tensor]
         == placement::feature_sharded);
+}
+
+TEST_CASE("several tensor ranks send the rows that are sharded among them", "[placement]") {
+  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  local_communicator first(group, 0);
+  fixture x;
+  tape cut(x.stream, x.store, {.recording = false, .groups = {{axis::tensor, &first}}});
+  cut.begin_segment(0);
+  const auto plan = x.exchange();
+  const auto sent = [&](placement lies) {
+    dispatch(cut, x.made(lies), x.made(placement::sequence_sharded, 1), plan);
+  };
+  CHECK_NOTHROW(sent(placement::sequence_sharded));
+  CHECK_BREAKS("PLACEMENT-1", sent(placement::replicated));
 }
 
 TEST_CASE("PLACEMENT-2, PLACEMENT-3: biases and positions are added once, after the sum",

@@ -28,7 +28,7 @@ class diary_store final : public troupe::tests::layer_store {
   void release(int unit) override { diary_ += "-" + std::to_string(unit) + " "; }
   dtype type() const override { return dtype::f32; }
   const void* value(int, int) const override { return nullptr; }
-  float* gradient(int, int) override { return nullptr; }
+  float* gradient(int, int, int) override { return nullptr; }
   void emit(int unit) override { diary_ += "emit" + std::to_string(unit) + " "; }
 
  private:
@@ -155,7 +155,7 @@ class one_weight_store final : public troupe::tests::layer_store {
   void release(int) override {}
   dtype type() const override { return dtype::f32; }
   const void* value(int, int) const override { return weight; }
-  float* gradient(int, int) override { return sums; }
+  float* gradient(int, int, int) override { return sums; }
   void emit(int) override {}
   float weight[4] = {0.5F, -1, 2, 0.25F}, sums[4] = {};
 };

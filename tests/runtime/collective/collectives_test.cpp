@@ -246,6 +246,32 @@ TEST_CASE("all_to_all sends a separate part to each rank", "[collective]") {
   });
 }
 
+TEST_CASE("ranks without bytes take part in gathers and exchanges", "[collective]") {
+  const int size = GENERATE(range(1, 5)), full = GENERATE(range(0, 5));
+  CAPTURE(size, full);
+  // Rank `full` alone has bytes: r + 1 for rank r. If there is no such rank, all arrays are empty.
+  std::vector<std::int64_t> gathered, sent;
+  for (int r = 0; r < size; ++r) {
+    gathered.push_back(r >= full ? size * (size + 1) / 2 : 0);
+    sent.push_back((r + 1) * (r + 2) / 2);
+  }
+  as_ranks(size, {}, [&](communicator& group, stream& stream) {
+    const int me = group.rank();
+    const std::vector<std::uint8_t> expected(std::size_t(gathered.back()), 7);
+    const auto mine = me == full ? expected : std::vector<std::uint8_t>();
+    auto to = std::vector<std::uint8_t>(expected.size());
+    group.all_gather(stream, mine.data(), to.data(), gathered);
+    ensure(to == expected, "the bytes of the only rank have arrived");
+    std::vector<std::int64_t> to_ends;
+    for (int r = 0; r < size; ++r)
+      to_ends.push_back(r >= full ? me + 1 : 0);
+    to.assign(std::size_t(to_ends.back()), 0);
+    const auto from_ends = me == full ? sent : std::vector<std::int64_t>(sent.size());
+    group.all_to_all(stream, mine.data(), from_ends, to.data(), to_ends);
+    ensure(to == std::vector<std::uint8_t>(to.size(), 7), "this rank's bytes have arrived");
+  });
+}
+
 TEST_CASE("a broadcast copies the root's array to all ranks", "[collective]") {
   const int size = GENERATE(range(1, 5)), root = GENERATE(range(0, 4));
   if (root >= size)

@@ -398,7 +398,7 @@ TEST_CASE("a worker with a gradient reduction keeps gradient memory and has the 
     CHECK_FALSE(x.stays);
   settings.replicas = 2;
   ranks both({}, settings, kernels::backend::cpu);
-  CHECK(both.at({}).gradient_arrays().size() == 1);
+  CHECK(both.at({}).gradient_arrays().size() == 2);  // one for each replica
   settings.replicas = 1;
   ranks two({.data = 2}, settings, kernels::backend::cpu);
   for (const int r : {0, 1}) {

@@ -125,17 +125,58 @@ TEST_CASE("all members of a group give it one name, one order and their own inde
   check_groups(job_of(x, tied));
 }
 
-TEST_CASE("VERIFY-2: passes are not verified by replicas with other experts", "[job]") {
-  const auto dense = make_mesh(4, 1, 1, 1);
-  const auto refusal = [&](double fraction, int experts) {
+TEST_CASE("VERIFY-4: passes are verified where replicas form groups with all experts", "[job]") {
+  const auto refusal = [](double fraction, int tensor, int experts) {
+    const auto dense = make_mesh(6 * tensor, tensor, 1, 1);
     std::vector<std::string> wrong;
     validate_verification(
         {.verify_fraction = fraction}, {dense, fold_experts(dense, experts, 1)}, wrong);
     return wrong.empty() ? "" : wrong.front();
   };
-  CHECK(refusal(0, 2).empty());
-  CHECK(refusal(0.5, 1).empty());
-  CHECK_THAT(refusal(0.5, 2), ContainsSubstring("leave `recovery.verify_fraction` out"));
+  CHECK(refusal(0.5, 1, 1).empty());
+  CHECK(refusal(0.5, 1, 3).empty());
+  CHECK(refusal(0.5, 2, 6).empty());
+  CHECK(refusal(0, 2, 3).empty());
+  CHECK_THAT(refusal(0.5, 2, 3),
+             ContainsSubstring("3 ranks of `layout.expert` x `layout.expert_tensor` and 2 ranks")
+                 && ContainsSubstring("leave `recovery.verify_fraction` out"));
+}
+
+TEST_CASE("a rank joins a group along each axis of experts, and one of their sums", "[job]") {
+  const auto groups_at = [](int rank, int tensor, int expert, int expert_tensor) {
+    auto job = job_of({"1f1b", 1, tensor, 4 / tensor}, false);
+    job.layout.expert = expert;
+    job.layout.expert_tensor = expert_tensor;
+    job.training.own
+        = {.name = "experts", .feed_forward = [](module_builder& to, const feed_forward_spec&) {
+             to.add({.name = "matrices",
+                     .extents = {8, 4, 4},
+                     .stacked = true,
+                     .placements = of_experts({{axis::expert, row_sharded()}})});
+             to.segment("nothing", [](tape&, pass&) {});
+           }};
+    check_groups(job);
+    std::map<std::string, std::vector<int>> out;
+    for (auto& group : groups_of(pipeline_of(job), seats_of(job.layout), rank))
+      out.emplace(group.name, group.members);
+    return out;
+  };
+  using groups = std::map<std::string, std::vector<int>>;
+  CHECK(groups_at(2, 2, 4, 1)
+        == groups{{"tensor of stage 1.0", {2, 3}},
+                  {"expert of stage 0.0.0", {0, 1, 2, 3}},
+                  {"data of pipeline rank 0.0", {0, 2}},
+                  {"expert data of pipeline rank 0.ep2", {2}}});
+  CHECK(groups_at(3, 2, 2, 1)
+        == groups{{"tensor of stage 1.0", {2, 3}},
+                  {"expert of stage 1.0.0", {2, 3}},
+                  {"data of pipeline rank 0.1", {1, 3}},
+                  {"expert data of pipeline rank 0.ep1", {1, 3}}});
+  CHECK(groups_at(2, 1, 2, 2)
+        == groups{{"expert of stage 0.0", {0, 2}},
+                  {"expert tensor of stage 2.0", {2, 3}},
+                  {"data of pipeline rank 0.0", {0, 1, 2, 3}},
+                  {"expert data of pipeline rank 0.ep1.etp0", {2}}});
 }
 
 TEST_CASE("ties whose gradients cannot be added are refused before the run", "[job]") {

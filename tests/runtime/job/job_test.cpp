@@ -242,6 +242,32 @@ TEST_CASE("replicas in turn on one worker give the same identity as one worker e
   CHECK(identity(cut) != identity(good()));
 }
 
+TEST_CASE("expert ranks are in the identity only where they decide bits", "[job]") {
+  auto one = good();
+  CHECK_THAT(identity(one), !ContainsSubstring("expert"));
+  auto shared = one;
+  shared.layout.expert = 2;
+  shared.layout.dispatcher = token_dispatcher::allgather;
+  CHECK(identity(shared) == identity(one));
+  shared.layout.expert_sums = source_sums::together;
+  CHECK_THAT(
+      identity(shared),
+      ContainsSubstring(R"("expert":2)") && ContainsSubstring(R"("expert_sums":"together")"));
+  shared.layout.expert = 1;
+  CHECK(identity(shared) == identity(one));
+  auto cut = one;
+  cut.layout.tensor = 2;
+  auto folded = cut;
+  folded.layout.expert_tensor = 2;
+  CHECK(identity(folded) == identity(cut));
+  folded.layout.expert_tensor = 1;
+  CHECK_THAT(identity(folded), ContainsSubstring(R"("expert_tensor":1)"));
+  folded.layout.expert_tensor = 0;
+  folded.layout.expert = 2;
+  CHECK_THAT(identity(folded),
+             ContainsSubstring(R"("expert":2)") && !ContainsSubstring("expert_sums"));
+}
+
 TEST_CASE("a log, an empty file and a torn first record are accepted as log file", "[job]") {
   const scratch_folder folder;
   auto job = good();

@@ -10,6 +10,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -26,6 +27,10 @@ seats seats_of(int world, int tensor, int context, int pipeline, int expert = 1)
   auto dense = make_mesh(world, tensor, context, pipeline);
   auto experts = fold_experts(dense, expert, tensor);
   return {std::move(dense), std::move(experts)};
+}
+
+seats folded(const mesh& dense, int expert, int expert_tensor) {
+  return {dense, fold_experts(dense, expert, expert_tensor)};
 }
 
 using ranks = std::vector<int>;
@@ -135,11 +140,52 @@ TEST_CASE("SEATS-1: a rank leads its stage, and one of equal ranks counts and wr
   CHECK(of_experts == ranks{0, 1});
   CHECK(experts.alike(3, axis_view::dense) == ranks{0, 1, 2, 3});
   CHECK(experts.alike(3, axis_view::experts) == ranks{1, 3});
-  CHECK_FALSE(experts.replicas_are_alike());
-  CHECK(all.replicas_are_alike());
-  CHECK(seats_of(8, 1, 2, 1, 2).replicas_are_alike());  // each replica has all experts
   // Both tensor ranks of both replicas have all experts.
-  const seats folded(make_mesh(4, 2, 1, 1), fold_experts(make_mesh(4, 2, 1, 1), 1, 1));
-  CHECK(folded.alike(3, axis_view::dense) == ranks{1, 3});
-  CHECK(folded.alike(3, axis_view::experts) == ranks{0, 1, 2, 3});
+  const auto whole = folded(make_mesh(4, 2, 1, 1), 1, 1);
+  CHECK(whole.alike(3, axis_view::dense) == ranks{1, 3});
+  CHECK(whole.alike(3, axis_view::experts) == ranks{0, 1, 2, 3});
+}
+
+TEST_CASE("VERIFY-4: an expert group covers consecutive replicas, and the next ones are alike",
+          "[layout][invariant]") {
+  CHECK(seats_of(16, 2, 2, 2).span() == 1);
+  CHECK(seats_of(4, 1, 1, 1, 2).span() == 2);
+  CHECK(seats_of(8, 1, 1, 2, 4).span() == 4);
+  CHECK(seats_of(8, 1, 2, 1, 2).span() == 1);  // each replica has all experts
+  CHECK(folded(make_mesh(4, 2, 1, 1), 1, 1).span() == 1);
+  CHECK(folded(make_mesh(8, 4, 1, 1), 2, 1).span() == 1);  // two groups in a replica
+  CHECK(folded(make_mesh(8, 2, 1, 1), 4, 1).span() == 2);
+  CHECK(folded(make_mesh(8, 2, 1, 1), 2, 2).span() == 2);
+  CHECK(folded(make_mesh(16, 2, 1, 2), 2, 2).span() == 2);
+  CHECK(folded(make_mesh(4, 1, 1, 1), 2, 2).span() == 4);
+  // Three ranks of a group and two of a replica overlap.
+  CHECK(folded(make_mesh(6, 2, 1, 1), 3, 1).span() == 0);
+  // The expert axis is slower than the data axis: a group covers replicas 0 and 2.
+  CHECK(folded(make_mesh(4, 1, 1, 1, "tp-cp-dp-ep-pp"), 2, 1).span() == 0);
+  for (const auto& [all, span] : {std::pair(folded(make_mesh(16, 2, 1, 2), 2, 2), 2),
+                                  std::pair(folded(make_mesh(16, 2, 1, 1), 2, 1), 1)})
+    for (int r = 0; r < 16; ++r)
+      for (const auto layers : axis_views) {
+        const auto at = all.at(r);
+        const int next = all.beside(r, axis::data, (at[axis::data] + span) % all.replicas());
+        const auto alike = all.alike(r, layers);
+        CHECK(std::find(alike.begin(), alike.end(), next) != alike.end());
+      }
+}
+
+TEST_CASE("experts fold the ranks of dense layers", "[layout]") {
+  const auto dense = make_mesh(4, 2, 1, 1);
+  // All four ranks of two replicas share the experts.
+  const auto four = folded(dense, 4, 1);
+  CHECK(four.peers(2, axis::expert) == ranks{0, 1, 2, 3});
+  CHECK(four.alike(2, axis_view::experts) == ranks{2});
+  // The tensor ranks of a replica share them.
+  const auto two = folded(dense, 2, 1);
+  CHECK(two.peers(3, axis::expert) == ranks{2, 3});
+  CHECK(two.alike(3, axis_view::experts) == ranks{1, 3});
+  // Without tensor ranks, pairs share the matrices of an expert.
+  const auto pairs = folded(make_mesh(4, 1, 1, 1), 2, 2);
+  CHECK(pairs.peers(2, axis::expert_tensor) == ranks{2, 3});
+  CHECK(pairs.peers(2, axis::expert) == ranks{0, 2});
+  CHECK(pairs.replicas() == 4);
 }

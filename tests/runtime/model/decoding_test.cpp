@@ -1,5 +1,6 @@
 // Decoding with a cache, token by token, gives the logits of a full pass.
 
+#include "tests/support/experts_gpt.hpp"
 #include "tests/support/latent_gpt.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/tiny_gpt.hpp"
@@ -95,6 +96,14 @@ TEST_CASE("decoding with latent attention gives the logits of a full pass", "[mo
   const std::int64_t prompt = GENERATE(1, 3);
   CAPTURE(low_rank, caches_latents, int(where), prompt);
   check_decoding(latent_gpt(low_rank, 0, caches_latents), where, prompt);
+}
+
+TEST_CASE("decoding with experts gives the logits of a full pass", "[model]") {
+  const auto [name, experts] = GENERATE(from_range(every_tiny_experts()));
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const std::int64_t prompt = GENERATE(1, 3);
+  CAPTURE(name, int(where), prompt);
+  check_decoding(experts_gpt(experts), where, prompt);
 }
 
 TEST_CASE("the logits match the loss", "[model]") {

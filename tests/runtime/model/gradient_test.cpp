@@ -3,6 +3,7 @@
 #include "runtime/core/hash.hpp"
 #include "runtime/model/ties.hpp"
 #include "tests/support/documents.hpp"
+#include "tests/support/experts_gpt.hpp"
 #include "tests/support/latent_gpt.hpp"
 #include "tests/support/local_variables.hpp"
 #include "tests/support/numbers.hpp"
@@ -99,6 +100,23 @@ TEST_CASE("gradients of every parameter equal the derivative of the loss", "[mod
   stream stream(kernels::backend::reference, 1, {});
   stages under_test(config, 1, stream);
   check_slopes(under_test, tiny_batch(stream, config, 2, 3, masked));
+}
+
+TEST_CASE("gradients equal the derivative of the loss with experts", "[model]") {
+  auto all = every_tiny_experts();
+  // 6 rows of each expert without a limit.
+  auto& dropping = all["half of the rows dropped"] = tiny_experts();
+  dropping.router.capacity = 0.5;
+  dropping.router.drops = drop_policy::position;
+  auto& padded = all["padding"] = tiny_experts();
+  padded.router.capacity = 1.5;
+  padded.router.pads = true;
+  const auto [name, experts] = GENERATE_COPY(from_range(all));
+  CAPTURE(name);
+  const auto model = experts_gpt(with_forced_choice(experts));
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(model, 1, stream);
+  check_slopes(under_test, tiny_batch(stream, model, 2, 3));
 }
 
 TEST_CASE("gradients equal the derivative of the loss with attention within documents",

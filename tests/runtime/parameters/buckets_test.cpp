@@ -268,3 +268,26 @@ TEST_CASE("a bucket is summed along the axes of its view, whatever the placement
   const auto complete = bucket_of({}, {});
   CHECK((complete.along.is_empty() && complete.ends.size() == 1));
 }
+
+TEST_CASE("a bucket ends where the number of gradients changes", "[buckets]") {
+  const parameter_spec shared{.name = "shared", .extents = {40}, .placements = of_experts({})};
+  auto expert = shared;
+  expert.placements[axis::expert] = row_sharded();
+  const auto firsts = [&](source_sums sums) {
+    const resident_store store({{"u", {shared, expert, expert, shared}}},
+                               1,
+                               {},
+                               dtype::f32,
+                               {{axis::expert, {0, 2}}},
+                               {},
+                               gradient_memory::lasting,
+                               value_memory::lasting,
+                               sums);
+    std::vector<int> out;
+    for (const auto& x : make_buckets(store, 1 << 20, both(3, 2), 4))
+      out.push_back(x.first);
+    return out;
+  };
+  CHECK(firsts(source_sums::by_source) == std::vector{3, 1, 0});
+  CHECK(firsts(source_sums::together) == std::vector{0});
+}

@@ -4,6 +4,7 @@
 #include "runtime/parameters/initial_values.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -344,4 +345,96 @@ TEST_CASE("initial values leave padding rows zero and use the owner's name", "[p
   const auto other = values(own, 1);
   initialise(own, 42);
   CHECK(values(own, 1) != other);
+}
+
+namespace {
+
+/// 2 of 4 experts of a rank, between parameters of dense layers.
+std::vector<unit_spec> with_experts() {
+  parameter_spec expert{.name = "experts",
+                        .extents = {4, 3, 3},
+                        .stacked = true,
+                        .placements = of_experts({{axis::expert, row_sharded()}})};
+  auto second = expert, frozen = expert;
+  second.name = "more experts";
+  frozen.name = "frozen experts";
+  frozen.frozen = true;
+  return {embedding(), {"layer", {{.name = "gain", .extents = {3}}, expert, frozen, second}}};
+}
+
+resident_store by_source(const memory_pool& pool, gradient_memory memory) {
+  return {with_experts(),
+          2,
+          pool,
+          dtype::f32,
+          {{axis::expert, {1, 2}}},
+          {},
+          memory,
+          value_memory::lasting,
+          source_sums::by_source};
+}
+
+}  // namespace
+
+TEST_CASE("a parameter that expert ranks share out has a gradient for each source",
+          "[parameters]") {
+  const auto memory = GENERATE(gradient_memory::lasting, gradient_memory::by_unit);
+  memory_pool pool;
+  auto x = by_source(pool, memory);
+  constexpr int gain = 1, first = 2, frozen = 3, second = 4;
+  const auto parts = [&](int e) { return x.parts(x.entries()[std::size_t(e)]); };
+  CHECK((parts(gain) == 2 && parts(first) == 4 && parts(frozen) == 2 && parts(second) == 4));
+  CHECK(x.parts() == 4);
+  const auto size = [&](int part) {
+    std::int64_t sum = 0;
+    for (const auto& s : x.stretches_of_gradients(part))
+      sum += s.size;
+    return sum;
+  };
+  CHECK((size(0) == 32 + 16 + 2 * 32 && size(1) == size(0)));  // (2, 3, 3) in lines of 16
+  CHECK((size(2) == 2 * 32 && size(3) == size(2)));
+
+  const std::size_t at_rest = pool.bytes_in_use();
+  x.zero_gradients();
+  x.acquire(1);
+  for (const int replica : {1, 0}) {
+    x.select_replica(replica);
+    CHECK(x.take_first_gradient(1, 1, 1));
+    float* const to = x.gradient(1, 1, 1);
+    std::fill_n(to, 18, float(10 + replica));
+    CHECK_FALSE(x.take_first_gradient(1, 1, 1));
+    CHECK(x.take_first_gradient(1, 1));  // each source has its own
+    std::fill_n(x.gradient(1, 1), 18, float(replica));
+    x.gradient(1, 3, 1)[17] += 5;
+    x.emit(1);
+  }
+  for (int p = 0; p < 4; ++p) {
+    CAPTURE(p);
+    const float written = float(p / 2 * 10 + p % 2);
+    CHECK(std::count(x.gradients(p, first), x.gradients(p, first) + 18, written) == 18);
+    CHECK(x.gradients(p, second) == x.gradients(p, first) + 32);
+    CHECK(x.gradients(p, second)[17] == (p < 2 ? 0 : 5));
+    // Not written, and the padding.
+    CHECK(std::count(x.gradients(p, first) + 18, x.gradients(p, second) + 17, 0.0F) == 14 + 17);
+  }
+  x.release(1);
+  x.drop_gradients();
+  CHECK((memory == gradient_memory::lasting || pool.bytes_in_use() == at_rest));
+  x.zero_gradients();
+  CHECK(x.gradients(3, first)[0] == 0);
+}
+
+TEST_CASE("STORE-11: other parameters have one gradient for all sources", "[parameters]") {
+  auto x = by_source({}, gradient_memory::lasting);
+  x.acquire(1);
+  const auto refused = [](const auto& call) {
+    CHECK_THROWS_MATCHES(call(), broken_promise, MessageMatches(StartsWith("STORE-11")));
+  };
+  refused([&] { x.gradient(1, 0, 1); });
+  refused([&] { x.gradients(2, 1); });
+  refused([&] { x.gradients(4, 2); });
+  CHECK_NOTHROW(x.gradients(3, 2));
+  resident_store together(with_experts(), 1, {}, dtype::f32, {{axis::expert, {1, 2}}});
+  refused([&] { together.gradients(1, 2); });
+  CHECK(together.gradient_size() == 32 + 16 + 2 * 32);
 }

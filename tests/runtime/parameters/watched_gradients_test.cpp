@@ -71,3 +71,69 @@ TEST_CASE("a new step drops the records of a pass that threw in the previous one
   CHECK(next.before == std::vector{gradient_before::zero});
   CHECK(next.after != digest());
 }
+
+TEST_CASE("gradients of sources are recorded, and computed again, one by one", "[parameters]") {
+  stream by(kernels::backend::cpu, 1, {});
+  const std::vector<unit_spec> units
+      = {{"layer",
+          {{.name = "gain", .extents = {3}},
+           {.name = "experts",
+            .extents = {4, 2, 2},
+            .stacked = true,
+            .placements = of_experts({{axis::expert, row_sharded()}})}}}};
+  const auto made = [&] {
+    return resident_store(units,
+                          2,
+                          {},
+                          dtype::f32,
+                          {{axis::expert, {0, 2}}},
+                          {},
+                          gradient_memory::lasting,
+                          value_memory::lasting,
+                          source_sums::by_source);
+  };
+  auto store = made(), other = made();
+  witnessed_gradients witness(store, by);
+  replayed_gradients again(other, by);
+  store.zero_gradients();
+  const auto pass = [](parameter_store& to, int first, float by_first) {
+    to.acquire(0);
+    to.gradient(0, 0)[1] += 1;
+    to.gradient(0, 1, first)[2] += by_first;
+    to.gradient(0, 1, 1 - first)[2] += 2;
+    to.emit(0);
+    to.release(0);
+  };
+  const auto recorded = [&](std::uint32_t microbatch, int first) {
+    added_gradients out;
+    store.select_replica(1);
+    witness.begin(1, microbatch, &out);
+    pass(witness, first, 3);
+    witness.end();
+    return out;
+  };
+  store.select_replica(1);
+  witness.begin(1, 0, nullptr);
+  pass(witness, 0, 3);
+  witness.end();
+  const auto given = recorded(1, 1), known = recorded(2, 0);
+  CHECK(given.before
+        == std::vector{gradient_before::given, gradient_before::given, gradient_before::given});
+  REQUIRE(given.given.size() == 1);
+  CHECK(given.given[0].size() == 3 + 2 * 8);
+  CHECK(given.given[0].data<float>()[3 + 2] == 2);  // in the order of access
+  CHECK(given.given[0].data<float>()[3 + 8 + 2] == 3);
+  CHECK(known.before
+        == std::vector{gradient_before::known, gradient_before::known, gradient_before::known});
+  for (const float number : {3.0F, 4.0F}) {
+    other.select_replica(0);
+    again.begin(given);
+    pass(again, 1, number);
+    again.end_work();
+    CHECK((again.end() == given.after) == (number == 3));
+    again.begin(known);
+    pass(again, 0, 3);
+    again.end_work();
+    CHECK((again.end() == known.after) == (number == 3));
+  }
+}

@@ -1,15 +1,17 @@
 // A parameter of experts is declared by its placement along each axis. The placement decides which
 // ranks share it, which sum its gradients, and which save it.
 
-#include "runtime/layout/seats.hpp"
-#include "tests/support/ranks.hpp"
+#include "tests/support/each_seat.hpp"
+#include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
-#include <exception>
-#include <set>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -63,76 +65,41 @@ struct seen {
 
 seen one_step(bool distributed, int context) {
   const auto dense = make_mesh(4, 1, context, 1);
-  const auto folded = fold_experts(dense, experts, 1);
-  const seats all_seats(dense, folded);
-  std::map<std::pair<axis_set, int>, std::shared_ptr<local_group>> groups;  // by lowest rank
-  std::vector<std::map<axis_set, std::unique_ptr<communicator>>> of_rank(4);
-  cancel_token token;
-  std::set<axis_set> wanted
-      = {all_seats.summed(parameter_placements().sums()), all_seats.summed(of_experts({}).sums())};
-  for (const auto& row : axis_table())
-    if (row.splits_replica() && all_seats.extent(row.id) > 1)
-      wanted.insert(row.id);
-  for (const auto along : wanted)
-    for (int r = 0; r < 4; ++r) {
-      const auto all = all_seats.peers(r, along);
-      auto& group = groups[{along, all.front()}];
-      if (!group)
-        group = std::make_shared<local_group>(along, int(all.size()), token);
-      const auto at = std::find(all.begin(), all.end(), r) - all.begin();
-      of_rank[std::size_t(r)][along] = std::make_unique<local_communicator>(group, int(at));
-    }
+  const seats all_seats(dense, fold_experts(dense, experts, 1));
   seen out;
   std::mutex mutex;
-  std::exception_ptr failure;
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 4; ++r)
-    threads.emplace_back([&, r] {
-      try {
-        stream stream(kernels::backend::cpu, 1, memory_pool());
-        const auto counts
-            = [&](axis_view layers) { return distributed || all_seats.counts(r, layers); };
-        worker_groups mine{.extents = all_seats.extents()};
-        for (const auto& [along, group] : of_rank[std::size_t(r)])
-          mine.along[along] = group.get();
-        const auto model = tests::tiny_gpt(1);
-        worker rank({.model = gpt_spec(model, block_of_rank(r)),
-                     .chunks = {{chunk_id(0), {0, 3}}},
-                     .distributed_optimizer = distributed,
-                     .bucket_size = 64,
-                     .grain = 4,
-                     .compared = true,
-                     .saves = {counts(axis_view::dense), counts(axis_view::experts)}},
-                    stream,
-                    mine);
-        rank.begin_step({.step = step_id(1), .logical_replicas = 4});
-        const pass_key key{0, chunk_id(0), microbatch_id(0)};
-        rank.forward(key, tests::tiny_batch(stream, model, 2, std::uint64_t(r), true));
-        rank.backward(key, {});
-        rank.reduce();
-        const auto norms = rank.norms();
-        const auto voted = rank.vote_digests();
-        const std::lock_guard lock(mutex);
-        out.voted[std::size_t(r)] = voted;
-        for (const auto layers : axis_views)
-          out.alike[std::size_t(r)][layers] = all_seats.alike(r, layers);
-        for (const auto& [name, square] : norms)
-          if (counts(rank.layers_of(name)))
-            out.norms[name] += square;
-        for (const auto& x : rank.parameters()) {
-          out.saved[x.name] += x.part.size();
-          out.first_rows[x.name].push_back(x.part.first[0]);
-        }
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        failure = std::current_exception();
-        token.cancel();
-      }
-    });
-  for (auto& t : threads)
-    t.join();
-  if (failure)
-    std::rethrow_exception(failure);
+  tests::each_seat(all_seats, [&](int r, stream& stream, const worker_groups& mine) {
+    const auto counts
+        = [&](axis_view layers) { return distributed || all_seats.counts(r, layers); };
+    const auto model = tests::tiny_gpt(1);
+    worker rank({.model = gpt_spec(model, block_of_rank(r)),
+                 .chunks = {{chunk_id(0), {0, 3}}},
+                 .distributed_optimizer = distributed,
+                 .bucket_size = 64,
+                 .grain = 4,
+                 .compared = true,
+                 .saves = {counts(axis_view::dense), counts(axis_view::experts)}},
+                stream,
+                mine);
+    rank.begin_step({.step = step_id(1), .logical_replicas = 4});
+    const pass_key key{0, chunk_id(0), microbatch_id(0)};
+    rank.forward(key, tests::tiny_batch(stream, model, 2, std::uint64_t(r), true));
+    rank.backward(key, {});
+    rank.reduce();
+    const auto norms = rank.norms();
+    const auto voted = rank.vote_digests();
+    const std::lock_guard lock(mutex);
+    out.voted[std::size_t(r)] = voted;
+    for (const auto layers : axis_views)
+      out.alike[std::size_t(r)][layers] = all_seats.alike(r, layers);
+    for (const auto& [name, square] : norms)
+      if (counts(rank.layers_of(name)))
+        out.norms[name] += square;
+    for (const auto& x : rank.parameters()) {
+      out.saved[x.name] += x.part.size();
+      out.first_rows[x.name].push_back(x.part.first[0]);
+    }
+  });
   return out;
 }
 

@@ -81,7 +81,7 @@ class paged_store final : public parameter_store {
     const auto e = here.entries[std::size_t(index)];
     return here.copy.raw() + std::size_t(offsets_[std::size_t(e)].gradient) * size_of(type_);
   }
-  float* gradient(int unit, int index) override {
+  float* gradient(int unit, int index, int) override {
     return gradients(selected_, pages_[std::size_t(unit)].entries[std::size_t(index)]);
   }
   void emit(int unit) override {

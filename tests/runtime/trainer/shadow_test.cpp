@@ -1,7 +1,7 @@
 // Memory forecasts from shadow workers, which allocate no memory.
 
 #include "runtime/trainer/worker.hpp"
-#include "tests/support/tiny_gpt.hpp"
+#include "tests/support/experts_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -85,4 +85,19 @@ TEST_CASE("more recomputation lowers the forecast", "[shadow]") {
   const auto none = peak_of(settings, memory_pool::shadow());
   settings.recompute.granularity = recompute_granularity::full;
   CHECK(peak_of(settings, memory_pool::shadow()) < none);
+}
+
+TEST_CASE("a shadow worker forecasts the memory of balanced experts", "[shadow]") {
+  auto experts
+      = with_forced_choice(every_tiny_experts().at("softmax, shared experts with gate, gelu"));
+  experts.latent = 7;
+  experts.router.losses = {{false, 0.1}};
+  const bool padded = GENERATE(false, true);
+  if (padded) {
+    experts.router.capacity = 1.5;
+    experts.router.pads = true;
+  }
+  CAPTURE(padded);
+  const worker_settings settings{.model = experts_gpt(experts), .chunks = {{chunk_id(0), {0, 4}}}};
+  CHECK(peak_of(settings, memory_pool::shadow()) == peak_of(settings, memory_pool()));
 }

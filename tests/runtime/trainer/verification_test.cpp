@@ -195,6 +195,32 @@ TEST_CASE("WORKER-12: contributions to gradients are recorded on verified worker
   CHECK_THROWS_AS(x.step({0}), broken_promise);
 }
 
+TEST_CASE("VERIFY-4: replicas with one group of experts select and verify passes together",
+          "[trainer]") {
+  constexpr int replicas = 8;
+  const int span = GENERATE(1, 2, 4, 8);
+  CAPTURE(span);
+  const auto selected = [](int replica, int together) {
+    std::vector<bool> out;
+    for (std::uint32_t m = 0; m < 64; ++m)
+      out.push_back(
+          is_verified(0.5,
+                      5,
+                      step_id(3),
+                      {.replica = replica, .span = together, .microbatch = microbatch_id(m)}));
+    return out;
+  };
+  for (int r = 0; r < replicas; ++r) {
+    const int first = r / span * span;
+    CHECK(selected(r, span) == selected(first, 1));
+    const int by = verifier_of(r, replicas, span);
+    CHECK(verified_by(by, replicas, span) == r);
+    CHECK(by % span == r % span);
+    CHECK(by / span == (r / span + 1) % (replicas / span));  // a single group verifies itself
+  }
+  CHECK((selected(0, span) == selected(1, span)) == (span > 1));
+}
+
 TEST_CASE("the share of passes that are verified is as configured, and known beforehand",
           "[trainer]") {
   const double fraction = GENERATE(0.0, 0.1, 0.5, 1.0);

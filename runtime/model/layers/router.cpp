@@ -1,0 +1,145 @@
+#include "runtime/model/layers/router.hpp"
+
+#include "kernels/op/sum.hpp"
+#include "runtime/autograd/route.hpp"
+#include "runtime/tensor/moves.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr const char* z_loss = "z_loss";
+
+const char* name_of(const weighted_balance& x) {
+  return x.by_sequence ? "seq_load_balancing_loss" : "load_balancing_loss";
+}
+
+kernels::route_rules rules_of(const router_spec& x) {
+  return {.E = x.experts,
+          .k = x.chosen,
+          .score = x.score,
+          .by_logit = x.choice == balance_choice::sinkhorn,
+          .groups = x.groups,
+          .group_topk = x.group_topk,
+          .group_best = x.group_best,
+          .scale = float(x.scale)};
+}
+
+routed chosen(const router_layer& of, tape& tape, const pass& p, const variable& x) {
+  const auto& spec = of.spec;
+  const bool trains = p.settings.training;
+  gate_noise noise;
+  if (trains && spec.jitter > 0)
+    noise = {float(spec.jitter), p.dropout_key(of.name)};
+  const auto logits = gate(tape, x, p.rows, spec.experts, of.weight, no_parameter, noise);
+  route_options options{.rules = rules_of(spec),
+                        .round_robin = spec.choice == balance_choice::forced,
+                        .sinkhorn = trains && spec.choice == balance_choice::sinkhorn,
+                        .quantile = trains && spec.choice == balance_choice::quantile};
+  if (of.bias >= 0) {
+    options.bias = tensor::empty<float>(tape.stream(), {spec.experts});
+    tape.stream().copy(options.bias.raw(), tape.value<float>(of.bias), options.bias.bytes());
+  }
+  if (p.settings.losses) {
+    for (const auto& loss : spec.losses)
+      options.balance.push_back(
+          {.average = p.average(loss.weight), .by_sequence = loss.by_sequence});
+    if (spec.z_weight > 0)
+      options.z = p.average(spec.z_weight);
+  }
+  return route(tape, logits, p.rows, options);
+}
+
+void add_losses(const router_spec& spec, pass& p, const routed& found) {
+  for (std::size_t i = 0; i < found.balance.size(); ++i)
+    p.add_loss(name_of(spec.losses[i]), {}, found.balance[i]);
+  if (found.z)
+    p.add_loss(z_loss, {}, found.z);
+}
+
+expert_choice on_host(const router_spec& spec,
+                      const stream& stream,
+                      const pass& p,
+                      const routed& found) {
+  expert_choice out{.chosen = elements_of<std::int32_t>(stream, found.chosen),
+                    .experts = spec.experts,
+                    .each = spec.chosen};
+  const bool decodes = p.caches != nullptr;
+  if (spec.capacity == 0 || decodes)
+    return out;
+  const auto rows = std::int64_t(out.chosen.size()) / spec.chosen;
+  const auto most = capacity_of(rows, spec.chosen, spec.experts, spec.capacity);
+  std::vector<float> weights;
+  if (spec.drops == drop_policy::probability)
+    weights = elements_of<float>(stream, found.weights.data);
+  drop_rows(out.chosen, weights, spec.experts, most, spec.drops);
+  if (spec.pads)
+    out.padded = most;
+  return out;
+}
+
+// Each tensor rank has the quantiles of its own rows, and the parameter gets their mean.
+void count(const router_layer& of, tape& tape, const routed& found, const expert_choice& choice) {
+  if (of.bias < 0 || !tape.recording())
+    return;
+  const auto E = of.spec.experts;
+  auto& stream = tape.stream();
+  if (of.spec.choice == balance_choice::bias) {
+    const auto rows = rows_of_each(choice.chosen, E);
+    const std::vector<float> counts(rows.begin(), rows.end());
+    add_statistic(tape, uploaded(stream, counts, {E}), of.bias);
+  } else {
+    auto part = tensor::empty<float>(stream, {E});
+    const float* const from = found.quantile_bias.data<float>();
+    stream.run(kernels::ordered_sum<float>{.y = part.data<float>(),
+                                           .x = &from,
+                                           .sources = 1,
+                                           .n = E,
+                                           .scale = 1 / float(tape.group_size())});
+    add_statistic(tape, std::move(part), of.bias);
+  }
+}
+
+}  // namespace
+
+std::vector<loss_spec> losses_of(const router_spec& x, std::int64_t layers) {
+  std::vector<loss_spec> out;
+  for (const auto& loss : x.losses)
+    out.push_back({name_of(loss), loss.weight * double(layers)});
+  if (x.z_weight > 0)
+    out.push_back({z_loss, x.z_weight * double(layers)});
+  return out;
+}
+
+router_layer::result router_layer::operator()(tape& tape, pass& p, const variable& x) const {
+  if (tape.group_size() > 1)
+    require_placement(x, placement::sequence_sharded, "a router");
+  const auto found = chosen(*this, tape, p, x);
+  add_losses(spec, p, found);
+  auto choice = on_host(spec, tape.stream(), p, found);
+  count(*this, tape, found, choice);
+  return {found.weights, std::move(choice)};
+}
+
+router_layer add_router(module_builder to,
+                        const router_spec& x,
+                        std::int64_t channels,
+                        double init_std) {
+  router_layer out{.spec = x, .name = to.name() + ".jitter"};
+  out.weight = to.add({.name = "weight",
+                       .extents = {x.experts, channels},
+                       .initial = distribution::normal(init_std),
+                       .decays = true,
+                       .keep_f32 = true});
+  using kind = statistic::kind;
+  const bool counts = x.choice == balance_choice::bias;
+  if (counts || x.choice == balance_choice::quantile)
+    out.bias = to.add({.name = "expert_bias",
+                       .extents = {x.experts},
+                       .keep_f32 = true,
+                       .counted = {counts ? kind::expert_bias : kind::quantile, x.bias_rate}});
+  return out;
+}
+
+}  // namespace troupe::runtime

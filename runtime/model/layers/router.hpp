@@ -1,0 +1,77 @@
+// The router of a mixture of experts: its options, its parameters, and what a pass does with them.
+//
+//   weight        (E, C)   f32 in every store
+//   expert_bias   (E)      f32, a statistic: see parameter_spec::counted
+
+#pragma once
+
+#include "runtime/autograd/dispatch.hpp"
+#include "runtime/autograd/router.hpp"
+#include "runtime/model/layers/module_spec.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// A loss of the balance of experts, over the rows of a micro-batch ("load_balancing_loss") or the
+/// mean over its sequences ("seq_load_balancing_loss"). A router has each at most once.
+struct weighted_balance {
+  bool by_sequence = false;
+  double weight = 0;
+};
+
+/// What chooses experts besides the scores.
+enum class balance_choice : std::uint8_t {
+  none,
+  bias,      ///< a bias of each expert, changed once a step by the counts of all rows
+  quantile,  ///< a bias of each expert, the mean of the quantiles of micro-batches
+  sinkhorn,  ///< rows and experts are balanced by Sinkhorn's iterations, in training only
+  forced,    ///< rows choose experts in turn, for benchmarks
+};
+
+struct router_spec {
+  std::int64_t experts = 0;  ///< E
+  std::int64_t chosen = 0;   ///< k
+  kernels::route_score score = kernels::route_score::softmax_of_chosen;
+  // See kernels::route_rules.
+  std::int64_t groups = 1, group_topk = 1, group_best = 1;
+  double scale = 1;
+  balance_choice choice = balance_choice::none;
+  double bias_rate = 1e-3;  ///< bias: step of the bias; quantile: 1 - decay of the mean
+  double jitter = 0;        ///< rows times uniform(1 - jitter, 1 + jitter), in training only
+  std::vector<weighted_balance> losses = {};
+  double z_weight = 0;  ///< of "z_loss"; 0: none
+  /// A rank sends an expert at most ceil(R k / E * capacity) of its R rows. 0: no limit. Decoding
+  /// has no limit.
+  double capacity = 0;
+  bool pads = false;  ///< adds rows of zeros up to the capacity
+  drop_policy drops = drop_policy::probability;
+};
+
+/// The losses of a model with this number of such routers: see traits_of(experts_spec).
+std::vector<loss_spec> losses_of(const router_spec& x, std::int64_t layers);
+
+/// A router with registered parameters.
+struct router_layer {
+  router_spec spec;
+  std::string name;  ///< of its noise
+  int weight = no_parameter, bias = no_parameter;
+
+  struct result {
+    variable weights;      ///< (.., k) f32
+    expert_choice choice;  ///< without the rows beyond the capacity
+  };
+  /// x is replicated; with several tensor ranks sequence_sharded. Waits for the choice on the host.
+  /// Writes the losses, and in training counts the statistics.
+  result operator()(tape& tape, pass& p, const variable& x) const;
+};
+
+/// For rows of C channels.
+router_layer add_router(module_builder to,
+                        const router_spec& x,
+                        std::int64_t channels,
+                        double init_std);
+
+}  // namespace troupe::runtime
