@@ -14,12 +14,8 @@ namespace {
 
 /// Settings without a trial, with the reason.
 const std::map<std::string, std::string>& not_tried() {
-  const std::string no_experts = "a GPT has no experts; tests/runtime/job/job_test.cpp";
   static const std::map<std::string, std::string> all
       = {{"--load-hf", "its shape is the model's; tests/command/use_test.py"},
-         {"--expert-model-parallel-size", no_experts},
-         {"--expert-tensor-parallel-size", no_experts},
-         {"--expert-gradient-sums", no_experts},
          {"--devices", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-nondeterministic", "needs a GPU; its part of the identity is checked below"},
