@@ -22,8 +22,10 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <string>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace troupe::actors {
 namespace {
