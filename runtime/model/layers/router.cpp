@@ -65,8 +65,7 @@ expert_choice on_host(const router_spec& spec,
   expert_choice out{.chosen = elements_of<std::int32_t>(stream, found.chosen),
                     .experts = spec.experts,
                     .each = spec.chosen};
-  const bool decodes = p.caches != nullptr;
-  if (spec.capacity == 0 || decodes)
+  if (spec.capacity == 0 || !p.settings.losses)
     return out;
   const auto rows = std::int64_t(out.chosen.size()) / spec.chosen;
   const auto most = capacity_of(rows, spec.chosen, spec.experts, spec.capacity);

@@ -43,8 +43,8 @@ struct router_spec {
   double jitter = 0;        ///< rows times uniform(1 - jitter, 1 + jitter), in training only
   std::vector<weighted_balance> losses = {};
   double z_weight = 0;  ///< of "z_loss"; 0: none
-  /// A rank sends an expert at most ceil(R k / E * capacity) of its R rows. 0: no limit. Decoding
-  /// has no limit.
+  /// A rank sends an expert at most ceil(R k / E * capacity) of its R rows. 0: no limit. Passes for
+  /// logits alone have no limit (pass_settings::losses).
   double capacity = 0;
   bool pads = false;  ///< adds rows of zeros up to the capacity
   drop_policy drops = drop_policy::probability;

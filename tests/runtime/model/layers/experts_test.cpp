@@ -251,6 +251,21 @@ TEST_CASE("a bias gets the counts of W, and those of a capacity after drops", "[
   }
   if (capacity == 0)
     CHECK(sum == double(2 * rows));
+  // Generation has no limit.
+  auto generation = training;
+  generation.training = generation.losses = false;
+  const auto logits = [&](const experts_spec& of) {
+    rank_of_model alone(experts_gpt(of));
+    auto in = tiny_batch(alone.by, alone.model.model(), B, 1);
+    bundle wanted;
+    for (const auto* const part : {"tokens", "positions", "samples"})
+      wanted.add(part, in.at(part));
+    chunk_pass pass(alone.model, alone.plan, alone.by, alone.store, generation);
+    const auto found = pass.forward(wanted);
+    const auto out = found.at("logits").elements<float>();
+    return floats(out.begin(), out.end());
+  };
+  CHECK(logits(x) == logits(balanced()));
   // Another micro-batch adds its own.
   const auto both = gradient(rank.run(2), "router.expert_bias");
   for (std::size_t e = 0; e < counts.size(); ++e)
