@@ -330,8 +330,11 @@ class Choice:
         self.gates = [m for m in model.modules() if hasattr(m, "e_score_correction_bias")]
         self.counts = [torch.zeros(m.e_score_correction_bias.shape) for m in self.gates]
         for gate, counts in zip(self.gates, self.counts):
-            gate.register_forward_hook(
-                lambda module, given, out, to=counts: to.add_(torch.bincount(out[2].flatten(), minlength=len(to))))
+            gate.register_forward_hook(lambda module, given, out, to=counts: self.count(out[2], to))
+
+    @staticmethod
+    def count(chosen, to):
+        to += torch.bincount(chosen.flatten(), minlength=len(to))
 
     def begin(self):
         for counts in self.counts:
