@@ -219,10 +219,6 @@ CASES = {
         config=qwen_moe("qwen3_moe", "Qwen3MoeForCausalLM", num_experts_per_tok=3, head_dim=32,
                         norm_topk_prob=True, mlp_only_layers=[]),
         training=training()),
-    "olmoe": dict(
-        config=llama_like("olmoe", "OlmoeForCausalLM", ffn=24, num_experts=8, num_experts_per_tok=3,
-                          clip_qkv=None, norm_topk_prob=False),
-        training=training()),
     "deepseek_v2": dict(
         config=deepseek(2, q_lora_rank=None, num_experts_per_tok=3, n_shared_experts=2,
                         routed_scaling_factor=1.5, topk_method="group_limited_greedy",
@@ -341,9 +337,7 @@ def llama_tensors(config):
     C, V = config["hidden_size"], config["vocab_size"]
     D = config.get("head_dim", C // config["num_attention_heads"])
     Q, G = D * config["num_attention_heads"], D * config["num_key_value_heads"]
-    normed = dict(q=D, k=D) if config["model_type"].startswith("qwen3") else {}
-    if config["model_type"] == "olmoe":
-        normed = dict(q=Q, k=G)
+    heads_normed = config["model_type"].startswith("qwen3")
     nemotron_like = config["model_type"] == "nemotron"
     biases = [(f"self_attn.{x}_proj.bias", (n,), "bias") for x, n in (("q", Q), ("k", G), ("v", G))
               if config["model_type"] == "qwen2_moe"]
@@ -357,7 +351,7 @@ def llama_tensors(config):
                  ("self_attn.k_proj.weight", (G, C), "input"),
                  ("self_attn.v_proj.weight", (G, C), "input"), *biases,
                  ("self_attn.o_proj.weight", (C, Q), "output"),
-                 *[(f"self_attn.{x}_norm.weight", (n,), "gain") for x, n in normed.items()]]
+                 *[(f"self_attn.{x}_norm.weight", (D,), "gain") for x in "qk" if heads_normed]]
     if "kv_lora_rank" in config:
         attention = latent_tensors(config)
     rows = [("model.embed_tokens.weight", (V, C), "embedding")]
