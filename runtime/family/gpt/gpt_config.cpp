@@ -76,7 +76,8 @@ void validate_yarn(const gpt_config& x, std::vector<std::string>& out) {
         "`model.rotary_base` is {}, and YaRN divides by its logarithm: give more than 1, "
         "usually 10000",
         x.rotary_base));
-  if (x.rotary_percent != 1 || x.rotary_interleaved || x.rotary_interpolation != 1)
+  const bool whole = x.has_latents() || (x.rotary_percent == 1 && !x.rotary_interleaved);
+  if (!whole || x.rotary_interpolation != 1)
     out.emplace_back(
         "`model.position` yarn rotates all channels of a head, in halves: leave out "
         "`model.rotary_percent`, `model.rotary_interleaved` and `model.rotary_interpolation`");
