@@ -640,6 +640,9 @@ TEST_CASE("a hub model with experts takes another balance, and no other experts"
              ContainsSubstring("--multi-latent-attention contradicts --load-hf"));
   CHECK_THAT(tests::refusal_of_flags(base + "--moe-router-load-balancing-type quantile_balancing"),
              ContainsSubstring("which no model of the Hub has"));
+  const tests::scratch_folder dense;
+  CHECK_THAT(tests::refusal_of_flags(with_gpt2(dense, "gelu_new") + "--moe-z-loss-coeff 0.25"),
+             ContainsSubstring("--moe-z-loss-coeff contradicts --load-hf"));
 }
 
 TEST_CASE("each given activation is compared with that of a hub model", "[command]") {

@@ -340,6 +340,8 @@ gpt_config resolve_hub(const gpt_config& there,
   out.init_std = said.init_std;
   if (there.has_experts())
     take_balance(said.experts, given, out.experts, wrong);
+  else if (const auto alone = given_below(given, "model.experts."); !alone.empty())
+    found.require(alone, is_free(std::string_view(alone).substr(sizeof "model." - 1)), false);
   return out;
 }
 
