@@ -31,6 +31,10 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
              ContainsSubstring("nearest valid: --expert-model-parallel-size 1"));
   CHECK_THAT(refused("--expert-tensor-parallel-size 2"),
              ContainsSubstring("nearest valid: --expert-tensor-parallel-size 1"));
+  CHECK_THAT(refused("--qk-layernorm --qk-layernorm-rows --world-size 2 "
+                     "--tensor-model-parallel-size 2"),
+             ContainsSubstring("parts of --qk-layernorm-rows 1")
+                 && ContainsSubstring("nearest valid: --tensor-model-parallel-size 1"));
   CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));

@@ -116,6 +116,8 @@ class gpt final : public model_family {
       out.push_back({"`model.ffn`", x.ffn});
     if (x.experts.shared_ffn > 0)
       out.push_back({"`model.experts.shared_ffn`", x.experts.shared_ffn});
+    if (x.qk_norm_rows)
+      out.push_back({"the number of parts of `model.qk_norm_rows`", 1, 1});
     out.push_back({"the padded vocabulary", x.padded_vocabulary});
     return out;
   }
