@@ -105,7 +105,7 @@ def qwen_moe(kind, name, **changes):
 
 def deepseek(version, **changes):
     """config.json of a DeepSeek: latent attention, and experts behind a first layer without."""
-    return llama_like(f"deepseek_v{version}", f"DeepseekV{version}ForCausalLM", kv_heads=4, kv_lora_rank=24,
+    return llama_like(f"deepseek_v{version}", f"DeepseekV{version}ForCausalLM", kv_heads=4, eps=1e-6, kv_lora_rank=24,
                       qk_nope_head_dim=16, qk_rope_head_dim=8, head_dim=8, v_head_dim=12, n_routed_experts=8,
                       moe_intermediate_size=24, first_k_dense_replace=1, n_group=4, topk_group=2, **changes)
 

@@ -95,6 +95,7 @@ gpt_config with_experts(std::string_view kind) {
   if (!kind.starts_with("deepseek"))
     return x;
   x.groups = x.heads;
+  x.norm_epsilon = 1e-6;
   x.rotary_interleaved = true;
   x.latent = {.q_rank = 3, .kv_rank = 2, .own_size = 3, .rotated = 2, .value_size = 4};
   x.head_size = 5;

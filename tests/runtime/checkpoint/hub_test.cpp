@@ -109,6 +109,7 @@ nlohmann::json deepseek_json(int version) {
   out["model_type"] = third ? "deepseek_v3" : "deepseek_v2";
   out["num_hidden_layers"] = 2;
   out["num_key_value_heads"] = 4;
+  out["rms_norm_eps"] = 1e-6;
   out["q_lora_rank"] = 3;
   out["kv_lora_rank"] = 2;
   out["qk_nope_head_dim"] = 4;
@@ -517,6 +518,7 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   refused(3, "topk_group", 1);
   refused(3, "num_experts_per_tok", 1);
   refused(3, "num_key_value_heads", 2);
+  refused(3, "rms_norm_eps", 1e-5);
   refused(3, "moe_layer_freq", 2);
   refused(3, "attention_bias", true);
   refused(3, "kv_lora_rank", 0);
