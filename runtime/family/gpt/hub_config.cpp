@@ -9,7 +9,13 @@ namespace {
 
 using kernels::activation;
 
-constexpr double usual_rotary_base = 10000;
+double usual_rotary_base(const hub_fields& in) {
+  return in.text("model_type", "") == "mixtral" ? 1e6 : 1e4;
+}
+
+double usual_epsilon(std::string_view kind) {
+  return kind == "mixtral" || kind == "olmoe" ? 1e-5 : 1e-6;
+}
 
 void require_divisible(const hub_fields& in, const char* what, const char* by) {
   if (in.size(what) % in.size(by) != 0)
@@ -137,7 +143,7 @@ const char* rotary_field(const hub_fields& in) {
   const auto* inside = scaling->is_object() ? &*scaling : nullptr;
   const auto theta = inside != nullptr && inside->contains("rope_theta")
                          ? inside->at("rope_theta")
-                         : nlohmann::json(in.number("rope_theta", usual_rotary_base));
+                         : nlohmann::json(in.number("rope_theta", usual_rotary_base(in)));
   if (theta != other->at("rope_theta"))
     throw input_error(
         "{}: 'rope_scaling' and 'rope_parameters' are both there, and their bases differ "
@@ -151,7 +157,7 @@ const char* rotary_field(const hub_fields& in) {
 void read_rotary(const hub_fields& in, gpt_config& x) {
   in.require("partial_rotary_factor", 1.0);
   x.position = position_embedding::rope;
-  x.rotary_base = in.number("rope_theta", usual_rotary_base);
+  x.rotary_base = in.number("rope_theta", usual_rotary_base(in));
   const auto* field = rotary_field(in);
   const auto* fields = in.find(field);
   if (fields == nullptr)
@@ -166,7 +172,7 @@ void read_rotary(const hub_fields& in, gpt_config& x) {
 void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
   x.qkv_bias = kind == "qwen2" || (kind == "qwen2_moe" && in.flag("qkv_bias", true));
   x.qk_norm = kind.starts_with("qwen3");
-  if (x.qk_norm)
+  if (kind == "qwen3")  // transformers assumes 128
     in.size("head_dim");
   in.size("num_key_value_heads");
   if (const auto* kinds = in.find("layer_types"); kinds != nullptr)
@@ -205,7 +211,7 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
   x.sequence = x.positions = in.size("max_position_embeddings", 2048);
   read_rotary(in, x);
   x.normalization = kernels::normalization::rms;
-  x.norm_epsilon = in.number("rms_norm_eps", 1e-6);
+  x.norm_epsilon = in.number("rms_norm_eps", usual_epsilon(kind));
   x.activation = activation::swiglu;
   x.linear_bias = in.flag("attention_bias", false);
   if (in.flag("mlp_bias", false) != x.linear_bias)

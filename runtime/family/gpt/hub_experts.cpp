@@ -23,9 +23,18 @@ std::vector<bool> qwen_layers(const hub_fields& in, std::int64_t layers) {
   return out;
 }
 
+/// transformers 5 writes a Qwen3-MoE's number of experts with another name than the published
+/// files.
+std::int64_t number_of_experts(const hub_fields& in) {
+  const auto *one = in.find("num_experts"), *other = in.find("num_local_experts");
+  if (one != nullptr && other != nullptr && *one != *other)
+    in.refuse("num_local_experts", "num_experts");
+  return in.size(other != nullptr ? "num_local_experts" : "num_experts");
+}
+
 void read_qwen_experts(const hub_fields& in, std::string_view kind, gpt_config& x) {
   auto& y = x.experts;
-  y.number = in.size("num_experts");
+  y.number = number_of_experts(in);
   y.ffn = in.size("moe_intermediate_size");
   y.pre_softmax = !in.flag("norm_topk_prob", false);
   y.layers = pattern_of(qwen_layers(in, x.layers));
@@ -39,7 +48,7 @@ void read_qwen_experts(const hub_fields& in, std::string_view kind, gpt_config& 
 void read_olmoe(const hub_fields& in, gpt_config& x) {
   in.require("clip_qkv", nullptr);
   x.qk_norm = x.qk_norm_rows = true;
-  x.experts.number = in.size("num_experts");
+  x.experts.number = number_of_experts(in);
   x.experts.ffn = x.ffn;
   x.experts.pre_softmax = !in.flag("norm_topk_prob", false);
 }
@@ -122,7 +131,7 @@ void read_hub_experts(const hub_fields& in, std::string_view kind, gpt_config& x
     in.refuse("num_hidden_layers", "1 to 10000");
   x.experts.chosen = in.size("num_experts_per_tok");
   if (kind == "mixtral") {
-    x.experts.number = in.size("num_local_experts");
+    x.experts.number = number_of_experts(in);
     x.experts.ffn = x.ffn;
   } else if (kind.starts_with("qwen")) {
     read_qwen_experts(in, kind, x);

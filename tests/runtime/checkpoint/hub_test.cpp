@@ -450,6 +450,9 @@ TEST_CASE("a Mixtral is a Mistral with experts in all layers", "[checkpoint]") {
   auto config = mixtral_json();
   config["sliding_window"] = 4;
   CHECK(gpt_from_hub(config.dump(), "it").window == 3);
+  config.erase("rms_norm_eps");  // transformers' defaults of a Mixtral
+  CHECK(gpt_from_hub(config.dump(), "it").norm_epsilon == 1e-5);
+  CHECK(gpt_from_hub(config.dump(), "it").rotary_base == 1e6);
   config["num_experts_per_tok"] = 5;
   CHECK_THAT(refusal(config.dump()), ContainsSubstring("`model.experts.chosen` is 5 of 4"));
 }
@@ -485,6 +488,14 @@ TEST_CASE("a Qwen-MoE says which layers have experts, and how weights are normal
   CHECK_FALSE(x.qkv_bias);
   CHECK(x.experts.shared_ffn == 0);
   CHECK(x.experts.layers == "1");
+  config.erase("head_dim");
+  config.erase("num_experts");
+  config["num_local_experts"] = 6;
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.head_size == 2);
+  CHECK(x.experts.number == 6);
+  config["num_experts"] = 4;
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'num_local_experts' is 6"));
 }
 
 TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
