@@ -244,8 +244,10 @@ void add_deepseek(ordered_json& out, const gpt_config& x) {
   out["topk_method"] = third ? "noaux_tc" : grouped ? "group_limited_greedy" : "greedy";
   out["scoring_func"] = third ? "sigmoid" : "softmax";
   out["norm_topk_prob"] = third;
-  if (third)
-    out["rope_interleave"] = x.rotary_interleaved;
+  if (!third)
+    return;
+  out["rope_interleave"] = x.rotary_interleaved;
+  out["num_nextn_predict_layers"] = 0;  // transformers assumes 1
 }
 
 ordered_json llama_json(const gpt_config& x) {
