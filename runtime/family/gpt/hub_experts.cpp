@@ -84,7 +84,7 @@ void read_deepseek(const hub_fields& in, std::string_view kind, gpt_config& x) {
   read_latents(in, x);
   y.number = in.size("n_routed_experts");
   y.ffn = in.size("moe_intermediate_size");
-  y.scale = in.number("routed_scaling_factor", 1);
+  y.scale = in.number("routed_scaling_factor", kind == "deepseek_v3" ? 2.5 : 1);
   y.shared_ffn = in.size("n_shared_experts") * y.ffn;
   in.require("moe_layer_freq", 1);
   std::vector<bool> with(std::size_t(x.layers), true);

@@ -515,7 +515,10 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   CHECK(x.experts.shared_ffn == 6);
   CHECK(x.experts.layers == "([0]+[1])");
   config["topk_group"] = 4;  // all groups: no restriction
-  CHECK(gpt_from_hub(config.dump(), "it").experts.groups == 0);
+  config.erase("routed_scaling_factor");
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.experts.groups == 0);
+  CHECK(x.experts.scale == 2.5);  // transformers' default
 
   const auto refused = [](int version, const char* key, const nlohmann::json& value) {
     auto changed = deepseek_json(version);
