@@ -103,6 +103,12 @@ def qwen_moe(kind, name, **changes):
                       use_sliding_window=False, **changes)
 
 
+def olmoe():
+    """config.json of an OLMoE. Without a pad token, whose embedding would have no gradient in transformers."""
+    return llama_like("olmoe", "OlmoeForCausalLM", ffn=48, num_experts=8, num_experts_per_tok=2, norm_topk_prob=False,
+                      clip_qkv=None, pad_token_id=None)
+
+
 def deepseek(version, **changes):
     """config.json of a DeepSeek: latent attention, and experts behind a first layer without."""
     return llama_like(f"deepseek_v{version}", f"DeepseekV{version}ForCausalLM", kv_heads=4, eps=1e-6, kv_lora_rank=24,
@@ -219,6 +225,7 @@ CASES = {
         config=qwen_moe("qwen3_moe", "Qwen3MoeForCausalLM", num_experts_per_tok=3, head_dim=32,
                         norm_topk_prob=True, mlp_only_layers=[]),
         training=training()),
+    "olmoe": dict(config=olmoe(), training=training()),
     "deepseek_v2": dict(
         config=deepseek(2, q_lora_rank=None, num_experts_per_tok=3, n_shared_experts=2,
                         routed_scaling_factor=1.5, topk_method="group_limited_greedy",
@@ -337,8 +344,9 @@ def llama_tensors(config):
     C, V = config["hidden_size"], config["vocab_size"]
     D = config.get("head_dim", C // config["num_attention_heads"])
     Q, G = D * config["num_attention_heads"], D * config["num_key_value_heads"]
-    heads_normed = config["model_type"].startswith("qwen3")
-    nemotron_like = config["model_type"] == "nemotron"
+    kind = config["model_type"]
+    normed = (Q, G) if kind == "olmoe" else (D, D) if kind.startswith("qwen3") else ()
+    nemotron_like = kind == "nemotron"
     biases = [(f"self_attn.{x}_proj.bias", (n,), "bias") for x, n in (("q", Q), ("k", G), ("v", G))
               if config["model_type"] == "qwen2_moe"]
 
@@ -351,7 +359,7 @@ def llama_tensors(config):
                  ("self_attn.k_proj.weight", (G, C), "input"),
                  ("self_attn.v_proj.weight", (G, C), "input"), *biases,
                  ("self_attn.o_proj.weight", (C, Q), "output"),
-                 *[(f"self_attn.{x}_norm.weight", (D,), "gain") for x in "qk" if heads_normed]]
+                 *[(f"self_attn.{x}_norm.weight", (size,), "gain") for x, size in zip("qk", normed)]]
     if "kv_lora_rank" in config:
         attention = latent_tensors(config)
     rows = [("model.embed_tokens.weight", (V, C), "embedding")]

@@ -62,6 +62,7 @@ from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
 from transformers.models.mixtral import modeling_mixtral
 from transformers.models.nemotron import modeling_nemotron
+from transformers.models.olmoe import modeling_olmoe
 from transformers.models.persimmon import modeling_persimmon
 from transformers.models.qwen2_moe import modeling_qwen2_moe
 from transformers.models.qwen3 import modeling_qwen3
@@ -75,12 +76,12 @@ MODELS = dict(gpt2=transformers.GPT2LMHeadModel, llama=transformers.LlamaForCaus
               nemotron=transformers.NemotronForCausalLM,
               persimmon=transformers.PersimmonForCausalLM, mixtral=transformers.MixtralForCausalLM,
               qwen2_moe=transformers.Qwen2MoeForCausalLM, qwen3_moe=transformers.Qwen3MoeForCausalLM,
-              deepseek_v2=transformers.DeepseekV2ForCausalLM,
+              olmoe=transformers.OlmoeForCausalLM, deepseek_v2=transformers.DeepseekV2ForCausalLM,
               deepseek_v3=transformers.DeepseekV3ForCausalLM)
 
 # Modules of models with experts, with the beginning of the names of their parts.
 WITH_EXPERTS = ((modeling_mixtral, "Mixtral"), (modeling_qwen2_moe, "Qwen2Moe"),
-                (modeling_qwen3_moe, "Qwen3Moe"), (modeling_deepseek_v3, "DeepseekV3"))
+                (modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe"), (modeling_deepseek_v3, "DeepseekV3"))
 
 # The parts of transformers' models with a precision that class Inside decides. Routers and the rotation of a
 # DeepSeek-V2 stay in float32.
@@ -90,7 +91,7 @@ PARTS = [*((module, name + part, "forward", mine) for module, name in WITH_EXPER
          *((module, None, "eager_attention_forward", "attention")
            for module in (*(x for x, _ in WITH_EXPERTS), modeling_deepseek_v2)),
          *((module, None, "apply_rotary_pos_emb", "rotation")
-           for module in (modeling_mixtral, modeling_qwen2_moe, modeling_qwen3_moe)),
+           for module in (modeling_mixtral, modeling_qwen2_moe, modeling_qwen3_moe, modeling_olmoe)),
          *((module, name + part, "forward", mine)
            for module, name in ((modeling_llama, "Llama"), (modeling_mistral, "Mistral"),
                                 (modeling_qwen3, "Qwen3"))

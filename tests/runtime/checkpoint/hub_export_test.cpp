@@ -202,6 +202,7 @@ TEST_CASE("a model that was imported is exported with the same bytes", "[checkpo
                                     "mixtral",
                                     "qwen2_moe",
                                     "qwen3_moe",
+                                    "olmoe",
                                     "deepseek_v2",
                                     "deepseek_v3");
   INFO(name);

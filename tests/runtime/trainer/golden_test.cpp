@@ -32,7 +32,7 @@ TEST_CASE("the reference trainer reproduces the losses and gradient norms of PyT
 TEST_CASE("with experts and latent attention the reference trainer reproduces PyTorch",
           "[golden][unsanitized]") {
   const std::string name
-      = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3");
+      = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2", "deepseek_v3");
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
   meet(name, where, dtype::f32, in_f32);
 }
