@@ -80,8 +80,9 @@ void read_modules(runtime::recompute_settings& to,
                         module,
                         module == "layernorm"
                             ? "norms keep only two numbers per row, so nothing is saved"
-                        : module == "mla_up_proj" ? "this build has no latent attention"
-                                                  : "layers have no such part");
+                        : module == "mla_up_proj"
+                            ? "the up products of latent attention cannot be recomputed alone"
+                            : "layers have no such part");
 }
 
 void read_delays(runtime::fault_settings& to, const std::string& flag, const std::string& word) {
@@ -115,6 +116,8 @@ own_readers readers_of(training_flags& to) {
 
 /// The reason why a setting refuses a word of Megatron-LM; null: it does not.
 const char* why_refused(std::string_view setting, std::string_view word) {
+  if (setting == "model.experts.type" && word == "fp64")
+    return "routers multiply and compute scores in fp32, and choose in fp64; give fp32";
   if (setting == "layout.dispatcher" && word == "flex")
     return "DeepEP, HybridEP and NCCL EP are not supported; use alltoall";
   if (setting != "optimizer.kind")

@@ -152,6 +152,15 @@ variable head_norm(tape& tape,
                    head_norm_parameters query,
                    head_norm_parameters key);
 
+/// Normalizes all queries of a row together, and all keys, in a fused QKV product. Gains are of all
+/// heads in turn. feature_sharded, on a single rank. I and W: queries, keys, statistics.
+variable row_norm(tape& tape,
+                  const variable& qkv,
+                  const attention_options& heads,
+                  const norm_options& options,
+                  head_norm_parameters query,
+                  head_norm_parameters key);
+
 /// Causal self-attention over a fused QKV product in Megatron's layout, [q .. q k v] in each group:
 /// (.., H D + G (D + Dv)) -> (.., H Dv). feature_sharded. Applies the rotary embedding in place if
 /// no other variable shares `qkv`. I: the rotated product, the output, its log-sum-exp.

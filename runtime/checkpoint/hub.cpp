@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_reader.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/family/families.hpp"
 #include "runtime/file/file.hpp"
 
@@ -49,10 +50,14 @@ void transpose(const safetensors_file& file,
 
 }  // namespace
 
+std::int64_t row_size(const shape& x) {
+  return x.rank() == 1 ? 1 : x[x.rank() - 1];
+}
+
 shape source_extents(const hub_recipe& recipe, const hub_rows& rows) {
   if (recipe.extents.rank() == 1)
     return {rows.of};
-  const auto columns = recipe.extents[1];
+  const auto columns = row_size(recipe.extents);
   return recipe.transposed ? shape{columns, rows.of} : shape{rows.of, columns};
 }
 
@@ -81,7 +86,7 @@ void hub_model::read(std::string_view name, std::span<float> out) const {
   const auto& found = recipe(name);
   ensure(std::int64_t(out.size()) == found.extents.size(),
          "HUB-2: a parameter is read into as many elements as it has");
-  const auto columns = found.extents.rank() == 1 ? 1 : found.extents[1];
+  const auto columns = row_size(found.extents);
   std::size_t done = 0;
   for (const auto& rows : found.rows) {
     const auto& [file, tensor] = sources_.find(rows.source)->second;
@@ -167,9 +172,14 @@ void hub_model::check_unread(const fs::path& dir) const {
   for (const auto& recipe : recipes_)
     for (const auto& rows : recipe.rows)
       read.insert(rows.source);
+  std::vector<std::string_view> left_out;
   for (const auto& [name, where] : sources_) {
     if (read.contains(name) || translation().is_constant(name))
       continue;
+    if (translation().is_left_out(config_, name)) {
+      left_out.push_back(name);
+      continue;
+    }
     const auto original = translation().copied_from(name, recipes_);
     if (original.empty())
       throw input_error(
@@ -179,6 +189,13 @@ void hub_model::check_unread(const fs::path& dir) const {
           name);
     check_copy(name, original);
   }
+  if (!left_out.empty())
+    log_warning(
+        "'{}': {} tensors are of parts that {} lacks, and are left out; the first one is '{}'",
+        dir.string(),
+        left_out.size(),
+        config_.family().title(),
+        left_out.front());
 }
 
 void hub_model::check_copy(const std::string& name, const std::string& original) const {

@@ -23,6 +23,8 @@ namespace troupe::runtime {
 
 class directory_lock;
 
+/// Elements of a row: the last extent; of a vector 1.
+std::int64_t row_size(const shape& x);
 /// Returns the extents of a source as stored.
 shape source_extents(const hub_recipe& recipe, const hub_rows& rows);
 

@@ -58,17 +58,25 @@ const hub_translation& translation_of(const model_description& model) {
                     model.family().name());
 }
 
+/// The rows of a piece: with several matrices they are all in one.
+box box_of(const hub_piece& x) {
+  const auto columns = row_size(x.extents);
+  if (x.extents.rank() == 1)
+    return {{x.first}, {x.count}};
+  if (x.extents.rank() == 2)
+    return {{x.first, 0}, {x.count, columns}};
+  const auto rows = x.extents[1];
+  return {{x.first / rows, x.first % rows, 0}, {1, x.count, columns}};
+}
+
 std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const hub_source& read) {
   std::vector<float> out(std::size_t(x.extents.size()));
   std::vector<float> rows;
   const auto& translation = translation_of(what.model);
   for (const auto& piece : x.pieces) {
-    const auto columns = piece.extents.rank() == 1 ? 1 : piece.extents[1];
+    const auto columns = row_size(piece.extents);
     rows.resize(std::size_t(piece.count * columns));
-    const bool is_vector = piece.extents.rank() == 1;
-    const box part = is_vector ? box{{piece.first}, {piece.count}}
-                               : box{{piece.first, 0}, {piece.count, columns}};
-    read(piece.parameter, part, rows);
+    read(piece.parameter, box_of(piece), rows);
     if (const auto offset = translation.offset(what.model, piece.parameter); offset != 0)
       for (auto& gain : rows)
         gain += offset;

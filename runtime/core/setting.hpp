@@ -63,6 +63,7 @@ struct setting_row {
   bool (*decides_bits)(const Struct&) = nullptr;
   bool travels = true;                     ///< false: stays in its process, without JSON
   bool optional = false;                   ///< JSON of older versions lacks it
+  bool left_out = false;                   ///< JSON lacks it if it is the default
   std::array<setting_flag, 3> flags = {};  ///< the first without a name ends them
   setting_choices<Value> choices = {};
 
@@ -81,6 +82,11 @@ struct setting_row {
   }
   constexpr setting_row later() {
     optional = true;
+    return *this;
+  }
+  /// With `later`: JSON of models without it stays as it was.
+  constexpr setting_row sparse() {
+    left_out = true;
     return *this;
   }
   /// Adds a flag that Megatron-LM has, too. A second one is a toggle that chooses one value.

@@ -15,7 +15,8 @@
 namespace troupe::runtime {
 
 /// Consecutive rows of a source tensor that become rows of a Troupe tensor. A vector has rows of
-/// one element. In a source stored as (in, out) they are columns.
+/// one element, and matrices in one tensor have rows one after the other. In a source stored as
+/// (in, out) they are columns.
 struct hub_rows {
   std::string source;  ///< name in the files
   std::int64_t first = 0;
@@ -26,7 +27,7 @@ struct hub_rows {
 /// A recipe to assemble a Troupe tensor from source tensors.
 struct hub_recipe {
   std::string name;         ///< Megatron-core's name
-  shape extents;            ///< (out, in), without padding rows
+  shape extents;            ///< (out, in) or (matrices, out, in), without padding rows
   bool transposed = false;  ///< sources are stored as (in, out)
   std::vector<hub_rows> rows;
 };
@@ -56,6 +57,11 @@ class hub_translation {
 
   /// True for tensors in old files that follow from the configuration, such as masks.
   virtual bool is_constant(std::string_view /*source*/) const { return false; }
+
+  /// True for tensors of parts that the family lacks. An import leaves them out and warns.
+  virtual bool is_left_out(const model_description& /*model*/, std::string_view /*source*/) const {
+    return false;
+  }
 
   /// The source of which this one is a copy that files may repeat; empty: of none.
   virtual std::string copied_from(std::string_view /*source*/,

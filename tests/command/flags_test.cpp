@@ -378,6 +378,29 @@ TEST_CASE("Megatron-LM's flags select the layers of a Llama", "[command]") {
         == runtime::position_embedding::none);
 }
 
+TEST_CASE("Megatron-LM's flags select experts and latent attention", "[command]") {
+  const auto of = [](const std::string& more) {
+    return tests::job_of_flags("--disable-bias-linear " + more)
+        .training.model.as<runtime::gpt_config>();
+  };
+  const auto mixture = of(
+      "--num-experts 8 --ffn-hidden-size 96 --moe-layer-freq ([0]*1+[1]*3) "
+      "--moe-router-load-balancing-type aux_loss seq_aux_loss "
+      "--moe-aux-loss-coeff 0.5 0.25 --moe-router-dtype fp32");
+  CHECK(mixture.experts.number == 8);
+  CHECK(mixture.experts.chosen == 2);
+  CHECK(mixture.experts.ffn == 96);
+  CHECK(mixture.expert_layers() == std::vector<bool>{false, true, true, true});
+  CHECK(mixture.experts.balance == std::vector<std::string>{"aux_loss", "seq_aux_loss"});
+  CHECK(mixture.experts.balance_weights == std::vector<double>{0.5, 0.25});
+  const auto latent = of("--multi-latent-attention --qk-layernorm --position-embedding-type rope");
+  CHECK(
+      latent.latent
+      == runtime::latent_config{.kv_rank = 32, .own_size = 128, .rotated = 64, .value_size = 128});
+  CHECK(latent.head_size == 192);
+  CHECK(latent.rotary_interleaved);
+}
+
 TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
   const auto x = training_job_from(tests::words_of(
       "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
@@ -594,6 +617,32 @@ TEST_CASE("config.json defines the shape of a hub model, and flags must not chan
     CHECK_THAT(said, ContainsSubstring(flag.substr(0, flag.find(' '))));
     CHECK_THAT(said, ContainsSubstring("contradicts --load-hf"));
   }
+}
+
+TEST_CASE("a hub model with experts takes another balance, and no other experts", "[command]") {
+  const tests::scratch_folder folder;
+  const auto base = with_hub_model(
+      folder,
+      R"({"model_type": "mixtral", "num_hidden_layers": 2, "num_attention_heads": 2,
+          "num_key_value_heads": 1, "hidden_size": 32, "intermediate_size": 48, "vocab_size": 300,
+          "max_position_embeddings": 64, "num_local_experts": 4, "num_experts_per_tok": 2})");
+  const auto x = training_job_from(
+      tests::words_of(base + "--num-experts 4 --moe-aux-loss-coeff 0.5 --moe-z-loss-coeff 0.25"));
+  const auto& experts = x.training.model.as<runtime::gpt_config>().experts;
+  CHECK(experts.number == 4);
+  CHECK(experts.balance_weights == std::vector<double>{0.5});
+  CHECK(experts.z_weight == 0.25);
+  CHECK_THAT(tests::refusal_of_flags(base + "--num-experts 8"),
+             ContainsSubstring("--num-experts 8 contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--moe-router-pre-softmax"),
+             ContainsSubstring("--moe-router-pre-softmax contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--multi-latent-attention"),
+             ContainsSubstring("--multi-latent-attention contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--moe-router-load-balancing-type quantile_balancing"),
+             ContainsSubstring("which no model of the Hub has"));
+  const tests::scratch_folder dense;
+  CHECK_THAT(tests::refusal_of_flags(with_gpt2(dense, "gelu_new") + "--moe-z-loss-coeff 0.25"),
+             ContainsSubstring("--moe-z-loss-coeff contradicts --load-hf"));
 }
 
 TEST_CASE("each given activation is compared with that of a hub model", "[command]") {

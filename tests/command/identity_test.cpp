@@ -14,12 +14,8 @@ namespace {
 
 /// Settings without a trial, with the reason.
 const std::map<std::string, std::string>& not_tried() {
-  const std::string no_experts = "a GPT has no experts; tests/runtime/job/job_test.cpp";
   static const std::map<std::string, std::string> all
       = {{"--load-hf", "its shape is the model's; tests/command/use_test.py"},
-         {"--expert-model-parallel-size", no_experts},
-         {"--expert-tensor-parallel-size", no_experts},
-         {"--expert-gradient-sums", no_experts},
          {"--devices", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-nondeterministic", "needs a GPU; its part of the identity is checked below"},
@@ -34,6 +30,7 @@ const std::map<std::string, std::string>& stands_as() {
       = {{"model.grouped_queries", "model.groups"},
          {"model.vocabulary_divisor", "model.padded_vocabulary"},
          {"model.yarn_factor", "model.scaling_factor"},
+         {"model.latent_attention", "model.latent.kv_rank"},
          {"tokenizer.vocab_file", "tokenizer.fingerprint"},
          {"tokenizer.merge_file", "tokenizer.fingerprint"},
          {"tokenizer.model", "tokenizer.fingerprint"},
@@ -132,6 +129,9 @@ std::set<std::string> identity_paths() {
         "--train-data-path " + files() / "data_text_document",
         trials().at("--fim-rate").around,
         "--sft --split 100,0,0 --data-path " + files() / "talks_conversations",
+        trials().at("--qk-layernorm-rows").around + "--qk-layernorm-rows",
+        trials().at("--num-experts").around + "--num-experts 8",
+        trials().at("--multi-latent-attention").around + "--multi-latent-attention",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})
     add(job_of(complete(text)));

@@ -23,13 +23,18 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
       = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
   CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("no 8-bit"));
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
-  CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
+  CHECK_THAT(refused("--moe-enable-deepep"), ContainsSubstring("DeepEP"));
+  CHECK_THAT(refused("--moe-router-dtype fp64"), ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--moe-token-dispatcher-type flex"),
              ContainsSubstring("flex is refused") && ContainsSubstring("use alltoall"));
   CHECK_THAT(refused("--expert-model-parallel-size 2 --world-size 2"),
              ContainsSubstring("nearest valid: --expert-model-parallel-size 1"));
   CHECK_THAT(refused("--expert-tensor-parallel-size 2"),
              ContainsSubstring("nearest valid: --expert-tensor-parallel-size 1"));
+  CHECK_THAT(refused("--qk-layernorm --qk-layernorm-rows --world-size 2 "
+                     "--tensor-model-parallel-size 2"),
+             ContainsSubstring("parts of --qk-layernorm-rows 1")
+                 && ContainsSubstring("nearest valid: --tensor-model-parallel-size 1"));
   CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
@@ -57,6 +62,46 @@ TEST_CASE("features that this build lacks are refused with the reason", "[comman
   CHECK_THAT(refused("--lr-decay-style steep"), ContainsSubstring("constant, linear, cosine"));
   CHECK_THAT(refused("--ckpt-format zarr"), ContainsSubstring("torch_dist"));
   CHECK_THAT(refused("--dataloader-type external"), ContainsSubstring("single, cyclic"));
+}
+
+TEST_CASE("flags of experts and latent attention need each other", "[command]") {
+  const auto refused = [](const std::string& more) {
+    return tests::refusal_of_flags(tests::small_run + "--disable-bias-linear " + more);
+  };
+  CHECK_THAT(refused("--moe-router-topk 2"),
+             ContainsSubstring("--moe-router-topk does nothing without --num-experts"));
+  CHECK_THAT(refused("--moe-aux-loss-coeff 0.1"),
+             ContainsSubstring("--moe-aux-loss-coeff does nothing without --num-experts"));
+  CHECK_THAT(refused("--q-lora-rank 8"),
+             ContainsSubstring("--q-lora-rank does nothing without --multi-latent-attention"));
+  const std::string experts = "--num-experts 8 ";
+  CHECK(refused(experts) == "accepted");
+  CHECK_THAT(tests::refusal_of_flags(tests::small_run + experts),
+             ContainsSubstring("give --disable-bias-linear"));
+  CHECK_THAT(refused(experts + "--moe-router-topk 9"),
+             ContainsSubstring("--moe-router-topk is 9 of 8 experts; give 1 to 8"));
+  CHECK_THAT(
+      refused(experts + "--moe-router-num-groups 3 --moe-router-group-topk 2"),
+      ContainsSubstring("--moe-router-num-groups 3 does not divide --num-experts 8; give 2"));
+  CHECK_THAT(refused(experts + "--moe-layer-freq [1]*3"),
+             ContainsSubstring("has 3 entries, but --num-layers is 4; give '1'"));
+  CHECK_THAT(refused(experts + "--moe-router-bias-update-rate 0.1"),
+             ContainsSubstring("without --moe-router-enable-expert-bias"));
+  CHECK_THAT(refused(experts + "--moe-router-quantile-balancing-ema 0.1"),
+             ContainsSubstring("--moe-router-load-balancing-type quantile_balancing"));
+  CHECK_THAT(refused(experts + "--moe-router-load-balancing-type global_aux_loss"),
+             ContainsSubstring("global_aux_loss is refused"));
+  CHECK_THAT(
+      refused(experts + "--moe-router-load-balancing-type sinkhorn --moe-expert-capacity-factor 1"),
+      ContainsSubstring("--moe-expert-capacity-factor needs"));
+  CHECK_THAT(refused(experts + "--moe-pad-expert-input-to-capacity"),
+             ContainsSubstring("add --moe-expert-capacity-factor"));
+  CHECK_THAT(refused(experts + "--moe-token-drop-policy position"),
+             ContainsSubstring("without --moe-expert-capacity-factor"));
+  CHECK_THAT(refused("--multi-latent-attention --qk-layernorm"),
+             ContainsSubstring("give --position-embedding-type rope or yarn"));
+  CHECK_THAT(refused("--multi-latent-attention --position-embedding-type rope"),
+             ContainsSubstring("add --qk-layernorm"));
 }
 
 TEST_CASE("an unknown flag is answered with the nearest one", "[command]") {

@@ -65,6 +65,8 @@ const std::set<std::string>& becomes_others() {
                                             "model.grouped_queries",
                                             "model.vocabulary_divisor",
                                             "model.yarn_factor",
+                                            "model.latent_attention",
+                                            "model.experts.type",
                                             "tokenizer.type",
                                             "tokenizer.vocab_file",
                                             "tokenizer.merge_file",

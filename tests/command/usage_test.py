@@ -113,7 +113,7 @@ def check_refusals(folder):
 
 
 def check_examples(folder):
-    """Both examples run here, with another shape and batch."""
+    """The examples run here, with another shape, batch and layout."""
     tiny = ["--mock-data", "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
             "--seq-length", 16, "--vocab-size", 500, "--max-position-embeddings", 16]
     out = works("train", "gpt", "--config", EXAMPLES / "gpt3_345m.yaml", *tiny, "--global-batch-size", 4,
@@ -125,6 +125,23 @@ def check_examples(folder):
                 "--train-samples", 16)
     if "iteration        2/       2" not in out:
         raise wrong(f"Llama-3 8B, made small, does not run two steps:\n{out}")
+    two = ["--world-size", 2, "--pipeline-model-parallel-size", 1, "--expert-model-parallel-size", 2]
+    heads = ["--num-query-groups", 2, "--kv-channels", 16]
+    ranks = ["--q-lora-rank", 24, "--kv-lora-rank", 16, "--qk-head-dim", 16, "--qk-pos-emb-head-dim", 8,
+             "--v-head-dim", 16, "--moe-layer-freq", "([0]+[1])", "--moe-shared-expert-intermediate-size", 32]
+    small_experts = ["--num-experts", 16, "--moe-ffn-hidden-size", 32, "--ffn-hidden-size", 96]
+    steps = ["--global-batch-size", 4, "--lr-warmup-iters", 1, "--train-iters", 2, "--log-interval", 1]
+    for name, more in {"mixtral_8x7b": [*two, *heads, "--ffn-hidden-size", 96, "--lr-decay-iters", 2, *steps],
+                       "qwen3_30b_a3b": [*two, *heads, *small_experts, "--tensor-model-parallel-size", 1,
+                                         "--sequence-parallel=false", *steps],
+                       "deepseek_v3": [*two, *ranks, *small_experts, "--world-size", 4,
+                                       "--pipeline-model-parallel-size", 2, "--global-batch-size", 4,
+                                       "--decoder-first-pipeline-num-layers", 1,
+                                       "--decoder-last-pipeline-num-layers", 1, "--log-interval", 1,
+                                       "--train-samples", 8, "--lr-warmup-samples", 4]}.items():
+        out = works("train", "gpt", "--config", EXAMPLES / f"{name}.yaml", *tiny, *more)
+        if "iteration        2/       2" not in out:
+            raise wrong(f"{name}, made small, does not run two steps:\n{out}")
 
 
 def completed(script, *words):

@@ -1,6 +1,8 @@
 #include "runtime/family/gpt/gpt.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/layers/experts.hpp"
+#include "runtime/model/layers/latent_attention.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -38,6 +40,7 @@ attention_spec attention_of(const gpt_config& c, std::int64_t rotated) {
                      .output_init_std = output_deviation(c)};
   if (c.qk_norm)
     out.head_norm = norm_of(c);
+  out.norm_rows = c.qk_norm_rows;
   return out;
 }
 
@@ -50,13 +53,92 @@ feed_forward_spec feed_forward_of(const gpt_config& c) {
           .output_init_std = output_deviation(c)};
 }
 
-layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rotated) {
+latent_attention_spec latent_attention_of(const gpt_config& c) {
+  const auto rotary = rotary_of(c);
+  return {.hidden = c.hidden,
+          .heads = c.heads,
+          .q_rank = c.latent.q_rank,
+          .kv_rank = c.latent.kv_rank,
+          .own_size = c.latent.own_size,
+          .rotated = c.latent.rotated,
+          .value_size = c.latent.value_size,
+          .scale = latent_concentration(rotary) / std::sqrt(double(c.head_size)),
+          .rotary_magnitude = rotary_concentration(rotary),
+          .rotary_interleaved = c.rotary_interleaved,
+          .norm = norm_of(c),
+          .dropout = c.attention_dropout,
+          .init_std = c.init_std,
+          .output_init_std = output_deviation(c)};
+}
+
+kernels::route_score score_of(const experts_config& x) {
+  using enum kernels::route_score;
+  if (x.score == "softmax")
+    return x.pre_softmax ? softmax : softmax_of_chosen;
+  return x.score == "sigmoid" ? sigmoid : sqrt_softplus;
+}
+
+balance_choice choice_of(const experts_config& x) {
+  using enum balance_choice;
+  return x.forced_balance                      ? forced
+         : x.expert_bias                       ? bias
+         : x.balances_by("quantile_balancing") ? quantile
+         : x.balances_by("sinkhorn")           ? sinkhorn
+                                               : balance_choice::none;
+}
+
+router_spec router_of(const experts_config& x) {
+  const bool grouped = x.groups > 0;
+  const auto choice = choice_of(x);
+  router_spec out{
+      .experts = x.number,
+      .chosen = x.chosen,
+      .score = score_of(x),
+      .groups = grouped ? x.groups : 1,
+      .group_topk = grouped ? x.group_topk : 1,
+      .group_best = grouped && x.group_score == "sum" ? x.chosen / x.group_topk : 1,
+      .scale = x.scale,
+      .choice = choice,
+      .bias_rate = choice == balance_choice::quantile ? 1 - x.quantile_decay : x.bias_rate,
+      .jitter = x.jitter,
+      .z_weight = x.z_weight,
+      .capacity = x.capacity,
+      .pads = x.pads,
+      .drops = x.drops == "probs" ? drop_policy::probability : drop_policy::position};
+  for (std::size_t i = 0; i < x.balance_weights.size(); ++i)
+    if (x.balance_weights[i] > 0)
+      out.losses.push_back(
+          {.by_sequence = x.balance.at(i) == "seq_aux_loss", .weight = x.balance_weights[i]});
+  return out;
+}
+
+/// `layers`: the number of layers with experts.
+experts_spec experts_of(const gpt_config& c, std::int64_t layers) {
+  return {.hidden = c.hidden,
+          .ffn = c.experts.ffn,
+          .latent = c.experts.latent,
+          .shared_ffn = c.experts.shared_ffn,
+          .shared_gate = c.experts.shared_gate,
+          .activation = c.activation,
+          .router = router_of(c.experts),
+          .layers = layers,
+          .init_std = c.init_std,
+          .output_init_std = output_deviation(c)};
+}
+
+/// `rotated`: channels of a head. `with_experts`: the number of layers with experts, if this is one
+/// of them; else 0.
+layer_spec layer_of(const gpt_config& c,
+                    const extension& own,
+                    std::int64_t rotated,
+                    std::int64_t with_experts) {
   layer_spec out;
-  out.sublayers.emplace_back(
-      residual_sublayer{.name = "self_attention",
-                        .norm_before = norm_spec{"input_layernorm", norm_of(c)},
-                        .body = attention_of(c, rotated),
-                        .dropout = c.hidden_dropout});
+  residual_sublayer attention{.name = "self_attention",
+                              .norm_before = norm_spec{"input_layernorm", norm_of(c)},
+                              .body = c.has_latents() ? module_spec(latent_attention_of(c))
+                                                      : module_spec(attention_of(c, rotated)),
+                              .dropout = c.hidden_dropout};
+  out.sublayers.emplace_back(std::move(attention));
   const auto feed_forward = feed_forward_of(c);
   if (own.feed_forward)
     out.sublayers.emplace_back(own_sublayer{
@@ -71,7 +153,8 @@ layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rota
     out.sublayers.emplace_back(
         residual_sublayer{.name = "mlp",
                           .norm_before = norm_spec{"pre_mlp_layernorm", norm_of(c)},
-                          .body = feed_forward,
+                          .body = with_experts > 0 ? module_spec(experts_of(c, with_experts))
+                                                   : module_spec(feed_forward),
                           .dropout = c.hidden_dropout});
   return out;
 }
@@ -79,7 +162,7 @@ layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rota
 }  // namespace
 
 rotary_spec rotary_of(const gpt_config& c) {
-  return {.head_size = c.head_size,
+  return {.head_size = c.has_latents() ? c.latent.rotated : c.head_size,
           .base = c.rotary_base,
           .percent = c.rotary_percent,
           .interpolation = c.rotary_interpolation,
@@ -123,6 +206,11 @@ model_spec gpt_spec(const gpt_config& c, const extension& own) {
         "extension '{}' has losses, but no feed-forward layer that writes them; set "
         "extension::feed_forward",
         own.name);
+  if (own.feed_forward && c.has_experts())
+    throw input_error(
+        "extension '{}' has feed-forward layers, but the model has experts in their place; leave "
+        "out `model.experts.number`",
+        own.name);
   auto losses = own.losses;
   losses.push_back(head.reported);
   if (const auto wrong = wrong_loss(losses); !wrong.empty())
@@ -130,7 +218,11 @@ model_spec gpt_spec(const gpt_config& c, const extension& own) {
   model_spec out{.sequence = c.sequence, .streams = {{"decoder", c.hidden}}};
   if (c.position == position_embedding::rope)
     out.rotary_frequency = rotary_frequencies(rotary_of(c));
-  const auto layer = layer_of(c, own, std::int64_t(2 * out.rotary_frequency.size()));
+  const auto rotated = std::int64_t(2 * out.rotary_frequency.size());
+  const auto has_experts = c.expert_layers();
+  const auto with_experts = std::count(has_experts.begin(), has_experts.end(), true);
+  const auto dense = layer_of(c, own, rotated, 0);
+  const auto sparse = with_experts > 0 ? layer_of(c, own, rotated, with_experts) : dense;
   const auto add = [&](char letter, std::string name, std::string prefix, module_spec module) {
     out.units.push_back({.letter = letter,
                          .name = std::move(name),
@@ -141,7 +233,7 @@ model_spec gpt_spec(const gpt_config& c, const extension& own) {
   add('E', "embedding", "embedding", embedding);
   for (std::int64_t l = 0; l < c.layers; ++l) {
     const auto name = "decoder.layers." + std::to_string(l);
-    add('t', name, name, layer);
+    add('t', name, name, !has_experts.empty() && has_experts.at(std::size_t(l)) ? sparse : dense);
     out.units.back().layer = l;
   }
   add('L', "head", "", std::move(head));

@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 
 /// Describes the model of a configuration. Parameter names are Megatron-core's. Throws input_error
-/// if the extension has no name.
+/// for an extension without a name, or with feed-forward layers in place of experts.
 model_spec gpt_spec(const gpt_config& config, const extension& own = {});
 
 const model_family& gpt_family();

@@ -20,6 +20,8 @@ struct gpt_asked {
   bool no_position = false;
   std::optional<double> llama3_factor, yarn_factor;
   std::optional<std::string> normalization;
+  bool latent_attention = false;  ///< without it, settings of latents are not allowed
+  std::string router_type;        ///< empty, or the only type that routers have
 
   static constexpr auto changed_at_resume = at_resume::refused;
   static constexpr auto fields() {
@@ -65,7 +67,21 @@ struct gpt_asked {
                    .type = "TYPE",
                    .default_value = "LayerNorm",
                    .help = "Kind of norm: LayerNorm or RMSNorm.",
-                   .choices = "LayerNorm RMSNorm"}));
+                   .choices = "LayerNorm RMSNorm"}),
+        row("latent_attention", &x::latent_attention)
+            .flag(
+                {.name = "--multi-latent-attention",
+                 .help = "Attention with queries, keys and values of low rank, as in DeepSeek-V3.",
+                 .megatron = "with --qk-layernorm; YaRN by --position-embedding-type yarn"}),
+        row("router_type", &x::router_type)
+            .named("experts.type")
+            .flag({.name = "--moe-router-dtype",
+                   .type = "TYPE",
+                   .default_value = "fp32",
+                   .help = "Type of the router's product and scores: fp32.",
+                   .megatron = "fp32 also without the flag; fp64 is refused",
+                   .choices = "fp32",
+                   .resume = at_resume::free}));
   }
 };
 

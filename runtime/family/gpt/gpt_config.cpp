@@ -2,6 +2,7 @@
 
 #include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/family/gpt/gpt_rules.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,14 +18,31 @@ constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
 constexpr double largest_model = 1e17;
 
 bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
-  const std::pair<const char*, std::int64_t> sizes[] = {{"`model.layers`", x.layers},
-                                                        {"`model.hidden`", x.hidden},
-                                                        {"`model.heads`", x.heads},
-                                                        {"`model.groups`", x.groups},
-                                                        {"`model.head_size`", x.head_size},
-                                                        {"`model.ffn`", x.ffn},
-                                                        {"`model.sequence`", x.sequence},
-                                                        {"`model.vocabulary`", x.vocabulary}};
+  std::vector<std::pair<const char*, std::int64_t>> sizes = {{"`model.layers`", x.layers},
+                                                             {"`model.hidden`", x.hidden},
+                                                             {"`model.heads`", x.heads},
+                                                             {"`model.groups`", x.groups},
+                                                             {"`model.head_size`", x.head_size},
+                                                             {"`model.ffn`", x.ffn},
+                                                             {"`model.sequence`", x.sequence},
+                                                             {"`model.vocabulary`", x.vocabulary}};
+  const auto add
+      = [&sizes](const char* flag, std::int64_t size) { sizes.emplace_back(flag, size); };
+  if (const auto& y = x.latent; x.has_latents()) {
+    add("`model.latent.kv_rank`", y.kv_rank);
+    add("`model.latent.own_size`", y.own_size);
+    add("`model.latent.rotated`", y.rotated);
+    add("`model.latent.value_size`", y.value_size);
+    if (y.q_rank != 0)
+      add("`model.latent.q_rank`", y.q_rank);
+  }
+  if (const auto& y = x.experts; x.has_experts()) {
+    add("`model.experts.ffn`", y.ffn);
+    if (y.latent != 0)
+      add("`model.experts.latent`", y.latent);
+    if (y.shared_ffn != 0)
+      add("`model.experts.shared_ffn`", y.shared_ffn);
+  }
   for (const auto& [flag, size] : sizes)
     if (size < 1 || size > largest_size)
       out.push_back(fmt::format("{} is {}; give a value from 1 to {}", flag, size, largest_size));
@@ -58,7 +76,8 @@ void validate_yarn(const gpt_config& x, std::vector<std::string>& out) {
         "`model.rotary_base` is {}, and YaRN divides by its logarithm: give more than 1, "
         "usually 10000",
         x.rotary_base));
-  if (x.rotary_percent != 1 || x.rotary_interleaved || x.rotary_interpolation != 1)
+  const bool whole = x.has_latents() || (x.rotary_percent == 1 && !x.rotary_interleaved);
+  if (!whole || x.rotary_interpolation != 1)
     out.emplace_back(
         "`model.position` yarn rotates all channels of a head, in halves: leave out "
         "`model.rotary_percent`, `model.rotary_interleaved` and `model.rotary_interpolation`");
@@ -106,6 +125,8 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.rotary_base > 0) || !std::isfinite(x.rotary_base))
     out.push_back(fmt::format("`model.rotary_base` is {}; give a positive number, usually 10000",
                               x.rotary_base));
+  if (x.has_latents())
+    return;  // validate_latents
   if (x.head_size < 2) {
     out.push_back(
         fmt::format("`model.head_size` is {}, but rotary embedding rotates pairs of channels; "
@@ -138,6 +159,10 @@ void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
   if (x.gain_offset != 0 && x.gain_offset != 1)
     out.push_back(fmt::format(
         "the offset of stored gains is {}; give 0, or 1 with `model.gain_offset`", x.gain_offset));
+  if (x.qk_norm_rows && (!x.qk_norm || x.has_latents()))
+    out.emplace_back(
+        "`model.qk_norm_rows` does nothing without `model.qk_norm`, and latent attention has norms "
+        "of its own: leave it out");
   if (x.window < -1 || x.window > largest_size)
     out.push_back(
         fmt::format("`model.window` is {}; give 0 to {}, or -1 for all", x.window, largest_size));
@@ -149,31 +174,62 @@ void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
       out.push_back(fmt::format("{} is {}; give a probability from 0 to below 1", flag, p));
 }
 
-/// Parameters of one layer; Number is the type of the count.
 template <class Number>
-Number layer_parameters(const gpt_config& x) {
-  const auto C = Number(x.hidden), q = Number(x.heads) * Number(x.head_size);
-  const auto qkv = Number(x.heads + 2 * x.groups) * Number(x.head_size);
-  const auto fc1 = Number(x.fc1_width()), ffn = Number(x.ffn);
+Number attention_parameters(const gpt_config& x) {
+  const auto C = Number(x.hidden), H = Number(x.heads), q = H * Number(x.head_size);
   const auto per_norm = Number(x.normalization == kernels::normalization::layer ? 2 : 1);
-  Number n = 2 * per_norm * C + qkv * C + q * C + fc1 * C + ffn * C;
+  if (x.has_latents()) {
+    const auto& y = x.latent;
+    const auto rank = Number(y.kv_rank), q_rank = Number(y.q_rank),
+               values = H * Number(y.value_size);
+    return (y.q_rank > 0 ? q_rank * (C + q + per_norm) : q * C) + (rank + Number(y.rotated)) * C
+           + rank * (per_norm + H * Number(y.own_size) + values) + values * C;
+  }
+  const auto qkv = Number(x.heads + 2 * x.groups) * Number(x.head_size);
+  Number n = qkv * C + q * C;
   if (x.qk_norm)
-    n += 2 * per_norm * Number(x.head_size);
+    n += per_norm * Number(x.qk_norm_rows ? x.heads + x.groups : 2) * Number(x.head_size);
   if (x.linear_bias)
-    n += qkv + C + fc1 + C;
+    n += qkv + C;
   else if (x.qkv_bias)
     n += qkv;
   return n;
 }
 
 template <class Number>
+Number feed_forward_parameters(const gpt_config& x) {
+  const auto C = Number(x.hidden), ffn = Number(x.ffn);
+  const auto fc1 = ffn * Number(kernels::fan_in(x.activation));
+  return fc1 * C + ffn * C + (x.linear_bias ? fc1 + C : Number(0));
+}
+
+template <class Number>
+Number experts_parameters(const gpt_config& x) {
+  const auto& y = x.experts;
+  const auto C = Number(x.hidden), E = Number(y.number), latent = Number(y.latent);
+  const auto products = Number(kernels::fan_in(x.activation) + 1);
+  Number n = E * C + E * products * Number(y.ffn) * (y.latent > 0 ? latent : C);
+  n += products * Number(y.shared_ffn) * C + 2 * latent * C;
+  if (y.shared_gate)
+    n += C;
+  return y.has_bias() ? n + E : n;
+}
+
+/// Number is the type of the count.
+template <class Number>
 Number count_parameters(const gpt_config& x) {
   const auto C = Number(x.hidden);
+  const auto per_norm = Number(x.normalization == kernels::normalization::layer ? 2 : 1);
   Number n = Number(x.vocabulary) * C * Number(x.tied_embeddings ? 1 : 2);
   if (x.position == position_embedding::learned_absolute)
     n += Number(x.positions) * C;
-  n += Number(x.layers) * layer_parameters<Number>(x);
-  return n + C * Number(x.normalization == kernels::normalization::layer ? 2 : 1);
+  n += Number(x.layers) * (2 * per_norm * C + attention_parameters<Number>(x));
+  const auto expert_layers = x.expert_layers();
+  const auto with = Number(std::count(expert_layers.begin(), expert_layers.end(), true));
+  n += (Number(x.layers) - with) * feed_forward_parameters<Number>(x);
+  if (x.has_experts())
+    n += with * experts_parameters<Number>(x);
+  return n + C * per_norm;
 }
 
 }  // namespace
@@ -204,6 +260,10 @@ std::vector<std::string> validate(const gpt_config& config) {
   }
   validate_positions(config, out);
   validate_numbers(config, out);
+  if (config.has_latents())
+    validate_latents(config, out);
+  if (config.has_experts())
+    validate_experts(config, out);
   return out;
 }
 

@@ -4,6 +4,8 @@
 
 #include "kernels/op/kinds.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/family/gpt/experts_config.hpp"
+#include "runtime/family/gpt/latent_config.hpp"
 #include "runtime/model/layers/rotary.hpp"
 
 #include <cstdint>
@@ -63,10 +65,21 @@ struct gpt_config {
 
   double init_std = 0.02;
 
+  bool qk_norm_rows = false;  ///< qk_norm normalizes all queries of a row together, and all keys
+
+  latent_config latent;    ///< head_size is that of queries and keys
+  experts_config experts;  ///< in place of feed-forward layers
+
   friend bool operator==(const gpt_config&, const gpt_config&) = default;
 
   std::int64_t qkv_width() const { return (heads + 2 * groups) * head_size; }
   std::int64_t fc1_width() const { return ffn * kernels::fan_in(activation); }
+  bool has_latents() const { return latent.kv_rank > 0; }
+  bool has_experts() const { return experts.number > 0; }
+  /// True for each layer with experts; empty without experts.
+  std::vector<bool> expert_layers() const {
+    return has_experts() ? layers_with_experts(experts.layers, layers) : std::vector<bool>();
+  }
 
   static constexpr auto changed_at_resume = at_resume::refused;
   /// In the order of the JSON.
@@ -298,7 +311,15 @@ struct gpt_config {
             .flag({.name = "--no-yarn-correction-range-round-to-int",
                    .help = "YaRN: does not round the two bounds.",
                    .megatron = "with --position-embedding-type yarn, for any GPT",
-                   .value = "false"}));
+                   .value = "false"}),
+        row("latent", &x::latent).later().sparse(),
+        row("experts", &x::experts).later().sparse(),
+        row("qk_norm_rows", &x::qk_norm_rows)
+            .later()
+            .sparse()
+            .own_flag({.name = "--qk-layernorm-rows",
+                       .help = "With --qk-layernorm, normalizes all queries of a token together, "
+                               "and all keys, as OLMoE does."}));
   }
 };
 

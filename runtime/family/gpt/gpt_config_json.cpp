@@ -10,6 +10,8 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -78,6 +80,21 @@ void assign(const char* field, bool& to, const nlohmann::json& from) {
   to = from.get<bool>();
 }
 
+void assign(const char* field, std::string& to, const nlohmann::json& from) {
+  if (!from.is_string())
+    refuse(field, "a text", from);
+  to = from.get<std::string>();
+}
+
+template <class Value>
+void assign(const char* field, std::vector<Value>& to, const nlohmann::json& from) {
+  if (!from.is_array())
+    refuse(field, "a list", from);
+  to.clear();
+  for (const auto& x : from)
+    assign(field, to.emplace_back(), x);
+}
+
 template <class Enum>
 requires std::is_enum_v<Enum>
 void assign(const char* field, Enum& to, const nlohmann::json& from) {
@@ -92,13 +109,17 @@ void assign(const char* field, Enum& to, const nlohmann::json& from) {
   refuse(field, expected, from);
 }
 
-}  // namespace
-
-std::string to_json(const gpt_config& config) {
+template <class Struct>
+nlohmann::ordered_json written(const Struct& from) {
   nlohmann::ordered_json out;
-  for_each_field<gpt_config>([&](const auto& row) {
-    const auto& field = config.*row.member;
-    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(field)>>) {
+  for_each_field<Struct>([&](const auto& row) {
+    const auto& field = from.*row.member;
+    using value = std::remove_cvref_t<decltype(field)>;
+    if (row.left_out && field == Struct().*row.member)
+      return;
+    if constexpr (has_fields<value>) {
+      out[row.key] = written(field);
+    } else if constexpr (std::is_enum_v<value>) {
       for (const auto& known : names_of(field))
         if (known.value == int(field))
           out[row.key] = known.name;
@@ -106,7 +127,41 @@ std::string to_json(const gpt_config& config) {
       out[row.key] = field;
     }
   });
-  return json_text(out);
+  return out;
+}
+
+/// `above`: the path of the object, "experts.".
+template <class Struct>
+void read_fields(Struct& to, nlohmann::json in, const std::string& above) {
+  for_each_field<Struct>([&](const auto& row) {
+    auto& field = to.*row.member;
+    const auto path = above + row.key;
+    const auto found = in.find(row.key);
+    if (found == in.end()) {
+      if (!row.optional)
+        throw input_error("model configuration: '{}' is missing", path);
+      return;
+    }
+    if constexpr (has_fields<std::remove_cvref_t<decltype(field)>>) {
+      if (!found->is_object())
+        refuse(path.c_str(), "an object", *found);
+      read_fields(field, *found, path + ".");
+    } else {
+      assign(path.c_str(), field, *found);
+    }
+    in.erase(found);
+  });
+  if (!in.empty())
+    throw input_error(
+        "model configuration: '{}' is not a field of a GPT; it was written by another version or "
+        "for another kind of model",
+        above + in.begin().key());
+}
+
+}  // namespace
+
+std::string to_json(const gpt_config& config) {
+  return json_text(written(config));
 }
 
 gpt_config gpt_config_from_json(const std::string& text) {
@@ -115,19 +170,7 @@ gpt_config gpt_config_from_json(const std::string& text) {
     throw input_error("model configuration: should be a JSON object, but is '{}'",
                       text.substr(0, 60));
   gpt_config config;
-  for_each_field<gpt_config>([&](const auto& row) {
-    if (const auto found = in.find(row.key); found != in.end()) {
-      assign(row.key, config.*row.member, *found);
-      in.erase(found);
-    } else if (!row.optional) {
-      throw input_error("model configuration: '{}' is missing", row.key);
-    }
-  });
-  if (!in.empty())
-    throw input_error(
-        "model configuration: '{}' is not a field of a GPT; it was written by another version or "
-        "for another kind of model",
-        in.begin().key());
+  read_fields(config, std::move(in), "");
   return config;
 }
 

@@ -20,6 +20,11 @@ const gpt_asked& asked_of(const std::any& asked) {
   return std::any_cast<const gpt_asked&>(asked);
 }
 
+/// True if the formulas of other programs cover the model.
+bool has_estimates(const gpt_config& x) {
+  return !x.has_experts() && !x.has_latents();
+}
+
 class gpt final : public model_family {
  public:
   std::string_view name() const override { return "gpt"; }
@@ -76,6 +81,10 @@ class gpt final : public model_family {
       out.erase(field);
     if (config_of(model).position != position_embedding::learned_absolute)
       out.erase("positions");
+    if (const auto experts = out.find("experts"); experts != out.end())
+      for (const auto* field :
+           {"balance_weights", "z_weight", "jitter", "bias_rate", "quantile_decay"})
+        experts->erase(field);
     return json_text(out);
   }
 
@@ -99,12 +108,26 @@ class gpt final : public model_family {
 
   std::vector<shared_size> shared_by_tensor_ranks(const model_description& model) const override {
     const auto& x = config_of(model);
-    std::vector<shared_size> out = {{"`model.heads`", x.heads, x.hidden}};
+    std::vector<shared_size> out = {{"`model.heads`", x.heads, x.has_latents() ? 0 : x.hidden}};
     if (x.groups != x.heads)
       out.push_back({"`model.groups`", x.groups, x.heads});
-    out.push_back({"`model.ffn`", x.ffn});
+    const auto experts = x.expert_layers();
+    if (experts.empty() || std::find(experts.begin(), experts.end(), false) != experts.end())
+      out.push_back({"`model.ffn`", x.ffn});
+    if (x.experts.shared_ffn > 0)
+      out.push_back({"`model.experts.shared_ffn`", x.experts.shared_ffn});
+    if (x.qk_norm_rows)
+      out.push_back({"the number of parts of `model.qk_norm_rows`", 1, 1});
     out.push_back({"the padded vocabulary", x.padded_vocabulary});
     return out;
+  }
+
+  std::vector<shared_size> shared_by_expert_ranks(const model_description& model) const override {
+    const auto& x = config_of(model);
+    if (!x.has_experts())
+      return {};
+    return {{"`model.experts.number`", x.experts.number, 0, axis::expert},
+            {"`model.experts.ffn`", x.experts.ffn, 0, axis::expert_tensor}};
   }
 
   std::string tied_by(const model_description& model) const override {
@@ -119,13 +142,19 @@ class gpt final : public model_family {
 
   std::optional<theoretical_memory> megatron_memory(const model_description& model,
                                                     const job_outline& job) const override {
-    return gpt_megatron_memory(config_of(model), job);
+    const auto& x = config_of(model);
+    if (!has_estimates(x))
+      return {};
+    return gpt_megatron_memory(x, job);
   }
 
   std::optional<pytorch_memory> pytorch_estimate(const model_description& model,
                                                  const job_outline& job,
                                                  pytorch_mode mode) const override {
-    return gpt_pytorch_memory(config_of(model), job, mode);
+    const auto& x = config_of(model);
+    if (!has_estimates(x))
+      return {};
+    return gpt_pytorch_memory(x, job, mode);
   }
 
   std::any asked() const override { return gpt_asked(); }
@@ -141,11 +170,14 @@ class gpt final : public model_family {
              "model.vocabulary_divisor checkpoints.load_hub"},
             {"Model: its layers",
              "model.position model.normalization model.norm_epsilon model.gain_offset "
-             "model.qk_norm model.window model.*"},
+             "model.qk_norm model.qk_norm_rows model.window model.*"},
             {"Model: rotary positions",
              "model.rotary_* model.scaling model.scaling_factor model.yarn_factor "
              "model.scaling_positions model.yarn_fast model.yarn_slow model.yarn_round "
-             "model.yarn_*"}};
+             "model.yarn_*"},
+            {"Model: latent attention", "model.latent_attention model.latent.*"},
+            {"Model: mixture of experts",
+             "model.experts.number model.experts.layers model.experts.ffn model.experts.*"}};
   }
 
   std::vector<required_setting> required() const override {

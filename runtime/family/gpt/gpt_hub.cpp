@@ -1,5 +1,7 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
 
+#include "runtime/core/number_range.hpp"
+
 namespace troupe::runtime {
 namespace {
 
@@ -33,6 +35,10 @@ class gpt_translation final : public hub_translation {
     return source == "lm_head.weight" ? all.front().rows.front().source : "";
   }
 
+  bool is_left_out(const model_description& model, std::string_view source) const override {
+    return is_beyond_deepseek(model.as<gpt_config>(), source);
+  }
+
   float offset(const model_description& model, std::string_view parameter) const override {
     return parameter.ends_with("layernorm.weight") ? float(model.as<gpt_config>().gain_offset) : 0;
   }
@@ -48,7 +54,21 @@ class gpt_translation final : public hub_translation {
     x.attention_dropout = y.attention_dropout;
     x.init_std = y.init_std;
     x.gain_offset = y.gain_offset;
-    return x == y;
+    x.experts.balance = y.experts.balance;
+    x.experts.balance_weights = y.experts.balance_weights;
+    x.experts.z_weight = y.experts.z_weight;
+    x.experts.jitter = y.experts.jitter;
+    x.experts.bias_rate = y.experts.bias_rate;
+    x.experts.quantile_decay = y.experts.quantile_decay;
+    x.experts.capacity = y.experts.capacity;
+    x.experts.pads = y.experts.pads;
+    x.experts.drops = y.experts.drops;
+    x.experts.layers = pattern_of(x.expert_layers());
+    auto here_too = y;
+    here_too.experts.layers = pattern_of(y.expert_layers());
+    if (x.has_experts() && x.experts.layers == "1")
+      here_too.ffn = x.ffn;  // no layer has it
+    return x == here_too;
   }
 
   std::int64_t longest(const model_description& model) const override {
@@ -57,6 +77,15 @@ class gpt_translation final : public hub_translation {
 };
 
 }  // namespace
+
+bool is_beyond_deepseek(const gpt_config& config, std::string_view source) {
+  constexpr std::string_view stem = "model.layers.";
+  if (!config.has_latents() || !config.experts.expert_bias || !source.starts_with(stem))
+    return false;
+  source.remove_prefix(stem.size());
+  const auto layer = number_in(whole_range{}, source.substr(0, source.find('.')));
+  return layer && *layer >= config.layers;
+}
 
 const hub_translation& gpt_hub() {
   static const gpt_translation only;

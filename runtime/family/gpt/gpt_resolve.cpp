@@ -64,7 +64,70 @@ void resolve_rotary(const gpt_asked& asked,
     out.scaling_positions = 4096;
 }
 
+/// The sentence about a given setting that has an effect only with another one.
+void refuse_alone(const given_settings& given,
+                  const char* setting,
+                  const char* with,
+                  sentences& wrong) {
+  if (given.contains(setting))
+    wrong.push_back(
+        fmt::format("`{}` does nothing without `{}`: add it, or leave both out", setting, with));
+}
+
+/// The first given setting that begins so; empty: none.
+std::string given_below(const given_settings& given, const std::string& above) {
+  const auto found = given.lower_bound(above);
+  return found != given.end() && found->starts_with(above) ? *found : std::string();
+}
+
+void resolve_latents(const gpt_asked& asked,
+                     const given_settings& given,
+                     gpt_config& out,
+                     sentences& wrong) {
+  if (!asked.latent_attention) {
+    if (const auto alone = given_below(given, "model.latent."); !alone.empty())
+      refuse_alone(given, alone.c_str(), "model.latent_attention", wrong);
+    out.latent = {};
+    return;
+  }
+  const auto usual = [&given](const char* setting, std::int64_t& to, std::int64_t value) {
+    if (!given.contains(setting))
+      to = value;
+  };
+  usual("model.latent.kv_rank", out.latent.kv_rank, 32);
+  usual("model.latent.own_size", out.latent.own_size, 128);
+  usual("model.latent.rotated", out.latent.rotated, 64);
+  usual("model.latent.value_size", out.latent.value_size, 128);
+  usual("model.head_size", out.head_size, out.latent.own_size + out.latent.rotated);
+  out.rotary_interleaved = true;  // as Megatron-LM's latent attention
+}
+
+void resolve_experts(const given_settings& given, gpt_config& out, sentences& wrong) {
+  auto& x = out.experts;
+  if (!given.contains("model.experts.number")) {
+    if (const auto alone = given_below(given, "model.experts."); !alone.empty())
+      refuse_alone(given, alone.c_str(), "model.experts.number", wrong);
+    x = {};
+    return;
+  }
+  if (!given.contains("model.experts.ffn"))
+    x.ffn = out.ffn;
+  if (!given.contains("model.experts.balance_weights"))
+    x.balance_weights.assign(x.balance.size(), 0);
+  if (!x.expert_bias)
+    refuse_alone(given, "model.experts.bias_rate", "model.experts.expert_bias", wrong);
+  if (!x.balances_by("quantile_balancing") && given.contains("model.experts.quantile_decay"))
+    wrong.emplace_back(
+        "`model.experts.quantile_decay` does nothing without `model.experts.balance` "
+        "quantile_balancing: add it, or leave both out");
+  if (x.groups == 0)
+    refuse_alone(given, "model.experts.group_score", "model.experts.groups", wrong);
+  if (x.capacity == 0)
+    refuse_alone(given, "model.experts.drops", "model.experts.capacity", wrong);
+}
+
 /// True for members that may differ from the Hub's, and for those that are compared in other words.
+/// `member` has its path: "experts.jitter".
 bool is_free(std::string_view member) {
   constexpr std::string_view all[] = {"sequence",
                                       "vocabulary",
@@ -74,7 +137,16 @@ bool is_free(std::string_view member) {
                                       "gain_offset",
                                       "position",
                                       "normalization",
-                                      "scaling_factor"};
+                                      "scaling_factor",
+                                      "experts.balance",
+                                      "experts.balance_weights",
+                                      "experts.z_weight",
+                                      "experts.jitter",
+                                      "experts.bias_rate",
+                                      "experts.capacity",
+                                      "experts.pads",
+                                      "experts.drops",
+                                      "experts.forced_balance"};
   return std::ranges::find(all, member) != std::end(all);
 }
 
@@ -106,16 +178,24 @@ class contradictions {
   sentences& wrong_;
 };
 
-/// Compares the members that have the words of their rows.
-void compare_members(const gpt_config& said,
-                     const gpt_config& there,
+/// Compares the members that have the words of their rows. `above`: their path in `values`, the
+/// JSON of `there`; "" or "experts.".
+template <class Struct>
+void compare_members(const Struct& said,
+                     const Struct& there,
+                     const nlohmann::json& values,
+                     const std::string& above,
                      const given_settings& all,
                      contradictions& wrong) {
-  const auto values = json_value(to_json(there));
-  for_each_field<gpt_config>([&](const auto& row) {
+  for_each_field<Struct>([&](const auto& row) {
     const auto &here = said.*row.member, &its = there.*row.member;
-    const auto setting = fmt::format("model.{}", row.key);
-    if (!all.contains(setting) || is_free(row.key))
+    using member = std::remove_cvref_t<decltype(here)>;
+    const auto path = above + row.key, setting = "model." + path;
+    if constexpr (has_fields<member>) {
+      compare_members(here, its, values, path + ".", all, wrong);
+      return;
+    }
+    if (!all.contains(setting) || is_free(path))
       return;
     // Settings that choose one value each: "model.activation=swiglu", "model.linear_bias=false".
     auto given = all.lower_bound(setting + "=");
@@ -128,7 +208,6 @@ void compare_members(const gpt_config& said,
         wrong.require(*given, true, *given == right);
       return;
     }
-    using member = std::remove_cvref_t<decltype(here)>;
     if (here == its)
       return;
     if constexpr (std::is_arithmetic_v<member> && !std::is_same_v<member, bool>)
@@ -136,6 +215,33 @@ void compare_members(const gpt_config& said,
     else
       wrong.require(setting, true, false);
   });
+}
+
+/// Takes the settings of experts that may differ from the Hub's.
+void take_balance(const experts_config& said,
+                  const given_settings& given,
+                  experts_config& to,
+                  sentences& wrong) {
+  const auto take = [&](const char* setting, auto member) {
+    if (given.contains(setting))
+      to.*member = said.*member;
+  };
+  using x = experts_config;
+  take("model.experts.balance", &x::balance);
+  if (given.contains("model.experts.balance"))
+    to.balance_weights.assign(to.balance.size(), 0);
+  take("model.experts.balance_weights", &x::balance_weights);
+  take("model.experts.z_weight", &x::z_weight);
+  take("model.experts.jitter", &x::jitter);
+  take("model.experts.bias_rate", &x::bias_rate);
+  take("model.experts.capacity", &x::capacity);
+  take("model.experts.pads", &x::pads);
+  take("model.experts.drops", &x::drops);
+  take("model.experts.forced_balance", &x::forced_balance);
+  if (to.balances_by("quantile_balancing"))
+    wrong.emplace_back(
+        "`model.experts.balance` quantile_balancing has a bias of each expert, which no model of "
+        "the Hub has: give aux_loss, seq_aux_loss, sinkhorn or none");
 }
 
 template <class T>
@@ -167,7 +273,7 @@ std::optional<gpt_config> resolve(const gpt_asked& asked,
   else if (!given.contains("model.groups"))
     out.groups = 1;
   if (given.contains("model.hidden") && given.contains("model.heads")
-      && !given.contains("model.head_size")) {
+      && !given.contains("model.head_size") && !asked.latent_attention) {
     if (out.hidden % out.heads != 0)
       wrong.push_back(fmt::format(
           "`model.hidden` {} is not a multiple of `model.heads` {}: give the nearest multiple, "
@@ -191,6 +297,8 @@ std::optional<gpt_config> resolve(const gpt_asked& asked,
   out.position = position_of(asked);
   resolve_rotary(asked, given, out, wrong);
   out.normalization = normalization_of(asked);
+  resolve_latents(asked, given, out, wrong);
+  resolve_experts(given, out, wrong);
   if (given.contains("model.layers") && given.contains("model.hidden")
       && given.contains("model.heads") && given.contains("model.sequence"))
     return out;
@@ -205,7 +313,8 @@ gpt_config resolve_hub(const gpt_config& there,
   auto out = there;
   const auto& said = asked.config;
   contradictions found(hub, wrong);
-  compare_members(said, there, given, found);
+  compare_members(said, there, json_value(to_json(there)), "", given, found);
+  found.require("model.latent_attention", asked.latent_attention, there.has_latents());
   found.require("model.gain_offset", said.gain_offset == 1, there.gain_offset == 1);
   found.require("model.grouped_queries", asked.grouped_queries, there.groups < there.heads);
   found.require("model.position",
@@ -229,6 +338,10 @@ gpt_config resolve_hub(const gpt_config& there,
   if (given.contains("model.attention_dropout"))
     out.attention_dropout = said.attention_dropout;
   out.init_std = said.init_std;
+  if (there.has_experts())
+    take_balance(said.experts, given, out.experts, wrong);
+  else if (const auto alone = given_below(given, "model.experts."); !alone.empty())
+    found.require(alone, is_free(std::string_view(alone).substr(sizeof "model." - 1)), false);
   return out;
 }
 
@@ -239,6 +352,15 @@ void write_back(const gpt_config& config, gpt_asked& asked, given_settings& give
   if (from_hub)
     return;  // the rest of the shape is in the Hugging Face folder
   decide(given, "model.ffn", said.ffn, config.ffn);
+  if (config.has_experts())
+    decide(given, "model.experts.ffn", said.experts.ffn, config.experts.ffn);
+  if (config.has_latents()) {
+    const auto& x = config.latent;
+    decide(given, "model.latent.kv_rank", said.latent.kv_rank, x.kv_rank);
+    decide(given, "model.latent.own_size", said.latent.own_size, x.own_size);
+    decide(given, "model.latent.rotated", said.latent.rotated, x.rotated);
+    decide(given, "model.latent.value_size", said.latent.value_size, x.value_size);
+  }
   decide(given, "model.head_size", said.head_size, config.head_size);
   decide(given, "model.positions", said.positions, config.positions);
   decide(given, "model.norm_epsilon", said.norm_epsilon, config.norm_epsilon);

@@ -2,6 +2,7 @@
 
 #include "runtime/core/counted.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace troupe::runtime {
@@ -32,6 +33,39 @@ std::string position_text(const gpt_config& x) {
   return "no positions";
 }
 
+std::string latents_text(const latent_config& x) {
+  const auto queries = x.q_rank > 0 ? fmt::format("queries of rank {}, ", x.q_rank) : "";
+  return fmt::format(
+      "            latent attention: {}keys and values of rank {}, heads of {} + {} "
+      "rotated, values of {}\n",
+      queries,
+      x.kv_rank,
+      x.own_size,
+      x.rotated,
+      x.value_size);
+}
+
+std::string experts_text(const gpt_config& c) {
+  const auto& x = c.experts;
+  const auto layers = c.expert_layers();
+  auto out = fmt::format("            {} of {} experts of {} in {} of {} layers, {}",
+                         x.chosen,
+                         x.number,
+                         x.ffn,
+                         std::count(layers.begin(), layers.end(), true),
+                         c.layers,
+                         x.score);
+  if (x.pre_softmax)
+    out += " over all";
+  if (x.groups > 0)
+    out += fmt::format(", from {} of {} groups", x.group_topk, x.groups);
+  if (x.shared_ffn > 0)
+    out += fmt::format(", shared {}{}", x.shared_ffn, x.shared_gate ? " with a gate" : "");
+  if (x.latent > 0)
+    out += fmt::format(", of rows of {}", x.latent);
+  return out + "\n";
+}
+
 }  // namespace
 
 std::string text_of(const gpt_config& x, std::int64_t parameters) {
@@ -59,9 +93,15 @@ std::string text_of(const gpt_config& x, std::int64_t parameters) {
                      x.attention_dropout);
   if (x.qk_norm || x.window >= 0)
     out += fmt::format("            {}{}{}\n",
-                       x.qk_norm ? "queries and keys normalised" : "",
+                       !x.qk_norm       ? ""
+                       : x.qk_norm_rows ? "rows of queries and of keys normalised"
+                                        : "queries and keys normalised",
                        x.qk_norm && x.window >= 0 ? ", " : "",
                        x.window < 0 ? "" : fmt::format("attention sees {} tokens back", x.window));
+  if (x.has_latents())
+    out += latents_text(x.latent);
+  if (x.has_experts())
+    out += experts_text(x);
   return out
          + fmt::format("            vocabulary {} padded to {}; {} parameters\n",
                        x.vocabulary,

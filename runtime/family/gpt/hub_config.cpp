@@ -1,103 +1,21 @@
-#include "runtime/core/error.hpp"
-#include "runtime/core/json_reader.hpp"
 #include "runtime/family/gpt/gpt_hub.hpp"
+#include "runtime/family/gpt/hub_fields.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <optional>
 
 namespace troupe::runtime {
 namespace {
 
 using kernels::activation;
 
-constexpr double usual_rotary_base = 10000;
+double usual_rotary_base(const hub_fields& in) {
+  return in.text("model_type", "") == "mixtral" ? 1e6 : 1e4;
+}
 
-/// The fields of a config.json. A field that is null counts as absent, as in the hub's own reader.
-class hub_fields {
- public:
-  hub_fields(nlohmann::json fields, std::string where)
-      : fields_(std::move(fields)), where_(std::move(where)) {
-    if (!fields_.is_object())
-      throw input_error("{} should have a JSON object", where_);
-  }
-
-  bool has(const char* key) const { return fields_.contains(key); }
-
-  const nlohmann::json* find(const char* key) const {
-    const auto found = fields_.find(key);
-    return found == fields_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  std::int64_t size(const char* key, std::optional<std::int64_t> otherwise = {}) const {
-    const auto* found = find(key);
-    if (found == nullptr && otherwise)
-      return *otherwise;
-    if (found == nullptr)
-      throw input_error("{}: '{}' is missing", where_, key);
-    constexpr std::uint64_t largest = std::numeric_limits<std::int32_t>::max();
-    if (!found->is_number_unsigned() || found->get<std::uint64_t>() < 1
-        || found->get<std::uint64_t>() > largest)
-      throw input_error("{}: '{}' should be a whole number from 1 to {}, but is {}",
-                        where_,
-                        key,
-                        largest,
-                        shown(*found));
-    return found->get<std::int64_t>();
-  }
-
-  double number(const char* key, double otherwise) const {
-    const auto* found = find(key);
-    if (found != nullptr && !found->is_number())
-      throw input_error("{}: '{}' should be a number, but is {}", where_, key, shown(*found));
-    return found == nullptr ? otherwise : found->get<double>();
-  }
-
-  bool flag(const char* key, bool otherwise) const {
-    const auto* found = find(key);
-    if (found != nullptr && !found->is_boolean())
-      throw input_error("{}: '{}' should be true or false, but is {}", where_, key, shown(*found));
-    return found == nullptr ? otherwise : found->get<bool>();
-  }
-
-  std::string text(const char* key, const char* otherwise) const {
-    const auto* found = find(key);
-    if (found != nullptr && !found->is_string())
-      throw input_error("{}: '{}' should be a text, but is {}", where_, key, shown(*found));
-    return found == nullptr ? otherwise : found->get<std::string>();
-  }
-
-  [[noreturn]] void refuse(const char* key, std::string_view supported) const {
-    const auto* found = find(key);
-    throw input_error(
-        "{}: '{}' is {}, which is not supported ({} is); the model cannot be imported",
-        where_,
-        key,
-        found == nullptr ? "missing" : shown(*found),
-        supported);
-  }
-
-  /// Rejects any other value of the field; it may be absent.
-  void require(const char* key, const nlohmann::json& only) const {
-    const auto* found = find(key);
-    if (found != nullptr && *found != only)
-      refuse(key, only.is_null() ? "null" : shown(only));
-  }
-
-  std::vector<std::string> keys() const {
-    std::vector<std::string> out;
-    for (const auto& [key, value] : fields_.items())
-      out.push_back(key);
-    return out;
-  }
-
-  const std::string& where() const { return where_; }
-
- private:
-  nlohmann::json fields_;
-  std::string where_;
-};
+double usual_epsilon(std::string_view kind) {
+  return kind == "mixtral" || kind == "olmoe" ? 1e-5 : 1e-6;
+}
 
 void require_divisible(const hub_fields& in, const char* what, const char* by) {
   if (in.size(what) % in.size(by) != 0)
@@ -158,12 +76,15 @@ double yarn_magnitude(double factor) {
   return 0.1 * std::log(factor) + 1;
 }
 
-/// Follows transformers: both mscales count or neither, and an attention factor replaces them.
-void read_yarn(const hub_fields& rope, gpt_config& x) {
+/// Follows transformers: both mscales count or neither, and an attention factor replaces them. In
+/// latent attention the second one is also a factor of the scores, by itself.
+void read_yarn(const hub_fields& rope, bool latent, gpt_config& x) {
   x.yarn_fast = rope.number("beta_fast", 32);
   x.yarn_slow = rope.number("beta_slow", 1);
   x.yarn_round = rope.flag("truncate", true);
   const auto mscale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
+  if (latent && all != 0 && (mscale == 0 || rope.find("attention_factor") != nullptr))
+    rope.refuse("mscale_all_dim", "with mscale, and without attention_factor,");
   if (mscale != 0 && all != 0) {
     x.yarn_mscale = mscale;
     x.yarn_mscale_all = all;
@@ -199,7 +120,7 @@ void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
     x.llama3_high = rope.number("high_freq_factor", 0);
     known.insert(known.end(), {"low_freq_factor", "high_freq_factor"});
   } else if (x.scaling == rope_scaling::yarn) {
-    read_yarn(rope, x);
+    read_yarn(rope, in.text("model_type", "").starts_with("deepseek"), x);
     known.insert(
         known.end(),
         {"beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim", "attention_factor"});
@@ -222,7 +143,7 @@ const char* rotary_field(const hub_fields& in) {
   const auto* inside = scaling->is_object() ? &*scaling : nullptr;
   const auto theta = inside != nullptr && inside->contains("rope_theta")
                          ? inside->at("rope_theta")
-                         : nlohmann::json(in.number("rope_theta", usual_rotary_base));
+                         : nlohmann::json(in.number("rope_theta", usual_rotary_base(in)));
   if (theta != other->at("rope_theta"))
     throw input_error(
         "{}: 'rope_scaling' and 'rope_parameters' are both there, and their bases differ "
@@ -236,7 +157,7 @@ const char* rotary_field(const hub_fields& in) {
 void read_rotary(const hub_fields& in, gpt_config& x) {
   in.require("partial_rotary_factor", 1.0);
   x.position = position_embedding::rope;
-  x.rotary_base = in.number("rope_theta", usual_rotary_base);
+  x.rotary_base = in.number("rope_theta", usual_rotary_base(in));
   const auto* field = rotary_field(in);
   const auto* fields = in.find(field);
   if (fields == nullptr)
@@ -249,9 +170,9 @@ void read_rotary(const hub_fields& in, gpt_config& x) {
 /// Qwen 2 is a Llama with biases of queries, keys and values. Qwen 3 is a Llama with normalised
 /// queries and keys.
 void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
-  x.qkv_bias = kind == "qwen2";
-  x.qk_norm = kind == "qwen3";
-  if (x.qk_norm)
+  x.qkv_bias = kind == "qwen2" || (kind == "qwen2_moe" && in.flag("qkv_bias", true));
+  x.qk_norm = kind.starts_with("qwen3");
+  if (kind == "qwen3")  // transformers assumes 128
     in.size("head_dim");
   in.size("num_key_value_heads");
   if (const auto* kinds = in.find("layer_types"); kinds != nullptr)
@@ -260,11 +181,11 @@ void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
         in.refuse("layer_types", "full_attention in every layer");
 }
 
-/// Mistral's window includes the query itself, a gpt_config's does not. transformers assumes 4096
-/// if the field is missing.
-void read_mistral(const hub_fields& in, gpt_config& x) {
+/// Mistral's window includes the query itself, a gpt_config's does not. If the field is missing,
+/// transformers assumes 4096, and no window for Mixtral.
+void read_mistral(const hub_fields& in, const std::string& kind, gpt_config& x) {
   in.size("num_key_value_heads");
-  if (!in.has("sliding_window"))
+  if (kind == "mistral" && !in.has("sliding_window"))
     in.refuse("sliding_window", "null or a number");
   if (in.find("sliding_window") != nullptr)
     x.window = in.size("sliding_window") - 1;
@@ -282,30 +203,34 @@ gpt_config llama_config(const hub_fields& in, const std::string& kind) {
   x.groups = in.size("num_key_value_heads", x.heads);
   if (x.heads % x.groups != 0)
     require_divisible(in, "num_attention_heads", "num_key_value_heads");
-  if (in.find("head_dim") == nullptr)
+  if (in.find("head_dim") == nullptr && !kind.starts_with("deepseek"))
     require_divisible(in, "hidden_size", "num_attention_heads");
-  x.head_size = in.size("head_dim", x.hidden / x.heads);
+  const bool latent = kind.starts_with("deepseek");  // its heads follow from other fields
+  x.head_size = latent ? 1 : in.size("head_dim", x.hidden / x.heads);
   x.ffn = in.size("intermediate_size");
   x.sequence = x.positions = in.size("max_position_embeddings", 2048);
   read_rotary(in, x);
   x.normalization = kernels::normalization::rms;
-  x.norm_epsilon = in.number("rms_norm_eps", 1e-6);
+  x.norm_epsilon = in.number("rms_norm_eps", usual_epsilon(kind));
   x.activation = activation::swiglu;
   x.linear_bias = in.flag("attention_bias", false);
   if (in.flag("mlp_bias", false) != x.linear_bias)
     in.refuse(x.linear_bias ? "attention_bias" : "mlp_bias",
               "attention_bias and mlp_bias both true or both false");
   x.tied_embeddings = in.flag("tie_word_embeddings", false);
-  if (kind == "mistral")
-    read_mistral(in, x);
-  else if (kind != "llama")
+  if (kind == "mistral" || kind == "mixtral")
+    read_mistral(in, kind, x);
+  else if (kind.starts_with("qwen"))
     read_qwen(in, kind, x);
+  if (has_hub_experts(kind))
+    read_hub_experts(in, kind, x);
   return x;
 }
 
 bool is_llama(std::string_view model_type) {
   constexpr std::string_view all[] = {"llama", "mistral", "qwen2", "qwen3"};
-  return std::find(std::begin(all), std::end(all), model_type) != std::end(all);
+  return std::find(std::begin(all), std::end(all), model_type) != std::end(all)
+         || has_hub_experts(model_type);
 }
 
 }  // namespace
@@ -320,7 +245,9 @@ gpt_config gpt_from_hub(std::string_view config_json, const std::string& where) 
   in.require("is_encoder_decoder", false);
   const auto kind = in.text("model_type", "");
   if (!is_hub_type(kind))
-    in.refuse("model_type", "\"gpt2\", \"llama\", \"mistral\", \"qwen2\" or \"qwen3\"");
+    in.refuse("model_type",
+              "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen2_moe, qwen3_moe, olmoe, "
+              "deepseek_v2 or deepseek_v3");
   auto x = is_llama(kind) ? llama_config(in, kind) : gpt2_config(in);
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);

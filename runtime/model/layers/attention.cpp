@@ -48,6 +48,10 @@ void add_core_attention(module_builder& to,
 int add(module_builder& to, const attention_spec& x) {
   ensure(x.groups > 0 && x.heads % x.groups == 0 && x.groups % to.tensor_ranks() == 0,
          "LAYER-1: groups divide heads, and tensor ranks divide groups");
+  if (x.head_norm && x.norm_rows && to.tensor_ranks() > 1)
+    throw input_error(
+        "`model.qk_norm_rows` normalises the heads of all tensor ranks together: give "
+        "`layout.tensor` 1");
   const auto qkv
       = add_linear(to,
                    {.name = "linear_qkv",
@@ -59,8 +63,9 @@ int add(module_builder& to, const attention_spec& x) {
                     .row_kinds = {x.heads / x.groups * x.head_size, x.head_size, x.head_size}});
   norm_layer of_queries, of_keys;
   if (x.head_norm) {
-    of_queries = add_norm(to, {"q_layernorm", *x.head_norm}, x.head_size, true);
-    of_keys = add_norm(to, {"k_layernorm", *x.head_norm}, x.head_size, true);
+    const auto size = [&](std::int64_t heads) { return (x.norm_rows ? heads : 1) * x.head_size; };
+    of_queries = add_norm(to, {"q_layernorm", *x.head_norm}, size(x.heads), true);
+    of_keys = add_norm(to, {"k_layernorm", *x.head_norm}, size(x.groups), true);
   }
   const auto proj = add_linear(to,
                                {.name = "linear_proj",
@@ -71,13 +76,15 @@ int add(module_builder& to, const attention_spec& x) {
                                 .placement = column_sharded()});
   to.segment("qkv", [=, heads = options_of(to, x)](tape& tape, pass& p) {
     p.x = qkv(tape, p.x);
-    if (x.head_norm)
-      p.x = head_norm(tape,
-                      p.x,
-                      heads,
-                      *x.head_norm,
-                      {of_queries.gain, of_queries.bias},
-                      {of_keys.gain, of_keys.bias});
+    if (!x.head_norm)
+      return;
+    const auto by = x.norm_rows ? row_norm : head_norm;
+    p.x = by(tape,
+             p.x,
+             heads,
+             *x.head_norm,
+             {of_queries.gain, of_queries.bias},
+             {of_keys.gain, of_keys.bias});
   });
   const auto options = options_of(to, x);
   add_core_attention(to, options, options, x.dropout);

@@ -21,7 +21,8 @@ struct attention_spec {
   bool rotary_interleaved = false;
   bool qkv_bias = false, output_bias = false;
   std::optional<norm_options> head_norm = {};  ///< normalizes each head of queries and keys
-  double dropout = 0;                          ///< of the scores
+  bool norm_rows = false;  ///< head_norm takes all queries of a row together, and all keys
+  double dropout = 0;      ///< of the scores
   double init_std = 0, output_init_std = 0;
 
   std::int64_t qkv_width() const { return (heads + 2 * groups) * head_size; }
@@ -29,7 +30,7 @@ struct attention_spec {
 
 /// Replaces pass::x (.., C) with its output, before the sum over tensor ranks. Returns the bias
 /// that must be added to the sum, or no_parameter. Breaks LAYER-1 unless groups divide heads and
-/// tensor ranks divide groups.
+/// tensor ranks divide groups. Throws input_error for norm_rows on several tensor ranks.
 int add(module_builder& to, const attention_spec& x);
 module_traits traits_of(const attention_spec& x);
 

@@ -49,7 +49,7 @@ def training(**changes):
                   masked=False, max_lr=2e-3, min_lr=1e-4, init_lr=0.0, lr_decay_style="cosine",
                   lr_warmup_iterations=3, lr_decay_iterations=STEPS, clip_grad=1.0,
                   adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1)
-    unknown = set(changes) - set(common) - {"loss_scale", "optimizer", "decoupled_lr", "per_token_loss"}
+    unknown = set(changes) - set(common) - {"loss_scale", "optimizer", "decoupled_lr", "per_token_loss", "bias_rate"}
     if unknown:
         raise KeyError(f"hf_model.py: unknown hyper-parameters {sorted(unknown)}")
     return {**common, **changes}
@@ -90,6 +90,32 @@ def qwen3(**changes):
                       **{**dict(head_dim=32, tied=True, use_sliding_window=False), **changes})
 
 
+def mixtral(**changes):
+    """config.json of a Mixtral: experts in all layers, each of the width of a feed-forward layer."""
+    return llama_like("mixtral", "MixtralForCausalLM",
+                      **{**dict(ffn=48, num_local_experts=8, num_experts_per_tok=2, router_jitter_noise=0.0,
+                                sliding_window=None), **changes})
+
+
+def qwen_moe(kind, name, **changes):
+    """config.json of a Qwen with experts."""
+    return llama_like(kind, name, num_experts=8, moe_intermediate_size=24, decoder_sparse_step=1,
+                      use_sliding_window=False, **changes)
+
+
+def olmoe():
+    """config.json of an OLMoE. Without a pad token, whose embedding would have no gradient in transformers."""
+    return llama_like("olmoe", "OlmoeForCausalLM", ffn=48, num_experts=8, num_experts_per_tok=2, norm_topk_prob=False,
+                      clip_qkv=None, pad_token_id=None)
+
+
+def deepseek(version, **changes):
+    """config.json of a DeepSeek: latent attention, and experts behind a first layer without."""
+    return llama_like(f"deepseek_v{version}", f"DeepseekV{version}ForCausalLM", kv_heads=4, eps=1e-6, kv_lora_rank=24,
+                      qk_nope_head_dim=16, qk_rope_head_dim=8, head_dim=8, v_head_dim=12, n_routed_experts=8,
+                      moe_intermediate_size=24, first_k_dense_replace=1, n_group=4, topk_group=2, **changes)
+
+
 def nemotron():
     """config.json of a Nemotron: LayerNorm 1p, squared ReLU, rotation of half of each head, no biases."""
     return dict(architectures=["NemotronForCausalLM"], model_type="nemotron", vocab_size=128,
@@ -121,6 +147,7 @@ def persimmon():
 # optimizer: what updates in place of AdamW, and its numbers; others: what muon leaves to it.
 # per_token_loss: the mean over the tokens of the step, not first over those of each micro-batch.
 # decoupled_lr: the maximum of the rate of the word embedding and the output layer.
+# bias_rate: the change of the bias of experts in each update.
 # precision: "bf16" or "f16" for parameters and activations in bfloat16 or float16, masters and
 # gradients in float32; in float16 training has a loss_scale.
 #
@@ -189,6 +216,29 @@ CASES = {
         training=training(max_lr=1e-3, optimizer=dict(
             kind="muon", others="lion", beta1=0.95, beta2=0.98, momentum=0.9, nesterov=True,
             scale="shape_scaling", extra=1.0, coefficients="simple", steps=6))),
+    "mixtral": dict(config=mixtral(), training=training()),
+    "qwen2_moe": dict(
+        config=qwen_moe("qwen2_moe", "Qwen2MoeForCausalLM", num_experts_per_tok=2,
+                        shared_expert_intermediate_size=40, norm_topk_prob=False, mlp_only_layers=[0]),
+        training=training()),
+    "qwen3_moe": dict(
+        config=qwen_moe("qwen3_moe", "Qwen3MoeForCausalLM", num_experts_per_tok=3, head_dim=32,
+                        norm_topk_prob=True, mlp_only_layers=[]),
+        training=training()),
+    "olmoe": dict(config=olmoe(), training=training()),
+    "deepseek_v2": dict(
+        config=deepseek(2, q_lora_rank=None, num_experts_per_tok=3, n_shared_experts=2,
+                        routed_scaling_factor=1.5, topk_method="group_limited_greedy",
+                        norm_topk_prob=False),
+        training=training()),
+    "deepseek_v3": dict(
+        config=deepseek(3, q_lora_rank=40, num_experts_per_tok=4, n_shared_experts=1,
+                        routed_scaling_factor=2.5, norm_topk_prob=True, rope_theta=100.0,
+                        max_position_embeddings=96,
+                        rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=2.0, beta_slow=0.5,
+                                          mscale=0.8, mscale_all_dim=0.5,
+                                          original_max_position_embeddings=24)),
+        training=training(sequence_length=32, bias_rate=1e-2)),
     "qwen3_bf16": dict(
         config=qwen3(rope_theta=1000000.0, eps=1e-6), precision="bf16",
         training=training(sequence_length=16, global_batch_size=8, max_lr=5e-4)),
@@ -200,7 +250,7 @@ CASES = {
 
 # s of 2^-s by the kind of tensor: large enough that attention is far from even and that positions,
 # rotation and biases can be seen in the loss.
-SHIFTS = dict(embedding=2, position=3, head=2, input=2, output=3, gain=4, gain1p=4, bias=4)
+SHIFTS = dict(embedding=2, position=3, head=2, input=2, output=3, gain=4, gain1p=4, bias=4, choice=3)
 
 
 def fnv(text):
@@ -246,32 +296,78 @@ def gpt2_tensors(config, prefix):
     return [(prefix + name, shape, kind) for name, shape, kind in rows]
 
 
+def gated(name, width, ffn, parts=("gate_proj", "up_proj", "down_proj")):
+    """The products of a gated feed-forward layer."""
+    gate, up, down = (f"{name}.{part}.weight" for part in parts)
+    return [(gate, (ffn, width), "input"), (up, (ffn, width), "input"), (down, (width, ffn), "output")]
+
+
+def feed_forward_tensors(config, layer):
+    """The feed-forward layer of a Llama, or its experts."""
+    C, kind = config["hidden_size"], config["model_type"]
+    E = next((config[x] for x in ("num_local_experts", "num_experts", "n_routed_experts") if x in config), 0)
+    dense = layer < config.get("first_k_dense_replace", 0) or layer in config.get("mlp_only_layers", [])
+    if E == 0 or dense:
+        return gated("mlp", C, config["intermediate_size"])
+    name = "block_sparse_moe" if kind == "mixtral" else "mlp"
+    ffn = config.get("moe_intermediate_size", config["intermediate_size"])
+    rows = [(name + ".gate.weight", (E, C), "input")]
+    if kind == "deepseek_v3":
+        rows.append((name + ".gate.e_score_correction_bias", (E,), "choice"))
+    for e in range(E):
+        rows += gated(f"{name}.experts.{e}", C, ffn, *([("w1", "w3", "w2")] if kind == "mixtral" else []))
+    if kind == "qwen2_moe":
+        rows += gated("mlp.shared_expert", C, config["shared_expert_intermediate_size"])
+        rows.append(("mlp.shared_expert_gate.weight", (1, C), "input"))
+    if "n_shared_experts" in config:
+        rows += gated("mlp.shared_experts", C, config["n_shared_experts"] * ffn)
+    return rows
+
+
+def latent_tensors(config):
+    """The attention of a DeepSeek."""
+    C, H = config["hidden_size"], config["num_attention_heads"]
+    own, rotated, value = (config[x] for x in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+    rank, q_rank = config["kv_lora_rank"], config["q_lora_rank"]
+    queries = [("q_proj", (H * (own + rotated), C), "input")]
+    if q_rank:
+        queries = [("q_a_proj", (q_rank, C), "input"), ("q_a_layernorm", (q_rank,), "gain"),
+                   ("q_b_proj", (H * (own + rotated), q_rank), "input")]
+    rows = [*queries, ("kv_a_proj_with_mqa", (rank + rotated, C), "input"),
+            ("kv_a_layernorm", (rank,), "gain"), ("kv_b_proj", (H * (own + value), rank), "input"),
+            ("o_proj", (C, H * value), "output")]
+    return [(f"self_attn.{name}.weight", shape, kind) for name, shape, kind in rows]
+
+
 def llama_tensors(config):
-    """Llama, Qwen 3, Mistral and Nemotron keep their products as (outputs, inputs)."""
-    C, V, F = config["hidden_size"], config["vocab_size"], config["intermediate_size"]
+    """Llama and models like it keep their products as (outputs, inputs)."""
+    C, V = config["hidden_size"], config["vocab_size"]
     D = config.get("head_dim", C // config["num_attention_heads"])
     Q, G = D * config["num_attention_heads"], D * config["num_key_value_heads"]
-    heads_normed = config["model_type"] == "qwen3"
-    nemotron_like = config["model_type"] == "nemotron"
-    gate = [] if nemotron_like else [("mlp.gate_proj.weight", (F, C), "input")]
+    kind = config["model_type"]
+    normed = (Q, G) if kind == "olmoe" else (D, D) if kind.startswith("qwen3") else ()
+    nemotron_like = kind == "nemotron"
+    biases = [(f"self_attn.{x}_proj.bias", (n,), "bias") for x, n in (("q", Q), ("k", G), ("v", G))
+              if config["model_type"] == "qwen2_moe"]
 
     def norm(name):
         if nemotron_like:
             return [(name + ".weight", (C,), "gain1p"), (name + ".bias", (C,), "bias")]
         return [(name + ".weight", (C,), "gain")]
 
+    attention = [("self_attn.q_proj.weight", (Q, C), "input"),
+                 ("self_attn.k_proj.weight", (G, C), "input"),
+                 ("self_attn.v_proj.weight", (G, C), "input"), *biases,
+                 ("self_attn.o_proj.weight", (C, Q), "output"),
+                 *[(f"self_attn.{x}_norm.weight", (size,), "gain") for x, size in zip("qk", normed)]]
+    if "kv_lora_rank" in config:
+        attention = latent_tensors(config)
     rows = [("model.embed_tokens.weight", (V, C), "embedding")]
     for layer in range(config["num_hidden_layers"]):
-        block = [*norm("input_layernorm"),
-                 ("self_attn.q_proj.weight", (Q, C), "input"),
-                 ("self_attn.k_proj.weight", (G, C), "input"),
-                 ("self_attn.v_proj.weight", (G, C), "input"),
-                 ("self_attn.o_proj.weight", (C, Q), "output"),
-                 *[(f"self_attn.{x}_norm.weight", (D,), "gain") for x in "qk" if heads_normed],
-                 *norm("post_attention_layernorm"),
-                 *gate,
-                 ("mlp.up_proj.weight", (F, C), "input"),
-                 ("mlp.down_proj.weight", (C, F), "output")]
+        feed_forward = feed_forward_tensors(config, layer)
+        if nemotron_like:
+            feed_forward = feed_forward[1:]  # without a gate
+        block = [*norm("input_layernorm"), *attention, *norm("post_attention_layernorm"), *feed_forward]
         rows += [(f"model.layers.{layer}.{name}", shape, kind) for name, shape, kind in block]
     rows += norm("model.norm")
     if not config["tie_word_embeddings"]:

@@ -26,6 +26,9 @@ fills the moments of AdamW. With n samples, W = warm-up and D = decay, both in s
           min + (max - min) * (1 - r)                          style linear, r = (n - W) / (D - W)
           min + (max - min) * (cos(pi r) + 1) / 2              style cosine
 
+The bias of experts of a DeepSeek-V3 changes after each update by bias_rate * sign(mean - count), with the
+rows that chose an expert in this step. It has no gradient.
+
 Cases of precision bf16 or f16 have weights and activations in bfloat16 or float16. Autograd's gradient of
 each micro-batch, in that type, is added to a float32 sum. Norm, clipping and AdamW use these sums and
 float32 master weights, which start as the stored float32 values. After each update the weights are the
@@ -45,6 +48,7 @@ import json
 import math
 import os
 import platform
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -52,11 +56,17 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 import transformers
+from transformers.models.deepseek_v2 import modeling_deepseek_v2
+from transformers.models.deepseek_v3 import modeling_deepseek_v3
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
+from transformers.models.mixtral import modeling_mixtral
 from transformers.models.nemotron import modeling_nemotron
+from transformers.models.olmoe import modeling_olmoe
 from transformers.models.persimmon import modeling_persimmon
+from transformers.models.qwen2_moe import modeling_qwen2_moe
 from transformers.models.qwen3 import modeling_qwen3
+from transformers.models.qwen3_moe import modeling_qwen3_moe
 
 import hf_model
 from updates import make_optimizer
@@ -64,10 +74,25 @@ from updates import make_optimizer
 MODELS = dict(gpt2=transformers.GPT2LMHeadModel, llama=transformers.LlamaForCausalLM,
               qwen3=transformers.Qwen3ForCausalLM, mistral=transformers.MistralForCausalLM,
               nemotron=transformers.NemotronForCausalLM,
-              persimmon=transformers.PersimmonForCausalLM)
+              persimmon=transformers.PersimmonForCausalLM, mixtral=transformers.MixtralForCausalLM,
+              qwen2_moe=transformers.Qwen2MoeForCausalLM, qwen3_moe=transformers.Qwen3MoeForCausalLM,
+              olmoe=transformers.OlmoeForCausalLM, deepseek_v2=transformers.DeepseekV2ForCausalLM,
+              deepseek_v3=transformers.DeepseekV3ForCausalLM)
 
-# The parts of transformers' models with a precision that class Inside decides.
-PARTS = [*((module, name + part, "forward", mine)
+# Modules of models with experts, with the beginning of the names of their parts.
+WITH_EXPERTS = ((modeling_mixtral, "Mixtral"), (modeling_qwen2_moe, "Qwen2Moe"),
+                (modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe"), (modeling_deepseek_v3, "DeepseekV3"))
+
+# The parts of transformers' models with a precision that class Inside decides. Routers and the rotation of a
+# DeepSeek-V2 stay in float32.
+PARTS = [*((module, name + part, "forward", mine) for module, name in WITH_EXPERTS
+           for part, mine in (("RMSNorm", "norm"), ("RotaryEmbedding", "angles"))),
+         (modeling_deepseek_v2, "DeepseekV2RMSNorm", "forward", "norm"),
+         *((module, None, "eager_attention_forward", "attention")
+           for module in (*(x for x, _ in WITH_EXPERTS), modeling_deepseek_v2)),
+         *((module, None, "apply_rotary_pos_emb", "rotation")
+           for module in (modeling_mixtral, modeling_qwen2_moe, modeling_qwen3_moe, modeling_olmoe)),
+         *((module, name + part, "forward", mine)
            for module, name in ((modeling_llama, "Llama"), (modeling_mistral, "Mistral"),
                                 (modeling_qwen3, "Qwen3"))
            for part, mine in (("RMSNorm", "norm"), ("RotaryEmbedding", "angles"), ("MLP", "mlp"))),
@@ -195,7 +220,7 @@ def load(case, folder, dtype):
     if wrong:
         sys.exit(f"make_golden.py: {case}: transformers could not load the model: {wrong}")
     names = {name for name, _ in model.named_parameters()}
-    stored = {model_name(case, name) for name, _, _ in hf_model.tensors(case)}
+    stored = {model_name(case, name) for name, _, kind in hf_model.tensors(case) if kind != "choice"}
     if names != stored:
         sys.exit(f"make_golden.py: {case}: weights differ from the file: {names ^ stored}")
     if config["model_type"] != "gpt2":
@@ -217,8 +242,11 @@ def check_rotation(case, config, rotary):
 
 
 def model_name(case, stored_name):
-    """transformers' name of a tensor: published GPT-2 files leave the prefix out."""
+    """transformers' name of a tensor: published GPT-2 files leave the prefix out, and experts are stacked."""
     bare = hf_model.CASES[case].get("prefix") == ""
+    stored_name = stored_name.replace(".block_sparse_moe.", ".mlp.")
+    stored_name = re.sub(r"\.experts\.\d+\.(w1|w3|gate_proj|up_proj)\.weight", ".experts.gate_up_proj", stored_name)
+    stored_name = re.sub(r"\.experts\.\d+\.(w2|down_proj)\.weight", ".experts.down_proj", stored_name)
     return "transformer." + stored_name if bare else stored_name
 
 
@@ -294,6 +322,30 @@ class Scale:
                 self.value *= 2
 
 
+class Choice:
+    """Counts the rows of each expert, and changes the biases that balance the choice."""
+
+    def __init__(self, model, rate):
+        self.rate = rate
+        self.gates = [m for m in model.modules() if hasattr(m, "e_score_correction_bias")]
+        self.counts = [torch.zeros(m.e_score_correction_bias.shape) for m in self.gates]
+        for gate, counts in zip(self.gates, self.counts):
+            gate.register_forward_hook(lambda module, given, out, to=counts: self.count(out[2], to))
+
+    @staticmethod
+    def count(chosen, to):
+        to += torch.bincount(chosen.flatten(), minlength=len(to))
+
+    def begin(self):
+        for counts in self.counts:
+            counts.zero_()
+
+    @torch.no_grad()
+    def update(self):
+        for gate, counts in zip(self.gates, self.counts):
+            gate.e_score_correction_bias += self.rate * torch.sign(counts.mean() - counts)
+
+
 class Largest:
     """The largest gradient of inputs and outputs of a part of the model, scaled like the loss."""
 
@@ -318,6 +370,7 @@ def train_step(weights, optimizer, run, data, iteration, at):
     count, size = run["global_batch_size"], run["micro_batch_size"]
     dtype = next(iter(weights.named.values())).dtype
     weights.zero_grad()
+    at.choice.begin()
     loss_sum, token_sum = 0.0, sum(map(sum, data["masks"]))
     for first in range(0, count, size):
         ids = torch.tensor(data["tokens"][first:first + size])
@@ -352,6 +405,7 @@ def train_step(weights, optimizer, run, data, iteration, at):
         group["lr"] = words_rate if group["words"] else rate
     optimizer.step()
     weights.publish()
+    at.choice.update()
     at.updates += 1
     return line, norms
 
@@ -365,6 +419,7 @@ class Place:
         self.follows = follows and [not step.get("skipped") for step in follows]
         self.scale = Scale(run.get("loss_scale"), follows and "loss_scale" in run)
         self.largest = Largest(model) if "loss_scale" in run else None
+        self.choice = Choice(model, run.get("bias_rate", 0.0))
         self.seen = []  # the largest gradient of each step, for a scale of 1
 
 
@@ -440,7 +495,10 @@ def golden_text(case, digest, result, distances):
     rows = [{**step, "lm_loss": rounded(step["lm_loss"]),
              "grad_norm": step["grad_norm"] and rounded(step["grad_norm"])} for step in steps]
     run = hf_model.CASES[case]["training"]
-    names = [(name, norms[model_name(case, name)]) for name, _, _ in hf_model.tensors(case)]
+    names = dict.fromkeys(model_name(case, name) for name, _, kind in hf_model.tensors(case) if kind != "choice")
+    first = [(name, norms[name]) for name in names]
+    if not any(".experts." in name for name in names):
+        first = [(name, norms[model_name(case, name)]) for name, _, _ in hf_model.tensors(case)]
     parts = [
         ("case", compact(case)), ("certificate", compact(certificate)),
         ("model_sha256", compact(digest)), ("model", compact(hf_model.CASES[case]["config"])),
@@ -448,7 +506,7 @@ def golden_text(case, digest, result, distances):
         *([("precision", compact(precision))] if precision else []),
         ("learning_rate_convention", compact(convention)),
         ("steps", listed(rows)),
-        ("first_gradient_norms", listed(dict(name=n, norm=rounded(v)) for n, v in names)),
+        ("first_gradient_norms", listed(dict(name=n, norm=rounded(v)) for n, v in first)),
         ("first_logits", listed(logit_lines(case, logits))),
         ("data", listed(hf_model.step_data(case, i) for i in range(1, run["steps"] + 1)))]
     return "{\n" + ",\n".join(f'  "{name}": {value}' for name, value in parts) + "\n}\n"

@@ -196,6 +196,9 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
   takes("head_norm", {placement::feature_sharded}, [&](placement x) {
     head_norm(under_test, made(x, 12), one_head, {}, {1, 2}, {1, 2});
   });
+  takes("row_norm", {placement::feature_sharded}, [&](placement x) {
+    row_norm(under_test, made(x, 12), one_head, {}, {1, 2}, {1, 2});
+  });
   takes("self_attention", {placement::feature_sharded}, [&](placement x) {
     self_attention(under_test, made(x, 12), one_head, rows);
   });

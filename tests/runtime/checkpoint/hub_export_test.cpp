@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -72,14 +74,103 @@ gpt_config as_read(gpt_config x) {
   return x;
 }
 
+/// Two layers; the second one has four experts in the kinds that allow a first one without.
+gpt_config with_experts(std::string_view kind) {
+  auto x = llama();
+  auto& y = x.experts;
+  y.number = 4;
+  y.ffn = x.ffn;
+  x.qk_norm = x.qk_norm_rows = y.pre_softmax = kind == "olmoe";
+  if (kind == "mixtral" || kind == "olmoe")
+    return x;
+  y.ffn = 3;
+  y.layers = "([0]+[1])";
+  x.qkv_bias = kind == "qwen2_moe";
+  x.qk_norm = kind != "qwen2_moe";
+  y.pre_softmax = kind != "deepseek_v3";
+  if (kind == "qwen2_moe") {
+    y.shared_ffn = 5;
+    y.shared_gate = true;
+  }
+  if (!kind.starts_with("deepseek"))
+    return x;
+  x.groups = x.heads;
+  x.norm_epsilon = 1e-6;
+  x.rotary_interleaved = true;
+  x.latent = {.q_rank = 3, .kv_rank = 2, .own_size = 3, .rotated = 2, .value_size = 4};
+  x.head_size = 5;
+  y.shared_ffn = 6;
+  y.scale = 2.5;
+  y.groups = 2;
+  y.group_topk = 1;
+  y.group_score = kind == "deepseek_v2" ? "max" : "sum";
+  y.score = kind == "deepseek_v2" ? "softmax" : "sigmoid";
+  y.expert_bias = kind == "deepseek_v3";
+  return x;
+}
+
+constexpr const char* kinds_with_experts[]
+    = {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2", "deepseek_v3"};
+
+/// Whole parameters, with a number of its own for each element.
+class numbered_parameters {
+ public:
+  explicit numbered_parameters(const gpt_config& x) {
+    float next = 0;
+    for (const auto& recipe : gpt_hub_recipes(x, "")) {
+      auto& to = all_[recipe.name];
+      to.extents = recipe.extents;
+      for (std::int64_t i = 0; i < recipe.extents.size(); ++i)
+        to.elements.push_back(next++);
+    }
+  }
+  const std::vector<float>& operator[](const std::string& name) const {
+    return all_.at(name).elements;
+  }
+  void operator()(const std::string& name, const box& part, std::span<float> to) const {
+    const auto& from = all_.at(name);
+    copy_common(whole(from.extents), from.elements.data(), part, to.data(), sizeof(float));
+  }
+
+ private:
+  struct parameter {
+    shape extents;
+    std::vector<float> elements;
+  };
+  std::map<std::string, parameter> all_;
+};
+
 template <class Value>
 Value another(Value x) {
   if constexpr (std::is_same_v<Value, bool>)
     return !x;
-  else if constexpr (std::is_enum_v<Value>)
+  else if constexpr (std::is_same_v<Value, std::string>)
+    return x == "1" ? "([0]+[1])" : x + "x";
+  else if constexpr (requires { x.emplace_back(); }) {
+    x.emplace_back();
+    return x;
+  } else if constexpr (std::is_enum_v<Value>)
     return x == Value{} ? Value(1) : Value{};
   else
     return x + 1;
+}
+
+/// Gives each member another value, one at a time. `part`: a model, or a struct in it.
+template <class Struct>
+void change_each(Struct& part,
+                 const std::string& above,
+                 const std::function<void(const std::string& path)>& see) {
+  for_each_field<Struct>([&](const auto& row) {
+    auto& member = part.*row.member;
+    if constexpr (has_fields<std::remove_cvref_t<decltype(member)>>) {
+      change_each(member, above + row.key + ".", see);
+    } else {
+      const auto before = member;
+      member = another(member);
+      see(above + row.key);
+      member = before;
+    }
+  });
 }
 
 /// The exported config.json; empty if the export is refused.
@@ -107,7 +198,13 @@ TEST_CASE("a model that was imported is exported with the same bytes", "[checkpo
                                     "llama_rope_llama3",
                                     "mistral_window",
                                     "qwen3_tied_gqa",
-                                    "qwen3_yarn");
+                                    "qwen3_yarn",
+                                    "mixtral",
+                                    "qwen2_moe",
+                                    "qwen3_moe",
+                                    "olmoe",
+                                    "deepseek_v2",
+                                    "deepseek_v3");
   INFO(name);
   const scratch_folder dir;
   const auto model = golden(name, dir / "theirs");
@@ -166,6 +263,26 @@ TEST_CASE("a model in the hub's format is read back as the same model", "[checkp
   x.vocabulary = x.padded_vocabulary = 9;
   x.activation = troupe::kernels::activation::gelu_erf;
   check(x, "gpt2");
+  for (const auto* kind : kinds_with_experts) {
+    x = with_experts(kind);
+    CHECK(validate(x).empty());
+    check(x, kind);
+    x.experts.groups = x.experts.group_topk = 0;
+    x.experts.group_score = "sum";
+    x.experts.layers = "1";
+    check(x, kind);
+  }
+  x = with_experts("deepseek_v3");
+  x.rotary_interleaved = false;
+  x.latent.q_rank = 0;
+  x.scaling = rope_scaling::yarn;
+  x.scaling_factor = 40;
+  x.scaling_positions = 8;
+  x.yarn_mscale_all = 1;
+  check(x, "deepseek_v3");
+  x = with_experts("mixtral");
+  x.window = 3;
+  check(x, "mixtral");
   CHECK(nlohmann::json::parse(hub_config_json(x))["eos_token_id"].is_null());
 }
 
@@ -207,8 +324,31 @@ TEST_CASE("an export says or refuses another value of each member", "[checkpoint
   auto llama3 = llama(), yarn = llama();
   llama3.scaling = rope_scaling::llama3;
   yarn.scaling = rope_scaling::yarn;
-  // A run's own lengths; gains are exported in full.
-  const std::set<std::string_view> everywhere{"sequence", "padded_vocabulary", "gain_offset"};
+  // A run's own lengths and its balance of experts; gains are exported in full.
+  const std::set<std::string_view> everywhere{"sequence",
+                                              "padded_vocabulary",
+                                              "gain_offset",
+                                              "experts.balance",
+                                              "experts.balance_weights",
+                                              "experts.z_weight",
+                                              "experts.jitter",
+                                              "experts.bias_rate",
+                                              "experts.quantile_decay",
+                                              "experts.capacity",
+                                              "experts.pads",
+                                              "experts.drops"};
+  const std::set<std::string_view> stretching{"scaling_factor",
+                                              "scaling_positions",
+                                              "llama3_low",
+                                              "llama3_high",
+                                              "yarn_fast",
+                                              "yarn_slow",
+                                              "yarn_mscale_all",
+                                              "yarn_round"};
+  auto mixtral = stretching, deepseek = stretching;
+  mixtral.insert({"hidden_dropout", "ffn", "experts.group_topk", "experts.group_score"});
+  deepseek.insert(
+      {"hidden_dropout", "head_size", "qk_norm", "qk_norm_rows", "experts.pre_softmax"});
   const kind kinds[] = {
       {"gpt2",
        gpt2,
@@ -231,18 +371,65 @@ TEST_CASE("an export says or refuses another value of each member", "[checkpoint
        llama3,
        {"hidden_dropout", "yarn_fast", "yarn_slow", "yarn_mscale_all", "yarn_round"}},
       {"yarn", yarn, {"hidden_dropout", "llama3_low", "llama3_high"}},
+      {"mixtral", with_experts("mixtral"), mixtral},
+      {"deepseek_v3", with_experts("deepseek_v3"), deepseek},
   };
   for (const auto& kind : kinds) {
     const auto as_it_is = exported(kind.model);
     REQUIRE_FALSE(as_it_is.empty());
-    for_each_field<gpt_config>([&](const auto& row) {
-      CAPTURE(kind.name, row.key);
-      auto changed = kind.model;
-      changed.*row.member = another(changed.*row.member);
-      const bool left_out = everywhere.contains(row.key) || kind.left_out.contains(row.key);
-      CHECK((exported(changed) == as_it_is) == left_out);
+    auto model = kind.model;
+    const bool has_experts = model.has_experts(), has_latents = model.has_latents();
+    change_each(model, "", [&](const std::string& path) {
+      CAPTURE(kind.name, path);
+      const bool unused
+          = (!has_experts && path.starts_with("experts.") && path != "experts.number")
+            || (!has_latents && path.starts_with("latent.") && path != "latent.kv_rank");
+      const bool left_out = unused || everywhere.contains(path) || kind.left_out.contains(path);
+      CHECK((exported(model) == as_it_is) == left_out);
     });
   }
+}
+
+TEST_CASE("experts of all kinds are exported one by one, and read back together", "[checkpoint]") {
+  for (const std::string kind : kinds_with_experts) {
+    CAPTURE(kind);
+    const auto x = with_experts(kind);
+    const numbered_parameters parameters(x);
+    const scratch_folder dir;
+    write_hub_model(dir / "out", {.model = x, .shard_bytes = 1000}, std::cref(parameters));
+    const auto model = read_hub_model(dir / "out");
+    CHECK(model.config().as<gpt_config>() == as_read(x));
+    std::int64_t elements = 0;
+    for (const auto& parameter : model.parameters()) {
+      CAPTURE(parameter.name);
+      std::vector<float> read(std::size_t(parameter.extents.size()));
+      model.read(parameter.name, read);
+      CHECK(read == parameters[parameter.name]);
+      elements += parameter.extents.size();
+    }
+    CHECK(elements == parameter_count(x));
+  }
+}
+
+TEST_CASE("a tensor of an expert has its rows of the stacked parameter", "[checkpoint]") {
+  const auto x = with_experts("mixtral");
+  const numbered_parameters parameters(x);
+  const scratch_folder dir;
+  write_hub_model(dir / "out", {.model = x}, std::cref(parameters));
+  const safetensors_file file(dir / "out" / "model.safetensors");
+  const auto check = [&](const char* source, const char* name, std::int64_t first) {
+    const auto* found = file.find(std::string("model.layers.1.block_sparse_moe.") + source);
+    REQUIRE(found != nullptr);
+    std::vector<float> read(std::size_t(found->extents.size()));
+    file.read(*found, 0, read);
+    const auto from = parameters[std::string("decoder.layers.1.mlp.") + name].begin() + first;
+    CHECK(std::equal(read.begin(), read.end(), from));
+  };
+  const auto size = x.experts.ffn * x.hidden;
+  check("gate.weight", "router.weight", 0);
+  check("experts.2.w1.weight", "experts.linear_fc1.weight", 2 * 2 * size);
+  check("experts.2.w3.weight", "experts.linear_fc1.weight", (2 * 2 + 1) * size);
+  check("experts.3.w2.weight", "experts.linear_fc2.weight", 3 * size);
 }
 
 TEST_CASE("an export keeps settings of the imported folder that Troupe does not use",

@@ -83,6 +83,52 @@ nlohmann::json llama_json() {
           {"rope_scaling", nullptr}};
 }
 
+nlohmann::json mixtral_json() {
+  auto out = llama_json();
+  out["model_type"] = "mixtral";
+  out["num_local_experts"] = 4;
+  out["num_experts_per_tok"] = 2;
+  return out;
+}
+
+nlohmann::json qwen_moe_json() {
+  auto out = llama_json();
+  out["model_type"] = "qwen2_moe";
+  out["num_hidden_layers"] = 4;
+  out["num_experts"] = 4;
+  out["num_experts_per_tok"] = 2;
+  out["moe_intermediate_size"] = 3;
+  out["shared_expert_intermediate_size"] = 5;
+  out["decoder_sparse_step"] = 2;
+  return out;
+}
+
+nlohmann::json deepseek_json(int version) {
+  auto out = llama_json();
+  const bool third = version == 3;
+  out["model_type"] = third ? "deepseek_v3" : "deepseek_v2";
+  out["num_hidden_layers"] = 2;
+  out["num_key_value_heads"] = 4;
+  out["rms_norm_eps"] = 1e-6;
+  out["q_lora_rank"] = 3;
+  out["kv_lora_rank"] = 2;
+  out["qk_nope_head_dim"] = 4;
+  out["qk_rope_head_dim"] = 2;
+  out["v_head_dim"] = 5;
+  out["n_routed_experts"] = 8;
+  out["num_experts_per_tok"] = 4;
+  out["moe_intermediate_size"] = 3;
+  out["n_shared_experts"] = 2;
+  out["first_k_dense_replace"] = 1;
+  out["n_group"] = 4;
+  out["topk_group"] = 2;
+  out["topk_method"] = third ? "noaux_tc" : "greedy";
+  out["scoring_func"] = third ? "sigmoid" : "softmax";
+  out["norm_topk_prob"] = third;
+  out["routed_scaling_factor"] = third ? 2.5 : 1.0;
+  return out;
+}
+
 /// Tensors with the expected names and shapes, in BF16, all ones.
 std::vector<shard_to_write> needed_by(const gpt_config& config, const std::string& prefix) {
   static const std::vector<std::uint16_t> ones(4096, 0x3f80);
@@ -92,11 +138,8 @@ std::vector<shard_to_write> needed_by(const gpt_config& config, const std::strin
     for (const auto& rows : recipe.rows) {
       if (seen[rows.source]++ > 0)
         continue;
-      shape extents = {rows.of};
-      if (recipe.extents.rank() == 2)
-        extents = recipe.transposed ? shape{recipe.extents[1], rows.of}
-                                    : shape{rows.of, recipe.extents[1]};
-      out.push_back(whole_tensor(rows.source, stored_type::bf16, extents, ones.data()));
+      out.push_back(
+          whole_tensor(rows.source, stored_type::bf16, source_extents(recipe, rows), ones.data()));
     }
   return out;
 }
@@ -393,6 +436,161 @@ TEST_CASE("a Qwen 3 is a Llama with normalised queries and keys", "[checkpoint]"
   config.erase("layer_types");
   config.erase("head_dim");
   CHECK_THAT(refusal(config.dump()), ContainsSubstring("'head_dim' is missing"));
+}
+
+TEST_CASE("a Mixtral is a Mistral with experts in all layers", "[checkpoint]") {
+  const auto x = gpt_from_hub(mixtral_json().dump(), "it");
+  CHECK(x.experts.number == 4);
+  CHECK(x.experts.chosen == 2);
+  CHECK(x.experts.ffn == 12);
+  CHECK(x.experts.score == "softmax");
+  CHECK_FALSE(x.experts.pre_softmax);
+  CHECK(x.expert_layers() == std::vector<bool>{true});
+  CHECK(x.window == -1);
+  auto config = mixtral_json();
+  config["sliding_window"] = 4;
+  CHECK(gpt_from_hub(config.dump(), "it").window == 3);
+  config.erase("rms_norm_eps");  // transformers' defaults of a Mixtral
+  CHECK(gpt_from_hub(config.dump(), "it").norm_epsilon == 1e-5);
+  CHECK(gpt_from_hub(config.dump(), "it").rotary_base == 1e6);
+  config["num_experts_per_tok"] = 5;
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("`model.experts.chosen` is 5 of 4"));
+}
+
+TEST_CASE("a Qwen-MoE says which layers have experts, and how weights are normalised",
+          "[checkpoint]") {
+  auto config = qwen_moe_json();
+  auto x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.qkv_bias);
+  CHECK_FALSE(x.qk_norm);
+  CHECK(x.ffn == 12);
+  CHECK(x.experts.ffn == 3);
+  CHECK(x.experts.shared_ffn == 5);
+  CHECK(x.experts.shared_gate);
+  CHECK(x.experts.pre_softmax);
+  CHECK(x.expert_layers() == std::vector<bool>{false, true, false, true});
+  config["mlp_only_layers"] = {1};
+  config["norm_topk_prob"] = true;
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.experts.layers == "([0]*3+[1])");
+  CHECK_FALSE(x.experts.pre_softmax);
+  config["mlp_only_layers"] = {4};
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'mlp_only_layers'"));
+  config["mlp_only_layers"] = {1, 3};
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("`model.experts.layers`"));
+
+  config = qwen_moe_json();
+  config["model_type"] = "qwen3_moe";
+  config["head_dim"] = 4;
+  config["decoder_sparse_step"] = 1;
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.qk_norm);
+  CHECK_FALSE(x.qkv_bias);
+  CHECK(x.experts.shared_ffn == 0);
+  CHECK(x.experts.layers == "1");
+  config.erase("head_dim");
+  config.erase("num_experts");
+  config["num_local_experts"] = 6;
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.head_size == 2);
+  CHECK(x.experts.number == 6);
+  config["num_experts"] = 4;
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'num_local_experts' is 6"));
+}
+
+TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
+  auto config = deepseek_json(3);
+  auto x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.latent
+        == latent_config{.q_rank = 3, .kv_rank = 2, .own_size = 4, .rotated = 2, .value_size = 5});
+  CHECK(x.head_size == 6);
+  CHECK(x.groups == 4);
+  CHECK(x.rotary_interleaved);
+  CHECK(x.experts.score == "sigmoid");
+  CHECK(x.experts.expert_bias);
+  CHECK(x.experts.scale == 2.5);
+  CHECK(x.experts.groups == 4);
+  CHECK(x.experts.group_topk == 2);
+  CHECK(x.experts.group_score == "sum");
+  CHECK(x.experts.shared_ffn == 6);
+  CHECK(x.experts.layers == "([0]+[1])");
+  config["topk_group"] = 4;  // all groups: no restriction
+  config.erase("routed_scaling_factor");
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.experts.groups == 0);
+  CHECK(x.experts.scale == 2.5);  // transformers' default
+
+  const auto refused = [](int version, const char* key, const nlohmann::json& value) {
+    auto changed = deepseek_json(version);
+    changed[key] = value;
+    INFO(key);
+    CHECK_THAT(refusal(changed.dump()), ContainsSubstring(std::string("'") + key + "'"));
+  };
+  refused(3, "norm_topk_prob", false);
+  refused(3, "scoring_func", "softmax");
+  refused(3, "topk_method", "greedy");
+  refused(3, "topk_group", 1);
+  refused(3, "num_experts_per_tok", 1);
+  refused(3, "num_key_value_heads", 2);
+  refused(3, "rms_norm_eps", 1e-5);
+  refused(3, "moe_layer_freq", 2);
+  refused(3, "attention_bias", true);
+  refused(3, "kv_lora_rank", 0);
+  refused(3, "n_shared_experts", nullptr);
+  refused(2, "norm_topk_prob", true);
+  refused(2, "scoring_func", "sigmoid");
+  refused(2, "topk_method", "noaux_tc");
+
+  config = deepseek_json(2);
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.experts.score == "softmax");
+  CHECK(x.experts.pre_softmax);
+  CHECK_FALSE(x.experts.expert_bias);
+  CHECK(x.experts.groups == 0);
+  config["topk_method"] = "group_limited_greedy";
+  config["q_lora_rank"] = nullptr;
+  config["first_k_dense_replace"] = 0;
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.experts.groups == 4);
+  CHECK(x.experts.group_score == "max");
+  CHECK(x.latent.q_rank == 0);
+  CHECK(x.experts.layers == "1");
+}
+
+TEST_CASE("YaRN of latent attention has both factors", "[checkpoint]") {
+  auto config = deepseek_json(3);
+  config["max_position_embeddings"] = 64;
+  config["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", 4.0},
+                            {"original_max_position_embeddings", 16},
+                            {"mscale", 1.0},
+                            {"mscale_all_dim", 1.0}};
+  const auto rotary = rotary_of(gpt_from_hub(config.dump(), "it"));
+  CHECK(rotary.head_size == 2);
+  CHECK(rotary_concentration(rotary) == 1);
+  const auto m = 0.1 * std::log(4.0) + 1;
+  CHECK(latent_concentration(rotary) == Catch::Approx(m * m));
+  config["rope_scaling"].erase("mscale");
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'mscale_all_dim'"));
+}
+
+TEST_CASE("a DeepSeek-V3 is imported without its layer for further tokens", "[checkpoint]") {
+  const auto config = deepseek_json(3);
+  const auto x = gpt_from_hub(config.dump(), "it");
+  const scratch_folder dir;
+  write_text(dir / "config.json", config.dump());
+  auto tensors = needed_by(x, "");
+  const std::vector<float> more(16, 1);
+  tensors.push_back(
+      whole_tensor("model.layers.2.eh_proj.weight", stored_type::f32, {4, 4}, more.data()));
+  write_safetensors(dir / "model.safetensors", tensors);
+  const auto model = read_hub_model(dir.path());
+  CHECK_FALSE(model.has("decoder.layers.2.input_layernorm.weight"));
+  CHECK(read(model, "decoder.layers.1.mlp.router.expert_bias") == std::vector<float>(8, 1.0F));
+  tensors.push_back(
+      whole_tensor("model.layers.1.eh_proj.weight", stored_type::f32, {4, 4}, more.data()));
+  write_safetensors(dir / "model.safetensors", tensors);
+  CHECK_THROWS_WITH(read_hub_model(dir.path()), ContainsSubstring("model.layers.1.eh_proj"));
 }
 
 TEST_CASE("a Llama with all biases is imported with them", "[checkpoint]") {

@@ -22,12 +22,21 @@ double visible_pairs(double S, double window) {
   return window < 0 ? causal : std::min(causal, S * (back + 1) - back * (back + 1) / 2);
 }
 
+/// Width of the products of all feed-forward layers: a row has the chosen and the shared experts.
+double all_ffn(const gpt_config& x) {
+  const auto with = x.expert_layers();
+  const auto sparse = double(std::count(with.begin(), with.end(), true));
+  const auto dense = double(x.layers) - sparse;
+  return dense * double(x.ffn)
+         + sparse * double(x.experts.chosen * x.experts.ffn + x.experts.shared_ffn);
+}
+
 /// Megatron-LM's formula for a training step on one sample.
 double megatron_flops(const gpt_config& x) {
   const auto h = double(x.hidden), L = double(x.layers), S = double(x.sequence);
   const auto q = double(x.heads * x.head_size), kv = double(x.groups * x.head_size);
   const double products = x.activation == kernels::activation::swiglu ? 3 : 2;
-  const double per_token = 6 * h * double(x.ffn) * products * L + 6 * L * (h * (q + 2 * kv) + q * h)
+  const double per_token = 6 * h * all_ffn(x) * products + 6 * L * (h * (q + 2 * kv) + q * h)
                            + 6 * h * double(x.padded_vocabulary);
   const double attention = 12 * L * q * visible_pairs(S, double(x.window));  // two products
   return S * per_token + attention;
@@ -43,7 +52,11 @@ double flops_of(const gpt_config& x, double samples = 1) {
 
 /// GPTs of all kinds, with odd and even lengths.
 std::vector<gpt_config> many_gpts() {
-  std::vector<gpt_config> out = {gpt2(12, 768, 12), gpt2(24, 1024, 16), llama3_8b()};
+  std::vector<gpt_config> out
+      = {gpt2(12, 768, 12), gpt2(24, 1024, 16), llama3_8b(), mixtral_8x7b(), qwen3_30b_a3b()};
+  auto& shared = out.emplace_back(mixtral_8x7b());
+  shared.experts.layers = "2";
+  shared.experts.shared_ffn = 100;
   auto& gpt3 = out.emplace_back(gpt2(96, 12288, 96));
   gpt3.sequence = 2048;
   gpt3.padded_vocabulary = 51200;
@@ -129,6 +142,13 @@ TEST_CASE("published models have their published numbers of parameters", "[model
 TEST_CASE("the parameters of a spec and of its configuration are equally many", "[model]") {
   for (const auto& x : many_gpts())
     CHECK(parameter_count(gpt_spec(x)) == parameter_count(x));
+  auto x = deepseek_v3();
+  CHECK(parameter_count(gpt_spec(x)) == parameter_count(x));
+  x.latent.q_rank = 0;
+  x.experts.latent = 64;
+  x.experts.shared_gate = true;
+  x.tied_embeddings = true;
+  CHECK(parameter_count(gpt_spec(x)) == parameter_count(x));
 }
 
 TEST_CASE("parameters of all units count, those with several uses once", "[model]") {

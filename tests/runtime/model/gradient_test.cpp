@@ -139,6 +139,16 @@ TEST_CASE("gradients equal the derivative of the loss for any order and norms of
   check_slopes(under_test, tiny_batch(stream, config, 2, 3));
 }
 
+TEST_CASE("gradients of norms over all heads equal the derivative of the loss", "[model]") {
+  auto config = tiny_gpt(2);
+  config.groups = 2;
+  config.qk_norm = config.qk_norm_rows = true;
+  config.normalization = GENERATE(kernels::normalization::layer, kernels::normalization::rms);
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(config, 1, stream);
+  check_slopes(under_test, tiny_batch(stream, config, 2, 3));
+}
+
 TEST_CASE("gradients of latent attention equal the derivative of the loss", "[model]") {
   const bool low_rank = GENERATE(false, true);
   const double dropout = GENERATE(0.0, 0.2);

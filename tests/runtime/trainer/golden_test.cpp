@@ -29,6 +29,14 @@ TEST_CASE("the reference trainer reproduces the losses and gradient norms of PyT
   meet(name, where, dtype::f32, in_f32);
 }
 
+TEST_CASE("with experts and latent attention the reference trainer reproduces PyTorch",
+          "[golden][unsanitized]") {
+  const std::string name
+      = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2", "deepseek_v3");
+  const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
+  meet(name, where, dtype::f32, in_f32);
+}
+
 TEST_CASE("with each optimizer the reference trainer reproduces PyTorch and the papers' formulas",
           "[golden][unsanitized]") {
   const std::string name = GENERATE("gpt2_sgd", "llama_lion", "llama_muon", "gpt2_muon_lion");

@@ -8,6 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -43,9 +44,194 @@ TEST_CASE("biases of queries, keys and values alone are counted", "[model]") {
   CHECK(parameter_count(x) == without + x.layers * x.qkv_width());
 }
 
+TEST_CASE("norms of whole rows have a gain for each channel of all heads", "[model]") {
+  auto x = llama3_8b();
+  const auto without = parameter_count(x);
+  CHECK(to_json(x).find("qk_norm_rows") == std::string::npos);
+  x.qk_norm_rows = true;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("without `model.qk_norm`"));
+  x.qk_norm = true;
+  CHECK(validate(x).empty());
+  CHECK(parameter_count(x) == without + x.layers * (x.heads + x.groups) * x.head_size);
+  CHECK(gpt_config_from_json(to_json(x)) == x);
+}
+
 TEST_CASE("valid models cause no error", "[model]") {
   CHECK(validate(gpt2(12, 768, 12)).empty());
-  CHECK(validate(llama3_8b()).empty());
+  for (const auto& x : {llama3_8b(), mixtral_8x7b(), qwen3_30b_a3b(), deepseek_v3()})
+    CHECK(validate(x).empty());
+}
+
+TEST_CASE("published models with experts have their number of parameters", "[model]") {
+  CHECK(parameter_count(mixtral_8x7b()) == 46'702'792'704);
+  CHECK(parameter_count(qwen3_30b_a3b()) == 30'532'122'624);
+  CHECK(parameter_count(deepseek_v3()) == 671'026'419'200);
+}
+
+TEST_CASE("layers with experts are each N-th one, or those of a list", "[model]") {
+  using list = std::vector<bool>;
+  CHECK(layers_with_experts("1", 3) == list{true, true, true});
+  CHECK(layers_with_experts("2", 5) == list{true, false, true, false, true});
+  CHECK(layers_with_experts("([0]*2+[1]*3)", 5) == list{false, false, true, true, true});
+  CHECK(layers_with_experts("[0, 1] * 2 + [1]", 5) == list{false, true, false, true, true});
+  CHECK(layers_with_experts("(([0]+[1])*2)", 4) == list{false, true, false, true});
+  for (const auto* wrong : {"",
+                            "0",
+                            "-1",
+                            "[]",
+                            "[2]",
+                            "[1",
+                            "[1]*",
+                            "[1]+",
+                            "([1]",
+                            "[1])",
+                            "[1]*x",
+                            "3*[1]",
+                            "[1]*10001",
+                            "[1]*5000*5000",
+                            "((((((((([1])))))))))"})
+    CHECK(layers_with_experts(wrong, 4).empty());
+  CHECK(pattern_of({true, true}) == "1");
+  CHECK(pattern_of({false, true, true, false}) == "([0]+[1]*2+[0])");
+  CHECK(layers_with_experts(pattern_of({false, true, true, false}), 4)
+        == list{false, true, true, false});
+}
+
+TEST_CASE("JSON has experts and latents only if the model has them", "[model]") {
+  const auto dense = nlohmann::json::parse(to_json(llama3_8b()));
+  CHECK_FALSE(dense.contains("experts"));
+  CHECK_FALSE(dense.contains("latent"));
+  for (auto x : {mixtral_8x7b(), qwen3_30b_a3b(), deepseek_v3()}) {
+    x.experts.balance = {"aux_loss", "seq_aux_loss"};
+    x.experts.balance_weights = {0.5, 0.25};
+    CHECK(gpt_config_from_json(to_json(x)) == x);
+  }
+  auto json = nlohmann::json::parse(to_json(mixtral_8x7b()));
+  const auto refusal = [&json] {
+    try {
+      gpt_config_from_json(json.dump());
+      return std::string();
+    } catch (const input_error& failure) {
+      return std::string(failure.what());
+    }
+  };
+  json["experts"]["balance"] = 1;
+  CHECK_THAT(refusal(), ContainsSubstring("'experts.balance' should be a list"));
+  json["experts"]["balance"] = {2};
+  CHECK_THAT(refusal(), ContainsSubstring("'experts.balance' should be a text"));
+  json["experts"].erase("balance");
+  CHECK_THAT(refusal(), ContainsSubstring("'experts.balance' is missing"));
+  json["experts"] = 8;
+  CHECK_THAT(refusal(), ContainsSubstring("'experts' should be an object"));
+}
+
+TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
+  const auto complaint = [](auto change) {
+    auto x = mixtral_8x7b();
+    x.experts.score = "sigmoid";
+    change(x.experts);
+    return only_complaint(x);
+  };
+  using experts = experts_config;
+  CHECK_THAT(complaint([](experts& x) { x.chosen = 9; }),
+             ContainsSubstring("`model.experts.chosen` is 9 of 8") && ContainsSubstring("1 to 8"));
+  CHECK_THAT(complaint([](experts& x) { x.number = 3000; }), ContainsSubstring("1 to 2048"));
+  CHECK_THAT(complaint([](experts& x) { x.groups = x.group_topk = 3; }),
+             ContainsSubstring("`model.experts.groups` 3") && ContainsSubstring("give 2"));
+  CHECK_THAT(complaint([](experts& x) { x.groups = 4; }), ContainsSubstring("give both"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.groups = 4;
+               x.group_topk = 3;
+             }),
+             ContainsSubstring("`model.experts.group_topk` is 3") && ContainsSubstring("1 to 2"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.chosen = 5;
+               x.groups = 4;
+               x.group_topk = 2;
+             }),
+             ContainsSubstring("give 3 to 4"));
+  CHECK_THAT(complaint([](experts& x) { x.layers = "[1]*30"; }),
+             ContainsSubstring("30 entries") && ContainsSubstring("give '1'"));
+  CHECK_THAT(complaint([](experts& x) { x.layers = "[0]*32"; }), ContainsSubstring("give 1"));
+  CHECK_THAT(complaint([](experts& x) { x.layers = "all"; }), ContainsSubstring("cannot read"));
+  CHECK_THAT(complaint([](experts& x) { x.score = "relu"; }), ContainsSubstring("sqrtsoftplus"));
+  CHECK_THAT(complaint([](experts& x) { x.pre_softmax = true; }),
+             ContainsSubstring("`model.experts.pre_softmax` does nothing"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.score = "softmax";
+               x.chosen = 1;
+             }),
+             ContainsSubstring("add `model.experts.pre_softmax`"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.score = "softmax";
+               x.expert_bias = true;
+             }),
+             ContainsSubstring("sigmoid or sqrtsoftplus"));
+  CHECK_THAT(complaint([](experts& x) { x.balance = {"global_aux_loss"}; }),
+             ContainsSubstring("global_aux_loss is refused"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"aux_loss", "none"};
+             }),
+             ContainsSubstring("aux_loss and seq_aux_loss together"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"aux_loss", "seq_aux_loss"};
+             }),
+             ContainsSubstring("1 values for 2 losses") && ContainsSubstring("give 2"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"sinkhorn"};
+               x.balance_weights = {0.5};
+             }),
+             ContainsSubstring("leave out `model.experts.balance_weights`"));
+  CHECK_THAT(complaint([](experts& x) { x.expert_bias = x.forced_balance = true; }),
+             ContainsSubstring("give one of `model.experts.expert_bias`"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"quantile_balancing"};
+               x.chosen = 8;
+             }),
+             ContainsSubstring("at most 7"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"sinkhorn"};
+               x.capacity = 1;
+             }),
+             ContainsSubstring("aux_loss, seq_aux_loss or none"));
+  CHECK_THAT(complaint([](experts& x) { x.pads = true; }),
+             ContainsSubstring("add `model.experts.capacity`"));
+  CHECK_THAT(complaint([](experts& x) { x.drops = "last"; }), ContainsSubstring("position"));
+  CHECK_THAT(complaint([](experts& x) { x.shared_gate = true; }),
+             ContainsSubstring("`model.experts.shared_ffn`"));
+  CHECK_THAT(complaint([](experts& x) { x.jitter = 2; }), ContainsSubstring("0 to 1"));
+  CHECK_THAT(complaint([](experts& x) { x.capacity = std::nan(""); }),
+             ContainsSubstring("`model.experts.capacity` is nan"));
+  CHECK_THAT(complaint([](experts& x) { x.ffn = 0; }), ContainsSubstring("`model.experts.ffn`"));
+  auto x = mixtral_8x7b();
+  x.linear_bias = true;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.linear_bias=false`"));
+}
+
+TEST_CASE("a rule of latent attention names the setting", "[model]") {
+  const auto complaint = [](auto change) {
+    auto x = deepseek_v3();
+    change(x);
+    return only_complaint(x);
+  };
+  CHECK_THAT(complaint([](gpt_config& x) { x.qk_norm = false; }),
+             ContainsSubstring("add `model.qk_norm`"));
+  CHECK_THAT(complaint([](gpt_config& x) { x.head_size = 128; }),
+             ContainsSubstring("`model.head_size` is 128"));
+  CHECK_THAT(complaint([](gpt_config& x) { x.groups = 64; }),
+             ContainsSubstring("`model.grouped_queries`"));
+  CHECK_THAT(complaint([](gpt_config& x) { x.window = 4; }), ContainsSubstring("`model.window`"));
+  CHECK_THAT(complaint([](gpt_config& x) { x.qkv_bias = true; }),
+             ContainsSubstring("`model.qkv_bias`"));
+  CHECK_THAT(complaint([](gpt_config& x) { x.rotary_percent = 0.5; }),
+             ContainsSubstring("`model.latent.rotated`"));
+  CHECK_THAT(complaint([](gpt_config& x) {
+               x.latent.rotated = 63;
+               x.head_size = 191;
+             }),
+             ContainsSubstring("give 64"));
+  CHECK_THAT(complaint([](gpt_config& x) { x.latent.value_size = 0; }),
+             ContainsSubstring("`model.latent.value_size`"));
 }
 
 TEST_CASE("every missing size is named by its flag", "[model]") {
