@@ -19,6 +19,10 @@ variable pass::take(std::string_view local) {
   return out;
 }
 
+loss_average pass::average(double weight) const {
+  return {float(settings.loss_scale * weight), settings.per_token_loss};
+}
+
 void pass::add_loss(const std::string& name, const axis_map<placement>& rows, tensor sums) {
   if (!settings.losses)
     return;

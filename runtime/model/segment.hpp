@@ -92,9 +92,7 @@ struct pass : pass_variables {
   float dropout_rate(double rate) const { return settings.training ? float(rate) : 0.0F; }
   std::uint64_t dropout_key(const std::string& name) const;
   /// The average whose gradient a loss of this weight adds: loss scale and weight are factors.
-  loss_average average(double weight) const {
-    return {float(settings.loss_scale * weight), settings.per_token_loss};
-  }
+  loss_average average(double weight) const;
   /// Writes a loss that the module's traits name. `rows`: placements of the variable whose rows it
   /// adds. `sums` is (2) f64, over the rows of all ranks. A segment writes each loss at most once;
   /// when it is recomputed it writes it again. Breaks MODEL-7 and MODEL-8.

@@ -98,7 +98,7 @@ MUTANTS = [
      "  const auto& b = plan_.blocks.at(std::size_t(block));\n  ++pass_.settings.seed;\n"
      "  for (std::size_t g = 0;"),
     # Losses.
-    ("the weight of a loss is no factor of its gradient", "runtime/model/segment.hpp",
+    ("the weight of a loss is no factor of its gradient", "runtime/model/segment.cpp",
      "float(settings.loss_scale * weight)", "float(settings.loss_scale + 0 * weight)"),
     ("the weight of a loss is no factor in the sum", "runtime/trainer/decision.cpp",
      "losses[i].weight * sums[i].mean()", "sums[i].mean()"),
