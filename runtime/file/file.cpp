@@ -77,11 +77,9 @@ bool is_untouched(const std::filesystem::path& part) {
   return out && !failure;
 }
 
-/// `is_dead` takes a writer's pid as text. A file untouched for surely_dead goes in any case.
-template <class Is_dead>
 void remove_parts_of_type(const std::filesystem::path& path,
                           std::filesystem::file_type type,
-                          const Is_dead& is_dead) {
+                          std::optional<pid_t> dead) {
   namespace fs = std::filesystem;
   std::error_code failure;
   const auto whole = fs::absolute(behind_links(path), failure);
@@ -94,13 +92,9 @@ void remove_parts_of_type(const std::filesystem::path& path,
         || name.find_first_not_of("0123456789", begin.size()) != name.npos
         || at->symlink_status(gone).type() != type)
       continue;
-    if (is_dead(name.substr(begin.size())) || is_untouched(at->path()))
+    if ((dead && name.substr(begin.size()) == std::to_string(*dead)) || is_untouched(at->path()))
       fs::remove_all(at->path(), gone);
   }
-}
-
-auto is_process(std::optional<pid_t> dead) {
-  return [dead](const std::string& pid) { return dead && pid == std::to_string(*dead); };
 }
 
 /// Returns the descriptor and the size in bytes.
@@ -256,16 +250,11 @@ void file_writer::commit() {
 }
 
 void remove_parts_of(const std::filesystem::path& path, std::optional<pid_t> dead) {
-  remove_parts_of_type(path, std::filesystem::file_type::regular, is_process(dead));
-}
-
-void remove_all_parts_of(const std::filesystem::path& path) {
-  remove_parts_of_type(
-      path, std::filesystem::file_type::regular, [](const std::string&) { return true; });
+  remove_parts_of_type(path, std::filesystem::file_type::regular, dead);
 }
 
 void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid_t> dead) {
-  remove_parts_of_type(path, std::filesystem::file_type::directory, is_process(dead));
+  remove_parts_of_type(path, std::filesystem::file_type::directory, dead);
 }
 
 std::optional<std::string> write_obstacle(const std::filesystem::path& path) {

@@ -86,9 +86,6 @@ inline constexpr std::chrono::hours surely_dead{24};
 /// about other hosts that share the folder. Skips folders, links and files that cannot be removed.
 void remove_parts_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});
 
-/// Like remove_parts_of, for every process. Call it only while no process writes the path.
-void remove_all_parts_of(const std::filesystem::path& path);
-
 /// Like remove_parts_of, for folders and their content. Use it only for names that the program
 /// chooses.
 void remove_part_folders_of(const std::filesystem::path& path, std::optional<pid_t> dead = {});

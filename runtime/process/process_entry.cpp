@@ -13,7 +13,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -130,8 +129,7 @@ void write_entry(const run_folder& to, const process_entry& x) {
 }
 
 void remove_entry(const run_folder& of, const std::string& name) {
-  ::unlink(entry_file(of, name).c_str());
-  remove_all_parts_of(entry_file(of, name));
+  remove_replaced(entry_file(of, name));
 }
 
 std::vector<seen_process> seen_processes(const run_folder& of,

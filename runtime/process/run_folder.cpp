@@ -201,8 +201,21 @@ std::int64_t unix_seconds(const std::string& utc) {
   return ::timegm(&out);
 }
 
+namespace {
+
+std::string partial_of(const fs::path& path) {
+  return path.string() + ".partial";
+}
+
+}  // namespace
+
+void remove_replaced(const fs::path& path) {
+  ::unlink(path.c_str());
+  ::unlink(partial_of(path).c_str());
+}
+
 void replace_file(const fs::path& path, std::string_view text) {
-  const auto partial = path.string() + ".partial";
+  const auto partial = partial_of(path);
   descriptor file(::open(
       partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   const auto written = file ? ::write(file.number(), text.data(), text.size()) : -1;

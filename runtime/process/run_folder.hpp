@@ -147,5 +147,7 @@ void make_own_folder(const std::filesystem::path& path);
 /// Replaces a small file atomically: readers see the old text or the new one. Not durable. Throws
 /// io_error.
 void replace_file(const std::filesystem::path& path, std::string_view text);
+/// Removes such a file and what a killed writer left of it. No process may be writing it.
+void remove_replaced(const std::filesystem::path& path);
 
 }  // namespace troupe::runtime

@@ -113,11 +113,9 @@ std::string read_description(const run_folder& in) {
 
 void promise_succession(const run_folder& to, bool promised) {
   const auto file = promise_of(to, agent_name());
-  std::error_code ignored;  // a stale promise counts only while its agent runs
   if (promised)
     return replace_file(file, text_of(this_process()));
-  std::filesystem::remove(file, ignored);
-  remove_all_parts_of(file);
+  remove_replaced(file);  // a stale promise counts only while its agent runs
 }
 
 bool has_succession(const run_folder& of) {

@@ -286,7 +286,7 @@ TEST_CASE("kill_everybody ends all processes", "[process]") {
   auto agent = outlived_agent(run);
   const auto started = start_sleeper(agent, "node");
   // Left by an agent that was killed while it wrote: a successor starts one when its own is killed.
-  for (const auto* const name : {".json.partial-1", ".succession.partial-1"})
+  for (const auto* const name : {".json.partial", ".succession.partial"})
     write_text(run.processes() / (agent_name() + name), "");
   agent.kill_everybody();
   CHECK(agent.wait(long_enough));
