@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 #include <string_view>
 
 namespace troupe::runtime {
@@ -239,6 +240,47 @@ void validate_experts(const gpt_config& x, sentences& out) {
         "leave both out");
   if (x.linear_bias)
     out.emplace_back("experts have no biases: give `model.linear_bias=false`");
+}
+
+std::optional<dense_origin> dense_origin_of(const gpt_config& x,
+                                            std::int64_t granularity,
+                                            sentences& wrong) {
+  const auto& y = x.experts;
+  if (!x.has_experts())
+    return {};
+  const auto before = wrong.size();
+  if (y.latent > 0)
+    wrong.emplace_back(
+        "`checkpoints.upcycle` makes experts of dense layers, which have no latent rows: leave out "
+        "`model.experts.latent`");
+  const auto both = std::gcd(y.number, x.ffn);
+  if (granularity < 1 || both % granularity != 0)
+    wrong.push_back(
+        fmt::format("`checkpoints.upcycle_granularity` {} does not divide `model.experts.number` "
+                    "{} and `model.ffn` {}; give {}",
+                    granularity,
+                    y.number,
+                    x.ffn,
+                    nearest_divisor(both, granularity)));
+  else if (y.ffn != x.ffn / granularity)
+    wrong.push_back(
+        fmt::format("`model.experts.ffn` is {}, but `checkpoints.upcycle_granularity` {} cuts "
+                    "`model.ffn` {} into experts of {}; give {}",
+                    y.ffn,
+                    granularity,
+                    x.ffn,
+                    x.ffn / granularity,
+                    x.ffn / granularity));
+  if (wrong.size() > before)
+    return {};
+  auto dense = x;
+  dense.experts = {};
+  // Weights of the chosen experts add up to 1, or before the choice to 1 over all E.
+  const auto share
+      = double(granularity) * (y.pre_softmax ? double(y.number) / double(y.chosen) : 1.0);
+  const bool is_cubic
+      = kernels::fan_in(x.activation) == 2 || x.activation == kernels::activation::squared_relu;
+  return dense_origin{dense, std::pow(share, 1.0 / (is_cubic ? 3 : 2))};
 }
 
 }  // namespace troupe::runtime
