@@ -275,9 +275,10 @@ std::optional<dense_origin> dense_origin_of(const gpt_config& x,
     return {};
   auto dense = x;
   dense.experts = {};
-  // Weights of the chosen experts add up to 1, or before the choice to 1 over all E.
+  // A slice has a share of 1 / G of a row; if all E add up to 1, of 1 / E, and k slices of G add up.
   const auto share
       = double(granularity) * (y.pre_softmax ? double(y.number) / double(y.chosen) : 1.0);
+  // The output has the weights of three products, or of two with GELU.
   const bool is_cubic
       = kernels::fan_in(x.activation) == 2 || x.activation == kernels::activation::squared_relu;
   return dense_origin{dense, std::pow(share, 1.0 / (is_cubic ? 3 : 2))};
