@@ -241,6 +241,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--qk-head-dim", {latent, "16"}},
       {"--qk-pos-emb-head-dim", {latent, "16"}},
       {"--v-head-dim", {latent, "16"}},
+      {"--latent-norm-epsilon", {latent, "1e-6"}},
       {"--num-experts", {no_bias, "8"}},
       {"--moe-layer-freq", {experts, "([0]*1+[1]*3)"}},
       {"--moe-ffn-hidden-size", {experts, "32"}},

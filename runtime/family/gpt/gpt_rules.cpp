@@ -206,6 +206,8 @@ void validate_latents(const gpt_config& x, sentences& out) {
                     x.head_size,
                     y.own_size,
                     y.rotated));
+  must(y.norm_epsilon >= 0 && std::isfinite(y.norm_epsilon),
+       "`model.latent.norm_epsilon` is not a positive number: give 1e-6, or leave it out");
   must(x.position == position_embedding::rope,
        "latent attention has rotary positions: give `model.position` rope or yarn");
   must(x.rotary_percent == 1,
@@ -275,7 +277,8 @@ std::optional<dense_origin> dense_origin_of(const gpt_config& x,
     return {};
   auto dense = x;
   dense.experts = {};
-  // A slice has a share of 1 / G of a row; if all E add up to 1, of 1 / E, and k slices of G add up.
+  // A slice has a share of 1 / G of a row; if all E add up to 1, of 1 / E, and k slices of G add
+  // up.
   const auto share
       = double(granularity) * (y.pre_softmax ? double(y.number) / double(y.chosen) : 1.0);
   // The output has the weights of three products, or of two with GELU.

@@ -48,10 +48,10 @@ struct checkpoint_settings {
                        .type = "DIR",
                        .help
                        = "Starts from a Hugging Face folder (config.json, model.safetensors) "
-                         "with a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 model, or downloads one "
-                         "of the Hub: ORG/NAME or ORG/NAME@REVISION. Shape and tokenizer come "
-                         "from there. Flags of this section or the next may repeat the shape, "
-                         "not change it; dropout and tokenizer may be changed."}),
+                         "with a GPT-2, Llama, Mistral, Mixtral, Qwen, OLMoE or DeepSeek model, "
+                         "or downloads one of the Hub: ORG/NAME or ORG/NAME@REVISION. Shape and "
+                         "tokenizer come from there. Flags of this section or the next may repeat "
+                         "the shape, not change it; dropout and tokenizer may be changed."}),
         row("save", &x::save)
             .flag({.name = "--save",
                    .type = "DIR",

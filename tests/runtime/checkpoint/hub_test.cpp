@@ -520,6 +520,12 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   CHECK(x.experts.groups == 0);
   CHECK(x.experts.scale == 2.5);  // transformers' default
 
+  CHECK(x.latent.norm_epsilon == 0);  // that of the other norms
+  config["rms_norm_eps"] = 1e-5;      // as Moonlight has it
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.norm_epsilon == 1e-5);
+  CHECK(x.latent.norm_epsilon == 1e-6);
+
   const auto refused = [](int version, const char* key, const nlohmann::json& value) {
     auto changed = deepseek_json(version);
     changed[key] = value;
@@ -532,7 +538,6 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   refused(3, "topk_group", 1);
   refused(3, "num_experts_per_tok", 1);
   refused(3, "num_key_value_heads", 2);
-  refused(3, "rms_norm_eps", 1e-5);
   refused(3, "moe_layer_freq", 2);
   refused(3, "attention_bias", true);
   refused(3, "kv_lora_rank", 0);
