@@ -179,18 +179,8 @@ void add_start_state(node_context& to,
   const auto hub = std::make_shared<const runtime::hub_model>(
       runtime::read_hub_model(job.checkpoints.load_hub));
   to.restore = [hub](runtime::worker& by) {
-    std::string name;  // experts are parts of one parameter, which is read once
-    std::vector<float> all;
-    by.restore(
-        [&](const runtime::state_shard& part) {
-          if (part.name != name) {
-            all.resize(std::size_t(part.whole.size()));
-            hub->read(part.name, all);
-            name = part.name;
-          }
-          fill(part, all);
-        },
-        false);
+    by.restore([&](const runtime::state_shard& to) { hub->read(to.name, to.part, to.elements); },
+               false);
   };
 }
 

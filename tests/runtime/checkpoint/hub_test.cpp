@@ -254,6 +254,27 @@ TEST_CASE("a tied Llama with another rotary base has no output layer", "[checkpo
   CHECK_FALSE(model.has("output_layer.weight"));
 }
 
+TEST_CASE("a box of a parameter is that part of the whole one", "[checkpoint]") {
+  const std::string name
+      = GENERATE(as<std::string>{}, "gpt2_padded_vocab", "llama_gqa_accumulate", "qwen2_moe");
+  const scratch_folder dir;
+  write_golden(name, dir.path());
+  const auto model = read_hub_model(dir.path());
+  for (const auto& x : model.parameters()) {
+    CAPTURE(name, x.name);
+    const auto all = read(model, x.name);
+    auto part = whole(x.extents);
+    for (int d = 0; d < x.extents.rank(); ++d) {
+      const auto begin = x.extents[d] / 3;
+      part = between(part, d, begin, std::max(begin + 1, x.extents[d] - x.extents[d] / 4));
+      std::vector<float> found(std::size_t(part.size())), expected(found.size());
+      model.read(x.name, part, found);
+      copy_common(whole(x.extents), all.data(), part, expected.data(), sizeof(float));
+      CHECK(found == expected);
+    }
+  }
+}
+
 TEST_CASE("unsupported settings in config.json are refused by name", "[checkpoint]") {
   const auto refused = [](nlohmann::json config, const char* key, const nlohmann::json& value) {
     config[key] = value;
@@ -643,6 +664,7 @@ TEST_CASE("a hub model checks names and shapes of requested parameters", "[check
   CHECK_BREAKS("HUB-1", model.extents("decoder.nothing"));
   std::vector<float> few(1);
   CHECK_BREAKS("HUB-2", model.read("embedding.word_embeddings.weight", few));
+  CHECK_BREAKS("HUB-2", model.read("embedding.word_embeddings.weight", {{0, 0}, {6, 4}}, few));
 }
 
 TEST_CASE("a folder that does not match the model exactly is refused", "[checkpoint]") {
