@@ -112,8 +112,8 @@ class model_family {
       const model_description& /*model*/) const {
     return {};
   }
-  /// The dense model of which the experts are slices, `granularity` of them in a layer. Empty if it
-  /// violates a rule, with sentences in `wrong`, or if the model has no experts, without them.
+  /// The dense model of which the experts are slices, `granularity` of them in a layer. Empty if
+  /// the model violates a rule, with sentences in `wrong`, or if the family has no such models.
   virtual std::optional<dense_origin> dense_origin_of(const model_description& /*model*/,
                                                       std::int64_t /*granularity*/,
                                                       std::vector<std::string>& /*wrong*/) const {

@@ -317,9 +317,10 @@ void validate_upcycling(const training_job& job, bool has_model, sentences& wron
   const auto& model = job.training.model;
   if (has_model && !model.family().dense_origin_of(model, c.upcycle_granularity, wrong)
       && wrong.size() == before)
-    wrong.emplace_back(
-        "`checkpoints.upcycle` makes experts of dense layers, but this model has no "
-        "mixture-of-experts layers: leave it out");
+    wrong.push_back(fmt::format(
+        "`checkpoints.upcycle` makes experts of dense layers, and {} has none: leave it "
+        "out",
+        model.family().title()));
 }
 
 /// An operation for the CPU alone would fail in the first pass on a device.

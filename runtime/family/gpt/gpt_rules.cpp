@@ -248,8 +248,12 @@ std::optional<dense_origin> dense_origin_of(const gpt_config& x,
                                             std::int64_t granularity,
                                             sentences& wrong) {
   const auto& y = x.experts;
-  if (!x.has_experts())
+  if (!x.has_experts()) {
+    wrong.emplace_back(
+        "`checkpoints.upcycle` makes experts of dense layers, but this model has no "
+        "mixture-of-experts layers: leave it out");
     return {};
+  }
   const auto before = wrong.size();
   if (y.latent > 0)
     wrong.emplace_back(
