@@ -179,7 +179,7 @@ void add_start_state(node_context& to,
   const auto hub = std::make_shared<const runtime::hub_model>(
       runtime::read_hub_model(job.checkpoints.load_hub));
   to.restore = [hub](runtime::worker& by) {
-    by.restore([&](const runtime::state_shard& to) { hub->read(to.name, to.part, to.elements); },
+    by.restore([&](const runtime::state_shard& x) { hub->read(x.name, x.part, x.elements); },
                false);
   };
 }
