@@ -18,7 +18,7 @@ GUIDES = [  # page, name of its example, how files spell it, most files that ano
 ]
 SUFFIXES = {".inc", ".cpp", ".hpp", ".cu", ".cuh", ".py", ".md", ".txt", ".cmake", ".yaml", ".json"}
 # Built, measured or generated files that may name an example.
-NOT_WRITTEN = ("build", ".git", "docs/benchmarks/", "docs/decisions/", "tests/architecture/")
+NOT_WRITTEN = ("build", "runs/", ".git", "docs/benchmarks/", "docs/decisions/", "tests/architecture/")
 
 
 def naming(root, guide, example):
@@ -68,7 +68,8 @@ def self_test():
         for name, text in {guide: "## What it takes\n\n1. `a/a.cpp`: its code\n   and `a/b.cpp`\n\nSee `a/e.cpp`.\n\n"
                                   "## Other files that name this activation\n\n* `a/c.cpp`, `b/`, `c/`\n",
                            "a/a.cpp": "squared_relu", "a/b.cpp": "", "a/c.cpp": "Squared ReLU",
-                           "a/d.cpp": "--squared-relu", "b/f.cpp": "squared relu", "c/g.cpp": ""}.items():
+                           "a/d.cpp": "--squared-relu", "b/f.cpp": "squared relu", "c/g.cpp": "",
+                           "runs/quickstart/checkpoints/iter_0000250/manifest.json": "squared_relu"}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         return [line.split(" ")[0] for line in complaints(root, guide, *rest)] == ["a/d.cpp", guide, guide]
