@@ -49,7 +49,7 @@ struct toy_config {
   std::int64_t patches = 4;  ///< rows of an image
   std::int64_t vocabulary = 29;
   std::int64_t padded_vocabulary = 32;
-  std::int64_t experts = 0;  ///< of a layer of the decoder; no setting: the family knows them
+  std::int64_t experts = 0;  ///< of a layer of the decoder: those of the family
 
   friend bool operator==(const toy_config&, const toy_config&) = default;
 
@@ -69,7 +69,8 @@ struct toy_config {
                                  .help = "Rows of an image.",
                                  .range = rt::whole_range{1, 100}}),
                       rt::row("vocabulary", &x::vocabulary),
-                      rt::row("padded_vocabulary", &x::padded_vocabulary));
+                      rt::row("padded_vocabulary", &x::padded_vocabulary),
+                      rt::row("experts", &x::experts));
   }
 };
 
@@ -322,9 +323,11 @@ class toy_family final : public rt::model_family {
   std::vector<std::string> validate(const rt::model_description& model) const override {
     std::vector<std::string> out;
     rt::for_each_field<toy_config>([&](const auto& row) {
-      constexpr std::int64_t most = 4096;  // a spec of this size is small
-      if (const auto x = config_of(model).*row.member; x < 1 || x > most)
-        out.push_back(fmt::format("`model.{}` is {}; give 1 to {}", row.key, x, most));
+      const bool is_fixed = row.member == &toy_config::experts;
+      const std::int64_t least = is_fixed ? experts_ : 1,
+                         most = is_fixed ? experts_ : 4096;  // a spec of this size is small
+      if (const auto x = config_of(model).*row.member; x < least || x > most)
+        out.push_back(fmt::format("`model.{}` is {}; give {} to {}", row.key, x, least, most));
     });
     return out;
   }
@@ -336,7 +339,7 @@ class toy_family final : public rt::model_family {
   }
   rt::model_description from_json(const std::string& text) const override {
     const auto in = rt::json_value_or_discarded(text);
-    toy_config out{.experts = experts_};
+    toy_config out;
     rt::for_each_field<toy_config>([&](const auto& row) {
       const auto found = in.is_object() && in.contains(row.key) ? rt::whole_number_in(in[row.key])
                                                                 : std::optional<std::int64_t>();
