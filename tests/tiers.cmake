@@ -99,7 +99,8 @@ set(TROUPE_UNSANITIZED
   command/gpu_several_devices command/robust_large_files command/schedule_costs
   command/schedule_memory_limit command/schedule_plans command/usage_resumed command/watch_plot
   command/console_terminal command/console_forms
-  command/checkpoints_finetune command/checkpoints_resume command/checkpoints_vocabulary command/cli_model
+  command/checkpoints_finetune command/checkpoints_resume command/checkpoints_upcycle command/checkpoints_vocabulary
+  command/cli_model
   command/cli_terms command/gpu_older_gradients command/gpu_refused_choices command/gpu_rounding
   command/gpu_same_bits command/gpu_scalar_attention command/hosts_same command/inputs_pages
   command/object_same command/object_signal command/processes_pipelines command/processes_sharded

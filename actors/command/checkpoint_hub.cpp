@@ -186,7 +186,8 @@ void add_export(command_line& to) {
              "checkpoint.",
              text(flags->tokenizer));
   line.note(
-      "Writes a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3, whichever computes the same function. "
+      "Writes a GPT-2, Llama, Mistral, Mixtral, Qwen, OLMoE or DeepSeek, whichever computes the "
+      "same function. "
       "Refuses other models with the reason.");
   line.note("Example: troupe checkpoint export runs/a/checkpoints --hf my-model");
   line.runs([flags] { return export_to_hub(*flags); });
@@ -198,8 +199,9 @@ void add_import(command_line& to) {
   line.value(
       "--hf",
       "DIR",
-      "Input folder: config.json and safetensors files of a GPT-2, Llama, Mistral, Qwen 2 or "
-      "Qwen 3; or a model of the Hub as ORG/NAME or ORG/NAME@REVISION, which is downloaded.",
+      "Input folder: config.json and safetensors files of a GPT-2, Llama, Mistral, Mixtral, Qwen, "
+      "OLMoE or DeepSeek; or a model of the Hub as ORG/NAME or ORG/NAME@REVISION, which is "
+      "downloaded.",
       text(flags->hub));
   line.value(
       "--save",

@@ -139,8 +139,8 @@ void tell_of_states_without_ledger(const prepared_job& to, const fs::path& ledge
 
 /// The setting that keeps a job from continuing after its newest checkpoint.
 std::string unwanted_by(const runtime::checkpoint_settings& where) {
-  if (where.finetune)
-    return "`checkpoints.finetune` starts again at iteration 0";
+  if (const auto anew = where.begins_anew_by(); !anew.empty())
+    return fmt::format("{} starts again at iteration 0", anew);
   if (where.no_load_optim)
     return "`checkpoints.no_load_optim` begins with moments from zero";
   if (where.load.empty())

@@ -6,6 +6,8 @@
 #include "actors/job/start.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/checkpoint/own_parameters.hpp"
+#include "runtime/checkpoint/upcycled.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hmac.hpp"
@@ -111,19 +113,6 @@ void find_parts(const runtime::training_job& job, messages::job_description& out
         job.data.sft ? "no conversation with an answer within `model.sequence`" : "no document");
 }
 
-/// The manifest's model does not prove the extents of its tensors.
-void require_extents(const runtime::checkpoint_reader& from,
-                     const std::string& name,
-                     const runtime::shape& wanted) {
-  if (const auto& found = from.extents(name); found != wanted)
-    throw runtime::input_error(
-        "the checkpoint '{}' has '{}' as {}, but its model needs {}; use another checkpoint",
-        from.folder().string(),
-        name,
-        to_string(found),
-        to_string(wanted));
-}
-
 /// A checkpoint that stays open while workers load it; its mapped files survive removal. Any
 /// thread.
 class opened_checkpoint {
@@ -153,7 +142,7 @@ class opened_checkpoint {
 void fill_from(runtime::worker& to, const runtime::checkpoint_reader& from, bool moments) {
   to.restore(
       [&](const runtime::state_shard& part) {
-        require_extents(from, part.name, part.whole);
+        runtime::require_extents(from, part.name, part.whole);
         from.read(part.name, part.part, part.elements);
       },
       moments);
@@ -171,6 +160,15 @@ void add_start_state(node_context& to,
       runtime::take_products(job, from->folder(), from->manifest().products);
     const auto held = std::make_shared<opened_checkpoint>(told.start, std::move(from));
     to.restored = [held] { held->close(); };
+    if (job.checkpoints.upcycle) {
+      const auto all = std::make_shared<const runtime::upcycled_parameters>(
+          job.training.model, job.checkpoints.upcycle_granularity, job.training.seed);
+      to.restore = [held, all](runtime::worker& by) {
+        const auto dense = held->reader();
+        by.restore([&](const runtime::state_shard& part) { all->read(*dense, part); }, false);
+      };
+      return;
+    }
     to.restore = [held, moments = told.with_moments](runtime::worker& by) {
       fill_from(by, *held->reader(), moments);
     };
@@ -181,18 +179,8 @@ void add_start_state(node_context& to,
   const auto hub = std::make_shared<const runtime::hub_model>(
       runtime::read_hub_model(job.checkpoints.load_hub));
   to.restore = [hub](runtime::worker& by) {
-    std::string name;  // experts are parts of one parameter, which is read once
-    std::vector<float> all;
-    by.restore(
-        [&](const runtime::state_shard& part) {
-          if (part.name != name) {
-            all.resize(std::size_t(part.whole.size()));
-            hub->read(part.name, all);
-            name = part.name;
-          }
-          fill(part, all);
-        },
-        false);
+    by.restore([&](const runtime::state_shard& x) { hub->read(x.name, x.part, x.elements); },
+               false);
   };
 }
 

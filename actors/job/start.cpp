@@ -1,6 +1,7 @@
 #include "actors/job/start.hpp"
 
 #include "runtime/checkpoint/same_extension.hpp"
+#include "runtime/checkpoint/upcycled.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/model_family.hpp"
@@ -49,21 +50,22 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
   if (where.save.empty())
     return;
   const auto save = resolved(where.save);
+  const auto anew = where.begins_anew_by();
   const bool goes_on
-      = !where.load.empty() && !where.finetune
+      = !where.load.empty() && anew.empty()
         && (resolved(where.load) == save || resolved(where.load).parent_path() == save);
   if (goes_on)
     return;
   const auto newest = newest_in(save);
   if (!newest)
     return;
-  if (where.finetune)
+  if (!anew.empty())
     throw runtime::input_error(
-        "cannot save into '{0}': it holds iteration {1}, and `checkpoints.finetune` begins again "
-        "at 0; to continue from there give `checkpoints.load` {0} without "
-        "`checkpoints.finetune`, or choose another folder",
+        "cannot save into '{0}': it holds iteration {1}, and {2} begins again at 0; to continue "
+        "from there give `checkpoints.load` {0} without {2}, or choose another folder",
         where.save.string(),
-        *newest);
+        *newest,
+        anew);
   throw runtime::input_error(
       "cannot save into '{0}': it holds iteration {1} of another run; add `checkpoints.load` {0} "
       "to continue it, or choose another folder",
@@ -86,7 +88,8 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
   }
   auto found = runtime::latest_checkpoint(where.load, look);
   if (!found.folder
-      && (where.finetune || where.exit_on_missing || resolved(where.load) != resolved(where.save)))
+      && (!where.begins_anew_by().empty() || where.exit_on_missing
+          || resolved(where.load) != resolved(where.save)))
     throw runtime::input_error(
         "cannot resume from `checkpoints.load` '{}': {}; correct the path, or leave "
         "`checkpoints.load` out to start from iteration 0",
@@ -264,9 +267,11 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   out.from = std::make_shared<const runtime::checkpoint_reader>(*found.folder);
   check_model(*out.from, job);
   const auto& there = out.from->manifest();
-  if (checkpoints.finetune) {
-    out.text = fmt::format("from iteration 0, with the parameters of '{}' (`checkpoints.finetune`)",
-                           found.folder->string());
+  if (const auto anew = checkpoints.begins_anew_by(); !anew.empty()) {
+    out.text = fmt::format("from iteration 0, with {} of '{}' ({})",
+                           checkpoints.upcycle ? "experts made of the layers" : "the parameters",
+                           found.folder->string(),
+                           anew);
     return out;
   }
   out.iteration = std::uint64_t(there.iteration);
@@ -313,8 +318,8 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
 }
 
 bool goes_on_from_its_saves(const runtime::checkpoint_settings& where) {
-  return !where.save.empty() && !where.load.empty() && !where.finetune && !where.no_load_optim
-         && resolved(where.load) == resolved(where.save);
+  return !where.save.empty() && !where.load.empty() && where.begins_anew_by().empty()
+         && !where.no_load_optim && resolved(where.load) == resolved(where.save);
 }
 
 std::string differences(const std::string& there,
@@ -347,12 +352,22 @@ std::string differences(const std::string& there,
 
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
   runtime::require_extension(from.manifest(), job.training.own, from.folder());
-  const auto &there = from.manifest().model, &here = job.training.model;
+  const auto& there = from.manifest().model;
+  auto here = job.training.model;
   if (&there.family() != &here.family())
     throw runtime::input_error("cannot resume from '{}': its model is {}, and this run's is {}",
                                from.folder().string(),
                                there.family().title(),
                                here.family().title());
+  if (job.checkpoints.upcycle) {
+    if (!there.family().shared_by_expert_ranks(there).empty())
+      throw runtime::input_error(
+          "cannot make experts of '{}' (`checkpoints.upcycle`): its model has experts already; "
+          "leave `checkpoints.upcycle` out to continue from it, or name a checkpoint of the model "
+          "without experts",
+          from.folder().string());
+    here = runtime::dense_origin_of(here, job.checkpoints.upcycle_granularity).model;
+  }
   const auto wrong = differences(there.family().essence(there), here.family().essence(here));
   if (!wrong.empty())
     throw runtime::input_error(

@@ -15,16 +15,6 @@ std::int64_t end_of(const box& x, int axis) {
   return x.first[axis] + x.extents[axis];
 }
 
-/// Restricts one axis of x to [begin, end).
-box between(const box& x, int axis, std::int64_t begin, std::int64_t end) {
-  box out;
-  for (int i = 0; i < x.extents.rank(); ++i) {
-    out.first.push_back(i == axis ? begin : x.first[i]);
-    out.extents.push_back(i == axis ? end - begin : x.extents[i]);
-  }
-  return out;
-}
-
 bool touches(const box& piece, const box& region) {
   return intersection(piece, region).size() > 0;
 }

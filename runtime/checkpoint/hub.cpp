@@ -86,17 +86,44 @@ void hub_model::read(std::string_view name, std::span<float> out) const {
   const auto& found = recipe(name);
   ensure(std::int64_t(out.size()) == found.extents.size(),
          "HUB-2: a parameter is read into as many elements as it has");
-  const auto columns = row_size(found.extents);
   std::size_t done = 0;
   for (const auto& rows : found.rows) {
-    const auto& [file, tensor] = sources_.find(rows.source)->second;
-    const auto part = out.subspan(done, std::size_t(rows.count * columns));
-    if (found.transposed)
-      transpose(*file, *tensor, rows, columns, part.data());
-    else
-      file->read(*tensor, rows.first * columns, part);
+    const auto part = out.subspan(done, std::size_t(rows.count * row_size(found.extents)));
+    read_rows(found, rows, part);
     done += part.size();
   }
+}
+
+void hub_model::read(std::string_view name, const box& part, std::span<float> out) const {
+  const auto& found = recipe(name);
+  ensure(contains(found.extents, part) && std::int64_t(out.size()) == part.size(),
+         "HUB-2: a parameter is read into as many elements as it has");
+  std::int64_t done = 0;
+  for (const auto& rows : found.rows) {
+    const auto begin = done;
+    done += rows.count * row_size(found.extents);
+    std::vector<float> values;  // of all the rows, if the box has some of them
+    auto at = begin;
+    for (const auto& piece : boxes_of_range(whole(found.extents), begin, done)) {
+      if (intersection(piece, part).size() > 0) {
+        if (values.empty()) {
+          values.resize(std::size_t(done - begin));
+          read_rows(found, rows, values);
+        }
+        copy_common(piece, values.data() + (at - begin), part, out.data(), sizeof(float));
+      }
+      at += piece.size();
+    }
+  }
+}
+
+void hub_model::read_rows(const hub_recipe& of, const hub_rows& rows, std::span<float> out) const {
+  const auto columns = row_size(of.extents);
+  const auto& [file, tensor] = sources_.find(rows.source)->second;
+  if (of.transposed)
+    transpose(*file, *tensor, rows, columns, out.data());
+  else
+    file->read(*tensor, rows.first * columns, out);
 }
 
 void hub_model::open(const fs::path& dir) {

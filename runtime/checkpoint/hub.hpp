@@ -41,6 +41,8 @@ class hub_model {
 
   /// Reads a parameter as floats, row-major; `out` has extents(name).size() elements.
   void read(std::string_view name, std::span<float> out) const;
+  /// Reads a box of a parameter, of which it keeps one source in memory at a time.
+  void read(std::string_view name, const box& part, std::span<float> out) const;
 
  private:
   friend hub_model read_hub_model(const std::filesystem::path& dir);
@@ -54,6 +56,7 @@ class hub_model {
   void check_unread(const std::filesystem::path& dir) const;
   void check_copy(const std::string& name, const std::string& original) const;
   const hub_recipe& recipe(std::string_view name) const;
+  void read_rows(const hub_recipe& of, const hub_rows& rows, std::span<float> out) const;
 
   const hub_translation& translation() const;
 

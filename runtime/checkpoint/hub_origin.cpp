@@ -88,8 +88,10 @@ std::string returned_config(const hub_origin& origin,
                             stored_type type) {
   auto fields = fields_of(origin.config, config_file);
   const auto ours = ordered_json_value(hub_config_json(model, {}, type));
-  fields["architectures"] = ours.at("architectures");
-  fields["vocab_size"] = ours.at("vocab_size");
+  // A layer for further tokens is left out at an import.
+  for (const auto* field : {"architectures", "vocab_size", "num_nextn_predict_layers"})
+    if (ours.contains(field))
+      fields[field] = ours.at(field);
   const bool renamed = fields.contains("dtype");  // name since transformers 5
   if (renamed)
     fields["dtype"] = ours.at("torch_dtype");

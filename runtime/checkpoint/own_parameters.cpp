@@ -23,18 +23,17 @@ std::int64_t elements_of_parameters(const checkpoint_reader& of) {
   return out;
 }
 
-void require_extents_of(const checkpoint_reader& of, const parameter_spec& x) {
-  const shape extents = x.valid_rows < 0 ? x.extents : shape{x.valid_rows, x.extents[1]};
-  if (const auto& found = of.extents(x.name); found != extents)
+}  // namespace
+
+void require_extents(const checkpoint_reader& of, std::string_view name, const shape& wanted) {
+  if (const auto& found = of.extents(name); found != wanted)
     throw input_error(
         "the checkpoint '{}' has '{}' as {}, but its model needs {}; use another checkpoint",
         of.folder().string(),
-        x.name,
+        name,
         to_string(found),
-        to_string(extents));
+        to_string(wanted));
 }
-
-}  // namespace
 
 void require_parameters(const checkpoint_reader& of, const extension& own) {
   const auto& config = of.manifest().model;
@@ -53,7 +52,7 @@ void require_parameters(const checkpoint_reader& of, const extension& own) {
   for (const auto& unit : whole.units())
     for (const auto& x : unit.parameters)
       if (x.tied_to.empty())
-        require_extents_of(of, x);
+        require_extents(of, x.name, whole_extents(x));
 }
 
 void require_known_parameters(const checkpoint_reader& of) {

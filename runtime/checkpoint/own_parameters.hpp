@@ -5,6 +5,8 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/model/extension.hpp"
 
+#include <string_view>
+
 namespace troupe::runtime {
 
 /// Throws input_error unless names and extents of the parameters equal those of the checkpoint's
@@ -14,5 +16,9 @@ void require_parameters(const checkpoint_reader& of, const extension& own = {});
 
 /// Same check for programs without the extension: skips models that have one.
 void require_known_parameters(const checkpoint_reader& of);
+
+/// Throws input_error unless the checkpoint has the tensor with these extents: the model in the
+/// manifest does not prove them.
+void require_extents(const checkpoint_reader& of, std::string_view name, const shape& wanted);
 
 }  // namespace troupe::runtime

@@ -47,6 +47,12 @@ struct required_setting {
   std::string example;  ///< a value for the help, "2"
 };
 
+/// A dense model whose checkpoint a model with experts can begin with (upcycling).
+struct dense_origin {
+  model_description model;
+  double factor = 1;  ///< of the weights of experts
+};
+
 /// Settings with one title in a help.
 struct setting_group {
   const char* title;
@@ -104,6 +110,13 @@ class model_family {
   /// model has no experts.
   virtual std::vector<shared_size> shared_by_expert_ranks(
       const model_description& /*model*/) const {
+    return {};
+  }
+  /// The dense model of which the experts are slices, `granularity` of them in a layer. Empty if
+  /// the model violates a rule, with sentences in `wrong`, or if the family has no such models.
+  virtual std::optional<dense_origin> dense_origin_of(const model_description& /*model*/,
+                                                      std::int64_t /*granularity*/,
+                                                      std::vector<std::string>& /*wrong*/) const {
     return {};
   }
   /// The setting that unties the first and the last unit, "`model.tied_embeddings=false`"; empty:

@@ -273,15 +273,17 @@ void validate_resuming(const training_job& job, sentences& wrong) {
   if (c.exit_on_missing && c.load.empty() && c.load_hub.empty())
     wrong.emplace_back(
         "`checkpoints.exit_on_missing` needs `checkpoints.load` DIR: where the checkpoint must be");
-  if (c.strict_identity && (c.finetune || c.no_load_optim))
+  const auto anew = c.begins_anew_by();
+  const auto changing = anew.empty() && c.no_load_optim ? "`checkpoints.no_load_optim`" : anew;
+  if (c.strict_identity && !changing.empty())
     wrong.push_back(fmt::format(
         "`checkpoints.strict_identity` requires equal bits, but {} changes them: leave one out",
-        c.finetune ? "`checkpoints.finetune`" : "`checkpoints.no_load_optim`"));
-  if (c.use_checkpoint_scheduler && (c.finetune || c.no_load_optim))
+        changing));
+  if (c.use_checkpoint_scheduler && !changing.empty())
     wrong.push_back(
         fmt::format("`checkpoints.use_checkpoint_scheduler` takes the checkpoint's learning rate, "
                     "and {} that of the command line: leave one out",
-                    c.finetune ? "`checkpoints.finetune`" : "`checkpoints.no_load_optim`"));
+                    changing));
   if (c.keep_last > 0 && c.save.empty())
     wrong.emplace_back(
         "`checkpoints.keep_last` needs `checkpoints.save` DIR: where checkpoints go");
@@ -296,6 +298,29 @@ void validate_resuming(const training_job& job, sentences& wrong) {
     wrong.emplace_back(
         "`checkpoints.local_interval` needs several processes and `recovery.on`: it writes the "
         "states that processes keep of each other");
+}
+
+void validate_upcycling(const training_job& job, bool has_model, sentences& wrong) {
+  const auto& c = job.checkpoints;
+  if (!c.upcycle) {
+    if (c.upcycle_granularity != 1)
+      wrong.emplace_back(
+          "`checkpoints.upcycle_granularity` does nothing without `checkpoints.upcycle`: add it, "
+          "or leave it out");
+    return;
+  }
+  if (c.load.empty())
+    wrong.emplace_back(
+        "`checkpoints.upcycle` needs `checkpoints.load` DIR: a checkpoint of a dense model; "
+        "`troupe checkpoint import` makes one of a Hugging Face model");
+  const auto before = wrong.size();
+  const auto& model = job.training.model;
+  if (has_model && !model.family().dense_origin_of(model, c.upcycle_granularity, wrong)
+      && wrong.size() == before)
+    wrong.push_back(fmt::format(
+        "`checkpoints.upcycle` makes experts of dense layers, and {} has none: leave it "
+        "out",
+        model.family().title()));
 }
 
 /// An operation for the CPU alone would fail in the first pass on a device.
@@ -360,6 +385,7 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
     validate_batches(job, wrong);
   validate_files(job, has_model, wrong);
   validate_resuming(job, wrong);
+  validate_upcycling(job, has_model, wrong);
   validate_bits(job, wrong);
   if (has_model && !unknown.tokenizer)
     collect(wrong, [&] { validate_backend(job, wrong); });

@@ -107,26 +107,21 @@ std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks) {
   auto inner = whole(all);
   for (int d = 1; d < all.rank(); ++d) {
     const auto& only = kept[std::size_t(d)].front();
-    inner.first = with(inner.first, d, only.first);
-    inner.extents = with(inner.extents, d, only.end - only.first);
+    inner = between(inner, d, only.first, only.end);
   }
-  const auto restricted = [](box part, int dimension, const interval& to) {
-    part.first = with(part.first, dimension, to.first);
-    part.extents = with(part.extents, dimension, to.end - to.first);
-    return part;
-  };
   std::vector<box> out;
   for (const auto& rows : kept.front()) {
     const auto end = std::min(rows.end, all[0]);
     if (end <= rows.first)
       continue;
     if (!x.stacked || kept[1].size() == 1) {
-      out.push_back(restricted(inner, 0, {rows.first, end}));
+      out.push_back(between(inner, 0, rows.first, end));
       continue;
     }
     for (auto matrix = rows.first; matrix < end; ++matrix)
       for (const auto& section : kept[1])
-        out.push_back(restricted(restricted(inner, 0, {matrix, matrix + 1}), 1, section));
+        out.push_back(
+            between(between(inner, 0, matrix, matrix + 1), 1, section.first, section.end));
   }
   return out;
 }

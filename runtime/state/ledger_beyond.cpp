@@ -150,8 +150,9 @@ std::string origin_of(const checkpoint_settings& where,
   const auto from = whole(start);
   if (!save.empty() && from.parent_path() == (whole(save) / "").parent_path())
     return "";
-  return fmt::format(
-      "{} '{}'", where.finetune ? "the parameters of" : "the checkpoint", from.string());
+  return fmt::format("{} '{}'",
+                     where.begins_anew_by().empty() ? "the checkpoint" : "the parameters of",
+                     from.string());
 }
 
 }  // namespace troupe::runtime

@@ -55,6 +55,15 @@ bool contains(const shape& whole, const box& part) {
   return true;
 }
 
+box between(const box& x, int dimension, std::int64_t begin, std::int64_t end) {
+  box out;
+  for (int i = 0; i < x.extents.rank(); ++i) {
+    out.first.push_back(i == dimension ? begin : x.first[i]);
+    out.extents.push_back(i == dimension ? end - begin : x.extents[i]);
+  }
+  return out;
+}
+
 box intersection(const box& a, const box& b) {
   ensure(a.extents.rank() == b.extents.rank(), "BOX-1: boxes of one tensor have one rank");
   box out;

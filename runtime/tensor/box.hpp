@@ -26,6 +26,9 @@ box whole(const shape& extents);
 
 bool contains(const shape& whole, const box& part);
 
+/// The box with [begin, end) as its indices of one dimension.
+box between(const box& x, int dimension, std::int64_t begin, std::int64_t end);
+
 /// The overlap of two boxes of the same rank; its size is 0 if there is none.
 box intersection(const box& a, const box& b);
 

@@ -137,6 +137,9 @@ TEST_CASE("COLD-1: another job does not use the local states", "[actors]") {
   SECTION("finetuning from its weights") {
     it.job.checkpoints.finetune = true;
   }
+  SECTION("experts made of a dense checkpoint") {
+    it.job.checkpoints.upcycle = true;
+  }
   SECTION("other initial weights") {
     it.job.checkpoints.load_hub = it.above / "model";
   }

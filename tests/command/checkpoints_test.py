@@ -85,6 +85,41 @@ def check_finetune(folder):
         raise wrong(f"another padding changes the model: {padded} {first}")
 
 
+def check_upcycle(folder):
+    """--moe-use-upcycling begins a model with experts from a dense checkpoint."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--disable-bias-linear", "--hidden-dropout", 0, "--attention-dropout", 0]
+    works(*train, "--save", folder / "base")
+    sparse = [*train, "--num-experts", 4, "--log-interval", 1]
+    begin = [*sparse, "--load", folder / "base", "--moe-use-upcycling"]
+    slices = ["--moe-upcycling-granularity", 2, "--moe-ffn-hidden-size", 64]
+    if "from iteration 0, with experts made of the layers of" not in works(*begin, "--dry-run"):
+        raise wrong("a dry run does not mention --moe-use-upcycling")
+
+    def first_loss(name):
+        return json.loads((folder / name).read_text().splitlines()[0])["lm_loss"]
+
+    works(*train, "--finetune", "--load", folder / "base", "--log-interval", 1, "--log-file", folder / "dense")
+    works(*begin, "--save", folder / "sparse", "--log-file", folder / "whole")
+    if abs(first_loss("whole") - first_loss("dense")) > 1e-5:  # sums in another order
+        raise wrong(f"experts change the loss: {first_loss('dense')}, {first_loss('whole')}")
+    two = [*begin, *slices, "--world-size", 2]
+    for name, layout in [("ep1", []), ("ep2", ["--expert-model-parallel-size", 2]),
+                         ("etp2", ["--expert-tensor-parallel-size", 2])]:
+        works(*two, *layout, "--log-file", folder / name)
+    if digests(folder / "ep1") != digests(folder / "ep2"):
+        raise wrong("the ranks that share experts change the bits of an upcycled model")
+    if abs(first_loss("etp2") - first_loss("ep1")) > 1e-5:  # sums in another order
+        raise wrong(f"a part of each expert changes the loss: {first_loss('ep1')}, {first_loss('etp2')}")
+    refuses("--moe-use-upcycling begins again at 0", *begin, "--save", folder / "sparse")
+    refuses("its model has experts already", *begin, "--load", folder / "sparse")
+    refuses("ffn: checkpoint 128, this run 64", *begin, "--ffn-hidden-size", 64)
+    refuses("experts/number: checkpoint nothing, this run 4", *sparse, "--load", folder / "base")
+    out = works(*sparse, "--load", folder / "sparse", "--save", folder / "sparse", "--train-iters", 8,
+                "--override-opt_param-scheduler")
+    if "resuming from iteration 6 of 8" not in out:
+        raise wrong(f"an upcycled run does not resume without --moe-use-upcycling:\n{out}")
+
+
 def check_moments(folder):
     """--no-load-optim starts the moments from zero; later checkpoints record the step at which they started."""
     train = ["train", "gpt", *SMALL, *MOCK]

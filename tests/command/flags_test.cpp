@@ -634,6 +634,13 @@ TEST_CASE("a hub model with experts takes another balance, and no other experts"
   CHECK(experts.z_weight == 0.25);
   CHECK_THAT(tests::refusal_of_flags(base + "--num-experts 8"),
              ContainsSubstring("--num-experts 8 contradicts --load-hf"));
+  CHECK(tests::refusal_of_flags(base + "--moe-layer-freq [1]*2") == "accepted");
+  CHECK_THAT(tests::refusal_of_flags(base + "--moe-layer-freq 2"),
+             ContainsSubstring("--moe-layer-freq 2 contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--moe-router-bias-update-rate 0.1"),
+             ContainsSubstring("without --moe-router-enable-expert-bias"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--moe-token-drop-policy position"),
+             ContainsSubstring("without --moe-expert-capacity-factor"));
   CHECK_THAT(tests::refusal_of_flags(base + "--moe-router-pre-softmax"),
              ContainsSubstring("--moe-router-pre-softmax contradicts --load-hf"));
   CHECK_THAT(tests::refusal_of_flags(base + "--multi-latent-attention"),

@@ -104,6 +104,32 @@ TEST_CASE("flags of experts and latent attention need each other", "[command]") 
              ContainsSubstring("add --qk-layernorm"));
 }
 
+TEST_CASE("upcycling needs experts that are slices of the dense width", "[command]") {
+  const auto refused = [](const std::string& more) {
+    return tests::refusal_of_flags(tests::small_run + "--disable-bias-linear " + more);
+  };
+  const std::string experts = "--num-experts 8 ",
+                    upcycle = experts + "--load x --moe-use-upcycling ";
+  CHECK(refused(upcycle) == "accepted");
+  CHECK(refused(upcycle + "--moe-upcycling-granularity 2 --moe-ffn-hidden-size 128") == "accepted");
+  CHECK_THAT(refused(experts + "--moe-use-upcycling"),
+             ContainsSubstring("--moe-use-upcycling needs --load DIR"));
+  CHECK_THAT(refused("--load x --moe-use-upcycling"),
+             ContainsSubstring("has no mixture-of-experts layers"));
+  CHECK_THAT(refused(experts + "--moe-upcycling-granularity 2"),
+             ContainsSubstring("does nothing without --moe-use-upcycling"));
+  CHECK_THAT(refused(upcycle + "--moe-upcycling-granularity 3"),
+             ContainsSubstring("--moe-upcycling-granularity 3 does not divide --num-experts 8 and "
+                               "--ffn-hidden-size 256; give 2"));
+  CHECK_THAT(refused(upcycle + "--moe-upcycling-granularity 2"),
+             ContainsSubstring("--moe-ffn-hidden-size is 256, but --moe-upcycling-granularity 2 "
+                               "cuts --ffn-hidden-size 256 into experts of 128; give 128"));
+  CHECK_THAT(refused(upcycle + "--moe-latent-size 32"),
+             ContainsSubstring("leave out --moe-latent-size"));
+  CHECK_THAT(refused(upcycle + "--strict-identity"),
+             ContainsSubstring("but --moe-use-upcycling changes them"));
+}
+
 TEST_CASE("an unknown flag is answered with the nearest one", "[command]") {
   CHECK_THAT(tests::refusal_of_flags("--num-layer 3"),
              ContainsSubstring("did you mean --num-layers?"));

@@ -12,8 +12,8 @@ using namespace troupe::tests::golden;
 
 TEST_CASE("a device reproduces the losses and gradient norms of PyTorch in fp32",
           "[device][golden][unsanitized]") {
-  const std::string name
-      = GENERATE("gpt2_learned_tied", "gpt2_masked", "gpt2_per_token_loss", "qwen3_yarn");
+  const std::string name = GENERATE(
+      "gpt2_learned_tied", "gpt2_masked", "gpt2_per_token_loss", "qwen3_yarn", "mixtral");
   meet(name, kernels::backend::cuda, dtype::f32, in_f32);
 }
 

@@ -81,6 +81,41 @@ TEST_CASE("a device trains latent attention like the CPU", "[device][unsanitized
   }
 }
 
+TEST_CASE("a device trains experts like the CPU, with reproducible bits", "[device][unsanitized]") {
+  auto model = tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups");
+  auto& x = model.experts;
+  x.number = 4;
+  x.ffn = 6;
+  const std::string balance
+      = GENERATE(as<std::string>{}, "losses and a capacity", "bias", "sinkhorn", "quantile");
+  CAPTURE(balance);
+  if (balance == "losses and a capacity") {
+    x.balance = {"aux_loss", "seq_aux_loss"};
+    x.balance_weights = {0.1, 0.2};
+    x.z_weight = 0.1;
+    x.capacity = 1;
+    x.pads = x.shared_gate = true;
+    x.shared_ffn = 5;
+  } else if (balance == "bias") {
+    x.score = "sigmoid";
+    x.expert_bias = true;
+    x.layers = "[0,1]";
+  } else {
+    x.balance = {balance == "sinkhorn" ? balance : "quantile_balancing"};
+  }
+  REQUIRE(validate(model).empty());
+  const auto recipe = tiny_recipe(model, dtype::f32);
+  const auto here = steps(recipe, backend_kind::cpu, 3);
+  const auto there = steps(recipe, backend_kind::cuda, 3),
+             again = steps(recipe, backend_kind::cuda, 2);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CAPTURE(i);
+    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(1e-4));
+    CHECK(there[i].grad_norm == Catch::Approx(here[i].grad_norm).epsilon(1e-3));
+  }
+  check_same_bits(there, again);
+}
+
 // The host draws the initial weights; each device computes the digest in its own memory.
 TEST_CASE("a state has the same digest on the CPU and on a device", "[device]") {
   auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32);

@@ -134,6 +134,10 @@ constexpr tolerance in_f32{1e-5, 1e-5, 1e-4};
 // every gradient near 0 into a whole step. Without master weights it differs by 0.19 and 2e-2.
 constexpr tolerance in_bf16{2e-4, 1e-2, 5e-3};
 
+// With experts another order of the sums moves the first loss by 1.2e-4. A run in fp32 differs by
+// 7.1e-4, a run with further roundings by 5.1e-4. After updates another order moves losses by 3e-3.
+constexpr tolerance in_bf16_with_experts{4e-4, 1e-2, 5e-3};
+
 // Tiled attention rounds its weights (docs/decisions/0011-bf16.md); PyTorch did not in the golden
 // run. The effect is as large as the further roundings above; the largest seen is 1.5e-3.
 constexpr tolerance in_bf16_by_tiles{2.5e-3, 1e-2, 5e-3};

@@ -55,6 +55,9 @@ feed_forward_spec feed_forward_of(const gpt_config& c) {
 
 latent_attention_spec latent_attention_of(const gpt_config& c) {
   const auto rotary = rotary_of(c);
+  auto norm = norm_of(c);
+  if (c.latent.norm_epsilon > 0)
+    norm.epsilon = float(c.latent.norm_epsilon);
   return {.hidden = c.hidden,
           .heads = c.heads,
           .q_rank = c.latent.q_rank,
@@ -65,7 +68,7 @@ latent_attention_spec latent_attention_of(const gpt_config& c) {
           .scale = latent_concentration(rotary) / std::sqrt(double(c.head_size)),
           .rotary_magnitude = rotary_concentration(rotary),
           .rotary_interleaved = c.rotary_interleaved,
-          .norm = norm_of(c),
+          .norm = norm,
           .dropout = c.attention_dropout,
           .init_std = c.init_std,
           .output_init_std = output_deviation(c)};

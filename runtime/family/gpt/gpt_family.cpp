@@ -3,6 +3,7 @@
 #include "runtime/family/gpt/gpt_estimates.hpp"
 #include "runtime/family/gpt/gpt_hub.hpp"
 #include "runtime/family/gpt/gpt_resolve.hpp"
+#include "runtime/family/gpt/gpt_rules.hpp"
 #include "runtime/family/gpt/gpt_text.hpp"
 #include "runtime/model/counts.hpp"
 
@@ -128,6 +129,12 @@ class gpt final : public model_family {
       return {};
     return {{"`model.experts.number`", x.experts.number, 0, axis::expert},
             {"`model.experts.ffn`", x.experts.ffn, 0, axis::expert_tensor}};
+  }
+
+  std::optional<dense_origin> dense_origin_of(const model_description& model,
+                                              std::int64_t granularity,
+                                              std::vector<std::string>& wrong) const override {
+    return runtime::dense_origin_of(config_of(model), granularity, wrong);
   }
 
   std::string tied_by(const model_description& model) const override {

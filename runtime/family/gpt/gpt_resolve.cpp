@@ -102,6 +102,19 @@ void resolve_latents(const gpt_asked& asked,
   out.rotary_interleaved = true;  // as Megatron-LM's latent attention
 }
 
+void refuse_idle(const given_settings& given, const experts_config& x, sentences& wrong) {
+  if (!x.expert_bias)
+    refuse_alone(given, "model.experts.bias_rate", "model.experts.expert_bias", wrong);
+  if (!x.balances_by("quantile_balancing") && given.contains("model.experts.quantile_decay"))
+    wrong.emplace_back(
+        "`model.experts.quantile_decay` does nothing without `model.experts.balance` "
+        "quantile_balancing: add it, or leave both out");
+  if (x.groups == 0)
+    refuse_alone(given, "model.experts.group_score", "model.experts.groups", wrong);
+  if (x.capacity == 0)
+    refuse_alone(given, "model.experts.drops", "model.experts.capacity", wrong);
+}
+
 void resolve_experts(const given_settings& given, gpt_config& out, sentences& wrong) {
   auto& x = out.experts;
   if (!given.contains("model.experts.number")) {
@@ -114,16 +127,7 @@ void resolve_experts(const given_settings& given, gpt_config& out, sentences& wr
     x.ffn = out.ffn;
   if (!given.contains("model.experts.balance_weights"))
     x.balance_weights.assign(x.balance.size(), 0);
-  if (!x.expert_bias)
-    refuse_alone(given, "model.experts.bias_rate", "model.experts.expert_bias", wrong);
-  if (!x.balances_by("quantile_balancing") && given.contains("model.experts.quantile_decay"))
-    wrong.emplace_back(
-        "`model.experts.quantile_decay` does nothing without `model.experts.balance` "
-        "quantile_balancing: add it, or leave both out");
-  if (x.groups == 0)
-    refuse_alone(given, "model.experts.group_score", "model.experts.groups", wrong);
-  if (x.capacity == 0)
-    refuse_alone(given, "model.experts.drops", "model.experts.capacity", wrong);
+  refuse_idle(given, x, wrong);
 }
 
 /// True for members that may differ from the Hub's, and for those that are compared in other words.
@@ -138,6 +142,7 @@ bool is_free(std::string_view member) {
                                       "position",
                                       "normalization",
                                       "scaling_factor",
+                                      "experts.layers",
                                       "experts.balance",
                                       "experts.balance_weights",
                                       "experts.z_weight",
@@ -242,6 +247,7 @@ void take_balance(const experts_config& said,
     wrong.emplace_back(
         "`model.experts.balance` quantile_balancing has a bias of each expert, which no model of "
         "the Hub has: give aux_loss, seq_aux_loss, sinkhorn or none");
+  refuse_idle(given, to, wrong);
 }
 
 template <class T>
@@ -338,6 +344,9 @@ gpt_config resolve_hub(const gpt_config& there,
   if (given.contains("model.attention_dropout"))
     out.attention_dropout = said.attention_dropout;
   out.init_std = said.init_std;
+  if (there.has_experts() && given.contains("model.experts.layers")
+      && layers_with_experts(said.experts.layers, there.layers) != there.expert_layers())
+    found.add("model.experts.layers", said.experts.layers, there.experts.layers);
   if (there.has_experts())
     take_balance(said.experts, given, out.experts, wrong);
   else if (const auto alone = given_below(given, "model.experts."); !alone.empty())

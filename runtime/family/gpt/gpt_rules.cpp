@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 #include <string_view>
 
 namespace troupe::runtime {
@@ -205,6 +206,8 @@ void validate_latents(const gpt_config& x, sentences& out) {
                     x.head_size,
                     y.own_size,
                     y.rotated));
+  must(y.norm_epsilon >= 0 && std::isfinite(y.norm_epsilon),
+       "`model.latent.norm_epsilon` is not a positive number: give 1e-6, or leave it out");
   must(x.position == position_embedding::rope,
        "latent attention has rotary positions: give `model.position` rope or yarn");
   must(x.rotary_percent == 1,
@@ -239,6 +242,53 @@ void validate_experts(const gpt_config& x, sentences& out) {
         "leave both out");
   if (x.linear_bias)
     out.emplace_back("experts have no biases: give `model.linear_bias=false`");
+}
+
+std::optional<dense_origin> dense_origin_of(const gpt_config& x,
+                                            std::int64_t granularity,
+                                            sentences& wrong) {
+  const auto& y = x.experts;
+  if (!x.has_experts()) {
+    wrong.emplace_back(
+        "`checkpoints.upcycle` makes experts of dense layers, but this model has no "
+        "mixture-of-experts layers: leave it out");
+    return {};
+  }
+  const auto before = wrong.size();
+  if (y.latent > 0)
+    wrong.emplace_back(
+        "`checkpoints.upcycle` makes experts of dense layers, which have no latent rows: leave out "
+        "`model.experts.latent`");
+  const auto both = std::gcd(y.number, x.ffn);
+  if (granularity < 1 || both % granularity != 0)
+    wrong.push_back(
+        fmt::format("`checkpoints.upcycle_granularity` {} does not divide `model.experts.number` "
+                    "{} and `model.ffn` {}; give {}",
+                    granularity,
+                    y.number,
+                    x.ffn,
+                    nearest_divisor(both, granularity)));
+  else if (y.ffn != x.ffn / granularity)
+    wrong.push_back(
+        fmt::format("`model.experts.ffn` is {}, but `checkpoints.upcycle_granularity` {} cuts "
+                    "`model.ffn` {} into experts of {}; give {}",
+                    y.ffn,
+                    granularity,
+                    x.ffn,
+                    x.ffn / granularity,
+                    x.ffn / granularity));
+  if (wrong.size() > before)
+    return {};
+  auto dense = x;
+  dense.experts = {};
+  // A slice has a share of 1 / G of a row; if all E add up to 1, of 1 / E, and k slices of G add
+  // up.
+  const auto share
+      = double(granularity) * (y.pre_softmax ? double(y.number) / double(y.chosen) : 1.0);
+  // The output has the weights of three products, or of two with GELU.
+  const bool is_cubic
+      = kernels::fan_in(x.activation) == 2 || x.activation == kernels::activation::squared_relu;
+  return dense_origin{dense, std::pow(share, 1.0 / (is_cubic ? 3 : 2))};
 }
 
 }  // namespace troupe::runtime

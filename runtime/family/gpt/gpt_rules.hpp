@@ -1,9 +1,12 @@
-// The rules of latent attention and of experts: a part of validate(gpt_config).
+// The rules of latent attention and of experts: a part of validate(gpt_config), and upcycling.
 
 #pragma once
 
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/model_family.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,5 +16,11 @@ namespace troupe::runtime {
 /// any sizes.
 void validate_latents(const gpt_config& x, std::vector<std::string>& out);
 void validate_experts(const gpt_config& x, std::vector<std::string>& out);
+
+/// See model_family::dense_origin_of. The factor is Megatron-LM's. He et al.: "Upcycling Large
+/// Language Models into Mixture of Experts", 2024.
+std::optional<dense_origin> dense_origin_of(const gpt_config& x,
+                                            std::int64_t granularity,
+                                            std::vector<std::string>& wrong);
 
 }  // namespace troupe::runtime

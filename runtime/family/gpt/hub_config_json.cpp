@@ -79,7 +79,8 @@ void experts_must(const Must& must, const gpt_config& x) {
     must(x.rotary_interleaved == latent, "`model.rotary_interleaved` only with latent attention");
   }
   if (latent) {
-    must(x.norm_epsilon == 1e-6, "`model.norm_epsilon` 1e-6, which norms of latents always have");
+    must((x.latent.norm_epsilon > 0 ? x.latent.norm_epsilon : x.norm_epsilon) == 1e-6,
+         "`model.latent.norm_epsilon` 1e-6");
     must(dense.has_value(), "layers without experts only before all others");
     must(y.shared_ffn > 0 && y.shared_ffn % y.ffn == 0,
          "`model.experts.shared_ffn` a multiple of `model.experts.ffn`");

@@ -57,7 +57,7 @@ void read_olmoe(const hub_fields& in, gpt_config& x) {
 void read_latents(const hub_fields& in, gpt_config& x) {
   auto& y = x.latent;
   if (x.norm_epsilon != 1e-6)
-    in.refuse("rms_norm_eps", "1e-6");
+    y.norm_epsilon = 1e-6;
   if (in.size("num_key_value_heads", x.heads) != x.heads)
     in.refuse("num_key_value_heads", "num_attention_heads");
   if (in.find("q_lora_rank") != nullptr)

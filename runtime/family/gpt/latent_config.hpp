@@ -15,6 +15,7 @@ struct latent_config {
   std::int64_t own_size = 0;    ///< a head's own part of queries and keys
   std::int64_t rotated = 0;     ///< the rotated part, whose key all heads share
   std::int64_t value_size = 0;  ///< of a head's value
+  double norm_epsilon = 0;      ///< of the norms of latents; 0: that of the other norms
 
   friend bool operator==(const latent_config&, const latent_config&) = default;
 
@@ -57,7 +58,14 @@ struct latent_config {
                    .default_value = "128",
                    .help = "Latent attention: size of a head's value.",
                    .range = whole_range{1},
-                   .only_given = true}));
+                   .only_given = true}),
+        row("norm_epsilon", &x::norm_epsilon)
+            .own_flag({.name = "--latent-norm-epsilon",
+                       .default_value = "--norm-epsilon",
+                       .help = "Latent attention: added to the variance in norms of latents. "
+                               "DeepSeek-V2 and V3 have 1e-6.",
+                       .range = real_range{.least = 0, .above = true},
+                       .only_given = true}));
   }
 };
 

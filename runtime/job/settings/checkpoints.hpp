@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 namespace troupe::runtime {
 
@@ -22,14 +23,22 @@ struct checkpoint_settings {
   std::uint64_t local_interval = 0;
   std::filesystem::path local_folder;  ///< folder on each host
   bool finetune = false;               ///< load parameters only; iteration and data start from 0
-  bool no_load_optim = false;          ///< moments start at 0; the iteration continues
-  bool override_scheduler = false;     ///< use the learning rate of the flags
+  /// As finetune, from a dense checkpoint: experts begin as slices of its layers (upcycled.hpp).
+  bool upcycle = false;
+  std::int64_t upcycle_granularity = 1;  ///< G: slices of the dense width
+  bool no_load_optim = false;            ///< moments start at 0; the iteration continues
+  bool override_scheduler = false;       ///< use the learning rate of the flags
   bool use_checkpoint_scheduler = false;
   /// Pause before the first retry of the last save. It doubles with each further retry.
   std::chrono::milliseconds last_pause = std::chrono::seconds(1);
   bool strict_identity = false;  ///< refuse a checkpoint of another identity instead of a warning
   /// A restarted run fails without a checkpoint instead of starting anew.
   bool exit_on_missing = false;
+
+  /// The setting that loads parameters only and begins at iteration 0; empty: none.
+  std::string_view begins_anew_by() const {
+    return upcycle ? "`checkpoints.upcycle`" : finetune ? "`checkpoints.finetune`" : "";
+  }
 
   static constexpr auto fields() {
     using x = checkpoint_settings;
@@ -39,10 +48,10 @@ struct checkpoint_settings {
                        .type = "DIR",
                        .help
                        = "Starts from a Hugging Face folder (config.json, model.safetensors) "
-                         "with a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 model, or downloads one "
-                         "of the Hub: ORG/NAME or ORG/NAME@REVISION. Shape and tokenizer come "
-                         "from there. Flags of this section or the next may repeat the shape, "
-                         "not change it; dropout and tokenizer may be changed."}),
+                         "with a GPT-2, Llama, Mistral, Mixtral, Qwen, OLMoE or DeepSeek model, "
+                         "or downloads one of the Hub: ORG/NAME or ORG/NAME@REVISION. Shape and "
+                         "tokenizer come from there. Flags of this section or the next may repeat "
+                         "the shape, not change it; dropout and tokenizer may be changed."}),
         row("save", &x::save)
             .flag({.name = "--save",
                    .type = "DIR",
@@ -105,6 +114,19 @@ struct checkpoint_settings {
                    = "With --load: loads only the parameters. Iteration, samples, moments and "
                      "learning rate start at zero, as in a new run; --save must name another "
                      "folder."}),
+        row("upcycle", &x::upcycle)
+            .flag({.name = "--moe-use-upcycling",
+                   .help = "With --load: begins a model with experts from a checkpoint of the same "
+                           "model without them, as --finetune does. Experts are slices of its "
+                           "feed-forward layers; routers begin with their initial values.",
+                   .megatron = "starts training at once; later runs leave it out"}),
+        row("upcycle_granularity", &x::upcycle_granularity)
+            .flag({.name = "--moe-upcycling-granularity",
+                   .unit = "slices",
+                   .help = "Slices of a feed-forward layer: --ffn-hidden-size divided by "
+                           "--moe-ffn-hidden-size.",
+                   .megatron = "--ffn-hidden-size must be the dense width",
+                   .range = whole_range{1}}),
         row("no_load_optim", &x::no_load_optim)
             .flag({.name = "--no-load-optim",
                    .help = "With --load: sets the moments to zero; iteration, samples and the "

@@ -242,6 +242,9 @@ CASES = {
     "qwen3_bf16": dict(
         config=qwen3(rope_theta=1000000.0, eps=1e-6), precision="bf16",
         training=training(sequence_length=16, global_batch_size=8, max_lr=5e-4)),
+    "mixtral_bf16": dict(
+        config=mixtral(num_local_experts=4, num_experts_per_tok=4), precision="bf16",
+        training=training(sequence_length=16, global_batch_size=8, max_lr=5e-4)),
     "qwen3_f16": dict(
         config=qwen3(rope_theta=1000000.0, eps=1e-6), precision="f16",
         training=training(steps=14, sequence_length=14, global_batch_size=4, max_lr=5e-4,

@@ -33,7 +33,9 @@ Cases of precision bf16 or f16 have weights and activations in bfloat16 or float
 each micro-batch, in that type, is added to a float32 sum. Norm, clipping and AdamW use these sums and
 float32 master weights, which start as the stored float32 values. After each update the weights are the
 masters rounded to nearest even. Norms, rotation, attention and SwiGLU compute in float32 and round their
-results once, like fused kernels (class Inside). Logits have the narrow type; their cross entropy is
+results once, like fused kernels (class Inside). A router has float32 weights, logits and weights of rows.
+Experts multiply their activation by the weight of the row, and round once; so does the sum of the chosen
+experts. Logits have the narrow type; their cross entropy is
 computed in float32. In float16 products and embeddings also compute in float32, and gradients of weights
 are not rounded, like accumulation in float32, so they do not overflow.
 
@@ -83,9 +85,11 @@ MODELS = dict(gpt2=transformers.GPT2LMHeadModel, llama=transformers.LlamaForCaus
 WITH_EXPERTS = ((modeling_mixtral, "Mixtral"), (modeling_qwen2_moe, "Qwen2Moe"),
                 (modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe"), (modeling_deepseek_v3, "DeepseekV3"))
 
-# The parts of transformers' models with a precision that class Inside decides. Routers and the rotation of a
-# DeepSeek-V2 stay in float32.
-PARTS = [*((module, name + part, "forward", mine) for module, name in WITH_EXPERTS
+# The parts of transformers' models with a precision that class Inside decides. The rotation of a DeepSeek-V2, and
+# routers of all but a Mixtral, stay in float32.
+PARTS = [(modeling_mixtral, "MixtralTopKRouter", "forward", "router"),
+         (modeling_mixtral, "MixtralExperts", "forward", "experts"),
+         *((module, name + part, "forward", mine) for module, name in WITH_EXPERTS
            for part, mine in (("RMSNorm", "norm"), ("RotaryEmbedding", "angles"))),
          (modeling_deepseek_v2, "DeepseekV2RMSNorm", "forward", "norm"),
          *((module, None, "eager_attention_forward", "attention")
@@ -200,6 +204,27 @@ class Inside:
             return module.down_proj((torch.nn.functional.silu(gate) * up).to(x.dtype))
         return forward
 
+    def router(self):
+        def forward(module, x):
+            x = x.reshape(-1, module.hidden_dim).to(self.dtype)
+            logits = torch.nn.functional.linear(x, module.weight.to(self.dtype))
+            weights, chosen = torch.topk(logits.softmax(-1), module.top_k)
+            return logits, weights / weights.sum(-1, keepdim=True), chosen
+        return forward
+
+    def experts(self):
+        def forward(module, x, chosen, weights):
+            out = torch.zeros_like(x, dtype=self.dtype)
+            for expert in range(module.num_experts):
+                row, place = torch.where(chosen == expert)
+                product = torch.nn.functional.linear(x[row], module.gate_up_proj[expert])
+                gate, up = product.to(self.dtype).chunk(2, -1)
+                inner = torch.nn.functional.silu(gate) * up * weights[row, place, None]
+                product = torch.nn.functional.linear(inner.to(x.dtype), module.down_proj[expert])
+                out = out.index_add(0, row, product.to(self.dtype))
+            return out.to(x.dtype)
+        return forward
+
     def attention(self):
         def forward(module, query, key, value, attention_mask, scaling, **_):
             dtype, groups = value.dtype, getattr(module, "num_key_value_groups", 1)
@@ -265,13 +290,15 @@ NARROW = dict(bf16=torch.bfloat16, f16=torch.float16)
 class Weights:
     """The trained tensors: the weights of a model or, in a narrow type, their masters."""
 
-    def __init__(self, case, folder, dtype):
+    def __init__(self, case, folder, dtype, fused=False):
         self.model = load(case, folder, dtype)
         self.mixed = dtype in NARROW.values()
         source = load(case, folder, torch.float32) if self.mixed else self.model
         self.named = dict(source.named_parameters())
         for name, p in self.model.named_parameters():
-            assert torch.equal(p, self.named[name].to(dtype))
+            if fused and name.endswith(".mlp.gate.weight"):
+                p.data = self.named[name].detach().clone()
+            assert torch.equal(p, self.named[name].to(p.dtype))
 
     def keep_gradients_wide(self):
         """Products, norms and embeddings pass the gradients of their weights to the masters."""
@@ -432,11 +459,11 @@ def margins(steps, largest):
                 skipped=rounded(min(x for skipped, x in shares if skipped), 3))
 
 
-def train(case, folder, dtype, follows=None, wide=False):
+def train(case, folder, dtype, follows=None, wide=False, fused=False):
     """All steps of a case: (lines of `steps`, gradient norms of the first step, first logits,
     the largest gradient of each step)."""
     run = hf_model.CASES[case]["training"]
-    weights = Weights(case, folder, dtype)
+    weights = Weights(case, folder, dtype, fused)
     if wide:
         weights.keep_gradients_wide()
     optimizer = make_optimizer(weights, run)
@@ -519,7 +546,7 @@ def make(case, target):
         digest = hf_model.write_model(case, folder)
         if precision:
             with Inside(torch.float32):
-                result = train(case, folder, NARROW[precision], wide=precision == "f16")
+                result = train(case, folder, NARROW[precision], wide=precision == "f16", fused=True)
             unfused = train(case, folder, NARROW[precision], result[0])
             single = train(case, folder, torch.float32, result[0])
             if "loss_scale" in hf_model.CASES[case]["training"]:

@@ -1,5 +1,6 @@
 // Routing compared with Megatron-LM's functions: tests/golden/route/README.md.
 
+#include "kernels/op/expert_bias.hpp"
 #include "runtime/autograd/route.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/model/slot_plan.hpp"
@@ -122,5 +123,43 @@ TEST_CASE("routing, its losses and gradients equal Megatron-LM's", "[autograd][r
       for (const std::int32_t e : row)
         wanted.push_back(e);
     CHECK(choice == wanted);
+  }
+}
+
+TEST_CASE("a bias of experts follows the counts of three steps as Megatron-LM's does",
+          "[autograd][route]") {
+  const auto golden
+      = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/route/steps.json"));
+  const std::int64_t R = golden["rows"];
+  stream on(kernels::backend::reference, 1, {});
+  resident_store store({{"unit", {{.name = "gain", .extents = {1}}}}}, 1, {});
+  row_layout rows;
+  rows.order = uploaded<std::int32_t>(on, ints(std::size_t(R)), {1, R});
+  for (const auto& x : golden["cases"]) {
+    CAPTURE(x["name"].get<std::string>());
+    const auto rules = rules_of(x["settings"]);
+    auto bias = uploaded<float>(on, floats(std::size_t(rules.E)), {rules.E});
+    REQUIRE(x["steps"].size() == 3);
+    for (const auto& step : x["steps"]) {
+      CHECK(all_of<float>(bias) == step["bias"].get<floats>());
+      tape forward(on, store, {.recording = false});
+      forward.begin_segment(0);
+      const auto in
+          = forward.make(uploaded<float>(on, step["logits"].get<floats>(), {1, R, rules.E}),
+                         placement::replicated);
+      const auto found = route(forward, in, rows, {.rules = rules, .bias = bias});
+      forward.end_segment();
+      const auto chosen = all_of<std::int32_t>(found.chosen);
+      CHECK(spread(chosen, ints(chosen.size(), 1), rules) == step["chosen"].get<ints>());
+      CHECK(relative_error(spread(chosen, all_of<float>(found.weights.data), rules),
+                           step["weights"].get<floats>())
+            < tolerance);
+      floats counts(std::size_t(rules.E));
+      for (const auto expert : chosen)
+        ++counts[std::size_t(expert)];
+      on.run(kernels::expert_bias_step<float>{
+          bias.data<float>(), counts.data(), rules.E, golden["rate"].get<float>()});
+      CHECK(all_of<float>(bias) == step["next_bias"].get<floats>());  // multiples of 1 / 8
+    }
   }
 }

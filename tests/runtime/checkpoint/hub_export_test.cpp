@@ -273,6 +273,8 @@ TEST_CASE("a model in the hub's format is read back as the same model", "[checkp
     check(x, kind);
   }
   x = with_experts("deepseek_v3");
+  x.norm_epsilon = 1e-5;
+  x.latent.norm_epsilon = 1e-6;
   x.rotary_interleaved = false;
   x.latent.q_rank = 0;
   x.scaling = rope_scaling::yarn;
@@ -486,6 +488,15 @@ TEST_CASE("an export keeps settings of the imported folder that Troupe does not 
   write_hub_model(dir / "other", what, numbered);
   CHECK(written("other", "config.json")["eos_token_id"] == 3);
   CHECK_FALSE(fs::exists(dir / "other" / "generation_config.json"));
+}
+
+TEST_CASE("a DeepSeek-V3 is returned without its layer for further tokens", "[checkpoint]") {
+  const auto x = with_experts("deepseek_v3");
+  auto config = nlohmann::json::parse(hub_config_json(x, {}));
+  config["num_nextn_predict_layers"] = 1;
+  CHECK(nlohmann::json::parse(returned_config({.config = config.dump()}, x, {}, stored_type::f32))
+            .at("num_nextn_predict_layers")
+        == 0);
 }
 
 TEST_CASE("one id to stop at stays one number", "[checkpoint]") {

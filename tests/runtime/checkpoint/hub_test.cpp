@@ -12,6 +12,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -252,6 +253,27 @@ TEST_CASE("a tied Llama with another rotary base has no output layer", "[checkpo
   CHECK(model.config().as<gpt_config>().rotary_base == 1e6);
   CHECK(model.config().as<gpt_config>().norm_epsilon == 1e-6);
   CHECK_FALSE(model.has("output_layer.weight"));
+}
+
+TEST_CASE("a box of a parameter is that part of the whole one", "[checkpoint]") {
+  const std::string name
+      = GENERATE(as<std::string>{}, "gpt2_padded_vocab", "llama_gqa_accumulate", "qwen2_moe");
+  const scratch_folder dir;
+  write_golden(name, dir.path());
+  const auto model = read_hub_model(dir.path());
+  for (const auto& x : model.parameters()) {
+    CAPTURE(name, x.name);
+    const auto all = read(model, x.name);
+    auto part = whole(x.extents);
+    for (int d = 0; d < x.extents.rank(); ++d) {
+      const auto begin = x.extents[d] / 3;
+      part = between(part, d, begin, std::max(begin + 1, x.extents[d] - x.extents[d] / 4));
+      std::vector<float> found(std::size_t(part.size())), expected(found.size());
+      model.read(x.name, part, found);
+      copy_common(whole(x.extents), all.data(), part, expected.data(), sizeof(float));
+      CHECK(found == expected);
+    }
+  }
 }
 
 TEST_CASE("unsupported settings in config.json are refused by name", "[checkpoint]") {
@@ -520,6 +542,12 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   CHECK(x.experts.groups == 0);
   CHECK(x.experts.scale == 2.5);  // transformers' default
 
+  CHECK(x.latent.norm_epsilon == 0);  // that of the other norms
+  config["rms_norm_eps"] = 1e-5;      // as Moonlight has it
+  x = gpt_from_hub(config.dump(), "it");
+  CHECK(x.norm_epsilon == 1e-5);
+  CHECK(x.latent.norm_epsilon == 1e-6);
+
   const auto refused = [](int version, const char* key, const nlohmann::json& value) {
     auto changed = deepseek_json(version);
     changed[key] = value;
@@ -532,7 +560,6 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   refused(3, "topk_group", 1);
   refused(3, "num_experts_per_tok", 1);
   refused(3, "num_key_value_heads", 2);
-  refused(3, "rms_norm_eps", 1e-5);
   refused(3, "moe_layer_freq", 2);
   refused(3, "attention_bias", true);
   refused(3, "kv_lora_rank", 0);
@@ -638,6 +665,7 @@ TEST_CASE("a hub model checks names and shapes of requested parameters", "[check
   CHECK_BREAKS("HUB-1", model.extents("decoder.nothing"));
   std::vector<float> few(1);
   CHECK_BREAKS("HUB-2", model.read("embedding.word_embeddings.weight", few));
+  CHECK_BREAKS("HUB-2", model.read("embedding.word_embeddings.weight", {{0, 0}, {6, 4}}, few));
 }
 
 TEST_CASE("a folder that does not match the model exactly is refused", "[checkpoint]") {

@@ -232,6 +232,8 @@ TEST_CASE("a rule of latent attention names the setting", "[model]") {
              ContainsSubstring("give 64"));
   CHECK_THAT(complaint([](gpt_config& x) { x.latent.value_size = 0; }),
              ContainsSubstring("`model.latent.value_size`"));
+  CHECK_THAT(complaint([](gpt_config& x) { x.latent.norm_epsilon = -1; }),
+             ContainsSubstring("`model.latent.norm_epsilon`"));
 }
 
 TEST_CASE("every missing size is named by its flag", "[model]") {

@@ -1,0 +1,51 @@
+// Upcycling: a model with experts begins with the parameters of a dense model.
+//
+// Komatsuzaki et al.: "Sparse Upcycling", 2023; He et al.: "Upcycling Large Language Models into
+// Mixture of Experts", 2024. As in Megatron-LM, with granularity G:
+//
+//   expert e        slice e mod G of the dense width: rows of gate and of up, columns of fc2, times
+//                   the factor of the family (dense_origin)
+//   router, row e   the initial row e / G, so that the slices of one layer have equal logits
+//   others          the dense parameter of this name, or else the initial values
+
+#pragma once
+
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/family/model_family.hpp"
+#include "runtime/parameters/spec.hpp"
+#include "runtime/tensor/shard.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+namespace troupe::runtime {
+
+/// See model_family. Breaks UPCYCLE-1 for a model that violates a rule or has no experts.
+dense_origin dense_origin_of(const model_description& model, std::int64_t granularity);
+
+/// The initial parameters of a model with experts. Immutable and thread-safe.
+class upcycled_parameters {
+ public:
+  using shard = tensor_shard<std::span<float>>;
+
+  /// `seed`: of the initial values. Breaks UPCYCLE-1 as dense_origin_of.
+  upcycled_parameters(const model_description& model, std::int64_t granularity, std::uint64_t seed);
+
+  /// Fills a box of a parameter, for any number of ranks that share it. Throws input_error if the
+  /// checkpoint lacks its source or has it with other extents. Breaks UPCYCLE-2 if the model lacks
+  /// the parameter.
+  void read(const checkpoint_reader& dense, const shard& to) const;
+
+ private:
+  void read_experts(const checkpoint_reader& dense, const parameter_spec& x, const shard& to) const;
+  void draw(const parameter_spec& x, const box& part, std::span<float> to) const;
+
+  std::map<std::string, parameter_spec> parameters_;  // by name
+  std::int64_t granularity_;
+  std::uint64_t seed_;
+  float factor_;
+};
+
+}  // namespace troupe::runtime
