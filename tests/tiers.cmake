@@ -23,6 +23,7 @@ processes_front_killed, processes_agent_killed, processes_supervisor_killed and 
   command/processes_supervisor_with_others_killed command/processes_supervisor_lost
   command/processes_supervisor_crashed command/processes_supervisor_killed_*
   command/processes_supervisor_stopped command/processes_signalled
+  command/processes_experts_killed command/processes_cold_experts
   command/processes_all_alone command/processes_temporary* command/processes_removed_folder
   command/processes_save_vanishes command/processes_without_recovery command/processes_local_refused
   command/processes_cold_damaged command/processes_cold_refused command/processes_keeper_planted

@@ -47,6 +47,20 @@ void draw_schedule(runtime::training_job& job, choices& from) {
     job.training.model = job.training.model.family().smallest(4);
 }
 
+/// Draws nothing for a model without experts.
+void draw_experts(runtime::training_job& job, choices& from) {
+  const auto& model = job.training.model;
+  if (model.family().shared_by_expert_ranks(model).empty())
+    return;
+  auto& l = job.layout;
+  l.expert = from.one_of({1, 2, 2, 4});
+  l.expert_tensor = from.one_of({0, 0, 1, 2});
+  if (from.happens(0.5))
+    l.dispatcher = runtime::token_dispatcher::allgather;
+  if (from.happens(0.3))
+    l.expert_sums = runtime::source_sums::together;
+}
+
 runtime::training_job drawn(choices from,
                             const std::filesystem::path& folder,
                             const runtime::model_family& of) {
@@ -95,6 +109,7 @@ runtime::training_job drawn(choices from,
   job.check_messages = from.happens(0.1);
   if (job.layout.pipeline > 1)
     job.layout.schedule.credits = from.one_of({0, 0, 1, 2});
+  draw_experts(job, from);
   return job;
 }
 
@@ -123,12 +138,15 @@ runtime::training_job small_job(std::uint64_t shape,
 std::string describe_shape(const runtime::training_job& job) {
   const auto& l = job.layout;
   const auto& r = job.reduction;
-  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}{}{}{}",
+  return fmt::format("PP {}, DP {}{}, TP {}{}{}, {}, {}{}{}{}{}{}{}{}{}",
                      l.pipeline,
                      job.training.batch.data_parallel,
                      l.replicas_per_worker > 1 ? " logical replicas" : "",
                      l.tensor,
                      l.sequence_parallel ? " with sharded rows" : "",
+                     l.expert > 1 || l.expert_tensor_ranks() != l.tensor
+                         ? fmt::format(", EP {}, ETP {}", l.expert, l.expert_tensor_ranks())
+                         : "",
                      to_string(job.training.precision),
                      l.schedule.source.empty() ? "1f1b" : l.schedule.source,
                      l.schedule.credits > 0 ? fmt::format(", credits {}", l.schedule.credits) : "",

@@ -24,19 +24,26 @@ void visit_own_entry(Homes& homes, const Visit& visit) {
 }
 
 /// Draws a range that a rank accounts for, with a rule that keeps that array, and an element of the
-/// range.
+/// range. Prefers parameters that other ranks hold too: a check compares them.
 template <class Homes, class Visit>
 void visit_drawn_element(Homes& homes, state_array which, std::uint64_t key, const Visit& visit) {
   using home_of = typename Homes::mapped_type::element_type;
-  std::vector<std::pair<home_of*, const optimizer_state::part*>> all;
+  std::vector<std::pair<home_of*, const optimizer_state::part*>> all, held_by_others;
   for (auto& [id, home] : homes) {
     const auto told = home->optimizer.digested();
     const auto& parts = home->optimizer.parts();
     for (std::size_t i = 0; home->answers() && i < parts.size(); ++i)
       if (!told[i].repeated && !parts[i].frozen && parts[i].range.size() > 0
-          && parts[i].at.size() >= std::size_t(which))
+          && parts[i].at.size() >= std::size_t(which)) {
         all.emplace_back(home.get(), &parts[i]);
+        const auto& spec = home->store->entries()[std::size_t(parts[i].range.entry)].spec;
+        const auto* const group = home->group_of(spec.placements.sums());
+        if (group != nullptr && group->size() > 1)
+          held_by_others.push_back(all.back());
+      }
   }
+  if (!held_by_others.empty())
+    all = std::move(held_by_others);
   if (all.empty())
     throw input_error("cannot plant a wrong bit: this rank has no such array");
   const auto below = [&](std::uint64_t draw, std::size_t count) {

@@ -14,6 +14,7 @@ import time
 
 import cli_test
 from cli_test import refuses, works, wrong
+from process_runs import EXPERTS
 
 JOB = ["train", "gpt", "--mock-data", "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
        "--seq-length", 32, "--max-position-embeddings", 32, "--micro-batch-size", 2, "--global-batch-size", 8,
@@ -105,6 +106,15 @@ def check_nodes(folder):
         raise wrong(f"a campaign that holds left {left} behind")
     if any(x["folder"] for x in [*report["runs"], report["undisturbed"]]) or "--undisturbed" in report["replay"]:
         raise wrong(f"the report names removed folders: {report}")
+
+
+def check_experts(folder):
+    """Nodes are killed whose experts no other rank holds."""
+    report, _ = chaos(folder, "--kills", 3, "--every-steps", 35, "--seed", 6, "--roles", "node", "--kinds", "SIGKILL",
+                      more=[*EXPERTS, "--expert-model-parallel-size", 2, "--train-iters", 320])
+    requires(report, ["kind"], [("SIGKILL",)])
+    if any(x["replaced"] != [x["victim"]] or x["lost"] for x in report["faults"]) or report["steps_lost"] != 0:
+        raise wrong(f"the report is {report}")
 
 
 def check_front(folder):

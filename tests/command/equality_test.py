@@ -20,7 +20,7 @@ import time
 import cli_test
 import process_runs
 from cli_test import works, wrong
-from process_runs import JOBS, job, require_same
+from process_runs import EXPERTS, JOBS, job, require_same
 
 # Eight workers each, so that eight processes have one worker each.
 SIZES = ["--world-size", 8, "--num-layers", 8, "--micro-batch-size", 1, "--global-batch-size", 16,
@@ -39,6 +39,12 @@ ARRANGEMENTS = {
     "zero-bubble (zb-h1), pipeline 4, data 2": ["--pipeline-model-parallel-size", 4, "--pipeline-schedule", "zb-h1"],
     "Lua behaviour (reactive.lua), pipeline 4, data 2":
         ["--pipeline-model-parallel-size", 4, "--pipeline-schedule", SCHEDULES / "reactive.lua"],
+    "experts on 2 x 2 ranks, tensor 2, data 4":
+        ["--tensor-model-parallel-size", 2, "--sequence-parallel", *EXPERTS, "--expert-model-parallel-size", 2,
+         "--expert-tensor-parallel-size", 2],
+    "experts on 4 ranks, allgather, pipeline 2, data 4":
+        ["--pipeline-model-parallel-size", 2, *EXPERTS, "--expert-model-parallel-size", 4,
+         "--moe-token-dispatcher-type", "allgather"],
     "one credit for each hand-off, pipeline 4, data 2":
         ["--pipeline-model-parallel-size", 4, "--pipeline-credits", 1, "--eval-interval", 2, "--eval-iters", 8],
 }
@@ -105,6 +111,11 @@ def check_shared_memory(folder):
 def check_tcp(folder):
     """All tensors between processes go over TCP, in hand-offs and in all-reduces."""
     compared(folder, "bf16, tensor 2, pipeline 2, data 2").with_many(4, "TCP", [])
+
+
+def check_experts(folder):
+    """Rows travel to experts of other processes over TCP."""
+    compared(folder, "experts on 2 x 2 ranks, tensor 2, data 4").with_many(4, "TCP", DELAYS)
 
 
 def check_behaviour(folder):

@@ -15,7 +15,8 @@ import sys
 
 import cli_test
 from cli_test import works
-from process_runs import ENDLESS, JOBS, LONG, PATIENCE, PIPELINE, is_stopped, job, judge, require_same, with_flags
+from process_runs import (ENDLESS, JOBS, LONG, LONG_STEPS, PATIENCE, PIPELINE, SHARED, is_stopped, job, judge,
+                          require_same, with_flags)
 
 
 def check_local_disk(folder):
@@ -106,6 +107,19 @@ def resumed(one, source):
 
 def require_sound_ledger(one):
     works("ledger", "--run", one.run, "--check")
+
+
+def check_cold_experts(folder):
+    """Snapshots hold the experts of each rank, although all ranks are of other replicas."""
+    words = [*SHARED, "--train-iters", LONG_STEPS]
+    wanted = judge(folder, *words)
+    one, local = cold(folder, "experts", base=words)
+    newest = []
+    one.dies(lambda: newest.extend(stored_and_committed(one, local)))
+    one.start()
+    if resumed(one, "from the local disk") != newest[-1]:
+        raise one.fails(f"the run did not resume from the newest of {newest}")
+    one.goes_on(wanted, "the death of all processes")
 
 
 def check_cold_start(folder):

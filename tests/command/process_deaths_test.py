@@ -14,8 +14,8 @@ import time
 
 import cli_test
 from cli_test import MOCK, SMALL, refuses, works
-from process_runs import (ENDLESS, JOBS, LONG, LONG_STEPS, PIPELINE, held, is_same, job, judge, killed, parent_of, replaced,
-                          require_same, require_same_files)
+from process_runs import (ENDLESS, JOBS, LONG, LONG_STEPS, PIPELINE, SHARED, held, is_same, job, judge, killed,
+                          parent_of, replaced, require_same, require_same_files)
 
 
 def check_shards(folder):
@@ -91,6 +91,20 @@ def check_killed(folder):
         raise one.fails(f"the log has the restarts {told}")
     if one.text().count("has ended: killed by SIGKILL") != 2:
         raise one.fails("the host agent does not report two deaths")
+
+
+def check_experts(folder):
+    """A process dies whose experts no other rank holds. Its ranks continue from the states that their keeper has."""
+    words = [*SHARED, "--train-iters", LONG_STEPS]
+    wanted = judge(folder, *words)
+    one = job(folder, *words)
+    for number in (1, 0):
+        one.reaches(one.steps()[-1]["iteration"] + 5 if one.steps() else 10)
+        replaced(one, number, killed(one, number))
+        one.until("the run continues", lambda: len(one.restarts()) == 2 - number)
+    one.goes_on(wanted, "deaths of processes with experts")
+    if sources := [x["state_from"] for x in one.restarts() if x.get("state_from") != "keeper"]:
+        raise one.fails(f"the run continued from {sources}")
 
 
 def check_all_killed(folder):

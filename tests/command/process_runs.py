@@ -18,6 +18,11 @@ JOB = ["train", "gpt", "--mock-data", "--num-layers", 4, "--hidden-size", 64, "-
        "--threads-per-worker", 1, "--eval-iters", 0,
        "--straggler-ratio", 0]  # test machines are busy, and the tests count events
 PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
+# Experts in place of feed-forward layers. A bias balances them, which each step changes.
+EXPERTS = ["--num-experts", 4, "--moe-ffn-hidden-size", 64, "--disable-bias-linear", "--moe-router-score-function",
+           "sigmoid", "--moe-router-enable-expert-bias", "--moe-router-bias-update-rate", 0.01,
+           "--moe-shared-expert-intermediate-size", 32]
+SHARED = ["--world-size", 4, *EXPERTS, "--expert-model-parallel-size", 4]  # each replica has one expert
 LONG_STEPS = 400  # long enough to inspect the run and kill a process before it ends
 LONG = [*PIPELINE, "--train-iters", LONG_STEPS]
 HALF = [*PIPELINE, "--train-iters", LONG_STEPS // 2, "--lr-decay-iters", LONG_STEPS]  # has the same steps as LONG

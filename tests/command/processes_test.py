@@ -16,8 +16,8 @@ import sys
 
 import cli_test
 from cli_test import refuses, works, wrong
-from process_runs import (ENDLESS, JOB, JOBS, JUDGED, LONG, LONG_STEPS, PATIENCE, PIPELINE, digests, job, killed,
-                          pending, replaced, require_same, require_same_files)
+from process_runs import (ENDLESS, EXPERTS, JOB, JOBS, JUDGED, LONG, LONG_STEPS, PATIENCE, PIPELINE, SHARED, digests,
+                          job, killed, pending, replaced, require_same, require_same_files)
 
 
 def same(folder, *words):
@@ -34,6 +34,19 @@ def check_pipelines(folder):
 
 def check_tensors(folder):
     same(folder, "--world-size", 4, "--tensor-model-parallel-size", 2, "--sequence-parallel", "--train-iters", 6)
+
+
+def check_experts(folder):
+    """Rows travel to experts of other processes, through windows. All numbers of expert ranks have the same bits."""
+    four = job(folder, *SHARED, "--train-iters", 6, processes=1).ends()
+    for ranks, dispatcher in ((1, "alltoall"), (2, "allgather"), (4, "alltoall")):
+        for n in (2, 4):
+            one = job(folder, "--world-size", 4, *EXPERTS, "--expert-model-parallel-size", ranks, "--train-iters", 6,
+                      "--moe-token-dispatcher-type", dispatcher, processes=n).ends()
+            require_same(one, four, f"on {ranks} expert ranks in {n} processes")
+    same(folder, "--world-size", 4, *EXPERTS, "--tensor-model-parallel-size", 2, "--sequence-parallel",
+         "--expert-model-parallel-size", 2, "--expert-tensor-parallel-size", 2, "--use-distributed-optimizer",
+         "--overlap-grad-reduce", "--train-iters", 4)
 
 
 def check_sharded(folder):

@@ -1,10 +1,13 @@
 // Compares arrangements of workers and options with the reference trainer.
 //
-// Then compares the models of all other families than GPT, on stages of any shape (families.hpp).
+// Then compares models with experts (experts.hpp), and the models of all other families than GPT,
+// on stages of any shape (families.hpp).
 //
-//   matrix               a selection that covers all triples of choices (run by CI)
-//   matrix --all         all possible arrangements of up to 8 workers
-//   matrix --only TEXT   all arrangements whose row contains TEXT
+//   matrix               a selection that covers all triples of choices, of experts all pairs (run
+//                        by CI)
+//   matrix --all         all possible arrangements of up to 8 workers; of experts a selection that
+//                        covers all triples
+//   matrix --only TEXT   those of --all whose row contains TEXT
 //   matrix --each N      only the first of every N: for sanitizers
 //   matrix --stop        stops at the first failure
 //
@@ -17,9 +20,14 @@
 //   loss, norm   the largest difference of steps that begin with the reference trainer's state; the
 //                format bounds it (tolerance.hpp)
 //   of allowed   the used share of the tolerance
+//
+// Columns `twice` and `bits` of experts are the same over 6 steps. The expected bits are those of
+// the reference trainer on as many ranks, or on one worker where these are promised (SUMS-1).
+// `loss` and `norm` compare this trainer in f32 with one worker over the same steps.
 
 #include "runtime/job/pipeline.hpp"
 #include "tests/matrix/arrangements.hpp"
+#include "tests/matrix/experts.hpp"
 #include "tests/matrix/families.hpp"
 #include "tests/matrix/tolerance.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -202,7 +210,7 @@ bool judge(const choice& x, double& used) {
     used = std::max(used, share);
     const bool good = weights && repeated && exact && share <= 1;
     std::printf("%s  %-5s  %-5s  %-5s  %.1e  %.1e  %7.1f %%  %s\n",
-                text(x).c_str(),
+                arrangements().text(x).c_str(),
                 told(weights),
                 told(repeated),
                 told(exact),
@@ -212,7 +220,7 @@ bool judge(const choice& x, double& used) {
                 good ? "ok" : "FAILED");
     return good;
   } catch (const std::exception& failure) {
-    std::printf("%s  FAILED: %s\n", text(x).c_str(), failure.what());
+    std::printf("%s  FAILED: %s\n", arrangements().text(x).c_str(), failure.what());
     return false;
   }
 }
@@ -236,6 +244,69 @@ bool judge(const family_arrangement& x) {
     return repeated && exact;
   } catch (const std::exception& failure) {
     std::printf("%s  FAILED: %s\n", x.name.c_str(), failure.what());
+    return false;
+  }
+}
+
+/// States, losses and norms of a reference trainer after each step.
+struct judged_run {
+  std::vector<std::string> states;
+  std::vector<double> loss, norm;
+
+  explicit judged_run(const runtime::training_job& job) {
+    for (const auto& step : tests::by_reference_trainer(job)) {
+      states.push_back(to_string(step.state));
+      loss.push_back(step.loss);
+      norm.push_back(step.grad_norm);
+    }
+  }
+};
+
+/// The reference trainer of a job of experts, on its ranks.
+const judged_run& judged(const choice& x, const runtime::training_job& job) {
+  static std::map<std::vector<int>, judged_run> known;
+  const auto on = tests::reference_layout_of(job);
+  const std::vector<int> key = {on.tensor,
+                                on.data,
+                                on.expert,
+                                on.expert_tensor,
+                                int(on.expert_sums),
+                                experts::replicas(x),
+                                x[experts::model],
+                                x[experts::type]};
+  const auto found = known.find(key);
+  return found != known.end() ? found->second : known.emplace(key, job).first->second;
+}
+
+bool judge_experts(const choice& x) {
+  const auto row = experts::arrangements().text(x);
+  try {
+    const auto job = experts::job_of(x);
+    if (const auto wrong = runtime::validate(job); !wrong.empty())
+      throw runtime::input_error("{}", wrong.front());
+    const auto once = run_freely(job, false), again = run_freely(job, true);
+    const auto& expected = judged(x, experts::judge_of(job));
+    const bool repeated = once.digest == again.digest;
+    const bool exact = once.digest == expected.states && once.norm == expected.norm
+                       && expected.states.size() == std::size_t(job.train_iterations);
+    // The promise for other ranks. In bf16 roundings change choices of the router.
+    tolerance found;
+    const auto& alone = judged(x, experts::on_one_worker(job));
+    for (std::size_t i = 0; x[experts::type] == 0 && i < alone.loss.size(); ++i) {
+      found.loss = std::max(found.loss, relative(alone.loss[i], expected.loss[i]));
+      found.norm = std::max(found.norm, relative(alone.norm[i], expected.norm[i]));
+    }
+    const bool good = repeated && exact && found.loss <= 1e-4 && found.norm <= 1e-3;
+    std::printf("%s  %-5s  %-5s  %.1e  %.1e  %s\n",
+                row.c_str(),
+                told(repeated),
+                told(exact),
+                found.loss,
+                found.norm,
+                good ? "ok" : "FAILED");
+    return good;
+  } catch (const std::exception& failure) {
+    std::printf("%s  FAILED: %s\n", row.c_str(), failure.what());
     return false;
   }
 }
@@ -271,6 +342,14 @@ void judge_families(const wish& what, tally& to) {
   }
 }
 
+void judge_experts(const wish& what, tally& to) {
+  const auto& table = experts::arrangements();
+  std::printf("%s  twice  bits   loss     norm\n", table.heading().c_str());
+  for (const auto& x : table.covering(what.all ? 3 : 2))
+    if (to.takes(what, table.text(x)))
+      to.add(judge_experts(x));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -291,12 +370,14 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  std::printf("%s  init   twice  bits   loss     norm     of allowed\n", heading().c_str());
+  std::printf("%s  init   twice  bits   loss     norm     of allowed\n",
+              arrangements().heading().c_str());
   tally all;
   double used = 0;
-  for (const auto& x : what.all ? every_choice() : covering_selection())
-    if (all.takes(what, text(x)))
+  for (const auto& x : what.all ? arrangements().every() : arrangements().covering(3))
+    if (all.takes(what, arrangements().text(x)))
       all.add(judge(x, used));
+  judge_experts(what, all);
   judge_families(what, all);
   std::printf("%d arrangements, %d failed; at most %.1f %% of the tolerance was used\n",
               all.done,

@@ -103,10 +103,22 @@ inline arrangement resumed(const tests::scratch_folder& folder) {
 }
 
 /// A model of another family than GPT. For the present ones, each of the three stages has
-/// trained parameters, and the stages differ in size.
+/// trained parameters, and the stages differ in size. Replicas share experts.
 inline arrangement of_family(const runtime::model_family& family) {
   return {fmt::format("{}, DP 2, PP 3", family.name()),
-          watched_job(tests::family_job(family, {4, 5}, 2))};
+          watched_job(tests::family_job(family, {4, 5}, 2, 1, {.expert = 2}))};
+}
+
+/// Two replicas share experts, each with two tensor ranks.
+inline runtime::training_job experts_of_tensor_ranks() {
+  auto job = tests::experts_job(1, 2, 2, {.expert = 2, .tensor = 2}, tests::make_mixtral);
+  job.layout.dispatcher = runtime::token_dispatcher::allgather;
+  job.reduction = {.distributed_optimizer = true,
+                   .bucket_size = 4096,
+                   .overlap_gradients = true,
+                   .overlap_parameters = true,
+                   .grain = 256};
+  return watched_job(job);
 }
 
 /// `folder` must outlive the result.
@@ -134,6 +146,8 @@ inline std::vector<arrangement> mortal_arrangements(const tests::scratch_folder&
       {"replicas in turn", in_turn()},
       {"recompute full", recomputed(full)},
       {"recompute selective", recomputed(selective)},
+      {"DP 2, PP 2, EP 2", watched_job(tests::experts_job(2, 2, 1, {.expert = 2}))},
+      {"DP 2, TP 2, EP 2, ETP 2, distributed, overlapped", experts_of_tensor_ranks()},
       resumed(folder)};
   for (const auto* family : tests::test_families())
     out.push_back(of_family(*family));

@@ -1,7 +1,7 @@
 """Plants faults one by one in a copy of the tree and reports which check finds each.
 
-    run.py                 all faults of mutants.py, kernels.py, protocol.py and watching.py; prints a table
-    run.py --set NAME      only mutants.py (composition), kernels.py (kernels), protocol.py or watching.py
+    run.py                 all faults of mutants.py, experts.py, kernels.py, protocol.py and watching.py; prints a table
+    run.py --set NAME      only mutants.py (composition), experts.py, kernels.py, protocol.py or watching.py
     run.py --only TEXT     only faults with TEXT in their description
     run.py --texts         only checks that each text to replace exists; takes no time
     run.py --folder DIR    folder of the copy and its build, kept for the next run. Default: build/mutants
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 
+import experts
 import kernels
 import mutants
 import protocol
@@ -59,6 +60,7 @@ def simulation(first):
 
 SETS = {
     "composition": [Mutant(what, [place], COMPOSITION) for what, *place in mutants.MUTANTS],
+    "experts": [Mutant(what, places, [check]) for what, check, places in experts.MUTANTS],
     "kernels": [Mutant(what, [place], emulated(place[0])) for what, *place in kernels.MUTANTS],
     "protocol": [Mutant(what, places, simulation(first)) for what, first, places in protocol.MUTANTS],
     "watching": [Mutant(what, [place], tests_of(place[0])) for what, *place in watching.MUTANTS],
@@ -67,7 +69,7 @@ SETS = {
 
 def checks_of_sound(which, chosen):
     """The checks that must pass before any fault of the set is planted."""
-    if which in ("kernels", "watching"):
+    if which in ("experts", "kernels", "watching"):
         return list({str(check): check for x in chosen for check in x.checks}.values())
     if which == "composition":
         return COMPOSITION

@@ -218,7 +218,7 @@ TEST_CASE("a family's checkpoint goes on under another layout with the same bits
   CAPTURE(back);
   const tests::scratch_folder there, here;
   auto first = tests::family_job(family, {5}, 2);
-  auto second = sharded(tests::family_job(family, {2, 4}, 2));
+  auto second = sharded(tests::family_job(family, {2, 4}, 2, 1, {.expert = 2}));
   if (back)
     std::swap(first, second);
   first.checkpoints.save = there / "checkpoints";

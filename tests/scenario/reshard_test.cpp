@@ -1,6 +1,6 @@
 // A checkpoint loads under any other layout: the same state, bit for bit, and the same next loss.
 
-#include "runtime/family/gpt/gpt_config.hpp"
+#include "tests/support/experts_job.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -22,13 +22,23 @@ struct arrangement {
   int in_turn = 1;                 ///< replicas per worker
   bool bf16 = false;
   std::int64_t padded = 64;  ///< rows of the vocabulary
+  tests::expert_ranks experts = {};
 };
 
 struct move {
   const char* what;
   bool llama, tied;
   arrangement from, to;
+  void (*make)(runtime::gpt_config&) = nullptr;  ///< a model with experts
 };
+
+/// The mean of quantiles is part of the state.
+void make_quantile(runtime::gpt_config& m) {
+  tests::make_mixtral(m);
+  m.experts.balance = {"quantile_balancing"};
+  m.experts.balance_weights = {0};
+  m.experts.quantile_decay = 0.5;
+}
 
 const arrangement one{};
 const std::vector<move> moves
@@ -107,12 +117,54 @@ const std::vector<move> moves
         false,
         true,
         {.tensor = 2, .pipeline = 2, .data = 2, .rows = true, .over = sharding::overlapped},
-        {.tensor = 4, .pipeline = 1, .data = 2, .over = sharding::optimizer}}};
+        {.tensor = 4, .pipeline = 1, .data = 2, .over = sharding::optimizer}},
+       {"experts on one rank to four expert ranks",
+        true,
+        true,
+        one,
+        {.data = 4, .over = sharding::optimizer, .experts = {.expert = 4}},
+        tests::make_deepseek},
+       {"expert ranks of replicas to expert tensor ranks and stages",
+        true,
+        true,
+        {.data = 4, .over = sharding::overlapped, .experts = {.expert = 4}},
+        {.tensor = 2, .pipeline = 2, .data = 2, .rows = true, .experts = {.tensor = 2}},
+        tests::make_deepseek},
+       {"both axes of experts to all others",
+        true,
+        false,
+        {.tensor = 2,
+         .data = 2,
+         .rows = true,
+         .over = sharding::optimizer,
+         .experts = {.expert = 2, .tensor = 2}},
+        {.pipeline = 2,
+         .data = 4,
+         .over = sharding::overlapped,
+         .in_turn = 2,
+         .experts = {.expert = 2}},
+        tests::make_mixtral},
+       {"quantiles of experts, all axes to one rank",
+        true,
+        true,
+        {.tensor = 2, .pipeline = 2, .data = 2, .rows = true, .experts = {.expert = 4}},
+        one,
+        make_quantile},
+       {"bf16, expert ranks to expert tensor ranks",
+        true,
+        true,
+        {.data = 2, .over = sharding::optimizer, .bf16 = true, .experts = {.expert = 2}},
+        {.data = 2, .bf16 = true, .experts = {.tensor = 2}},
+        tests::make_deepseek}};
 
 runtime::training_job job_of(const move& x, const arrangement& arrangement) {
   auto job = tests::tiny_job(arrangement.pipeline, arrangement.data, arrangement.tensor);
   if (x.llama)
     tests::make_llama(job.training.model.as<runtime::gpt_config>());
+  if (x.make != nullptr) {
+    x.make(job.training.model.as<runtime::gpt_config>());
+    tests::share_experts(job, arrangement.experts);
+  }
   job.training.model.as<runtime::gpt_config>().tied_embeddings = x.tied;
   job.training.model.as<runtime::gpt_config>().padded_vocabulary = arrangement.padded;
   job.training.precision = arrangement.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;

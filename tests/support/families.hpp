@@ -15,6 +15,7 @@ namespace troupe::tests {
 inline const std::vector<const runtime::model_family*>& test_families() {
   static const std::vector<const runtime::model_family*> all = [] {
     runtime::add_family(toy::family());
+    runtime::add_family(toy::mixture());
     auto out = runtime::families();
     std::erase(out, &runtime::default_family());
     return out;

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "tests/support/experts_job.hpp"
 #include "tests/support/families.hpp"
-#include "tests/support/tiny_job.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -23,14 +23,21 @@ inline std::vector<runtime::chunk_range> cut_before(const runtime::model_descrip
   return out;
 }
 
+inline bool has_experts(const runtime::model_description& model) {
+  return !model.family().shared_by_expert_ranks(model).empty();
+}
+
 /// A job of the family's smallest model, one stage for each pipeline rank. Its buckets and grains
-/// are small beside the model.
+/// are small beside the model. `of_experts`: only of a model with experts.
 inline runtime::training_job family_job(const runtime::model_family& of,
                                         const std::vector<std::int64_t>& cuts,
                                         int data = 1,
-                                        int tensor = 1) {
+                                        int tensor = 1,
+                                        const expert_ranks& of_experts = {}) {
   auto job = tiny_job(int(cuts.size()) + 1, data, tensor);
   job.training.model = of.smallest(3);
+  if (has_experts(job.training.model))
+    share_experts(job, of_experts);
   job.layout.chunks = cut_before(job.training.model, cuts);
   job.reduction.bucket_size = 256;
   job.reduction.grain = 16;

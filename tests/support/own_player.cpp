@@ -70,7 +70,7 @@ runtime::training_job own_job(int processes) {
 runtime::training_job family_job(std::string_view name,
                                  int processes,
                                  const std::filesystem::path& checkpoints) {
-  auto job = tests::family_job(runtime::find_family(name), {5}, 2);
+  auto job = tests::family_job(runtime::find_family(name), {5}, 2, 1, {.expert = 2});
   job.layout.processes = processes;
   job.recovery.on = true;
   job.recovery.suspicion = 5;

@@ -9,6 +9,8 @@
 // * three uses of the table of tokens: embedding, again and head;
 // * two losses with counts and weights of their own, in two units;
 // * samples with tensors of two lengths: tokens and patches, made up or of files.
+//
+// The family "mixture" is the same with experts in the layers of the decoder.
 
 #pragma once
 
@@ -21,6 +23,7 @@
 #include "runtime/data/token_schema.hpp"
 #include "runtime/family/family_samples.hpp"
 #include "runtime/family/model_family.hpp"
+#include "runtime/model/layers/experts.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "tests/support/two_lengths.hpp"
 #include "tests/support/two_streams.hpp"
@@ -46,6 +49,7 @@ struct toy_config {
   std::int64_t patches = 4;  ///< rows of an image
   std::int64_t vocabulary = 29;
   std::int64_t padded_vocabulary = 32;
+  std::int64_t experts = 0;  ///< of a layer of the decoder: those of the family
 
   friend bool operator==(const toy_config&, const toy_config&) = default;
 
@@ -65,7 +69,8 @@ struct toy_config {
                                  .help = "Rows of an image.",
                                  .range = rt::whole_range{1, 100}}),
                       rt::row("vocabulary", &x::vocabulary),
-                      rt::row("padded_vocabulary", &x::padded_vocabulary));
+                      rt::row("padded_vocabulary", &x::padded_vocabulary),
+                      rt::row("experts", &x::experts));
   }
 };
 
@@ -98,6 +103,26 @@ inline rt::residual_sublayer feed_forward(const toy_config& c) {
                                         .init_std = deviation,
                                         .output_init_std = deviation},
           .dropout = 0.1};
+}
+
+/// Each token chooses two experts, whose noise and losses are the router's; one expert is shared.
+inline rt::residual_sublayer experts(const toy_config& c) {
+  auto out = feed_forward(c);
+  out.body = rt::experts_spec{.hidden = c.hidden,
+                              .ffn = c.hidden,
+                              .shared_ffn = c.hidden,
+                              .shared_gate = true,
+                              .activation = kernels::activation::gelu_tanh,
+                              .router = {.experts = c.experts,
+                                         .chosen = 2,
+                                         .score = kernels::route_score::softmax,
+                                         .jitter = 0.1,
+                                         .losses = {{.weight = 1e-2}},
+                                         .z_weight = 1e-3},
+                              .layers = c.layers,
+                              .init_std = deviation,
+                              .output_init_std = deviation};
+  return out;
 }
 
 inline rt::residual_sublayer attention(const toy_config& c) {
@@ -134,7 +159,8 @@ inline rt::model_spec spec_of(const toy_config& c) {
     add('t',
         "decoder.layers." + std::to_string(l),
         "decoder",
-        rt::layer_spec{{attention(c), sees_image(c), feed_forward(c)}});
+        rt::layer_spec{
+            {attention(c), sees_image(c), c.experts > 0 ? experts(c) : feed_forward(c)}});
     out.units.back().layer = l;
     if (l == 0)
       add('a', "again", "decoder", embedded_again{embedding});
@@ -269,11 +295,16 @@ inline const rt::model_family& family_of(const toy_config& config);
 
 class toy_family final : public rt::model_family {
  public:
-  std::string_view name() const override { return "toy"; }
+  /// `experts`: of a layer of the decoder.
+  toy_family(std::string_view name, std::int64_t experts) : name_(name), experts_(experts) {}
+
+  std::string_view name() const override { return name_; }
   std::string_view title() const override { return "a toy model"; }
 
-  rt::model_description defaults() const override { return toy_config(); }
-  rt::model_description smallest(int layers) const override { return toy_config{.layers = layers}; }
+  rt::model_description defaults() const override { return toy_config{.experts = experts_}; }
+  rt::model_description smallest(int layers) const override {
+    return toy_config{.layers = layers, .experts = experts_};
+  }
   rt::model_spec spec(const rt::model_description& model, const rt::extension& own) const override {
     if (own.feed_forward || !own.name.empty())
       throw rt::input_error("a toy model takes no extension, but '{}' is given", own.name);
@@ -292,9 +323,11 @@ class toy_family final : public rt::model_family {
   std::vector<std::string> validate(const rt::model_description& model) const override {
     std::vector<std::string> out;
     rt::for_each_field<toy_config>([&](const auto& row) {
-      constexpr std::int64_t most = 4096;  // a spec of this size is small
-      if (const auto x = config_of(model).*row.member; x < 1 || x > most)
-        out.push_back(fmt::format("`model.{}` is {}; give 1 to {}", row.key, x, most));
+      const bool is_fixed = row.member == &toy_config::experts;
+      const std::int64_t least = is_fixed ? experts_ : 1,
+                         most = is_fixed ? experts_ : 4096;  // a spec of this size is small
+      if (const auto x = config_of(model).*row.member; x < least || x > most)
+        out.push_back(fmt::format("`model.{}` is {}; give {} to {}", row.key, x, least, most));
     });
     return out;
   }
@@ -326,12 +359,19 @@ class toy_family final : public rt::model_family {
     return {{"`model.heads`", 2, config_of(model).hidden},
             {"the padded vocabulary", config_of(model).padded_vocabulary}};
   }
+  std::vector<rt::shared_size> shared_by_expert_ranks(
+      const rt::model_description& model) const override {
+    if (experts_ == 0)
+      return {};
+    return {{"the number of experts", experts_, 0, rt::axis::expert},
+            {"`model.hidden`", config_of(model).hidden, 0, rt::axis::expert_tensor}};
+  }
   std::string describe(const rt::model_description& model,
                        const rt::extension& /*own*/) const override {
     return fmt::format("model       {} layers\n", config_of(model).layers);
   }
 
-  std::any asked() const override { return toy_config(); }
+  std::any asked() const override { return toy_config{.experts = experts_}; }
   std::vector<rt::bound_setting> bind(std::any& asked) const override {
     return rt::bind_settings(std::any_cast<toy_config&>(asked), "model.");
   }
@@ -354,15 +394,23 @@ class toy_family final : public rt::model_family {
   static const toy_config& config_of(const rt::model_description& model) {
     return model.as<toy_config>();
   }
+
+  std::string_view name_;
+  std::int64_t experts_;
 };
 
 inline const rt::model_family& family() {
-  static const toy_family only;
+  static const toy_family only("toy", 0);
   return only;
 }
 
-inline const rt::model_family& family_of(const toy_config& /*config*/) {
-  return family();
+inline const rt::model_family& mixture() {
+  static const toy_family only("mixture", 4);
+  return only;
+}
+
+inline const rt::model_family& family_of(const toy_config& config) {
+  return config.experts > 0 ? mixture() : family();
 }
 
 }  // namespace troupe::tests::toy

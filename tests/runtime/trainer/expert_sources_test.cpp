@@ -229,6 +229,37 @@ TEST_CASE("WORKER-9: sources are summed along the axis of expert data", "[traine
   CHECK_BREAKS("WORKER-9", alone_there.reduce());
 }
 
+TEST_CASE("planted flips take parameters that another rank holds too", "[trainer]") {
+  const auto dense = make_mesh(2, 1, 1, 1);
+  const seats all(dense, fold_experts(dense, 2, 1));
+  std::mutex mutex;
+  std::vector<square_norms> before, after;
+  tests::each_seat(all, [&](int rank, stream& stream, const worker_groups& groups) {
+    const auto now = std::make_shared<numbered_pass>();
+    const auto model = tests::tiny_gpt(1);
+    const expert_place at{.first = rank * E / 2, .count = E / 2, .sources = 2};
+    worker by({.model = gpt_spec(model, experts_at(at, now)), .chunks = {{chunk_id(0), {0, 3}}}},
+              stream,
+              groups);
+    by.begin_step({.step = step_id(1), .microbatches = 1, .logical_replicas = 2});
+    const pass_key key{0, chunk_id(0), microbatch_id(0)};
+    by.forward(key, tests::tiny_batch(stream, model, 2, std::uint64_t(rank), true));
+    by.backward(key, {});
+    by.reduce();
+    const auto found = by.norms();
+    for (std::uint64_t flip = 0; flip < 64; ++flip)
+      by.flip_gradient_bit(random_key(0, "flip", flip));
+    const auto flipped = by.norms();
+    const std::lock_guard lock(mutex);
+    before.push_back(found);
+    after.push_back(flipped);
+  });
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    CHECK(after[i] != before[i]);
+    CHECK(after[i].at(experts) == before[i].at(experts));
+  }
+}
+
 TEST_CASE("VERIFY-2: a pass that is computed again adds to the gradients of the same sources",
           "[trainer]") {
   const worker_settings verified{.verifies = true};

@@ -90,9 +90,13 @@ outcome outcome_of(const recipe& what,
 
 /// Compares 2 and 4 data ranks with one that computes all replicas in turn.
 void check_data_ranks(const recipe& what, const std::shared_ptr<const batch_source>& source) {
-  const reference_layout layouts[]
-      = {{.tensor = 1}, {.tensor = 2}, {.tensor = 2, .sequence_parallel = true}};
+  const bool has_experts = !what.model.family().shared_by_expert_ranks(what.model).empty();
+  const reference_layout layouts[] = {{.tensor = 1},
+                                      {.tensor = 2, .expert_tensor = 2},
+                                      {.tensor = 2, .expert_tensor = 2, .sequence_parallel = true}};
   for (auto layout : layouts) {
+    if (has_experts && layout.tensor > 1 && !layout.sequence_parallel)
+      continue;  // refused: tensor ranks send their own rows to experts
     const auto in_turn = outcome_of(what, source, layout);
     for (const int data : {2, 4}) {
       layout.data = data;
