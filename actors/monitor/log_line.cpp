@@ -30,7 +30,7 @@ std::string throughput(const runtime::step_report& x,
   return out;
 }
 
-std::string experts(const runtime::expert_load& x) {
+std::string experts_text(const runtime::expert_load& x) {
   return fmt::format(" rows of an expert: {} to {} | expert entropy: {:.4f} | dropped rows: {} |",
                      x.least,
                      x.most,
@@ -130,7 +130,7 @@ std::string log_line(const runtime::step_report& x,
   if (x.params_norm >= 0)
     line += fmt::format(" params norm: {:.3f} |", x.params_norm);
   if (!x.experts.empty())
-    line += experts(load_of(x.experts));
+    line += experts_text(load_of(x.experts));
   if (x.pipeline.ms >= 0)
     line += fmt::format(" bubble: {:.1f} %, planned {:.1f} % |",
                         100 * x.pipeline.bubble,
