@@ -63,9 +63,10 @@ runtime::step_result step_driver::sum_votes() {
   out.nonfinite_parameter = first.parameter;
   out.nonfinite_where = first.where;
   report_.zero_gradients = watch.log_zero_gradients ? zeros : -1;
-  report_.experts = runtime::loads_of(runtime::spec_of(run_.job->job.training),
-                                      experts,
-                                      watch.lists_experts(runtime::value(now_->step)));
+  if (!experts.empty())
+    report_.experts = runtime::loads_of(runtime::spec_of(run_.job->job.training),
+                                        experts,
+                                        watch.lists_experts(runtime::value(now_->step)));
   take_executed();
   return out;
 }
