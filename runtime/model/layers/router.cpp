@@ -101,10 +101,9 @@ void count(const router_layer& of, tape& tape, const routed& found, const expert
   }
 }
 
-expert_rows rows_of(const expert_choice& x, std::int64_t unit) {
+expert_rows counts_in(const expert_choice& x, std::int64_t unit) {
   expert_rows out{.unit = unit, .counts = rows_of_each(x.chosen, x.experts)};
-  out.dropped = std::int64_t(x.chosen.size())
-                - std::reduce(out.counts.begin(), out.counts.end());
+  out.dropped = std::int64_t(x.chosen.size()) - std::reduce(out.counts.begin(), out.counts.end());
   return out;
 }
 
@@ -127,7 +126,7 @@ router_layer::result router_layer::operator()(tape& tape, pass& p, const variabl
   auto choice = on_host(spec, tape.stream(), p, found);
   count(*this, tape, found, choice);
   if (p.settings.counts_experts)
-    p.expert_rows[p.place.segment] = rows_of(choice, p.place.unit);
+    p.expert_rows[p.place.segment] = counts_in(choice, p.place.unit);
   return {found.weights, std::move(choice)};
 }
 
