@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fmt/chrono.h>
 #include <map>
+#include <string_view>
 
 namespace troupe::command {
 namespace {
@@ -25,18 +26,21 @@ std::string fields(const std::string& title, const json& of) {
   return fmt::format("{:<{}}{}\n", title, title_width, wrapped(text, title_width, page_width));
 }
 
-/// "world 8 tp 2 pp 2": a layout without the axes of one rank.
+/// "world 8 tp 2 pp 2": a layout without the axes of one rank. It has expert tensor ranks only if
+/// they are not as many as tensor ranks.
 std::string layout_text(const runtime::checkpoint_manifest& x) {
   const auto layout = runtime::json_value(x.layout);
   const std::pair<const char*, const char*> names[] = {{"world_size", "world"},
                                                        {"tensor_model_parallel_size", "tp"},
                                                        {"context_parallel_size", "cp"},
                                                        {"expert_model_parallel_size", "ep"},
+                                                       {"expert_tensor_parallel_size", "etp"},
                                                        {"pipeline_model_parallel_size", "pp"}};
   std::string out;
   for (const auto& [key, name] : names)
     if (const auto found = layout.find(key);
-        found != layout.end() && found->is_number_unsigned() && (out.empty() || *found != 1))
+        found != layout.end() && found->is_number_unsigned()
+        && (out.empty() || *found != 1 || name == std::string_view("etp")))
       out += fmt::format("{}{} {}", out.empty() ? "" : " ", name, found->get<std::uint64_t>());
   return out;
 }

@@ -110,7 +110,7 @@ std::string layout_text(const training_job& job) {
                          counted(job.training.batch.data_parallel, "replica"));
   if (l.replicas_per_worker > 1)
     out += fmt::format(", {} in turn on each worker", l.replicas_per_worker);
-  return out
+  return out + expert_ranks_text(job)
          + fmt::format("; {} each, backend {}, {}\nstages      {}\n",
                        counted(job.threads_per_worker, "thread"),
                        to_string(job.backend),
@@ -149,14 +149,19 @@ std::string handoffs_text(const memory_forecast& need, int copies) {
 
 std::string rank_text(int rank,
                       const coordinates& at,
-                      int tensor,
+                      const layout_settings& layout,
                       const job_pipeline& pipeline,
                       int pipeline_rank,
                       const unit_letters& letters) {
   auto out
       = fmt::format("rank {:<6} replica {}, stage {}", rank, at[axis::data], at[axis::pipeline]);
-  if (tensor > 1)
-    out += fmt::format(", tensor {} of {}", at[axis::tensor], tensor);
+  const int expert_tensor = layout.expert_tensor_ranks();
+  if (layout.tensor > 1)
+    out += fmt::format(", tensor {} of {}", at[axis::tensor], layout.tensor);
+  if (layout.expert > 1)
+    out += fmt::format(", expert {} of {}", at[axis::expert], layout.expert);
+  if (layout.expert > 1 && expert_tensor > 1)
+    out += fmt::format(", expert tensor {} of {}", at[axis::expert_tensor], expert_tensor);
   std::string what;
   for (const auto& hosted : pipeline.schedule->hosted_by(pipeline_rank))
     what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(hosted.chunk)], letters)
@@ -261,7 +266,7 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
               ? found->second
               : needs.emplace(alike, forecast_memory(job, pipeline, alike)).first->second;
     all.push_back(need);
-    out += rank_text(rank, at, l.tensor, pipeline, int(stage), letters) + "\n"
+    out += rank_text(rank, at, l, pipeline, int(stage), letters) + "\n"
            + fmt::format(
                "            {}: parameters {}, gradients {}, optimizer {}{}, activations {}{}{}\n",
                human_bytes(need.peak()),

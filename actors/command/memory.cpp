@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace troupe::command {
 namespace {
@@ -82,7 +83,7 @@ std::string heads_text(const runtime::training_job& job) {
       "step        {} of {}: {:.4g} floating-point operations, {:.5g} per token\n"
       "            (Megatron-LM's count: forward and backward, causal attention half, no "
       "recomputation)\n"
-      "workers     {}: {} tensor{} x {} pipeline x {} data; {} of {} each, {}\n",
+      "workers     {}: {} tensor{} x {} pipeline x {} data{}; {} of {} each, {}\n",
       parameters,
       runtime::parameter_count(runtime::spec_of(job.training), true),
       m.padded_vocabulary(),
@@ -95,6 +96,7 @@ std::string heads_text(const runtime::training_job& job) {
       l.sequence_parallel ? " (sequence parallel)" : "",
       l.pipeline,
       l.world / (l.tensor * l.pipeline),
+      expert_ranks_text(job),
       runtime::counted(
           microbatches_of(job) * l.replicas_per_worker, "micro-batch", "micro-batches"),
       b.micro,
@@ -162,6 +164,60 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
                      : "")
          + (leaves ? "'activations' includes gradients that a late stage has not taken yet\n" : "")
          + (keeps ? "'optimizer' includes the previous state, which --recovery on keeps\n" : "");
+}
+
+/// The worker that needs most if its experts get `load` times the balanced number of rows.
+struct loaded_worker {
+  const char* routing;
+  double load = 1;
+  runtime::memory_forecast need = {};
+};
+
+/// Empty for a model without experts. `skew`: a chosen load.
+std::vector<loaded_worker> loaded_workers(const runtime::training_job& job,
+                                          const std::vector<forecast_group>& balanced,
+                                          std::optional<double> skew) {
+  const auto most = runtime::most_expert_load(job);
+  if (most == 0)
+    return {};
+  std::vector<loaded_worker> out = {{"balanced", 1}};
+  if (skew)
+    out.push_back({"chosen", std::min(*skew, most)});
+  out.push_back({"worst", most});
+  const auto peak = [](const forecast_group& x) { return x.need.peak(); };
+  for (auto& x : out)
+    x.need = std::ranges::max(
+                 x.load == 1 ? balanced : runtime::forecast_workers(job, x.load), {}, peak)
+                 .need;
+  return out;
+}
+
+/// True if the gradients of experts by source are the largest item of the worker.
+bool is_mostly_sources(const runtime::training_job& job, const runtime::memory_forecast& need) {
+  return job.layout.expert > 1 && job.layout.expert_sums == runtime::source_sums::by_source
+         && need.gradients > std::max({need.parameters,
+                                       need.optimizer + need.beside,
+                                       need.activations + need.left_by_others + need.verified});
+}
+
+std::string experts_text(const runtime::training_job& job, const std::vector<loaded_worker>& all) {
+  if (all.empty())
+    return "";
+  constexpr const char* form = "{:>8}  {:>6}  {:>11}  {:>9}\n";
+  const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
+  auto out = "\nThe largest worker by the rows that its experts get, relative to balanced routing\n"
+             + row("routing", "rows", "activations", "all");
+  for (const auto& x : all)
+    out += row(x.routing,
+               fmt::format("{:.3g}", x.load),
+               runtime::human_bytes(x.need.activations + x.need.left_by_others + x.need.verified),
+               runtime::human_bytes(x.need.peak()));
+  if (is_mostly_sources(job, all.front().need))
+    out += fmt::format(
+        "gradients are the largest item: those of experts exist {} times, one for "
+        "each worker\nthat sends rows; --expert-gradient-sums together needs one\n",
+        job.layout.expert);
+  return out;
 }
 
 std::vector<runtime::process_forecast> processes_of(const runtime::training_job& job,
@@ -287,8 +343,10 @@ std::string program_text(const runtime::training_job& job) {
       job.backend == runtime::backend_kind::cuda ? " and the driver of the device" : "");
 }
 
-std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
-  return heads_text(job) + forecast_text(groups) + program_text(job)
+std::string page(const runtime::training_job& job,
+                 const std::vector<forecast_group>& groups,
+                 const std::vector<loaded_worker>& loaded) {
+  return heads_text(job) + forecast_text(groups) + program_text(job) + experts_text(job, loaded)
          + processes_text(processes_of(job, groups)) + megatron_text(job)
          + pytorch_text(job, groups) + growth_text(job);
 }
@@ -318,7 +376,9 @@ ordered_json pytorch_json(const runtime::pytorch_memory& x) {
           {"peak", x.peak()}};
 }
 
-ordered_json as_json(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
+ordered_json as_json(const runtime::training_job& job,
+                     const std::vector<forecast_group>& groups,
+                     const std::vector<loaded_worker>& loaded) {
   const auto& l = job.layout;
   ordered_json out
       = {{"parameters", runtime::parameter_count(runtime::spec_of(job.training))},
@@ -349,6 +409,11 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                               {"peak", x.need.peak()},
                               {"snapshot", x.need.snapshot},
                               {"handoffs", handoffs_of(x.need)}});
+  if (!loaded.empty())
+    out["layout"].update({{"expert", l.expert}, {"expert_tensor", l.expert_tensor_ranks()}});
+  for (const auto& x : loaded)
+    out["expert_loads"].push_back(
+        {{"load", x.load}, {"activations", x.need.activations}, {"peak", x.need.peak()}});
   out["all_workers"] = together(groups);
   out["program"] = program_of(job);
   for (const auto& x : processes_of(job, groups))
@@ -374,8 +439,14 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
 void declare_memory(command_line& line, const runtime::model_family& family) {
   const auto flags = std::make_shared<training_flags>(family);
   const auto json = std::make_shared<bool>(false);
+  const auto skew = std::make_shared<std::optional<double>>();
   line.toggle(
       "--json", "Prints JSON: bytes and floating-point operations.", [json] { *json = true; });
+  line.value({.name = "--expert-load",
+              .type = "X",
+              .help = "Also forecasts workers whose experts get X times the balanced number of "
+                      "rows."},
+             real(*skew, 1));
   declare(line, *flags);
   line.begins_with(
       fmt::format("Required: {}--micro-batch-size; --vocab-size, --tokenizer DIR or "
@@ -388,13 +459,14 @@ void declare_memory(command_line& line, const runtime::model_family& family) {
       "175B on 1024 workers takes seconds.",
       family.name()));
   line.tells_besides([flags] { return what_is_missing(shape_and_layout(*flags)); });
-  line.runs([flags, json] {
+  line.runs([flags, json, skew] {
     const auto job = resolve(shape_and_layout(*flags));
     const auto groups = runtime::forecast_workers(job);
+    const auto loaded = loaded_workers(job, groups, *skew);
     if (*json)
-      print_json(runtime::json_text(as_json(job, groups), 1));
+      print_json(runtime::json_text(as_json(job, groups, loaded), 1));
     else
-      print_page(page(job, groups));
+      print_page(page(job, groups, loaded));
     return 0;
   });
 }

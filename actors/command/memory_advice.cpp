@@ -3,6 +3,7 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/device/device.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/forecast/process_forecast.hpp"
 #include "runtime/job/device_setup.hpp"
 #include "runtime/job/job_seats.hpp"
@@ -47,6 +48,15 @@ std::string left_text(const runtime::memory_forecast& need) {
   if (need.verified > 0)
     out += fmt::format(", recomputed passes {}", runtime::human_bytes(double(need.verified)));
   return out;
+}
+
+std::string expert_ranks_text(const runtime::training_job& job) {
+  const auto& model = job.training.model;
+  if (model.family().shared_by_expert_ranks(model).empty())
+    return "";
+  return fmt::format("; experts: {} x {}",
+                     runtime::counted(job.layout.expert, "expert rank"),
+                     runtime::counted(job.layout.expert_tensor_ranks(), "expert tensor rank"));
 }
 
 std::vector<runtime::memory_forecast> needs_by_rank(
@@ -109,6 +119,8 @@ std::string memory_advice(const runtime::training_job& job, const memory_share& 
     give("--use-distributed-optimizer");
   if (job.training.precision == runtime::dtype::f32)
     give("--bf16");
+  if (layout.expert > 1 && layout.expert_sums == runtime::source_sums::by_source)
+    give("--expert-gradient-sums together");
   return fmt::format("{}{} {} {}, and {} has {}{}; lower {} or the model's size,{} or {}",
                      runtime::counted(lacking.workers, "worker"),
                      lacking.on_device ? " on " + lacking.place : "",

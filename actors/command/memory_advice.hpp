@@ -27,6 +27,9 @@ struct memory_share {
 /// there is none.
 std::string left_text(const runtime::memory_forecast& need);
 
+/// "; experts: 2 expert ranks x 1 expert tensor rank"; empty for a model without experts.
+std::string expert_ranks_text(const runtime::training_job& job);
+
 /// The forecast of each rank.
 std::vector<runtime::memory_forecast> needs_by_rank(
     const runtime::training_job& job, const std::vector<runtime::forecast_group>& groups);

@@ -5,6 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/model/counts.hpp"
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/process_id.hpp"
@@ -30,11 +31,15 @@ constexpr auto looks_every = std::chrono::seconds(30);
 
 json layout_of(const opened_job& job) {
   const auto& layout = job.job.layout;
-  return {{"tensor", layout.tensor},
-          {"pipeline", job.pipeline_ranks()},
-          {"data", job.replicas() * job.replicas_each()},
-          {"replicas", job.replicas()},
-          {"processes", layout.processes}};
+  json out = {{"tensor", layout.tensor},
+              {"pipeline", job.pipeline_ranks()},
+              {"data", job.replicas() * job.replicas_each()},
+              {"replicas", job.replicas()},
+              {"processes", layout.processes}};
+  const auto& model = job.job.training.model;
+  if (!model.family().shared_by_expert_ranks(model).empty())
+    out.update({{"expert", layout.expert}, {"expert_tensor", layout.expert_tensor_ranks()}});
+  return out;
 }
 
 json stages_of(const opened_job& job) {
@@ -105,7 +110,12 @@ void add_facts_before(runtime::record_ring& to, const prepared_job& job) {
   const auto before = job.node->written.value_or(written_so_far{}).fact;
   for (const auto& [number, fact] : job.node->ledger->facts())
     if (number <= before)
-      show(to, fact, {.throughput = true, .matrix_rate = job.description.matrix_rate}, true);
+      show(to,
+           fact,
+           {.throughput = true,
+            .matrix_rate = job.description.matrix_rate,
+            .expert_layers = job.opened().job.watch.expert_layers},
+           true);
   for (const auto& one : job.node->ledger->commands())
     show(to, one, true);
   if (const auto saved = job.node->ledger->newest_saved())

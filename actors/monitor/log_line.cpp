@@ -30,6 +30,14 @@ std::string throughput(const runtime::step_report& x,
   return out;
 }
 
+std::string experts_text(const runtime::expert_load& x) {
+  return fmt::format(" rows of an expert: {} to {} | expert entropy: {:.4f} | dropped rows: {} |",
+                     x.least,
+                     x.most,
+                     x.entropy,
+                     x.dropped);
+}
+
 }  // namespace
 
 void since_last_line::add(const runtime::step_report& x) {
@@ -121,6 +129,8 @@ std::string log_line(const runtime::step_report& x,
     line += fmt::format(" num zeros: {} |", x.zero_gradients);
   if (x.params_norm >= 0)
     line += fmt::format(" params norm: {:.3f} |", x.params_norm);
+  if (!x.experts.empty())
+    line += experts_text(load_of(x.experts));
   if (x.pipeline.ms >= 0)
     line += fmt::format(" bubble: {:.1f} %, planned {:.1f} % |",
                         100 * x.pipeline.bubble,

@@ -70,7 +70,8 @@ bool monitor_book::take(std::uint64_t fact) {
 runtime::log_settings monitor_book::log_settings() const {
   return {.throughput = job_->job.watch.log_throughput,
           .matrix_rate = told_.matrix_rate,
-          .append = append_};
+          .append = append_,
+          .expert_layers = job_->job.watch.expert_layers};
 }
 
 void monitor_book::open_recorders() {
@@ -144,19 +145,10 @@ void monitor_book::add(const messages::committed& x) {
         report.iteration);
   since_.add(report);
   last_ = report;
-  if (has_line(report.iteration))
+  if (job_->job.watch.has_line(report.iteration, told_.iteration, job_->job.train_iterations))
     log_last();
   if (bar_)
     advance_bar(report);
-}
-
-// The first step always has a line, so that the initial loss is visible however long the interval
-// is.
-bool monitor_book::has_line(std::uint64_t iteration) const {
-  const auto interval = job_->job.watch.log_interval;
-  return interval > 0
-         && (iteration % interval == 0 || iteration == told_.iteration + 1
-             || iteration == job_->job.train_iterations);
 }
 
 void monitor_book::advance_bar(const runtime::step_report& x) {

@@ -65,7 +65,6 @@ class monitor_book {
     std::unique_ptr<runtime::recorder> recorder;
   };
   runtime::log_settings log_settings() const;
-  bool has_line(std::uint64_t iteration) const;
   void advance_bar(const runtime::step_report& x);
   void log_last();
   void open_recorders();

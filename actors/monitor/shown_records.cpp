@@ -27,6 +27,12 @@ std::string_view kind_of(const runtime::run_event&) {
   return "event";
 }
 
+std::size_t bytes_of(const runtime::step_report& x) {
+  auto out = runtime::record_ring::usual_bytes;
+  for (const auto& of : x.experts)
+    out += sizeof of + of.layer.size() + of.counts.size() * sizeof(of.counts[0]);
+  return out;
+}
 std::size_t bytes_of(const runtime::run_event& x) {
   return runtime::record_ring::usual_bytes + x.who.size() + x.why.size();
 }

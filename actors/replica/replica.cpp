@@ -234,6 +234,7 @@ void replica_state::receive(const messages::vote& x) {
     std::ranges::move(part.gradients, std::back_inserter(all.gradients));
     all.checked.insert(all.checked.end(), part.checked.begin(), part.checked.end());
     all.times.insert(all.times.end(), part.times.begin(), part.times.end());
+    add_to(all.experts, part.experts);
     if (all.nonfinite.yields_to(part.nonfinite))
       all.nonfinite = part.nonfinite;
   }

@@ -47,7 +47,8 @@ void stage_state::run(const messages::run_step& step) {
       .training = !step.validation,
       .microbatches = step.microbatches / (job_->replicas_each() * copies),
       .logical_replicas = job_->job.training.batch.data_parallel * copies,
-      .loss_scale = step.loss_scale};
+      .loss_scale = step.loss_scale,
+      .counts_experts = step.counts_experts};
   if (!step.validation && overlaps_gradients())
     expect_buckets();
   submit(
@@ -191,6 +192,7 @@ void stage_state::vote() {
        runs_again = job_->job.recovery.on,
        overlapped = overlaps_gradients()](stage_context& context, runtime::stream& by) {
         context.worker->end_computing_again();
+        result->experts = context.worker->expert_rows();
         if (overlapped)
           context.worker->finish_reduction();
         else

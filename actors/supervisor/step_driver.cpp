@@ -116,7 +116,8 @@ void step_driver::begin_step() {
                             .validation = false,
                             .microbatches = microbatches_after(run_.at.consumed),
                             .timed = is_timed(step),
-                            .loss_scale = run_.at.scale.factor()};
+                            .loss_scale = run_.at.scale.factor(),
+                            .counts_experts = counts_experts(step)};
   report_ = {};
   report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(run_.at.consumed));
   if (is_followed(step)) {
@@ -145,6 +146,12 @@ bool step_driver::is_timed(std::uint64_t step) const {
                        || !roster_.viewers().empty();
   return run_.job->pipeline_ranks() > 1
          && (logged || written || step >= run_.job->job.train_iterations);
+}
+
+bool step_driver::counts_experts(std::uint64_t step) const {
+  const auto& watch = run_.job->job.watch;
+  return watch.has_line(step, run_.told.iteration, run_.job->job.train_iterations)
+         || watch.lists_experts(step);
 }
 
 void step_driver::begin_validation() {

@@ -63,6 +63,7 @@ class step_driver : supervisor_part {
   /// Another step is expected after this one.
   bool is_followed(std::uint64_t step) const;
   bool is_timed(std::uint64_t step) const;
+  bool counts_experts(std::uint64_t step) const;
   void begin_validation();
   void begin_test();
   void begin_evaluation(std::uint64_t consumed, bool test);

@@ -5,6 +5,7 @@
 #include "actors/support/reports.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/model/counts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -48,7 +49,9 @@ runtime::step_result step_driver::sum_votes() {
   const auto& watch = run_.job->job.watch;
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
+  std::vector<runtime::expert_rows> experts;
   for (const auto& vote : votes_) {
+    add_to(experts, vote.experts);
     for (const auto& x : vote.gradients)
       if (run_.job->counts(x.rank, x.layers)) {
         runtime::add_to(out.norms, x.square_norms);
@@ -60,6 +63,10 @@ runtime::step_result step_driver::sum_votes() {
   out.nonfinite_parameter = first.parameter;
   out.nonfinite_where = first.where;
   report_.zero_gradients = watch.log_zero_gradients ? zeros : -1;
+  if (!experts.empty())
+    report_.experts = runtime::loads_of(runtime::spec_of(run_.job->job.training),
+                                        experts,
+                                        watch.lists_experts(runtime::value(now_->step)));
   take_executed();
   return out;
 }

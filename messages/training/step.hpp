@@ -23,6 +23,7 @@
 //   STEP-9  A step begins on a worker that is built.
 //   STEP-10 A vote has the losses of its model and replica, each once, in the order of loss_part.
 //   STEP-11 Votes and reports of new states have each rank of their replica once.
+//   STEP-12 All ranks count the rows of the same experts.
 
 #pragma once
 
@@ -56,6 +57,7 @@ struct run_step {
   /// ahead. 0 micro-batches: no next step, or not known.
   std::uint64_t next_consumed = 0;
   int next_microbatches = 0;
+  bool counts_experts = false;  ///< the vote has the rows of experts
 };
 
 /// Sent by the leading rank of the stage to the others, so that all execute the same action.
@@ -148,6 +150,8 @@ struct vote {
   std::vector<executed_row> executed = {};  ///< of the leading rank of the stage, if requested
   std::vector<stage_times> times = {};      ///< if stragglers are detected
   std::vector<checked_pass> checked = {};   ///< passes recomputed for other replicas
+  /// If requested: the choices of this rank's rows, by unit. A replica sends sums over its ranks.
+  std::vector<runtime::expert_rows> experts = {};
 };
 
 struct decision {

@@ -52,6 +52,11 @@ concept list_member = requires {
   requires aggregate<typename Member::value_type>;
 };
 
+/// A list of integers.
+template <class Member>
+concept list_of_integers = std::ranges::range<Member> && !std::is_same_v<Member, std::string>
+                           && std::is_integral_v<std::ranges::range_value_t<Member>>;
+
 template <class Value>
 nlohmann::json json_list(const Value& x) {
   auto out = nlohmann::json::array();
@@ -68,7 +73,8 @@ nlohmann::json json_list(const Value& x) {
       for (const auto& one : member)
         all.push_back(json_list(one));
     } else if constexpr (!std::is_same_v<Member, double>) {
-      static_assert(!std::ranges::range<Member> || std::is_same_v<Member, std::string>);
+      static_assert(!std::ranges::range<Member> || std::is_same_v<Member, std::string>
+                    || list_of_integers<Member>);
       out.push_back(member);
     } else if (is_by_bits(x, member)) {
       out.push_back(std::bit_cast<std::uint64_t>(member));
@@ -93,6 +99,13 @@ std::optional<Value> value_of_json_list(const nlohmann::json& from) {
       return of.is_array() && std::ranges::all_of(of, [&](const auto& one) {
                const auto read = value_of_json_list<typename Member::value_type>(one);
                return read && (member.push_back(*read), true);
+             });
+    else if constexpr (list_of_integers<Member>)
+      return of.is_array() && std::ranges::all_of(of, [&](const auto& one) {
+               using integer = typename Member::value_type;
+               const auto read = whole_number_in(one);
+               return read && std::in_range<integer>(*read)
+                      && (member.push_back(integer(*read)), true);
              });
     else if constexpr (std::is_same_v<Member, bool>)
       return of.is_boolean() && (member = of.get<bool>(), true);

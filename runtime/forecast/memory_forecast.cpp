@@ -1,6 +1,7 @@
 #include "runtime/forecast/memory_forecast.hpp"
 
 #include "runtime/job/batches.hpp"
+#include "runtime/model/layers/experts.hpp"
 #include "runtime/trainer/verification.hpp"
 #include "runtime/trainer/worker_of_job.hpp"
 
@@ -41,14 +42,17 @@ class rehearsal {
   rehearsal(const training_job& job,
             const job_pipeline& pipeline,
             const coordinates& at,
-            std::vector<char> copied)
+            std::vector<char> copied,
+            double expert_load)
       : job_(job),
         pipeline_(pipeline),
         copied_(std::move(copied)),
         pipeline_rank_(at[axis::pipeline]),
         seats_(seats_of(job.layout)),
         stream_(job.backend, job.threads_per_worker, pool_),
-        worker_(settings_of(job, pipeline, pipeline_rank_), stream_, join_groups(at)) {}
+        worker_(loaded(settings_of(job, pipeline, pipeline_rank_), expert_load),
+                stream_,
+                join_groups(at)) {}
 
   memory_forecast run() {
     auto out = at_rest();
@@ -80,6 +84,10 @@ class rehearsal {
   }
 
  private:
+  static worker_settings loaded(worker_settings x, double expert_load) {
+    x.expert_load = expert_load;
+    return x;
+  }
   worker_groups join_groups(const coordinates& at) {
     worker_groups out;
     for (const auto& x : groups_of(pipeline_, seats_, seats_.rank(at)))
@@ -380,12 +388,45 @@ std::vector<char> copies_handoffs(const training_job& job, const coordinates& at
 
 memory_forecast forecast_memory(const training_job& job,
                                 const job_pipeline& pipeline,
-                                const coordinates& at) {
-  return rehearsal(job, pipeline, at, copies_handoffs(job, at)).run();
+                                const coordinates& at,
+                                double expert_load) {
+  return rehearsal(job, pipeline, at, copies_handoffs(job, at), expert_load).run();
 }
 
 memory_forecast forecast_memory(const training_job& job, const coordinates& at) {
   return forecast_memory(job, pipeline_of(job), at);
+}
+
+namespace {
+
+/// Null: the unit has no experts.
+const experts_spec* experts_in(const model_unit& unit) {
+  if (const auto* const layer = unit.module.get_if<layer_spec>())
+    for (const auto& sublayer : layer->sublayers)
+      if (const auto* const residual = sublayer.get_if<residual_sublayer>())
+        if (const auto* const found = residual->body.get_if<experts_spec>())
+          return found;
+  return nullptr;
+}
+
+}  // namespace
+
+double most_expert_load(const training_job& job) {
+  const auto& l = job.layout;
+  const auto model = spec_of(job.training);
+  const auto rows = job.training.batch.micro * model.sequence / l.tensor;
+  double out = 0;
+  for (const auto& unit : model.units)
+    if (const auto* const found = experts_in(unit)) {
+      const auto& x = found->router;
+      double most = double(l.expert * std::min(x.chosen, x.experts / l.expert)) / double(x.chosen);
+      if (x.capacity > 0)
+        most = std::min(most,
+                        double(capacity_of(rows, x.chosen, x.experts, x.capacity) * x.experts)
+                            / double(rows * x.chosen));
+      out = std::max(out, most);
+    }
+  return out;
 }
 
 namespace {
@@ -406,7 +447,7 @@ std::vector<char> copies_of_any(const training_job& job,
 
 }  // namespace
 
-std::vector<forecast_group> forecast_workers(const training_job& job) {
+std::vector<forecast_group> forecast_workers(const training_job& job, double expert_load) {
   std::vector<forecast_group> out;
   const auto pipeline = pipeline_of(job);
   const auto all = seats_of(job.layout);
@@ -418,9 +459,9 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
       ranks.push_back(all.rank(at));
       const auto before = std::exchange(copied, copies_of_any(job, all, ranks));
       const bool alike = d > 0 && copied == before;
-      auto need = alike ? out.back().need : rehearsal(job, pipeline, at, copied).run();
+      auto need = alike ? out.back().need : rehearsal(job, pipeline, at, copied, expert_load).run();
       if (alike && job.reduction.distributed_optimizer) {
-        need = rehearsal(job, pipeline, at, copied).at_rest();
+        need = rehearsal(job, pipeline, at, copied, expert_load).at_rest();
         need.activations = out.back().need.activations;
         need.left_by_others = out.back().need.left_by_others;
         need.verified = out.back().need.verified;

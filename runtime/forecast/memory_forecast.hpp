@@ -67,11 +67,17 @@ struct memory_forecast {
 std::vector<char> copies_handoffs(const training_job& job, const coordinates& at);
 
 /// Forecast for the rank at these coordinates. Needs almost no memory, and some microseconds for
-/// each action and layer.
+/// each action and layer. `expert_load`: rows that the rank's experts get, divided by the balanced
+/// number.
 memory_forecast forecast_memory(const training_job& job,
                                 const job_pipeline& pipeline,
-                                const coordinates& at);
+                                const coordinates& at,
+                                double expert_load = 1);
 memory_forecast forecast_memory(const training_job& job, const coordinates& at);
+
+/// The largest load of a rank's experts: all rows choose as many of them as they may, up to the
+/// capacity. 0: the model has no experts.
+double most_expert_load(const training_job& job);
 
 /// Workers of a stage with equal needs.
 struct forecast_group {
@@ -83,6 +89,6 @@ struct forecast_group {
 
 /// Forecast for all workers, by stage and data rank. Rehearses one worker of each stage; for its
 /// other data ranks, only what differs (their shares of the optimizer).
-std::vector<forecast_group> forecast_workers(const training_job& job);
+std::vector<forecast_group> forecast_workers(const training_job& job, double expert_load = 1);
 
 }  // namespace troupe::runtime

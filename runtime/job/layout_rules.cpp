@@ -1,5 +1,6 @@
 #include "runtime/job/layout_rules.hpp"
 
+#include "runtime/collective/window/offer.hpp"
 #include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/family/model_family.hpp"
@@ -142,6 +143,7 @@ void validate_schedule_of_experts(const training_job& job,
                                   const seats& all,
                                   sentences& wrong) {
   const auto& l = job.layout;
+  const auto& model = job.training.model;
   const auto expert_tensor = l.expert_tensor_ranks();
   if (l.expert > 1 && schedule.copies() > 1)
     wrong.push_back(
@@ -150,16 +152,22 @@ void validate_schedule_of_experts(const training_job& job,
                     "`layout.expert` 1",
                     schedule.name(),
                     l.expert));
-  if (all.span() != 1 && schedule.behaviours() != nullptr)
-    wrong.push_back(fmt::format(
-        "`layout.schedule.source` {} is decided by each replica while it runs, but replicas "
-        "exchange rows of `layout.expert` {} x `layout.expert_tensor` {} ranks in one order: "
-        "choose another schedule; nearest valid: `layout.expert` {} with `layout.expert_tensor` {}",
-        schedule.name(),
-        l.expert,
-        expert_tensor,
-        l.tensor % expert_tensor == 0 ? l.tensor / expert_tensor : 1,
-        l.tensor % expert_tensor == 0 ? expert_tensor : l.tensor));
+  if (all.span() == 1 || schedule.behaviours() == nullptr)
+    return;
+  const bool fits = l.tensor % expert_tensor == 0;
+  std::int64_t within = fits ? l.tensor / expert_tensor : 1;
+  for (const auto& x : model.family().shared_by_expert_ranks(model))
+    if (x.along == axis::expert)
+      within = std::gcd(within, x.size);
+  wrong.push_back(fmt::format(
+      "`layout.schedule.source` {} is decided by each replica while it runs, but replicas "
+      "exchange rows of `layout.expert` {} x `layout.expert_tensor` {} ranks in one order: "
+      "choose another schedule; nearest valid: `layout.expert` {} with `layout.expert_tensor` {}",
+      schedule.name(),
+      l.expert,
+      expert_tensor,
+      within,
+      fits ? expert_tensor : l.tensor));
 }
 
 void validate_schedule(const training_job& job,
@@ -280,6 +288,18 @@ void validate_experts(const training_job& job, sentences& wrong) {
         fmt::format("each of `layout.tensor` {} ranks sends its own rows to experts, "
                     "as in Megatron-LM: give `layout.sequence_parallel`",
                     l.tensor));
+  const int sums = l.expert_sums == source_sums::by_source ? l.expert * l.replicas_per_worker : 1;
+  // One more is the result.
+  const auto most = most_arrays_of_offer(workers / l.expert / expert_tensor) - 1;
+  if (l.processes > 1 && sums > most)
+    wrong.push_back(fmt::format(
+        "each worker has {} gradients of its experts, one for each of `layout.expert` {} x "
+        "`layout.replicas_per_worker` {}, and processes add at most {} at once; nearest valid: "
+        "`layout.expert_sums` together",
+        sums,
+        l.expert,
+        l.replicas_per_worker,
+        most));
   const auto ep = l.order.find("ep"), dp = l.order.find("dp");
   if (l.expert > 1 && ep != l.order.npos && ep > dp)
     wrong.push_back(

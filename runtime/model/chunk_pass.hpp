@@ -64,6 +64,7 @@ class chunk_pass {
   int blocks() const { return int(plan_.blocks.size()); }
   /// The losses that the forward pass of this chunk wrote.
   const pass_losses& losses() const { return pass_.losses; }
+  const std::map<int, runtime::expert_rows>& expert_rows() const { return pass_.expert_rows; }
   /// The sum of the losses of this name. Waits for the stream. Breaks MODEL-9 if the forward pass
   /// of this chunk wrote none.
   loss_value loss(std::string_view name = lm_loss);

@@ -29,4 +29,13 @@ double training_flops(const model_spec& model, const batch_schema& schema, doubl
   return samples * each;
 }
 
+std::vector<expert_load> loads_of(const model_spec& model,
+                                  const std::vector<expert_rows>& counted,
+                                  bool with_counts) {
+  std::vector<expert_load> out;
+  for (const auto& x : counted)
+    out.push_back(load_of(x, model.units.at(std::size_t(x.unit)).name, with_counts));
+  return out;
+}
+
 }  // namespace troupe::runtime

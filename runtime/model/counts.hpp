@@ -3,9 +3,11 @@
 #pragma once
 
 #include "runtime/model/model_spec.hpp"
+#include "runtime/telemetry/expert_load.hpp"
 #include "runtime/tensor/batch_schema.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -20,5 +22,10 @@ std::int64_t parameter_count(const model_spec& model, bool with_padding_rows = f
 /// schema gives it. It has the sequence length where the schema lacks its positions, which DATA-4
 /// refuses.
 double training_flops(const model_spec& model, const batch_schema& schema, double samples);
+
+/// The counts of units of the model, by their names.
+std::vector<expert_load> loads_of(const model_spec& model,
+                                  const std::vector<expert_rows>& counted,
+                                  bool with_counts);
 
 }  // namespace troupe::runtime

@@ -4,6 +4,7 @@
 
 #include "runtime/autograd/ops.hpp"
 #include "runtime/core/cancel.hpp"
+#include "runtime/telemetry/expert_load.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,7 @@ struct pass_settings {
   bool gathers_rows = false;
   /// With a shadow pool: rows of this rank's experts, divided by the balanced number.
   double expert_load = 1;
+  bool counts_experts = false;  ///< routers write pass::expert_rows
   /// Checked between segments: throws `cancelled` once the generation has ended. Null: never.
   const cancel_token* until = nullptr;
 };
@@ -82,6 +84,8 @@ struct pass : pass_variables {
   /// True in the last segment of a recomputation: only the gradients of its results are used.
   bool unread = false;
   pass_losses losses;
+  /// Of the routers, by segment. A recomputation writes the same again.
+  std::map<int, runtime::expert_rows> expert_rows;
   tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
   tensor logits;            ///< (B, T, V / TP); set if there are no labels
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each of chunk::caches()

@@ -19,6 +19,13 @@ digest digest_of_gradient(const stream& by, int number, const float* x, std::int
 
 }  // namespace
 
+int gradient_view::number_of(int unit, int index, int source) const {
+  const auto& e = entry_at(unit, index);
+  ensure(source >= 0 && source < sources(e),
+         "STORE-11: only parameters that expert ranks share out have a gradient for each source");
+  return source * int(entries().size()) + e.index;
+}
+
 std::size_t gradient_view::numbers() const {
   return entries().size() * std::size_t(parts() / std::max(1, replicas()));
 }

@@ -72,10 +72,9 @@ class gradient_view : public parameter_store {
   }
 
  protected:
-  /// Number of a gradient among those of a replica: those of the first source come first.
-  int number_of(int unit, int index, int source) const {
-    return source * int(entries().size()) + entry_at(unit, index).index;
-  }
+  /// Number of a gradient among those of a replica: those of the first source come first. Breaks
+  /// STORE-11.
+  int number_of(int unit, int index, int source) const;
   const parameter_entry& entry_of(int number) const {
     return entries()[std::size_t(number) % entries().size()];
   }

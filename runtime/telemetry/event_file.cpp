@@ -139,6 +139,7 @@ class event_file final : public record_sink {
       values.emplace_back("pipeline-bubble", x.pipeline.bubble);
       values.emplace_back("planned-pipeline-bubble", x.pipeline.planned_bubble);
     }
+    add_experts(x, values);
     if (settings_.log.throughput)
       values.emplace_back("throughput", x.flops_per_second / 1e12);
     if (settings_.log.throughput && settings_.log.matrix_rate > 0)
@@ -162,6 +163,21 @@ class event_file final : public record_sink {
   }
 
  private:
+  void add_experts(const step_report& x, scalars& to) const {
+    if (x.experts.empty())
+      return;
+    const auto add = [&to](const expert_load& load, const std::string& layer) {
+      to.emplace_back("most-expert-rows" + layer, double(load.most));
+      to.emplace_back("least-expert-rows" + layer, double(load.least));
+      to.emplace_back("expert-entropy" + layer, load.entropy);
+      to.emplace_back("dropped-expert-rows" + layer, double(load.dropped));
+    };
+    add(load_of(x.experts), "");
+    if (settings_.log.expert_layers)
+      for (const auto& load : x.experts)
+        add(load, "/" + load.layer);
+  }
+
   void append(std::uint64_t iteration, scalars values) {
     std::erase_if(values, [](const auto& x) { return !std::isfinite(x.second); });
     const double now = wall_time();

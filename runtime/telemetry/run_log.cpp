@@ -82,6 +82,26 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
+nlohmann::ordered_json json_of(const expert_load& x) {
+  return {{"most", x.most}, {"least", x.least}, {"entropy", x.entropy}, {"dropped", x.dropped}};
+}
+
+void add_experts(nlohmann::ordered_json& to, const step_report& x, const log_settings& settings) {
+  if (x.experts.empty())
+    return;
+  const auto all = load_of(x.experts);
+  to["most_expert_rows"] = all.most;
+  to["least_expert_rows"] = all.least;
+  to["expert_entropy"] = all.entropy;
+  to["dropped_expert_rows"] = all.dropped;
+  for (const auto& layer : x.experts) {
+    if (settings.expert_layers)
+      to["expert_layers"][layer.layer] = json_of(layer);
+    if (!layer.counts.empty())
+      to["expert_counts"][layer.layer] = layer.counts;
+  }
+}
+
 class json_log final : public record_sink {
  public:
   json_log(const std::filesystem::path& path, const log_settings& settings)
@@ -159,6 +179,7 @@ std::string json_record(const step_report& x, const log_settings& settings) {
     out["params_norm"] = x.params_norm;
   if (x.zero_gradients >= 0)
     out["num_zeros"] = x.zero_gradients;
+  add_experts(out, x, settings);
   if (x.pipeline.ms >= 0) {
     out["pipeline_ms"] = x.pipeline.ms;
     out["planned_pipeline_ms"] = x.pipeline.planned_ms;

@@ -21,6 +21,7 @@ struct log_settings {
   double matrix_rate = 0;                ///< FLOP/s; 0: unknown
   bool append = false;                   ///< the run resumes from a checkpoint
   std::vector<std::string> losses = {};  ///< names, as in step_report
+  bool expert_layers = false;            ///< has each layer of step_report::experts
 };
 
 /// (field, mean): each loss of a step, then their sum if the model has several.
@@ -37,7 +38,8 @@ std::string json_record(const run_event& x);
 /// event without its kind.
 ///
 /// A `grad_norm` of null is read as infinity. The log lacks some fields of a report, such as the
-/// number of steps skipped in a row: `skipped.in_a_row` is 1 if `grad_norm` is null, else 0.
+/// number of steps skipped in a row: `skipped.in_a_row` is 1 if `grad_norm` is null, else 0. Of
+/// experts only the extremes over all layers are read.
 std::optional<step_report> read_step_record(std::string_view text);
 std::optional<validation_report> read_validation_record(std::string_view text);
 std::optional<run_event> read_event_record(std::string_view text);

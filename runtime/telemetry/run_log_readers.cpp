@@ -81,6 +81,17 @@ pipeline_times pipeline_in(const field_reader& from) {
   return out;
 }
 
+/// The extremes over all layers, as a layer without a name.
+std::vector<expert_load> experts_in(const field_reader& from) {
+  expert_load out;
+  if (!from.read("expert_entropy", out.entropy))
+    return {};
+  from.read("most_expert_rows", out.most);
+  from.read("least_expert_rows", out.least);
+  from.read("dropped_expert_rows", out.dropped);
+  return {out};
+}
+
 /// The losses of a record with several, by their fields and in their order; otherwise empty.
 std::vector<named_loss> losses_in(std::string_view text, std::string_view prefix) {
   std::vector<named_loss> out;
@@ -128,6 +139,7 @@ std::optional<step_report> read_step_record(std::string_view text) {
     out.params_norm = HUGE_VAL;
   from.read("num_zeros", out.zero_gradients);
   out.pipeline = pipeline_in(from);
+  out.experts = experts_in(from);
   from.read("loss_scale", out.scale.value);
   from.read("skipped_iterations", out.skipped.iterations);
   from.read("nan_iterations", out.skipped.nan);

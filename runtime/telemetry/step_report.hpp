@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/core/hash.hpp"
+#include "runtime/telemetry/expert_load.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -107,6 +108,8 @@ struct step_report {
   pipeline_times pipeline = {};
 
   std::vector<named_loss> losses = {};  ///< empty: only "lm loss", with weight 1
+  /// Of each layer with experts, in model order. Empty: the step was not counted, or has none.
+  std::vector<expert_load> experts = {};
 
   bool was_skipped() const { return skipped.in_a_row > 0; }
   /// No token of a step that was updated with counts for the first loss.

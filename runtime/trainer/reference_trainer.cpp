@@ -4,6 +4,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/device/fibers.hpp"
 #include "runtime/job/job_seats.hpp"
+#include "runtime/model/counts.hpp"
 #include "runtime/telemetry/trace.hpp"
 
 #include <algorithm>
@@ -205,11 +206,13 @@ step_report reference_trainer::step() {
                           .training = true,
                           .microbatches = microbatches(recipe_.batch, consumed),
                           .logical_replicas = replicas,
-                          .loss_scale = at_.scale.factor()};
+                          .loss_scale = at_.scale.factor(),
+                          .counts_experts = true};
   const auto& estate = state().estate();
   if (estate != nullptr && !estate->newest())
     state().seal(at_.iteration, state().digests());
   step_result result;
+  std::vector<expert_rows> experts;
   on_each([&](place& x) {
     auto& by = *x.by;
     run_passes(x, *data_, at_.consumed, now);
@@ -224,6 +227,7 @@ step_report reference_trainer::step() {
     std::erase_if(norms,
                   [&](const auto& of) { return !seats_.counts(x.rank, by.layers_of(of.first)); });
     add_to(result.norms, norms);
+    add_to(experts, by.expert_rows());
   });
   result.nonfinite_parameter = state().first_nonfinite(result.norms).name;
   const auto verdict = decide(recipe_, losses_, at_, result);
@@ -248,6 +252,7 @@ step_report reference_trainer::step() {
   report.consumed_tokens = at_.consumed * std::uint64_t(recipe_.model.sequence());
   report.loss = verdict.loss;
   report.losses = verdict.losses;
+  report.experts = loads_of(state().settings().model, experts, true);
   report.grad_norm = verdict.grad_norm;
   report.learning_rate = verdict.update.learning_rate;
   report.skipped = verdict.skipped;

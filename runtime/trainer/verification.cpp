@@ -23,7 +23,8 @@ void add_losses(bundle& to, const pass_losses& all) {
 bool is_verified(double fraction, std::uint64_t seed, step_id step, const verifiable_pass& x) {
   if (fraction <= 0)
     return false;
-  const int first = x.replica - x.replica % x.span;  // VERIFY-4
+  ensure(x.span > 0, "VERIFY-4: groups of replicas with one plan verify each other's passes");
+  const int first = x.replica - x.replica % x.span;
   const auto index = (std::uint64_t(first) << 48) + (std::uint64_t(value(x.copy)) << 44)
                      + (std::uint64_t(value(x.chunk)) << 32) + value(x.microbatch);
   return uniform(random_key(seed, "verify", value(step)), index) < fraction;

@@ -211,6 +211,7 @@ void worker::begin_step(const step_settings& step) {
   step_ = step;
   passes_.clear();
   losses_.clear();
+  expert_rows_.clear();
   end_computing_again();
   for (auto& [id, home] : homes_)
     home->optimizer.gradients().forget();
@@ -234,6 +235,8 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .per_token_loss = settings_.per_token_loss,
       .same_bits = settings_.same_bits,
       .gathers_rows = settings_.gathers_rows,
+      .expert_load = settings_.expert_load,
+      .counts_experts = step_.counts_experts,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }
@@ -254,6 +257,8 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
          "WORKER-15: a pass writes the losses that its units name");
   if (!pass->losses().empty())
     losses_.emplace(key, pass->losses());
+  for (const auto& [segment, rows] : pass->expert_rows())
+    add_to(expert_rows_, rows);
   if (step_.training) {
     const bool fresh = passes_.emplace(key, std::move(pass)).second;
     ensure(fresh, "WORKER-2: a micro-batch passes a chunk once");

@@ -50,6 +50,7 @@ struct worker_settings {
   bool per_token_loss = false;   ///< see recipe
   bool same_bits = true;         ///< deterministic passes; see pass_settings
   bool gathers_rows = false;     ///< of experts; see pass_settings
+  double expert_load = 1;        ///< of a forecast; see pass_settings
   recompute_settings recompute;
   bool sequence_parallel = false;
   bool distributed_optimizer = false;   ///< shards masters and moments over the data axis
@@ -108,6 +109,7 @@ struct step_settings {
   std::int64_t microbatches = 1;      ///< per logical replica
   std::int64_t logical_replicas = 1;  ///< of the whole job
   double loss_scale = 1;              ///< factor of the loss in the gradients
+  bool counts_experts = false;        ///< for worker::expert_rows
 };
 
 /// One pass: a micro-batch of a hosted replica through a hosted chunk.
@@ -199,6 +201,10 @@ class worker {
   std::vector<loss_part> losses() const;
   /// The model's first loss for one replica, of the first copy.
   loss_value loss(int replica) const;
+
+  /// What the routers chose in the forward passes of this step, by unit: neither in recomputations
+  /// nor for other workers. Each tensor rank has its own rows.
+  const std::vector<runtime::expert_rows>& expert_rows() const { return expert_rows_; }
 
   /// Gradients are summed over all logical replicas bucket by bucket. Calls `then` within
   /// weight_gradients as soon as a bucket is complete.
@@ -457,6 +463,7 @@ class worker {
   std::pair<chunk_id, std::unique_ptr<replayed_gradients>> replayed_;
   std::vector<loss_spec> loss_names_;  ///< of the model
   std::map<pass_key, pass_losses> losses_;
+  std::vector<runtime::expert_rows> expert_rows_;
 };
 
 }  // namespace troupe::runtime

@@ -62,6 +62,17 @@ void add_step(metrics_page& to, const run_view& x) {
         .add(*x.share_of_matrix_rate);
 }
 
+void add_experts(metrics_page& to, const view_experts& x) {
+  to.gauge("troupe_expert_rows", "Rows of an expert in a step, over all layers.")
+      .add(double(x.most), {{"kind", "most"}})
+      .add(double(x.least), {{"kind", "least"}});
+  to.gauge("troupe_expert_entropy_ratio",
+           "Lowest entropy of the experts' shares of a layer's rows, over its maximum.")
+      .add(x.entropy);
+  to.gauge("troupe_dropped_expert_rows", "Rows of a step beyond the capacity of their expert.")
+      .add(double(x.dropped));
+}
+
 /// Share of the step in which the stage computes.
 double busy_share(const view_timeline& of, const view_row& row) {
   double busy_ms = 0, end_ms = of.executed_ms;
@@ -236,6 +247,8 @@ std::string metrics_text(const run_view& of, const metrics_facts& facts) {
   metrics_page out(facts.most);
   add_run(out, of);
   add_step(out, of);
+  if (of.experts)
+    add_experts(out, *of.experts);
   add_pipeline(out, of);
   processes up, shown;
   for (const auto& [name, one] : of.processes) {

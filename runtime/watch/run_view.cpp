@@ -69,6 +69,16 @@ std::optional<view_pipeline> pipeline_of(const json& x) {
                        .planned_bubble = field<double>(x, "planned_bubble")};
 }
 
+std::optional<view_experts> experts_of(const json& x) {
+  const auto entropy = number(x, "expert_entropy");
+  if (!entropy)
+    return {};
+  return view_experts{.most = field<std::uint64_t>(x, "most_expert_rows"),
+                      .least = field<std::uint64_t>(x, "least_expert_rows"),
+                      .dropped = field<std::uint64_t>(x, "dropped_expert_rows"),
+                      .entropy = *entropy};
+}
+
 /// The weighted sum, or the only loss.
 std::optional<double> loss_of(const json& x) {
   return number(x, x.contains("loss") ? "loss" : "lm_loss");
@@ -82,6 +92,8 @@ void take_step(run_view& to, const json& x) {
   to.skipped_iterations = field(x, "skipped_iterations", to.skipped_iterations);
   if (auto measured = pipeline_of(x))  // only some steps are timed
     to.pipeline = measured;
+  if (auto counted = experts_of(x))
+    to.experts = counted;
   to.loss = loss_of(x).value_or(NAN);
   to.grad_norm = number(x, "grad_norm").value_or(NAN);
   to.learning_rate = field<double>(x, "learning_rate");

@@ -89,6 +89,12 @@ struct view_pipeline {
   double bubble = 0, planned_bubble = 0;
 };
 
+/// Experts of the newest counted step: the extremes over all layers.
+struct view_experts {
+  std::uint64_t most = 0, least = 0, dropped = 0;  ///< rows
+  double entropy = 0;
+};
+
 struct view_save {
   std::uint64_t iteration = 0;
   std::optional<double> seconds;  ///< from the start of the save until it was written
@@ -140,6 +146,7 @@ struct run_view {
   std::map<std::string, double> loss_by_name;
   std::uint64_t consumed_samples = 0, consumed_tokens = 0, skipped_iterations = 0;
   std::optional<view_pipeline> pipeline;  ///< only for runs with several stages
+  std::optional<view_experts> experts;    ///< only for models with experts
   std::optional<view_save> saved;         ///< newest complete checkpoint
   view_counts counts;
   std::deque<view_point> losses, speeds;

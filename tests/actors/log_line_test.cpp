@@ -161,3 +161,15 @@ TEST_CASE("a move is reported as a move, not as a death", "[actors]") {
         == "process:1 moves (the node at b:7000 has room for it); after 0.500 s the run continues "
            "from iteration 7 with a peer's copy of the state, 1 iteration run again");
 }
+
+TEST_CASE("the line of a counted step has the extremes of its experts", "[actors]") {
+  runtime::step_report x{.iteration = 1, .loss = 5};
+  actors::since_last_line since;
+  since.add(x);
+  CHECK_THAT(actors::log_line(x, since, 2, {}), !ContainsSubstring("expert"));
+  x.experts = {{.layer = "decoder.layers.1", .most = 5, .least = 2, .entropy = 0.75},
+               {.layer = "decoder.layers.2", .most = 4, .least = 0, .dropped = 3, .entropy = 0.5}};
+  CHECK_THAT(actors::log_line(x, since, 2, {}),
+             ContainsSubstring(
+                 " | rows of an expert: 0 to 5 | expert entropy: 0.5000 | dropped rows: 3 | "));
+}

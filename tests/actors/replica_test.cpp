@@ -141,6 +141,20 @@ TEST_CASE("a replica reports after all of its stages, in whatever order they rep
   CHECK(said.front().losses.front().number == 0);
 }
 
+TEST_CASE("a replica adds the rows of experts over its tensor ranks", "[actors]") {
+  merging it;
+  for (const int stage : {0, 1, 2, 3}) {
+    auto x = merging::vote(stage);
+    x.experts = {{.unit = 1 + stage / 2, .dropped = stage, .counts = {1, stage}}};
+    it.system.tell(it.replica, x);
+  }
+  const auto& said = it.supervisor.of<messages::vote>();
+  REQUIRE(said.size() == 1);
+  const runtime::expert_rows first{.unit = 1, .dropped = 1, .counts = {2, 1}},
+      second{.unit = 2, .dropped = 5, .counts = {2, 5}};
+  CHECK(said.front().experts == std::vector{first, second});
+}
+
 TEST_CASE("REPLICA-1: a repeated report of a stage ends the replica", "[actors]") {
   merging it;
   it.system.tell(it.replica, merging::vote(1));

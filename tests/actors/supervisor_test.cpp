@@ -9,7 +9,9 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -190,6 +192,49 @@ TEST_CASE("a supervisor decides after all votes, commits after all have applied,
   CHECK(it.shut_down);
   CHECK(it.end->has_come());
   CHECK(it.end->text() == "it ended normally");
+}
+
+TEST_CASE("a supervisor asks for the rows of experts in logged steps, and reports their sum",
+          "[actors]") {
+  const std::uint64_t listed = GENERATE(0, 3);
+  CAPTURE(listed);
+  supervised it(5, false, false, [&](auto& job) {
+    job.watch.log_interval = 4;
+    job.watch.expert_counts = listed;
+  });
+  it.all_ready();
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    for (int r = 0; r < 2; ++r) {
+      auto x = supervised::vote(r, step);
+      if (it.heard[0].of<messages::run_step>().back().counts_experts)
+        x.experts = {{.unit = 2, .dropped = 1, .counts = {3, std::int64_t(step)}}};
+      it.system.tell(it.supervisor, x);
+    }
+    for (int r = 0; r < 2; ++r)
+      it.system.tell(it.supervisor, supervised::applied(r, step));
+    REQUIRE(it.committed.size() == step);
+    const auto& found = it.committed.back().report.experts;
+    const bool counted = step != 2 && (step != 3 || listed > 0);
+    REQUIRE(found.size() == std::size_t(counted));
+    if (!counted)
+      continue;
+    CHECK(found.front().layer == "decoder.layers.1");
+    CHECK(found.front().most == 2 * std::max<std::int64_t>(3, std::int64_t(step)));
+    CHECK(found.front().least == 2 * std::min<std::int64_t>(3, std::int64_t(step)));
+    CHECK(found.front().dropped == 2);
+    CHECK(found.front().counts.empty() == (listed == 0 || step != 3));
+  }
+}
+
+TEST_CASE("STEP-12: votes about other experts end the job", "[actors]") {
+  supervised it;
+  it.all_ready();
+  for (int r = 0; r < 2; ++r) {
+    auto x = supervised::vote(r);
+    x.experts = {{.unit = 2, .counts = std::vector<std::int64_t>(std::size_t(2 + r))}};
+    it.system.tell(it.supervisor, x);
+  }
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-12"));
 }
 
 TEST_CASE("a supervisor announces the data of the next step", "[actors]") {

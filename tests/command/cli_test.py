@@ -172,6 +172,46 @@ def check_dry_run(folder):
         raise wrong("a dry run without a step has a time")
 
 
+def check_experts(folder):
+    """Pages show how experts are shared out, and the memory of loads; a model without experts has none of it."""
+    experts = [*SMALL, "--num-experts", 8, "--disable-bias-linear", "--world-size", 4, "--tensor-model-parallel-size", 2,
+               "--sequence-parallel", "--expert-tensor-parallel-size", 1]
+    page = works("train", "gpt", "--dry-run", *experts, *MOCK, "--expert-model-parallel-size", 4)
+    for expected in ["1 pipeline stage, 2 replicas; experts: 4 expert ranks x 1 expert tensor rank; 1 thread each",
+                     "rank 3      replica 1, stage 0, tensor 1 of 2, expert 3 of 4: embedding"]:
+        if expected not in page:
+            raise wrong(f"'{expected}' is not in the dry run of experts:\n{page}")
+    shape = [*experts, "--vocab-size", 100, "--expert-model-parallel-size", 4]
+    page = works("memory", *shape, "--expert-load", 2)
+    for expected in ["2 data; experts: 4 expert ranks x 1 expert tensor rank; 1 micro-batch",
+                     r"^balanced +1 ", r"^  chosen +2 ", r"^   worst +4 "]:
+        if not re.search(expected, page, re.MULTILINE):
+            raise wrong(f"'{expected}' is not in the forecast of experts:\n{page}")
+    found = json.loads(works("memory", *shape, "--json"))
+    peaks = [x["peak"] for x in found["expert_loads"]]
+    if [x["load"] for x in found["expert_loads"]] != [1, 4] or not peaks[0] < peaks[1] or found["layout"]["expert"] != 4:
+        raise wrong(f"the forecast of experts has other loads: {found['expert_loads']}, {found['layout']}")
+    if "expert" in works("memory", *SMALL, "--vocab-size", 100, "--expert-load", 2):
+        raise wrong("the forecast of a model without experts mentions some")
+    wide = [*shape, "--moe-ffn-hidden-size", 4096, "--recovery", "off"]
+    for words, says in ((wide, True), ([*wide, "--expert-gradient-sums", "together"], False)):
+        if ("--expert-gradient-sums together needs one" in works("memory", *words)) != says:
+            raise wrong(f"gradients by source are the largest item, or not: {words}")
+    works("train", "gpt", *experts, *MOCK, "--expert-model-parallel-size", 2, "--save", folder / "run",
+          "--moe-per-layer-logging", "--save-tokens-per-expert-interval", 2)
+    page = works("checkpoint", "ls", folder / "run")
+    if "world 4 tp 2 ep 2 etp 1" not in page:
+        raise wrong(f"the list of checkpoints has another layout of experts:\n{page}")
+    steps = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
+    # The first step and the last one have lines on the console.
+    counted = [x["iteration"] for x in steps if "expert_layers" in x]
+    listed = {x["iteration"]: x["expert_counts"] for x in steps if "expert_counts" in x}
+    names = ["decoder.layers.0", "decoder.layers.1"]
+    if counted != [1, 2, 4, 6] or sorted(listed) != [2, 4, 6] or any(
+            list(x) != names or any(sum(n) != 4 * 16 * 2 for n in x.values()) for x in listed.values()):
+        raise wrong(f"other steps or rows of experts are logged: {counted}, {listed}")
+
+
 def check_too_large(folder):
     """A run that exceeds the memory is refused before it opens data; a dry run only warns, as it may be for another
     machine."""

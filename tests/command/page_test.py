@@ -67,7 +67,8 @@ TIMELINE = {"kind": "timeline", "iteration": 2, "left_out": 7, "planned_ms": 8, 
             "planned_bubble": 0.2,
             "rows": [{"rank": x, "executed": [["0F0", x, x + 2.5], ["0B0", 5, 9]],
                       "planned": [["0F0", x, x + 2], ["0B0", 4, 8]]} for x in (0, 1)]}
-RECORDS = [step(1, 3.5), step(2, 3.25), {"kind": "validation", "iteration": 2, "validation_loss": 3.375},
+EXPERTS = {"most_expert_rows": 40, "least_expert_rows": 3, "expert_entropy": 0.75, "dropped_expert_rows": 2}
+RECORDS = [step(1, 3.5) | EXPERTS, step(2, 3.25), {"kind": "validation", "iteration": 2, "validation_loss": 3.375},
            {"kind": "state", "state": "training", "iteration": 2, "generation": 2}, TIMELINE, process(0), process(1),
            {"kind": "keepers", "keepers": [{"of": "node-0", "by": "node-1"}, {"of": "node-1", "by": "node-0"}]},
            member("stage:0.0", "running", 0), member("stage:0.1", "running", 1), member("replica:0", "running", 0),
@@ -220,7 +221,7 @@ def check_loads(folder):
         require_text(page, "run_name", "small")
         require_text(page, "run_state", "training")
         require_text(page, "run_step", "step 2 of 300")
-        require_text(page, "run_figures", "0.25 TFLOP/s")
+        require_text(page, "run_figures", "0.25 TFLOP/s", "3 to 40", "0.75")
         require_text(page, "pipeline_figures", "Bubble: 30 %", "planned 20 %", "7 executed actions left out")
         require_text(page, "run_facts", "1F1B", "kiwi", "fp32", "2, of supervisor 1")
         if "token" in page.run("return location.href") or page.run("return typeof Chart") != "function":

@@ -448,6 +448,8 @@ inline const std::map<std::string, trial>& trials() {
       {"--log-throughput", {"", ""}},
       {"--matrix-rate", {"--log-throughput ", "1"}},
       {"--log-params-norm", {"", ""}},
+      {"--moe-per-layer-logging", {experts, ""}},
+      {"--save-tokens-per-expert-interval", {experts, "5"}},
       {"--log-num-zeros-in-grad", {"", ""}},
       {"--log-file", {"", "a.jsonl"}},
       {"--log-csv", {"", "a.csv"}},

@@ -97,6 +97,11 @@ MUTANTS = [
      "  const auto& b = plan_.blocks.at(std::size_t(block));\n  for (std::size_t g = 0;",
      "  const auto& b = plan_.blocks.at(std::size_t(block));\n  ++pass_.settings.seed;\n"
      "  for (std::size_t g = 0;"),
+    ("a recomputation counts the rows of experts again", WORKER,
+     '  pass(key, "WORKER-8: recomputation comes after the forward pass").recompute(block);',
+     '  auto& again = pass(key, "WORKER-8: recomputation comes after the forward pass");\n'
+     "  again.recompute(block);\n"
+     "  for (const auto& [segment, rows] : again.expert_rows())\n    add_to(expert_rows_, rows);"),
     # Losses.
     ("the weight of a loss is no factor of its gradient", "runtime/model/segment.cpp",
      "float(settings.loss_scale * weight)", "float(settings.loss_scale + 0 * weight)"),

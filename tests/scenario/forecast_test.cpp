@@ -105,6 +105,36 @@ TEST_CASE("the memory of passes that are recomputed for verification is forecast
   }
 }
 
+// All weights are 0, so each row chooses the first three experts: two of the first rank, one of the
+// second. These are the worst case, a skew, and experts without rows.
+TEST_CASE("the peak memory of experts is forecast for the rows that they get", "[scenario]") {
+  auto job = tests::tiny_job(1, 4);
+  auto& m = job.training.model.as<runtime::gpt_config>();
+  m.sequence = m.positions = 64;
+  m.linear_bias = false;
+  m.init_std = 0;
+  m.experts = {.number = 8, .ffn = 64, .chosen = 3};
+  job.training.batch = {.micro = 8, .global = 32, .data_parallel = 4};
+  job.layout.expert = 4;
+  job.train_iterations = 2;
+  const auto worst = runtime::most_expert_load(job);
+  CHECK(worst == 8 / 3.0);
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).reason == "");
+  const auto peaks = prepared->node->pools->peaks();
+  CHECK(peaks.size() == 4);
+  for (const auto& [rank, peak] : peaks) {
+    const double load = rank == 0 ? worst : rank == 1 ? worst / 2 : 0;
+    CAPTURE(rank, peak, load);
+    const auto expected
+        = double(runtime::forecast_memory(
+                     job, prepared->opened().pipeline, prepared->opened().seats.at(rank), load)
+                     .peak());
+    CHECK(double(peak) > expected * 0.95);
+    CHECK(double(peak) < expected * 1.05);
+  }
+}
+
 namespace {
 
 /// Sets a flag when its backward passes begin.

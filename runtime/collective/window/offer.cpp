@@ -12,8 +12,7 @@ struct offer_words {
   std::array<char, 24> what;
   std::int64_t elements, detail, parts, cuts_are_own, ends, arrays;
 };
-constexpr std::ptrdiff_t words_of_array = 5;
-constexpr std::size_t offer_head = sizeof(offer_words) / sizeof(std::int64_t);
+static_assert(sizeof(offer_words) == words_of_head * sizeof(std::int64_t));
 
 }  // namespace
 
@@ -45,7 +44,7 @@ std::vector<std::int64_t> words_of(const window_offer& x) {
                    .ends = std::int64_t(x.ends.size()),
                    .arrays = std::int64_t(x.arrays.size())};
   std::copy_n(x.what.data(), std::min(x.what.size(), head.what.size() - 1), head.what.data());
-  std::vector<std::int64_t> out(offer_head);
+  std::vector<std::int64_t> out(words_of_head);
   std::memcpy(out.data(), &head, sizeof head);
   out.insert(out.end(), x.ends.begin(), x.ends.end());
   for (const auto& array : x.arrays) {
@@ -59,7 +58,7 @@ std::vector<std::int64_t> words_of(const window_offer& x) {
 }
 
 std::optional<window_offer> offer_in(std::span<const std::int64_t> words) {
-  if (words.size() < offer_head || words.size() > most_words_of_offer)
+  if (words.size() < words_of_head || words.size() > most_words_of_offer)
     return std::nullopt;
   offer_words head;
   std::memcpy(&head, words.data(), sizeof head);
@@ -67,14 +66,14 @@ std::optional<window_offer> offer_in(std::span<const std::int64_t> words) {
   if (head.what.back() != 0 || head.ends < 0 || head.ends > most || head.arrays < 0
       || head.arrays > most || head.parts < 0 || head.parts > head.arrays
       || std::int64_t(words.size())
-             != std::int64_t(offer_head) + head.ends + words_of_array * head.arrays)
+             != std::int64_t(words_of_head) + head.ends + words_of_array * head.arrays)
     return std::nullopt;
   window_offer out{.what = head.what.data(),
                    .elements = head.elements,
                    .detail = int(head.detail),
                    .parts = std::size_t(head.parts),
                    .cuts_are_own = head.cuts_are_own != 0};
-  auto at = words.begin() + std::ptrdiff_t(offer_head);
+  auto at = words.begin() + std::ptrdiff_t(words_of_head);
   out.ends.assign(at, at + head.ends);
   at += head.ends;
   for (; at != words.end(); at += words_of_array) {

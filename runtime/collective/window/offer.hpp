@@ -34,7 +34,12 @@ struct window_offer {
 window_offer offer_of(const collective_call& call, std::vector<window_array> arrays);
 
 /// An offer has 9 words, one per rank and five per array, up to this maximum.
-inline constexpr std::size_t most_words_of_offer = 1000;
+inline constexpr std::size_t most_words_of_offer = 1000, words_of_head = 9;
+inline constexpr std::ptrdiff_t words_of_array = 5;
+/// The most arrays of an offer among so many ranks.
+constexpr std::int64_t most_arrays_of_offer(std::int64_t ranks) {
+  return (std::int64_t(most_words_of_offer - words_of_head) - ranks) / words_of_array;
+}
 
 std::vector<std::int64_t> words_of(const window_offer& x);
 /// Empty if `words` is not a valid offer.

@@ -37,6 +37,18 @@ struct watch_settings {
   std::string hub;
   /// PEM file with the certificate chain and the private key of that port; empty: no TLS.
   std::filesystem::path hub_certificate;
+  bool expert_layers = false;       ///< logs show each layer with experts, not only the extremes
+  std::uint64_t expert_counts = 0;  ///< steps between two records with all counts; 0: none
+
+  /// True if the console shows the step of a run that begins after iteration `first`. The first
+  /// step always has a line, so that the initial loss is visible however long the interval is.
+  bool has_line(std::uint64_t step, std::uint64_t first, std::uint64_t last) const {
+    return log_interval > 0 && (step % log_interval == 0 || step == first + 1 || step == last);
+  }
+  /// True if records of the step have the rows of each expert.
+  bool lists_experts(std::uint64_t step) const {
+    return expert_counts > 0 && step % expert_counts == 0;
+  }
 
   static constexpr auto fields() {
     using x = watch_settings;
@@ -173,7 +185,17 @@ struct watch_settings {
                        .help
                        = "PEM file with the certificate of --monitor-address, its chain and its "
                          "private key. The port then uses TLS.",
-                       .once = true}));
+                       .once = true}),
+        row("expert_layers", &x::expert_layers)
+            .flag({.name = "--moe-per-layer-logging",
+                   .help = "Logs show the rows of experts for each layer, not only the extremes."}),
+        row("expert_counts", &x::expert_counts)
+            .flag({.name = "--save-tokens-per-expert-interval",
+                   .unit = "steps",
+                   .help = "Steps between two entries of the JSON log with the rows of each "
+                           "expert; 0: never.",
+                   .megatron = "in the log, not in files of their own; 0: never",
+                   .range = whole_range{0, largest_count}}));
   }
 };
 

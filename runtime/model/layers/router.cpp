@@ -4,6 +4,7 @@
 #include "runtime/autograd/route.hpp"
 #include "runtime/tensor/moves.hpp"
 
+#include <numeric>
 #include <utility>
 
 namespace troupe::runtime {
@@ -100,6 +101,12 @@ void count(const router_layer& of, tape& tape, const routed& found, const expert
   }
 }
 
+expert_rows counts_in(const expert_choice& x, std::int64_t unit) {
+  expert_rows out{.unit = unit, .counts = rows_of_each(x.chosen, x.experts)};
+  out.dropped = std::int64_t(x.chosen.size()) - std::reduce(out.counts.begin(), out.counts.end());
+  return out;
+}
+
 }  // namespace
 
 std::vector<loss_spec> losses_of(const router_spec& x, std::int64_t layers) {
@@ -118,6 +125,8 @@ router_layer::result router_layer::operator()(tape& tape, pass& p, const variabl
   add_losses(spec, p, found);
   auto choice = on_host(spec, tape.stream(), p, found);
   count(*this, tape, found, choice);
+  if (p.settings.counts_experts)
+    p.expert_rows[p.place.segment] = counts_in(choice, p.place.unit);
   return {found.weights, std::move(choice)};
 }
 

@@ -64,7 +64,7 @@ struct router_layer {
     expert_choice choice;  ///< without the rows beyond the capacity
   };
   /// x is replicated; with several tensor ranks sequence_sharded. Waits for the choice on the host.
-  /// Writes the losses, and in training counts the statistics.
+  /// Writes the losses and the rows of experts, and in training counts the statistics.
   result operator()(tape& tape, pass& p, const variable& x) const;
 };
 

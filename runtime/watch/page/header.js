@@ -49,6 +49,12 @@ export function make_header(store, condition) {
       out.push(["Operations", `${number_text(step.teraflops_per_second, 3)} TFLOP/s`]);
     if (is_number(step.share_of_matrix_rate))
       out.push(["MFU", percent_text(step.share_of_matrix_rate)]);
+    if (store.experts) {
+      const { least_expert_rows, most_expert_rows, expert_entropy, dropped_expert_rows } = store.experts;
+      out.push(["Rows of an expert", `${count_text(least_expert_rows)} to ${count_text(most_expert_rows)}`]);
+      out.push(["Expert entropy", number_text(expert_entropy, 3)]);
+      out.push(["Dropped rows", count_text(dropped_expert_rows)]);
+    }
     if (is_number(step.skipped_iterations) && step.skipped_iterations > 0)
       out.push(["Skipped", counted(step.skipped_iterations, "step")]);
     return out;

@@ -23,6 +23,7 @@ export function reset(store) {
   Object.assign(store, {
     run: {},
     step: null,
+    experts: null,
     step_times_ms: [],
     training: [],
     validation: [],
@@ -116,6 +117,8 @@ function take_step(store, x) {
   if (!is_number(x.iteration))
     return;
   store.step = x;
+  if (is_number(x.expert_entropy))  // only some steps are counted
+    store.experts = x;
   add_point(store.training, x.iteration, loss_of(x));
   add_point(store.speed, x.iteration, x.tokens_per_second);
   if (is_number(x.elapsed_ms))

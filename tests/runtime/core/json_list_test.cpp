@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,26 @@ struct outer {
   friend bool operator==(const outer&, const outer&) = default;
 };
 
+struct numbered {
+  std::vector<std::int64_t> wide = {};
+  std::vector<int> narrow = {};
+  friend bool operator==(const numbered&, const numbered&) = default;
+};
+
 }  // namespace
+
+TEST_CASE("lists of integers are JSON lists, whatever they hold", "[json]") {
+  const numbered x{.wide = {1, -(std::int64_t{1} << 60)}};
+  CHECK(json_list(x).dump() == "[[1,-1152921504606846976],[]]");
+  CHECK(value_of_json_list<numbered>(json_list(x)) == x);
+  const auto is_refused = [](const char* text) {
+    return !value_of_json_list<numbered>(nlohmann::json::parse(text)).has_value();
+  };
+  CHECK(is_refused("[[1]]"));
+  CHECK(is_refused("[1,[]]"));
+  CHECK(is_refused("[[1.5],[]]"));
+  CHECK(is_refused("[[],[2147483648]]"));
+}
 
 TEST_CASE("empty lists at the end are left out, and only lists", "[json]") {
   const auto text = [](const outer& x) {

@@ -176,6 +176,26 @@ TEST_CASE("replicas that decide at run time exchange no rows of experts", "[job]
              ContainsSubstring("`layout.expert` 4 x `layout.expert_tensor` 1 ranks")
                  && ContainsSubstring("nearest valid: `layout.expert` 2 with "
                                       "`layout.expert_tensor` 1"));
+  auto job = decided_at_run_time(4, 6, 1);  // 4 ranks cannot share 6 experts
+  job.training.model = mixture_settings{.experts = 6};
+  job.layout.world = 24;
+  job.training.batch = {.micro = 2, .global = 48, .data_parallel = 3};
+  CHECK_THAT(broken(job),
+             ContainsSubstring("nearest valid: `layout.expert` 2 with `layout.expert_tensor` 1"));
+}
+
+TEST_CASE("processes add a limited number of gradients at once", "[job]") {
+  auto job = mixture();
+  job.layout.expert = 2;
+  job.layout.replicas_per_worker = 100;
+  job.training.batch = {.micro = 2, .global = 1600, .data_parallel = 800};
+  CHECK(broken(job).empty());
+  job.layout.processes = 2;
+  CHECK_THAT(broken(job),
+             ContainsSubstring("each worker has 200 gradients of its experts")
+                 && ContainsSubstring("nearest valid: `layout.expert_sums` together"));
+  job.layout.expert_sums = source_sums::together;
+  CHECK(broken(job).empty());
 }
 
 TEST_CASE("VERIFY-4: a group of experts and a replica that overlap refuse verification", "[job]") {

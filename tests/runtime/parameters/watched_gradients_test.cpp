@@ -3,6 +3,7 @@
 #include "runtime/parameters/watched_gradients.hpp"
 
 #include "runtime/parameters/resident_store.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -135,5 +136,10 @@ TEST_CASE("gradients of sources are recorded, and computed again, one by one", "
     pass(again, 0, 3);
     again.end_work();
     CHECK((again.end() == known.after) == (number == 3));
+  }
+  for (auto* const of :
+       {static_cast<parameter_store*>(&witness), static_cast<parameter_store*>(&again)}) {
+    CHECK_BREAKS("STORE-11", of->gradient(0, 0, 1));
+    CHECK_BREAKS("STORE-11", of->take_first_gradient(0, 1, 2));
   }
 }

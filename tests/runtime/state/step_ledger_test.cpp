@@ -186,6 +186,8 @@ TEST_CASE("a report has its losses in the ledger only if there are several") {
   const auto at = several.find(list);
   REQUIRE(at != std::string::npos);
   CHECK(several.erase(at, list.size()) == plain);
+  x.experts = {{.layer = "decoder.layers.1", .most = 5, .entropy = 0.75, .counts = {5, 0}}};
+  through(x);
   CHECK(through(validation_report{.iteration = 3, .loss = 4.5}).find("false]")
         != std::string::npos);
   through(validation_report{3, 4.5, true, {{"lm loss", 4.5}, {"sop loss", 0}}});

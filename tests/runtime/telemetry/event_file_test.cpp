@@ -251,6 +251,28 @@ TEST_CASE("requested values are present, and values that are not finite are left
   CHECK(values.at("share-of-matrix-rate") == 0.5F);
 }
 
+TEST_CASE("experts of a counted step have curves of the extremes, and of each layer on request",
+          "[event_file]") {
+  const scratch_folder folder;
+  auto x = step(1);
+  const auto written = [&](const char* name, bool layers) {
+    open_event_file(folder / name, {.log = {.expert_layers = layers}, .interval = 1})->write(x);
+    return events_in(files_in(folder / name).at(0)).at(2).values;
+  };
+  const auto dense = written("dense", true);
+  x.experts = {{.layer = "decoder.layers.1", .most = 5, .least = 2, .entropy = 0.75},
+               {.layer = "decoder.layers.2", .most = 4, .least = 0, .dropped = 3, .entropy = 0.5}};
+  const auto extremes = written("extremes", false), layers = written("layers", true);
+  CHECK(extremes.size() == dense.size() + 4);
+  CHECK(extremes.at("most-expert-rows") == 5);
+  CHECK(extremes.at("least-expert-rows") == 0);
+  CHECK(extremes.at("expert-entropy") == 0.5F);
+  CHECK(extremes.at("dropped-expert-rows") == 3);
+  CHECK(layers.size() == dense.size() + 3 * 4);
+  CHECK(layers.at("most-expert-rows/decoder.layers.1") == 5);
+  CHECK(layers.at("expert-entropy/decoder.layers.2") == 0.5F);
+}
+
 TEST_CASE("the interval selects steps; every validation is written", "[event_file]") {
   const scratch_folder folder;
   {

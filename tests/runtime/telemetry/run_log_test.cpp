@@ -131,6 +131,38 @@ TEST_CASE("several losses have a field and a column each, and one for their sum"
             .starts_with("3,24,384,4,,4.5,4.25,4,0.5,0.5,"));
 }
 
+TEST_CASE("a record of a counted step has the extremes of its experts, and layers on request",
+          "[log]") {
+  auto x = step(3);
+  const auto dense = json_record(x, {.expert_layers = true});
+  x.experts = {{.layer = "decoder.layers.1", .most = 5, .least = 2, .entropy = 0.75},
+               {.layer = "decoder.layers.2",
+                .most = 4,
+                .least = 0,
+                .dropped = 3,
+                .entropy = 0.5,
+                .counts = {0, 4}}};
+  const auto record = json_record(x, {});
+  const std::string extremes = R"("most_expert_rows":5,"least_expert_rows":0,"expert_entropy":0.5,)"
+                               R"("dropped_expert_rows":3,)";
+  const std::string counts = R"("expert_counts":{"decoder.layers.2":[0,4]},)";
+  auto without = record;
+  const auto at = without.find(extremes + counts);
+  REQUIRE(at != std::string::npos);
+  CHECK(without.erase(at, extremes.size() + counts.size()) == dense);
+  const auto read = read_step_record(record);
+  REQUIRE((read && read->experts.size() == 1));
+  CHECK(read->experts.front() == expert_load{.most = 5, .least = 0, .dropped = 3, .entropy = 0.5});
+  x.experts.back().counts.clear();
+  CHECK_THAT(json_record(x, {.expert_layers = true}),
+             ContainsSubstring(
+                 extremes
+                 + R"("expert_layers":{"decoder.layers.1":{"most":5,"least":2,"entropy":0.75,)"
+                   R"("dropped":0},"decoder.layers.2":{"most":4,"least":0,"entropy":0.5,)"
+                   R"("dropped":3}},)"));
+  CHECK(csv_row(x, nullptr, {}) == csv_row(step(3), nullptr, {}));
+}
+
 TEST_CASE("a validation completes the newest row of a table", "[log]") {
   const scratch_folder folder;
   const auto file = folder / "log.csv";

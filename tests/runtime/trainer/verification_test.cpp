@@ -4,6 +4,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/trainer/worker.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -193,6 +194,10 @@ TEST_CASE("WORKER-12: contributions to gradients are recorded on verified worker
   settings.verifies = false;
   verified_stages x(settings, 1);
   CHECK_THROWS_AS(x.step({0}), broken_promise);
+}
+
+TEST_CASE("VERIFY-4: no pass is selected where groups cover replicas unevenly", "[trainer]") {
+  CHECK_BREAKS("VERIFY-4", is_verified(0.5, 5, step_id(3), {.span = 0}));
 }
 
 TEST_CASE("VERIFY-4: replicas with one group of experts select and verify passes together",

@@ -186,6 +186,22 @@ record_ring::maker object(std::string fields) {
 
 }  // namespace
 
+TEST_CASE("the page keeps the experts of the newest counted step") {
+  auto view = small_view();
+  CHECK(metrics_text(view, {}).find("expert") == std::string::npos);
+  view.take(R"({"kind":"step","iteration":101,"most_expert_rows":40,"least_expert_rows":3,
+               "expert_entropy":0.75,"dropped_expert_rows":2})");
+  view.take(R"({"kind":"step","iteration":102})");
+  const auto page = metrics_text(view, {});
+  for (const auto* line : {"troupe_expert_rows{kind=\"most\"} 40\n",
+                           "troupe_expert_rows{kind=\"least\"} 3\n",
+                           "troupe_expert_entropy_ratio 0.75\n",
+                           "troupe_dropped_expert_rows 2\n"}) {
+    CAPTURE(line);
+    CHECK(page.find(line) != std::string::npos);
+  }
+}
+
 TEST_CASE("a small run gives the expected page") {
   CHECK(metrics_text(small_view(), {.viewers = 3}) == page_of_small_view);
 }
