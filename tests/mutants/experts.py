@@ -26,7 +26,7 @@ MUTANTS = [
     ("with allgather a rank takes rows of the first source for those of others", tests("autograd", "dispatch_test"), [
         (DISPATCH, "                of_source(s).subspan(std::size_t(at.rank) * own, own),\n                begin);",
          "                of_source(s).subspan(std::size_t(at.rank) * own, own),\n                0 * begin);")]),
-    ("weights of rows travel in the order of their choice", tests("autograd", "dispatch_test"), [
+    ("each copy of a row travels with the weights of all of them", tests("autograd", "dispatch_test"), [
         (DISPATCH, "sent(tape, weights, true, by)};", "sent(tape, weights, false, by)};")]),
     # Gradients by source.
     ("gradients are summed in the order (replica, source)", tests("trainer", "expert_sources_test"), [

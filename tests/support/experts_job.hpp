@@ -35,7 +35,7 @@ struct expert_ranks {
   int expert = 1, tensor = 1;
 };
 
-/// Tensor ranks shard rows: a rule.
+/// Several tensor ranks shard rows, as a rule demands.
 inline void share_experts(runtime::training_job& job, const expert_ranks& of) {
   job.layout.expert = of.expert;
   job.layout.expert_tensor = of.tensor;

@@ -28,7 +28,7 @@ inline bool has_experts(const runtime::model_description& model) {
 }
 
 /// A job of the family's smallest model, one stage for each pipeline rank. Its buckets and grains
-/// are small beside the model. `of_experts`: only of a model with experts.
+/// are small beside the model. Without experts, `of_experts` has no effect.
 inline runtime::training_job family_job(const runtime::model_family& of,
                                         const std::vector<std::int64_t>& cuts,
                                         int data = 1,

@@ -49,7 +49,7 @@ struct toy_config {
   std::int64_t patches = 4;  ///< rows of an image
   std::int64_t vocabulary = 29;
   std::int64_t padded_vocabulary = 32;
-  std::int64_t experts = 0;  ///< of a layer of the decoder: those of the family
+  std::int64_t experts = 0;  ///< in each layer of the decoder; the family decides
 
   friend bool operator==(const toy_config&, const toy_config&) = default;
 
@@ -105,7 +105,7 @@ inline rt::residual_sublayer feed_forward(const toy_config& c) {
           .dropout = 0.1};
 }
 
-/// Each token chooses two experts, whose noise and losses are the router's; one expert is shared.
+/// Each token chooses two experts, and all tokens share one. The router has noise and losses.
 inline rt::residual_sublayer experts(const toy_config& c) {
   auto out = feed_forward(c);
   out.body = rt::experts_spec{.hidden = c.hidden,
@@ -295,7 +295,7 @@ inline const rt::model_family& family_of(const toy_config& config);
 
 class toy_family final : public rt::model_family {
  public:
-  /// `experts`: of a layer of the decoder.
+  /// `experts`: in each layer of the decoder; 0: feed-forward layers.
   toy_family(std::string_view name, std::int64_t experts) : name_(name), experts_(experts) {}
 
   std::string_view name() const override { return name_; }
