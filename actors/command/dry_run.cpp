@@ -160,7 +160,7 @@ std::string rank_text(int rank,
     out += fmt::format(", tensor {} of {}", at[axis::tensor], layout.tensor);
   if (layout.expert > 1)
     out += fmt::format(", expert {} of {}", at[axis::expert], layout.expert);
-  if (layout.expert > 1 && expert_tensor > 1)
+  if ((layout.expert > 1 || expert_tensor != layout.tensor) && expert_tensor > 1)
     out += fmt::format(", expert tensor {} of {}", at[axis::expert_tensor], expert_tensor);
   std::string what;
   for (const auto& hosted : pipeline.schedule->hosted_by(pipeline_rank))
