@@ -257,7 +257,7 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
     const auto stage = std::size_t(at[axis::pipeline]);
     auto alike = at;  // replicas need equal memory unless the optimizer is distributed
     if (!job.reduction.distributed_optimizer)
-      alike[axis::data] = 0;
+      alike = ranks.at(ranks.rank(at.with(axis::data, 0)));  // with its position among experts
     if (copies_handoffs(job, alike) != copies_handoffs(job, at))
       alike = at;
     const auto found = needs.find(alike);
