@@ -160,7 +160,7 @@ std::string rank_text(int rank,
     out += fmt::format(", tensor {} of {}", at[axis::tensor], layout.tensor);
   if (layout.expert > 1)
     out += fmt::format(", expert {} of {}", at[axis::expert], layout.expert);
-  if (layout.expert > 1 && expert_tensor > 1)
+  if ((layout.expert > 1 || expert_tensor != layout.tensor) && expert_tensor > 1)
     out += fmt::format(", expert tensor {} of {}", at[axis::expert_tensor], expert_tensor);
   std::string what;
   for (const auto& hosted : pipeline.schedule->hosted_by(pipeline_rank))
@@ -257,7 +257,7 @@ std::string describe(const training_job& given, const std::vector<std::string>& 
     const auto stage = std::size_t(at[axis::pipeline]);
     auto alike = at;  // replicas need equal memory unless the optimizer is distributed
     if (!job.reduction.distributed_optimizer)
-      alike[axis::data] = 0;
+      alike = ranks.at(ranks.rank(at.with(axis::data, 0)));  // with its position among experts
     if (copies_handoffs(job, alike) != copies_handoffs(job, at))
       alike = at;
     const auto found = needs.find(alike);

@@ -173,14 +173,15 @@ struct loaded_worker {
   runtime::memory_forecast need = {};
 };
 
-/// Empty for a model without experts. `skew`: a chosen load.
+/// The worker that needs most, for each load; empty for a model without experts. `skew`: a chosen
+/// load.
 std::vector<loaded_worker> loaded_workers(const runtime::training_job& job,
                                           const std::vector<forecast_group>& balanced,
                                           std::optional<double> skew) {
   const auto most = runtime::most_expert_load(job);
   if (most == 0)
     return {};
-  std::vector<loaded_worker> out = {{"balanced", 1}};
+  std::vector<loaded_worker> out = {{"balanced", std::min(1.0, most)}};
   if (skew)
     out.push_back({"chosen", std::min(*skew, most)});
   out.push_back({"worst", most});

@@ -16,8 +16,8 @@ namespace troupe::actors {
 /// The checkpoint of `checkpoints.load`: the folder itself when it is a checkpoint, else the latest
 /// in it. Throws input_error when there is none, except when it is the folder of
 /// `checkpoints.save`. Throws input_error when `checkpoints.save` has checkpoints that the run does
-/// not continue from; with `checkpoints.finetune` these are all. Throws `cancelled` after `stop`,
-/// as plan_start does.
+/// not continue from; with `checkpoints.finetune` or `checkpoints.upcycle` these are all. Throws
+/// `cancelled` after `stop`, as plan_start does.
 runtime::found_checkpoint find_start(const runtime::training_job& job,
                                      const runtime::cancel_token& stop = {});
 

@@ -1,5 +1,7 @@
 #include "runtime/model/counts.hpp"
 
+#include "runtime/core/error.hpp"
+
 namespace troupe::runtime {
 
 std::int64_t parameter_count(const model_spec& model, bool with_padding_rows) {
@@ -33,8 +35,11 @@ std::vector<expert_load> loads_of(const model_spec& model,
                                   const std::vector<expert_rows>& counted,
                                   bool with_counts) {
   std::vector<expert_load> out;
-  for (const auto& x : counted)
-    out.push_back(load_of(x, model.units.at(std::size_t(x.unit)).name, with_counts));
+  for (const auto& x : counted) {
+    ensure(x.unit >= 0 && std::size_t(x.unit) < model.units.size(),
+           "STEP-12: rows of experts are those of a unit of the model");
+    out.push_back(load_of(x, model.units[std::size_t(x.unit)].name, with_counts));
+  }
   return out;
 }
 

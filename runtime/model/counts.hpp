@@ -23,7 +23,7 @@ std::int64_t parameter_count(const model_spec& model, bool with_padding_rows = f
 /// refuses.
 double training_flops(const model_spec& model, const batch_schema& schema, double samples);
 
-/// The counts of units of the model, by their names.
+/// The counts of units of the model, by their names. Breaks STEP-12 for another unit.
 std::vector<expert_load> loads_of(const model_spec& model,
                                   const std::vector<expert_rows>& counted,
                                   bool with_counts);

@@ -84,7 +84,7 @@ struct pass : pass_variables {
   /// True in the last segment of a recomputation: only the gradients of its results are used.
   bool unread = false;
   pass_losses losses;
-  /// Of the routers, by segment. A recomputation writes the same again.
+  /// Choices of the routers, by segment. A recomputation writes the same again.
   std::map<int, runtime::expert_rows> expert_rows;
   tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
   tensor logits;            ///< (B, T, V / TP); set if there are no labels

@@ -11,9 +11,16 @@
 namespace troupe::runtime {
 namespace {
 
-/// 1 if all experts have as many rows, 0 if one has all.
+/// More rows than the ranks of a replica have in a step. Sums over all replicas stay below 2^63.
+constexpr std::int64_t most_rows = std::int64_t{1} << 44;
+
+bool is_count(std::int64_t x) {
+  return x >= 0 && x <= most_rows;
+}
+
+/// 1 if all experts have as many rows, up to rounding; 0 if one has all.
 double entropy_of(const std::vector<std::int64_t>& counts) {
-  const auto all = double(std::reduce(counts.begin(), counts.end()));
+  const auto all = std::accumulate(counts.begin(), counts.end(), 0.0);
   double sum = 0;
   for (const auto n : counts)
     if (n > 0)
@@ -24,6 +31,8 @@ double entropy_of(const std::vector<std::int64_t>& counts) {
 }  // namespace
 
 void add_to(std::vector<expert_rows>& to, const expert_rows& x) {
+  ensure(!x.counts.empty() && is_count(x.dropped) && std::ranges::all_of(x.counts, is_count),
+         "STEP-12: counts of experts are numbers of rows");
   const auto at = std::ranges::lower_bound(to, x.unit, {}, &expert_rows::unit);
   if (at == to.end() || at->unit != x.unit) {
     to.insert(at, x);

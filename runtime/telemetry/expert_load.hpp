@@ -18,16 +18,16 @@ struct expert_rows {
 };
 
 /// Adds the counts of one unit to those of several units, which stay ascending. Breaks STEP-12 if
-/// the unit has another number of experts there.
+/// the unit has another number of experts there, or a count is negative or above 2^44.
 void add_to(std::vector<expert_rows>& to, const expert_rows& x);
 void add_to(std::vector<expert_rows>& to, const std::vector<expert_rows>& all);
 
 /// The experts of a layer in a step.
 struct expert_load {
-  std::string layer;                  ///< name of the unit: "decoder.layers.3"
-  std::int64_t most = 0, least = 0;   ///< rows of an expert
-  std::int64_t dropped = 0;           ///< as in expert_rows
-  double entropy = 0;                 ///< of the experts' shares of the rows, over its maximum
+  std::string layer;                      ///< name of the unit: "decoder.layers.3"
+  std::int64_t most = 0, least = 0;       ///< rows of an expert
+  std::int64_t dropped = 0;               ///< as in expert_rows
+  double entropy = 0;                     ///< of the experts' shares of the rows, over its maximum
   std::vector<std::int64_t> counts = {};  ///< as in expert_rows; empty: not requested
 
   friend bool operator==(const expert_load&, const expert_load&) = default;

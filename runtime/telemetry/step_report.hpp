@@ -108,7 +108,8 @@ struct step_report {
   pipeline_times pipeline = {};
 
   std::vector<named_loss> losses = {};  ///< empty: only "lm loss", with weight 1
-  /// Of each layer with experts, in model order. Empty: the step was not counted, or has none.
+  /// The load of each layer with experts, in model order. Empty: the step is not counted, or the
+  /// model has none.
   std::vector<expert_load> experts = {};
 
   bool was_skipped() const { return skipped.in_a_row > 0; }

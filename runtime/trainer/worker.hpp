@@ -202,8 +202,8 @@ class worker {
   /// The model's first loss for one replica, of the first copy.
   loss_value loss(int replica) const;
 
-  /// What the routers chose in the forward passes of this step, by unit: neither in recomputations
-  /// nor for other workers. Each tensor rank has its own rows.
+  /// Choices of the routers in this step's forward passes, by unit. Passes that are computed again,
+  /// here or for other workers, are left out. Each tensor rank has its own rows.
   const std::vector<runtime::expert_rows>& expert_rows() const { return expert_rows_; }
 
   /// Gradients are summed over all logical replicas bucket by bucket. Calls `then` within

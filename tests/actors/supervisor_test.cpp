@@ -227,11 +227,13 @@ TEST_CASE("a supervisor asks for the rows of experts in logged steps, and report
 }
 
 TEST_CASE("STEP-12: votes about other experts end the job", "[actors]") {
+  const std::int64_t unit = GENERATE(2, 99, -1);  // a layer, and numbers that no unit has
+  CAPTURE(unit);
   supervised it;
   it.all_ready();
   for (int r = 0; r < 2; ++r) {
     auto x = supervised::vote(r);
-    x.experts = {{.unit = 2, .counts = std::vector<std::int64_t>(std::size_t(2 + r))}};
+    x.experts = {{.unit = unit, .counts = std::vector<std::int64_t>(unit == 2 && r == 1 ? 3 : 2)}};
     it.system.tell(it.supervisor, x);
   }
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-12"));

@@ -15,7 +15,8 @@
 
 namespace troupe::tests {
 
-/// A tiny GPT of two layers without biases, which four divides in width.
+/// A tiny GPT of two layers without biases. The width of its feed-forward layers is a multiple
+/// of 4.
 inline runtime::gpt_config tiny_dense(kernels::activation activation) {
   auto out = tiny_gpt(2);
   out.activation = activation;

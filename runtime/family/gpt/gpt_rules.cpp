@@ -281,8 +281,8 @@ std::optional<dense_origin> dense_origin_of(const gpt_config& x,
     return {};
   auto dense = x;
   dense.experts = {};
-  // A slice has a share of 1 / G of a row; if all E add up to 1, of 1 / E, and k slices of G add
-  // up.
+  // The weights of a row's k choices add up to 1, so those of each slice to 1 / G. If the weights
+  // of all E experts add up to 1, the k choices have about k / E of it.
   const auto share
       = double(granularity) * (y.pre_softmax ? double(y.number) / double(y.chosen) : 1.0);
   // The output has the weights of three products, or of two with GELU.

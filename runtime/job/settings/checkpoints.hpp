@@ -23,7 +23,8 @@ struct checkpoint_settings {
   std::uint64_t local_interval = 0;
   std::filesystem::path local_folder;  ///< folder on each host
   bool finetune = false;               ///< load parameters only; iteration and data start from 0
-  /// As finetune, from a dense checkpoint: experts begin as slices of its layers (upcycled.hpp).
+  /// Loads a dense checkpoint as finetune does: experts begin as slices of its layers
+  /// (upcycled.hpp).
   bool upcycle = false;
   std::int64_t upcycle_granularity = 1;  ///< G: slices of the dense width
   bool no_load_optim = false;            ///< moments start at 0; the iteration continues

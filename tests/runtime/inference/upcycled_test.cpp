@@ -1,4 +1,4 @@
-// What a model with experts computes before its first step, after upcycling.
+// Logits of upcycled models before their first step.
 
 #include "runtime/checkpoint/upcycled.hpp"
 

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
+#include <cstdint>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -25,12 +26,20 @@ TEST_CASE("counts of ranks are added by unit, in any order", "[log]") {
 
 TEST_CASE("STEP-12: ranks count the rows of the same experts", "[log]") {
   std::vector<expert_rows> all = {{.unit = 3, .counts = {1, 2}}};
-  CHECK_BREAKS("STEP-12", add_to(all, {.unit = 3, .counts = {1, 2, 3}}));
+  CHECK_BREAKS("STEP-12", add_to(all, expert_rows{.unit = 3, .counts = {1, 2, 3}}));
+  constexpr auto most = std::int64_t{1} << 44;
+  CHECK_BREAKS("STEP-12", add_to(all, expert_rows{.unit = 4}));
+  CHECK_BREAKS("STEP-12", add_to(all, expert_rows{.unit = 3, .counts = {1, -1}}));
+  CHECK_BREAKS("STEP-12", add_to(all, expert_rows{.unit = 3, .counts = {1, most + 1}}));
+  CHECK_BREAKS("STEP-12", add_to(all, expert_rows{.unit = 3, .dropped = -1, .counts = {1, 1}}));
+  add_to(all, expert_rows{.unit = 3, .counts = {0, most}});
+  const expert_rows sum{.unit = 3, .counts = {1, most + 2}};
+  CHECK(all == std::vector{sum});
 }
 
 TEST_CASE("the load of a layer has extremes and entropy, and counts if they are requested",
           "[log]") {
-  const expert_rows balanced{.unit = 1, .counts = {7, 7, 7}};
+  const expert_rows balanced{.unit = 1, .counts = {7, 7, 7, 7}};
   CHECK(load_of(balanced, "a", false)
         == expert_load{.layer = "a", .most = 7, .least = 7, .entropy = 1});
   const expert_rows uneven{.unit = 2, .dropped = 5, .counts = {4, 0, 4, 0}};
