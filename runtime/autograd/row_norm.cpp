@@ -115,12 +115,12 @@ struct row_norm_node final : node {
 };
 
 template <class T>
-variable run(tape& tape,
-             const variable& qkv,
-             const attention_options& layout,
-             const norm_options& options,
-             head_norm_parameters query,
-             head_norm_parameters key) {
+variable run_of_rows(tape& tape,
+                     const variable& qkv,
+                     const attention_options& layout,
+                     const norm_options& options,
+                     head_norm_parameters query,
+                     head_norm_parameters key) {
   auto n = std::make_unique<row_norm_node<T>>();
   n->options = options;
   auto y = copy_of(tape.stream(), qkv.data);
@@ -167,8 +167,9 @@ variable row_norm(tape& tape,
                   head_norm_parameters query,
                   head_norm_parameters key) {
   require_placement(qkv, placement::feature_sharded, "row_norm");
-  return with_element(tape.type(),
-                      [&]<class T>(T) { return run<T>(tape, qkv, layout, options, query, key); });
+  return with_element(tape.type(), [&]<class T>(T) {
+    return run_of_rows<T>(tape, qkv, layout, options, query, key);
+  });
 }
 
 }  // namespace troupe::runtime
