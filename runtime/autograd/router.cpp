@@ -34,7 +34,9 @@ std::int64_t capacity_of(std::int64_t rows,
                          std::int64_t chosen,
                          std::int64_t experts,
                          double factor) {
-  return std::int64_t(std::ceil(double(rows * chosen) / double(experts) * factor));
+  // The limit comes first: int64 does not hold every product.
+  const auto most = std::ceil(double(rows * chosen) / double(experts) * factor);
+  return std::int64_t(std::min(double(rows), most));
 }
 
 void drop_rows(std::vector<std::int32_t>& chosen,

@@ -16,7 +16,7 @@ enum class drop_policy : std::uint8_t {
   position,     ///< the first ones
 };
 
-/// The most rows that a rank with R rows sends to one expert: ceil(R k / E * factor).
+/// The most rows that a rank with R rows sends to one expert: ceil(R k / E * factor), at most R.
 std::int64_t capacity_of(std::int64_t rows,
                          std::int64_t chosen,
                          std::int64_t experts,

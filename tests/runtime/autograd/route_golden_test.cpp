@@ -2,8 +2,8 @@
 
 #include "kernels/op/expert_bias.hpp"
 #include "runtime/autograd/route.hpp"
+#include "runtime/autograd/router.hpp"
 #include "runtime/file/file.hpp"
-#include "runtime/model/slot_plan.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "tests/support/numbers.hpp"
@@ -108,9 +108,11 @@ TEST_CASE("routing, its losses and gradients equal Megatron-LM's", "[autograd][r
     graph.input_gradients(0);
     CHECK(relative_error(all_of<float>(in.gradient->sum), x["gradient"].get<floats>()) < tolerance);
 
+    auto left = chosen;
+    drop_rows(left, weights, E, capacity_of(B * T, k, E, 0.75), drop_policy::probability);
     ints kept;
-    for (const auto slot : plan_slots(chosen, weights, k, E, {.factor = 0.75}).slot)
-      kept.push_back(slot >= 0 ? 1 : 0);
+    for (const auto e : left)
+      kept.push_back(e >= 0 ? 1 : 0);
     CHECK(spread(chosen, kept, rules) == x["kept"].get<ints>());
 
     route_options balanced{.rules = {.E = E, .k = k}, .sinkhorn = true};

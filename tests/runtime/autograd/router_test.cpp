@@ -23,10 +23,12 @@ choices limited(choices chosen, const std::vector<float>& weights, drop_policy p
 
 }  // namespace
 
-TEST_CASE("the capacity of an expert is rounded up", "[autograd][route]") {
+TEST_CASE("the capacity of an expert is rounded up and at most the number of rows",
+          "[autograd][route]") {
   CHECK(capacity_of(8, 2, 4, 1) == 4);
   CHECK(capacity_of(8, 2, 4, 0.9) == 4);
   CHECK(capacity_of(9, 1, 4, 1) == 3);
+  CHECK(capacity_of(5, 2, 3, 1e300) == 5);
   CHECK(capacity_of(0, 2, 4, 1.5) == 0);
 }
 

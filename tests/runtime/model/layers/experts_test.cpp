@@ -314,7 +314,7 @@ TEST_CASE("sinkhorn balances the choice in training only, and a bias of 0 change
 TEST_CASE("padding changes no result", "[model]") {
   auto x = tiny_experts();
   x.router.capacity = GENERATE(0.75, 2.0);
-  x.router.drops = GENERATE(drop_policy::probability, drop_policy::position);
+  x.router.drops = GENERATE(false, true) ? drop_policy::position : drop_policy::probability;
   const auto expected = rank_of_model(experts_gpt(x)).run(1);
   x.router.pads = true;
   const auto padded = rank_of_model(experts_gpt(x)).run(1);
