@@ -109,7 +109,7 @@ TEST_CASE("documents to be evaluated have around them what a data set puts there
 }
 
 TEST_CASE("decoding in narrow types equals that in float up to rounding", "[inference]") {
-  const auto precision = GENERATE(dtype::bf16, dtype::f16);
+  const auto precision = GENERATE(values({dtype::bf16, dtype::f16}));
   const auto spec = gpt_spec(small(position_embedding::rope, 2));
   fresh_model exact(spec), narrow(spec, troupe::kernels::backend::cpu, precision);
   decoder in_float(exact.model, exact.store, exact.stream, 16, true, 2);
@@ -153,8 +153,8 @@ TEST_CASE("ids without a token are never drawn", "[inference]") {
 }
 
 TEST_CASE("generation with a cache gives the text of a full computation", "[inference]") {
-  const auto position = GENERATE(
-      position_embedding::learned_absolute, position_embedding::rope, position_embedding::none);
+  const auto position = GENERATE(values(
+      {position_embedding::learned_absolute, position_embedding::rope, position_embedding::none}));
   const auto groups = GENERATE(1, 2, 4);
   const auto sampling
       = GENERATE(greedy(), sampling_settings{.temperature = 0.7F, .top_k = 5, .seed = 9});
@@ -253,7 +253,8 @@ TEST_CASE("generation ends with the learned positions, and reports it", "[infere
 }
 
 TEST_CASE("prompts of different lengths are continued together as alone", "[inference]") {
-  const auto position = GENERATE(position_embedding::learned_absolute, position_embedding::rope);
+  const auto position
+      = GENERATE(values({position_embedding::learned_absolute, position_embedding::rope}));
   const bool cached = GENERATE(true, false);
   fresh_model m(small(position, 2));
   m.cached = cached;

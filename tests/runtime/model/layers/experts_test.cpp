@@ -417,7 +417,7 @@ TEST_CASE("tensor ranks with their own rows have the results of one rank", "[mod
                       : balanced();
   spec.shared_ffn = 6;  // both ranks have 3
   spec.shared_gate = limited;
-  const auto inner = GENERATE(axis::tensor, axis::expert, axis::expert_tensor);
+  const auto inner = GENERATE(values({axis::tensor, axis::expert, axis::expert_tensor}));
   CAPTURE(limited, inner);
   const auto model = experts_gpt(spec);
   const auto expected = rank_of_model(model).run(1);
