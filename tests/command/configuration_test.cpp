@@ -304,6 +304,8 @@ TEST_CASE("resolved settings are written and give the same job again", "[command
       "--no-yarn-correction-range-round-to-int --normalization RMSNorm",
       "--train-iters 100 --use-rotary-position-embeddings --use-rope-scaling --qk-layernorm "
       "--window-size (7,0) --lr-decay-style cosine --lr-warmup-fraction 0.1",
+      "--train-iters 9 --num-experts 4 --disable-bias-linear --moe-router-topk 1 "
+      "--moe-router-pre-softmax --moe-aux-loss-coeff 0.01 --moe-layer-freq [0,1]*2",
       "--train-iters 9 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
       "Et|tttL --recompute-granularity selective --recompute-modules core_attn mlp --bf16 "
       "--world-size 4 --use-distributed-optimizer --overlap-grad-reduce --ddp-bucket-size 999",

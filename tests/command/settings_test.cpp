@@ -120,6 +120,8 @@ const std::map<std::string, std::string>& free_words() {
          {"--context-parallel-size", "all but 1 is refused with a reason"},
          {"--pipeline-model-parallel-layout", "a language of its own"},
          {"--pipeline-schedule", "a name or a file"},
+         {"--moe-layer-freq", "a language of its own"},
+         {"--moe-router-load-balancing-type", "others are refused with a reason each"},
          {"--recompute-modules", "others of Megatron-LM are refused with a reason each"},
          {"--fim-split-sample", token},
          {"--fim-no-prefix", "any text"},

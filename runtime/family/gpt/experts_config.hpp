@@ -58,9 +58,11 @@ struct experts_config {
         row("layers", &x::layers)
             .flag({.name = "--moe-layer-freq",
                    .type = "PATTERN",
+                   .default_value = "1",
                    .help = "Layers with experts: N for each N-th layer from the first one, or a "
                            "list of 0 and 1 such as '([0]*3+[1]*58)'.",
-                   .megatron = "N or a list, written as a sum of products of lists"}),
+                   .megatron = "N or a list, written as a sum of products of lists",
+                   .only_given = true}),
         row("ffn", &x::ffn)
             .flag({.name = "--moe-ffn-hidden-size",
                    .unit = "channels",
@@ -88,20 +90,26 @@ struct experts_config {
         row("chosen", &x::chosen)
             .flag({.name = "--moe-router-topk",
                    .unit = "experts",
+                   .default_value = "2",
                    .help = "Experts of each row (k).",
-                   .range = whole_range{1, 2048}}),
+                   .range = whole_range{1, 2048},
+                   .only_given = true}),
         row("score", &x::score)
             .flag({.name = "--moe-router-score-function",
                    .type = "NAME",
+                   .default_value = "softmax",
                    .help = "Score of an expert: softmax, sigmoid or sqrtsoftplus.",
-                   .choices = "softmax sigmoid sqrtsoftplus"}),
+                   .choices = "softmax sigmoid sqrtsoftplus",
+                   .only_given = true}),
         row("pre_softmax", &x::pre_softmax)
             .flag({.name = "--moe-router-pre-softmax",
                    .help = "Softmax over all experts. Without it, over the chosen ones."}),
         row("scale", &x::scale)
             .flag({.name = "--moe-router-topk-scaling-factor",
+                   .default_value = "1",
                    .help = "Factor of the weights of the chosen experts.",
-                   .range = real_range{.least = 0, .above = true}}),
+                   .range = real_range{.least = 0, .above = true},
+                   .only_given = true}),
         row("groups", &x::groups)
             .flag({.name = "--moe-router-num-groups",
                    .unit = "groups",
@@ -119,10 +127,12 @@ struct experts_config {
         row("group_score", &x::group_score)
             .own_flag({.name = "--moe-router-group-score",
                        .type = "NAME",
+                       .default_value = "sum",
                        .help
                        = "Score of a group: the sum of its k / groups chosen best experts, or "
                          "its best one (max), as in DeepSeek-V2.",
-                       .choices = "sum max"}),
+                       .choices = "sum max",
+                       .only_given = true}),
         row("balance", &x::balance)
             .flag({.name = "--moe-router-load-balancing-type",
                    .type = "NAME",
@@ -130,7 +140,8 @@ struct experts_config {
                    .help = "What balances experts: aux_loss, seq_aux_loss, both, sinkhorn, "
                            "quantile_balancing or none.",
                    .megatron = "global_aux_loss is refused",
-                   .most = 2}),
+                   .most = 2,
+                   .only_given = true}),
         row("balance_weights", &x::balance_weights)
             .flag({.name = "--moe-aux-loss-coeff",
                    .type = "X",
@@ -138,29 +149,38 @@ struct experts_config {
                    .help = "Weight of each loss of --moe-router-load-balancing-type.",
                    .most = 2,
                    .range = real_range{0},
+                   .only_given = true,
                    .resume = at_resume::told}),
         row("z_weight", &x::z_weight)
             .flag({.name = "--moe-z-loss-coeff",
+                   .default_value = "0",
                    .help = "Weight of the mean square of the log-sum-exp of the router's logits.",
                    .range = real_range{0},
+                   .only_given = true,
                    .resume = at_resume::told}),
         row("jitter", &x::jitter)
             .flag({.name = "--moe-input-jitter-eps",
+                   .default_value = "0",
                    .help = "Multiplies the router's input by random factors from 1 - X to 1 + X.",
                    .range = real_range{.least = 0, .most = 1},
+                   .only_given = true,
                    .resume = at_resume::told}),
         row("expert_bias", &x::expert_bias)
             .flag({.name = "--moe-router-enable-expert-bias",
                    .help = "Balances experts by a bias of their scores, for the choice only."}),
         row("bias_rate", &x::bias_rate)
             .flag({.name = "--moe-router-bias-update-rate",
+                   .default_value = "0.001",
                    .help = "Change of that bias in a step.",
                    .range = real_range{0},
+                   .only_given = true,
                    .resume = at_resume::told}),
         row("quantile_decay", &x::quantile_decay)
             .flag({.name = "--moe-router-quantile-balancing-ema",
+                   .default_value = "0",
                    .help = "Share of the old bias in the next one, with quantile_balancing.",
                    .range = real_range{.least = 0, .most = 1, .below = true},
+                   .only_given = true,
                    .resume = at_resume::told}),
         row("capacity", &x::capacity)
             .flag({.name = "--moe-expert-capacity-factor",
@@ -174,9 +194,11 @@ struct experts_config {
         row("drops", &x::drops)
             .flag({.name = "--moe-token-drop-policy",
                    .type = "NAME",
+                   .default_value = "probs",
                    .help = "Rows that stay within the capacity: those with the largest weights "
                            "(probs), or the first ones (position).",
-                   .choices = "probs position"}),
+                   .choices = "probs position",
+                   .only_given = true}),
         row("forced_balance", &x::forced_balance)
             .flag({.name = "--moe-router-force-load-balancing",
                    .help = "Rows choose experts in turn, for benchmarks.",
