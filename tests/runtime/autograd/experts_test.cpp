@@ -384,13 +384,13 @@ TEST_CASE("SUMS-1: W of a grouped product adds the groups of each source to its 
       x.insert(x.end(), rows.begin(), rows.end());
       dy.insert(dy.end(), slopes.begin(), slopes.end());
     }
-    const auto S = groups.offsets.back();
+    const auto together = groups.offsets.back();
     tape graph(on, store, {});
     store.zero_gradients();
     graph.begin_segment(0);
     const auto y = grouped_linear(
         graph,
-        graph.make(uploaded(on, x, {S, C}),
+        graph.make(uploaded(on, x, {together, C}),
                    {{axis::expert_tensor, placement::replicated_partial_gradient}}),
         product::column,
         std::make_shared<const expert_groups>(std::move(groups)),
@@ -399,7 +399,7 @@ TEST_CASE("SUMS-1: W of a grouped product adds the groups of each source to its 
         0,
         1);
     graph.end_segment();
-    graph.add(*y.gradient, uploaded(on, dy, {S, N}));
+    graph.add(*y.gradient, uploaded(on, dy, {together, N}));
     graph.input_gradients(0);
     graph.weight_gradients(0);
     std::vector<numbers> out;
