@@ -54,8 +54,10 @@ concept list_member = requires {
 
 /// A list of integers.
 template <class Member>
-concept list_of_integers = std::ranges::range<Member> && !std::is_same_v<Member, std::string>
-                           && std::is_integral_v<std::ranges::range_value_t<Member>>;
+concept list_of_integers = requires {
+  requires std::is_integral_v<typename Member::value_type>;
+  requires(!std::is_same_v<Member, std::string>);
+};
 
 template <class Value>
 nlohmann::json json_list(const Value& x) {
@@ -73,8 +75,8 @@ nlohmann::json json_list(const Value& x) {
       for (const auto& one : member)
         all.push_back(json_list(one));
     } else if constexpr (!std::is_same_v<Member, double>) {
-      static_assert(!std::ranges::range<Member> || std::is_same_v<Member, std::string>
-                    || list_of_integers<Member>);
+      static_assert((!std::ranges::range<Member>)
+                    || std::is_same_v<Member, std::string> || list_of_integers<Member>);
       out.push_back(member);
     } else if (is_by_bits(x, member)) {
       out.push_back(std::bit_cast<std::uint64_t>(member));
