@@ -12,6 +12,11 @@
 namespace troupe::actors::simulation {
 namespace {
 
+/// Share of seeds whose models have experts. A stream of its own draws them, so they do not change
+/// the jobs and faults of other seeds. tests/mutants/protocol.py names seeds of dense models.
+constexpr double share_of_experts = 0.2;
+constexpr std::uint64_t purpose_of_experts = 10;
+
 /// A recovering run ends after this number of deaths within one step (MEMBER-5).
 constexpr std::size_t deaths_in_a_row = 4;
 
@@ -230,7 +235,9 @@ const small_prepared& seed_judge::job_of(shape_state& x,
 
 seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) {
   choices from(seed, 0);
-  const auto number = from.below(job_shapes);
+  auto number = from.below(job_shapes);
+  if (choices(seed, purpose_of_experts).happens(share_of_experts))
+    number += expert_shapes;
   auto& of_shape = shape(number);
   choices where(seed, 3);
   const bool recovers = where.happens(0.75);

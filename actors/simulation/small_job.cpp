@@ -33,6 +33,11 @@ function next(state)
 end
 )";
 
+bool has_experts(const runtime::training_job& job) {
+  const auto& model = job.training.model;
+  return !model.family().shared_by_expert_ranks(model).empty();
+}
+
 void draw_schedule(runtime::training_job& job, choices& from) {
   auto& schedule = job.layout.schedule;
   if (job.layout.pipeline == 1)
@@ -43,14 +48,18 @@ void draw_schedule(runtime::training_job& job, choices& from) {
     schedule.text = behaviour;
   if (schedule.source == "interleaved")
     schedule.chunks_per_rank = 2;
-  if (schedule.source == "interleaved" || schedule.source == "zb-v")
-    job.training.model = job.training.model.family().smallest(4);
+}
+
+void choose_model(runtime::training_job& job, const runtime::model_family& of, bool with_experts) {
+  const auto& schedule = job.layout.schedule.source;
+  const int layers = schedule == "interleaved" || schedule == "zb-v" ? 4 : 2;
+  const auto experts = with_experts ? of.smallest_with_experts(layers) : std::nullopt;
+  job.training.model = experts ? *experts : of.smallest(layers);
 }
 
 /// Draws nothing for a model without experts.
 void draw_experts(runtime::training_job& job, choices& from) {
-  const auto& model = job.training.model;
-  if (model.family().shared_by_expert_ranks(model).empty())
+  if (!has_experts(job))
     return;
   auto& l = job.layout;
   l.expert = from.one_of({1, 2, 2, 4});
@@ -63,11 +72,11 @@ void draw_experts(runtime::training_job& job, choices& from) {
 
 runtime::training_job drawn(choices from,
                             const std::filesystem::path& folder,
-                            const runtime::model_family& of) {
+                            const runtime::model_family& of,
+                            bool with_experts) {
   runtime::training_job job;
   const int pipeline = from.one_of({1, 2, 2}), data = from.one_of({1, 2, 2}),
             tensor = from.one_of({1, 1, 2});
-  job.training.model = of.smallest(2);
   job.training.seed = 17;
   job.training.precision
       = from.one_of({runtime::dtype::f32, runtime::dtype::bf16, runtime::dtype::f16});
@@ -79,6 +88,7 @@ runtime::training_job drawn(choices from,
   job.training.batch = {.micro = 1, .global = from.one_of({4, 4, 8}), .data_parallel = data};
   job.layout = {.world = tensor * pipeline * data, .tensor = tensor, .pipeline = pipeline};
   draw_schedule(job, from);
+  choose_model(job, of, with_experts);
   if (data > 1 && from.happens(0.25)) {
     job.layout.replicas_per_worker = 2;
     job.layout.world /= 2;
@@ -123,7 +133,7 @@ runtime::training_job small_job(std::uint64_t shape,
   constexpr std::uint64_t most_attempts = 1000;
   std::vector<std::string> wrong;
   for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
-    auto job = drawn({shape, attempt}, folder, of);
+    auto job = drawn({shape % job_shapes, attempt}, folder, of, shape >= expert_shapes);
     job.recovery.on = recovers;
     job.layout.processes = std::min(processes, job.layout.world);
     job.recovery.suspicion = 30;  // longer than any task
@@ -138,15 +148,15 @@ runtime::training_job small_job(std::uint64_t shape,
 std::string describe_shape(const runtime::training_job& job) {
   const auto& l = job.layout;
   const auto& r = job.reduction;
+  const auto experts
+      = has_experts(job) ? fmt::format(", EP {}, ETP {}", l.expert, l.expert_tensor_ranks()) : "";
   return fmt::format("PP {}, DP {}{}, TP {}{}{}, {}, {}{}{}{}{}{}{}{}{}",
                      l.pipeline,
                      job.training.batch.data_parallel,
                      l.replicas_per_worker > 1 ? " logical replicas" : "",
                      l.tensor,
                      l.sequence_parallel ? " with sharded rows" : "",
-                     l.expert > 1 || l.expert_tensor_ranks() != l.tensor
-                         ? fmt::format(", EP {}, ETP {}", l.expert, l.expert_tensor_ranks())
-                         : "",
+                     experts,
                      to_string(job.training.precision),
                      l.schedule.source.empty() ? "1f1b" : l.schedule.source,
                      l.schedule.credits > 0 ? fmt::format(", credits {}", l.schedule.credits) : "",

@@ -75,6 +75,10 @@ class model_family {
   /// A model of a few thousand parameters for simulations: 6 tokens, a vocabulary of 29, padded to
   /// 32, and as many layers as given.
   virtual model_description smallest(int layers) const = 0;
+  /// The same with experts. Empty if `smallest` has them already, or if no model of the family has.
+  virtual std::optional<model_description> smallest_with_experts(int /*layers*/) const {
+    return {};
+  }
 
   /// Throws input_error for an extension without a name, and for one that the family cannot add.
   virtual model_spec spec(const model_description& model, const extension& own) const = 0;

@@ -46,6 +46,19 @@ class gpt final : public model_family {
     return out;
   }
 
+  std::optional<model_description> smallest_with_experts(int layers) const override {
+    auto out = smallest(layers);
+    auto& x = out.as<gpt_config>();
+    x.linear_bias = false;
+    x.experts = {.number = 4,
+                 .ffn = 8,
+                 .score = "sigmoid",
+                 .balance_weights = {1e-2},
+                 .z_weight = 1e-3,
+                 .expert_bias = true};
+    return out;
+  }
+
   model_spec spec(const model_description& model, const extension& own) const override {
     return gpt_spec(config_of(model), own);
   }

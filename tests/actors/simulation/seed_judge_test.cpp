@@ -78,14 +78,17 @@ TEST_CASE("seeds pass: schedules, delays, deaths and disk faults do not change f
   const quiet here;
   const tests::scratch_folder folder;
   seed_judge judge(folder / "simulated");
-  int deaths = 0;
+  int deaths = 0, with_experts = 0;
+  const seed_options counts
+      = {.trace = [&](std::string_view x) { with_experts += x.find(", EP ") != x.npos ? 1 : 0; }};
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const auto verdict = judge.judge(seed);
+    const auto verdict = judge.judge(seed, counts);
     CAPTURE(seed, verdict.wrong);
     CHECK(verdict.wrong.empty());
     deaths += verdict.died ? 1 : 0;
   }
   CHECK(deaths > 5);
+  CHECK(with_experts > 5);
 }
 
 TEST_CASE("seeds pass with models of other families", "[simulation]") {
@@ -102,6 +105,23 @@ TEST_CASE("seeds pass with models of other families", "[simulation]") {
     }
     CHECK(deaths > 3);
   }
+}
+
+TEST_CASE("shapes with experts share them between ranks and replicas, others have none",
+          "[simulation]") {
+  const tests::scratch_folder folder;
+  int by_ranks = 0, by_replicas = 0;
+  for (std::uint64_t shape = 0; shape < expert_shapes + job_shapes; ++shape) {
+    const auto job = small_job(shape, folder / "saved");
+    const auto& l = job.layout;
+    const auto& model = job.training.model;
+    CAPTURE(describe_shape(job));
+    CHECK(model.family().shared_by_expert_ranks(model).empty() == (shape < expert_shapes));
+    by_ranks += l.expert > 1 ? 1 : 0;
+    by_replicas += l.expert * l.expert_tensor_ranks() > l.tensor ? 1 : 0;
+  }
+  CHECK(by_ranks >= 16);
+  CHECK(by_replicas >= 16);
 }
 
 TEST_CASE("a seed gives the same trace, byte by byte", "[simulation][unsanitized]") {
@@ -128,7 +148,8 @@ TEST_CASE("undisturbed simulated runs equal those of the trainer without actors"
   for (const auto* family : families) {
     const tests::scratch_folder folder;
     int compared = 0, with_copies = 0;
-    for (std::uint64_t shape = 0; shape < job_shapes; ++shape) {
+    const auto shapes = family->smallest_with_experts(2) ? expert_shapes + job_shapes : job_shapes;
+    for (std::uint64_t shape = 0; shape < shapes; ++shape) {
       auto job = small_job(shape, folder / "saved", false, 1, *family);
       if (job.layout.tensor > 1 || job.layout.sums_follow_ranks()
           || job.reduction.grain != runtime::default_grain)
