@@ -168,7 +168,9 @@ std::string short_line(const runtime::step_report& x,
   return out;
 }
 
-std::string evaluation_line(const runtime::validation_report& x, bool is_short) {
+std::string evaluation_line(const runtime::validation_report& x,
+                            const std::vector<runtime::loss_spec>& losses,
+                            bool is_short) {
   const auto means = runtime::by_name(x.losses, x.loss);
   if (std::ranges::all_of(means, [](const auto& one) { return std::isnan(one.mean); }))
     return fmt::format(" {} at iteration {}: no loss: no token of its samples counts",
@@ -180,17 +182,16 @@ std::string evaluation_line(const runtime::validation_report& x, bool is_short) 
             : fmt::format(
                 " validation loss at iteration {}{} |", x.iteration, x.test ? " on test set" : "");
   for (const auto& one : means) {
-    const double perplexity = std::exp(std::min(20.0, one.mean));
     if (std::isnan(one.mean))
       continue;
-    if (is_short)
-      line += fmt::format("  {} {:.4f}  perplexity {:.4g}",
-                          x.losses.empty() ? "loss" : one.name,
-                          one.mean,
-                          perplexity);
-    else
-      line += fmt::format(
-          " {0} value: {1:.6E} | {0} PPL: {2:.6E} |", one.name, one.mean, perplexity);
+    line += is_short ? fmt::format("  {} {:.4f}", x.losses.empty() ? "loss" : one.name, one.mean)
+                     : fmt::format(" {} value: {:.6E} |", one.name, one.mean);
+    const auto its = std::ranges::find(losses, one.name, &runtime::loss_spec::name);
+    if (its == losses.end() || !its->has_perplexity)
+      continue;
+    const double perplexity = std::exp(std::min(20.0, one.mean));
+    line += is_short ? fmt::format("  perplexity {:.4g}", perplexity)
+                     : fmt::format(" {} PPL: {:.6E} |", one.name, perplexity);
   }
   return line;
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/model/segment.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
@@ -51,8 +52,11 @@ std::string short_line(const runtime::step_report& x,
                        std::uint64_t train_iterations,
                        const runtime::log_settings& settings);
 
-/// The line of a validation or a test.
-std::string evaluation_line(const runtime::validation_report& x, bool is_short);
+/// The line of a validation or a test. `losses`: those of the model, which say what has a
+/// perplexity.
+std::string evaluation_line(const runtime::validation_report& x,
+                            const std::vector<runtime::loss_spec>& losses,
+                            bool is_short);
 
 /// Example: " stage:0.1 died (...); after 0.012 s the run continues from iteration 6 with its
 /// ranks' own state".

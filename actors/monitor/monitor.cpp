@@ -31,6 +31,7 @@ monitor_book::monitor_book(const messages::job_description& told,
                            std::shared_ptr<runtime::record_ring> shown)
     : told_(told),
       job_(std::move(job)),
+      losses_(runtime::losses_of(runtime::spec_of(job_->job.training))),
       begin_(so_far.value_or(written_so_far{0, told.iteration, told.consumed})),
       append_(so_far || told.iteration > 0),
       newest_(begin_.fact),
@@ -168,7 +169,7 @@ void monitor_book::log_last() {
 
 void monitor_book::add(const messages::validated& x) {
   record(x.report);
-  runtime::log_line(runtime::severity::info, evaluation_line(x.report, short_lines_));
+  runtime::log_line(runtime::severity::info, evaluation_line(x.report, losses_, short_lines_));
 }
 
 void monitor_book::add(const messages::happened& x) {

@@ -77,9 +77,10 @@ class monitor_book {
   bool is_open_ = false;
   messages::job_description told_;
   std::shared_ptr<const opened_job> job_;
-  written_so_far begin_;      ///< what the logs had before
-  bool append_ = false;       ///< they had entries
-  std::uint64_t newest_ = 0;  ///< number of the newest fact
+  std::vector<runtime::loss_spec> losses_;  ///< of the model
+  written_so_far begin_;                    ///< what the logs had before
+  bool append_ = false;                     ///< they had entries
+  std::uint64_t newest_ = 0;                ///< number of the newest fact
   std::vector<watched_file> files_;
   std::shared_ptr<runtime::record_ring> shown_;
   std::unique_ptr<runtime::progress_bar> bar_;

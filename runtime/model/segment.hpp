@@ -43,6 +43,8 @@ struct loss_spec {
   /// not begin with "validation" or "test" as a word.
   std::string name;
   double weight = 1;  ///< factor of its gradient
+  /// The mean is a negative log-likelihood in nats, so e^mean is a perplexity.
+  bool has_perplexity = false;
 };
 
 /// Where a pass writes a loss: a segment of a chunk.

@@ -5,9 +5,22 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::vector<runtime::loss_spec> model_losses
+    = {{"lm loss", 1, true}, {"sop loss", 0.5, true}, {"load_balancing_loss", 0.01}};
+
+std::string evaluation_line(const runtime::validation_report& x, bool is_short) {
+  return actors::evaluation_line(x, model_losses, is_short);
+}
+
+}  // namespace
 
 TEST_CASE("the summary of a schedule has the mean of the logged steps", "[actors]") {
   actors::pipeline_since_start all;
@@ -58,7 +71,7 @@ TEST_CASE("a line has the mean of each loss over the steps in which it counts", 
   CHECK_THAT(actors::log_line(x, since, 2, {}),
              ContainsSubstring(" | lm loss: 4.500000E+00 | sop loss: 2.000000E+00 | "));
   const runtime::validation_report validated{2, 5, false, {{"lm loss", 4}, {"sop loss", 1}}};
-  CHECK_THAT(actors::evaluation_line(validated, false),
+  CHECK_THAT(evaluation_line(validated, false),
              ContainsSubstring("| lm loss PPL: 5.459815E+01 | sop loss value: 1.000000E+00 |"));
 }
 
@@ -80,24 +93,35 @@ TEST_CASE("steps in which no token counts are left out of the mean loss", "[acto
 }
 
 TEST_CASE("a validation in which no token counts has no loss and no perplexity", "[actors]") {
-  CHECK(actors::evaluation_line({7, NAN, false}, GENERATE(false, true))
+  CHECK(evaluation_line({7, NAN, false}, GENERATE(false, true))
         == " validation at iteration 7: no loss: no token of its samples counts");
+}
+
+TEST_CASE("a loss that is no likelihood has no perplexity", "[actors]") {
+  runtime::validation_report x{7, 1.01, false};
+  x.losses = {{"lm loss", 1.0}, {"load_balancing_loss", 1.0}};
+  CHECK(evaluation_line(x, true)
+        == " validation at iteration 7  lm loss 1.0000  perplexity 2.718  load_balancing_loss "
+           "1.0000");
+  CHECK(evaluation_line(x, false)
+        == " validation loss at iteration 7 | lm loss value: 1.000000E+00 | lm loss PPL: "
+           "2.718282E+00 | load_balancing_loss value: 1.000000E+00 |");
 }
 
 TEST_CASE("a validation shows the losses whose tokens count", "[actors]") {
   runtime::validation_report x{7, NAN, false};
   x.losses = {{"lm loss", NAN}, {"sop loss", 1.0}};
-  CHECK(actors::evaluation_line(x, true)
+  CHECK(evaluation_line(x, true)
         == " validation at iteration 7  sop loss 1.0000  perplexity 2.718");
 }
 
 TEST_CASE("a test is distinguished from a validation", "[actors]") {
-  CHECK(actors::evaluation_line({7, 1.0, true}, false)
+  CHECK(evaluation_line({7, 1.0, true}, false)
         == " validation loss at iteration 7 on test set | lm loss value: 1.000000E+00 | lm loss "
            "PPL: 2.718282E+00 |");
-  CHECK(actors::evaluation_line({7, 1.0, false}, true)
+  CHECK(evaluation_line({7, 1.0, false}, true)
         == " validation at iteration 7  loss 1.0000  perplexity 2.718");
-  CHECK(actors::evaluation_line({7, 1.0, true}, true)
+  CHECK(evaluation_line({7, 1.0, true}, true)
         == " test at iteration 7  loss 1.0000  perplexity 2.718");
 }
 

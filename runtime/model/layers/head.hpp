@@ -14,7 +14,7 @@ struct head_spec {
   std::string tied_to = {};            ///< parameter that shares the weight; empty: not tied
   double init_std = 0;
   std::function<decltype(cross_entropy)> loss = cross_entropy;  ///< same contract as cross_entropy
-  loss_spec reported = {"lm loss"};
+  loss_spec reported = {.name = "lm loss", .has_perplexity = true};
 };
 
 /// Reads pass::hidden, "labels" and "mask" of the batch, and writes its loss; without labels it
