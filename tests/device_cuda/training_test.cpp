@@ -14,6 +14,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 
 #include <algorithm>
+#include <optional>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -48,10 +49,23 @@ void check_same_bits(const std::vector<step_report>& all, const std::vector<step
   }
 }
 
+/// `loss` and `norm`: allowed relative differences. Both trainers sum in f32 in different orders,
+/// with a hundred sums per step. 1e-4 is the project's promise for devices.
+void check_close(const std::vector<step_report>& here,
+                 const std::vector<step_report>& there,
+                 double loss = 1e-4,
+                 std::optional<double> norm = 1e-3) {
+  REQUIRE(here.size() == there.size());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CAPTURE(i);
+    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(loss));
+    if (norm)
+      CHECK(there[i].grad_norm == Catch::Approx(here[i].grad_norm).epsilon(*norm));
+  }
+}
+
 }  // namespace
 
-// Both sum in f32 in different orders, with a hundred sums per step. 1e-4 is the project's promise
-// for devices.
 TEST_CASE("a device trains like the CPU, with reproducible bits", "[device][unsanitized]") {
   const auto [name, model] = GENERATE(from_range(tiny_gpts(2)));
   CAPTURE(name);
@@ -59,11 +73,7 @@ TEST_CASE("a device trains like the CPU, with reproducible bits", "[device][unsa
   const auto here = steps(recipe, backend_kind::cpu, 4);
   const auto there = steps(recipe, backend_kind::cuda, 4),
              again = steps(recipe, backend_kind::cuda, 2);
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    CAPTURE(i);
-    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(1e-4));
-    CHECK(there[i].grad_norm == Catch::Approx(here[i].grad_norm).epsilon(1e-3));
-  }
+  check_close(here, there);
   check_same_bits(there, again);
 }
 
@@ -75,10 +85,7 @@ TEST_CASE("a device trains latent attention like the CPU", "[device][unsanitized
   const auto here = steps(recipe, backend_kind::cpu, 3);
   recipe.precision = narrow ? dtype::bf16 : dtype::f32;
   const auto there = steps(recipe, backend_kind::cuda, 3);
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    CAPTURE(i);
-    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(narrow ? 1e-2 : 1e-4));
-  }
+  check_close(here, there, narrow ? 1e-2 : 1e-4, std::nullopt);
 }
 
 TEST_CASE("a device trains experts like the CPU, with reproducible bits", "[device][unsanitized]") {
@@ -108,11 +115,7 @@ TEST_CASE("a device trains experts like the CPU, with reproducible bits", "[devi
   const auto here = steps(recipe, backend_kind::cpu, 3);
   const auto there = steps(recipe, backend_kind::cuda, 3),
              again = steps(recipe, backend_kind::cuda, 2);
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    CAPTURE(i);
-    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(1e-4));
-    CHECK(there[i].grad_norm == Catch::Approx(here[i].grad_norm).epsilon(1e-3));
-  }
+  check_close(here, there);
   check_same_bits(there, again);
 }
 
@@ -132,10 +135,7 @@ TEST_CASE("a device trains in bf16 within 1 % of the CPU's fp32", "[device][unsa
   const auto recipe = tiny_recipe(model, dtype::bf16);
   const auto there = steps(recipe, backend_kind::cuda, 12),
              again = steps(recipe, backend_kind::cuda, 3);
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    CAPTURE(i);
-    CHECK(there[i].loss == Catch::Approx(exact[i].loss).epsilon(1e-2));
-  }
+  check_close(exact, there, 1e-2, std::nullopt);
   check_same_bits(there, again);
 }
 
@@ -178,8 +178,7 @@ TEST_CASE("replicas that a device computes in turn add up as on the CPU", "[devi
   const auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32, 2);
   const auto here = steps(recipe, backend_kind::cpu, 3),
              there = steps(recipe, backend_kind::cuda, 3);
-  for (std::size_t i = 0; i < here.size(); ++i)
-    CHECK(there[i].loss == Catch::Approx(here[i].loss).epsilon(1e-4));
+  check_close(here, there, 1e-4, std::nullopt);
 }
 
 TEST_CASE("a device trains in fp16 with a loss scale like the CPU", "[device][unsanitized]") {
