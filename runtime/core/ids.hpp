@@ -17,14 +17,19 @@ enum class chunk_id : std::uint32_t {};       ///< position in its model, from 0
 enum class copy_id : std::uint32_t {};        ///< copy of a chunk in two-copy schedules; else 0
 enum class microbatch_id : std::uint32_t {};  ///< position within the step, from 0
 
+template <class Type, class... All>
+inline constexpr bool is_any_of = (std::is_same_v<Type, All> || ...);
+/// No other enumerations: Catch's GENERATE calls a `value` of its own with them.
 template <class Id>
-requires std::is_enum_v<Id>
+concept strong_id
+    = is_any_of<Id, generation_id, step_id, model_id, chunk_id, copy_id, microbatch_id>;
+
+template <strong_id Id>
 constexpr std::underlying_type_t<Id> value(Id x) {
   return static_cast<std::underlying_type_t<Id>>(x);
 }
 
-template <class Id>
-requires std::is_enum_v<Id>
+template <strong_id Id>
 constexpr Id next(Id x) {
   return Id(value(x) + 1);
 }
