@@ -15,11 +15,16 @@ seeds=("${@:3}")
 job=(train gpt --mock-data --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
      --max-position-embeddings 32 --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --vocab-size 128
      --tokenizer-type NullTokenizer --threads-per-worker 1 --eval-iters 0 --train-iters 120)
+experts="--num-experts 4 --moe-ffn-hidden-size 64 --disable-bias-linear --moe-router-score-function sigmoid \
+--moe-router-enable-expert-bias"
 layouts=("--world-size 2 --processes 2 --pipeline-model-parallel-size 2"
          "--world-size 2 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel"
          "--world-size 2 --processes 2 --use-distributed-optimizer"
          "--world-size 4 --processes 4 --pipeline-model-parallel-size 2 --bf16"
-         "--world-size 4 --processes 2 --pipeline-model-parallel-size 2 --fp16")
+         "--world-size 4 --processes 2 --pipeline-model-parallel-size 2 --fp16"
+         # The two processes share the experts; the tensor ranks of each share the matrices of an expert.
+         "--world-size 4 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel $experts \
+--expert-model-parallel-size 2 --expert-tensor-parallel-size 2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
