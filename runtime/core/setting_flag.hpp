@@ -37,7 +37,8 @@ struct setting_flag {
   /// "watch.progress=false". Empty: true.
   const char* value = "";
   std::int64_t gives = 1;  ///< the value of a toggle of a number or an enumeration
-  /// The member's default is no value of the flag, or another one follows from other settings.
+  /// A kept configuration has it only if it was given: the member's default is no value of the
+  /// flag, another one follows from other settings, or few models have such a setting.
   bool only_given = false;
   std::optional<at_resume> resume = std::nullopt;  ///< empty: see resume_of
   /// It concerns one start of a run, such as its end or its output: a kept configuration leaves it

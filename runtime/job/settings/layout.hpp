@@ -97,11 +97,13 @@ struct layout_settings {
             .decides([](const x& l) { return l.expert > 1 && l.sums_follow_ranks(); })
             .flag({.name = "--expert-model-parallel-size",
                    .unit = "workers",
+                   .default_value = "1",
                    .help
                    = "Workers that share the experts of each layer, also of several replicas. "
                      "Above 1 only for a model with experts.",
                    .megatron = "above 1 only for a model with experts",
-                   .range = whole_range{1, most_workers}}),
+                   .range = whole_range{1, most_workers},
+                   .only_given = true}),
         row("expert_tensor", &x::expert_tensor)
             .decides([](const x& l) { return l.expert_tensor_ranks() != l.tensor; })
             .flag({.name = "--expert-tensor-parallel-size",
@@ -114,19 +116,23 @@ struct layout_settings {
         row("dispatcher", &x::dispatcher)
             .flag({.name = "--moe-token-dispatcher-type",
                    .type = "NAME",
+                   .default_value = "alltoall",
                    .help = "How tokens travel to the workers of their experts. alltoall: each to "
                            "its experts' workers. allgather: all to all workers. The same bits.",
-                   .megatron = "alltoall by default; no flex"})
+                   .megatron = "alltoall by default; no flex",
+                   .only_given = true})
             .one_of(token_dispatcher::alltoall, token_dispatcher::allgather),
         row("expert_sums", &x::expert_sums)
             .decides(
                 [](const x& l) { return l.expert > 1 && l.expert_sums == source_sums::together; })
             .own_flag({.name = "--expert-gradient-sums",
                        .type = "NAME",
+                       .default_value = "by_source",
                        .help
                        = "Order of the sums in gradients of experts. by_source: tokens of each "
                          "worker apart, then in the order of workers; the same bits for any "
-                         "--expert-model-parallel-size. together: less memory."})
+                         "--expert-model-parallel-size. together: less memory.",
+                       .only_given = true})
             .one_of(source_sums::by_source, source_sums::together),
         row("order", &x::order)
             .decides()

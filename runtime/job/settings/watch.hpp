@@ -192,10 +192,12 @@ struct watch_settings {
         row("expert_counts", &x::expert_counts)
             .flag({.name = "--save-tokens-per-expert-interval",
                    .unit = "steps",
+                   .default_value = "0",
                    .help = "Steps between two entries of the JSON log with the rows of each "
                            "expert; 0: never.",
                    .megatron = "in the log, not in files of their own; 0: never",
-                   .range = whole_range{0, largest_count}}));
+                   .range = whole_range{0, largest_count},
+                   .only_given = true}));
   }
 };
 
