@@ -12,8 +12,9 @@ recipe.
 *step*: one worker; all routings and a model without experts, of the same active width, run in turn. Prints tokens/s
 relative to routing in turn, and shares of a step: router, permutation, products of experts and their activations, other
 operations, and the time between operations. Counts and places of rows are computed on the host between operations, as
-are messages, so the model without experts has its time between operations beside it. With two workers on the expert
-axis that time also has exchanges and waits for each other.
+are messages. So *dispatch* is the time between operations beyond that of the model without experts. The same follows
+with two workers on the expert axis, each with half of the threads. There dispatch also has exchanges and waits, and the
+model without experts sums more gradients between the workers.
 
 *memory*: 1, 2 and 4 workers on the expert axis. Prints the peak that the run measured, the forecast of
 `troupe memory --expert-load` for the counted load, and the difference; the goal is 5 %.
@@ -173,11 +174,12 @@ def write_model(folder, m, offsets):
     return folder
 
 
-def shape_words(m, workers, kind):
-    """Flags of shape and layout, for training and for the forecast."""
+def shape_words(m, workers, kind, expert_ranks=None):
+    """Flags of shape and layout, for training and for the forecast. The default of expert_ranks is `workers`."""
+    expert_ranks = expert_ranks or workers
     return ["--seq-length", m["T"], "--vocab-size", m["vocab"], "--make-vocab-size-divisible-by", 1,
             "--micro-batch-size", m["batch"], "--global-batch-size", workers * m["batch"], "--world-size", workers,
-            *(["--expert-model-parallel-size", workers] if workers > 1 else []),
+            *(["--expert-model-parallel-size", expert_ranks] if expert_ranks > 1 else []),
             *(["--bf16"] if kind == "bf16" else [])]
 
 
@@ -225,38 +227,43 @@ def load_of(step, workers):
     return max(sum(counts[r * own:(r + 1) * own]) for r in range(workers)) * workers / sum(counts)
 
 
+def runs_of(m, models, kind):
+    """Flags by (routing, workers)."""
+    out = {}
+    for workers in (1, 2):
+        shape = shape_words(m, workers, kind)
+        out["in turn", workers] = [*with_experts(models["even"]), "--moe-router-force-load-balancing", *shape]
+        for routing in ("even", "Zipf"):
+            out[routing, workers] = [*with_experts(models[routing]), *shape]
+        out["no experts", workers] = [*without_experts(m), *shape_words(m, workers, kind, expert_ranks=1)]
+    return out
+
+
 def step(o, folder, m, models, kind):
     """Rates and shares of each routing, relative to routing in turn."""
-    shape, found = shape_words(m, 1, kind), {}
-    runs = {"in turn": [*with_experts(models["even"]), "--moe-router-force-load-balancing", *shape],
-            **{name: [*with_experts(models[name]), *shape] for name in ("even", "Zipf")},
-            "no experts": [*without_experts(m), *shape]}
-    pair = shape_words(m, 2, kind)
-    runs |= {"in turn, 2 workers": [*with_experts(models["even"]), "--moe-router-force-load-balancing", *pair],
-             "Zipf, 2 workers": [*with_experts(models["Zipf"]), *pair]}
+    found, runs, rows, last = {}, runs_of(m, models, kind), [], GROUPS[-1]
     for _ in range(o.rounds):
-        for name, words in runs.items():
-            threads = max(1, o.threads // 2) if name.endswith("workers") else o.threads
-            steps, profile, _ = train(o, folder, words, o.steps + WARM_UP, threads)
-            rate = statistics.median(x["tokens_per_second"] for x in steps[WARM_UP:])
-            found.setdefault(name, []).append(dict(rate=rate, counts=counts_of(steps), step_ms=profile["step_ms"],
-                                                   ms=milliseconds(profile, m["experts"])))
-    rows = []
-    print(f"\n{kind}, shares of a step in %:\n{'routing':<20}{'tokens/s':>9}{'ratio':>7}"
-          + "".join(f"{x:>19}" for x in GROUPS) + "  shares of the rows")
-    for name, all_rounds in found.items():
-        beside = found["in turn, 2 workers" if name.endswith("workers") else "in turn"]
-        middle = lambda of: statistics.median(map(of, all_rounds))
-        ratio = statistics.median(a["rate"] / b["rate"] for a, b in zip(all_rounds, beside))
-        shares = {x: middle(lambda r: 100 * r["ms"][x] / r["step_ms"]) for x in GROUPS}
+        for (routing, workers), words in runs.items():
+            steps, profile, _ = train(o, folder, words, o.steps + WARM_UP, max(1, o.threads // workers))
+            found.setdefault((routing, workers), []).append(
+                dict(rate=statistics.median(x["tokens_per_second"] for x in steps[WARM_UP:]), counts=counts_of(steps),
+                     step_ms=profile["step_ms"], ms=milliseconds(profile, m["experts"])))
+    print(f"\n{kind}, shares of a step in %:\n{'workers, routing':<17}{'tokens/s':>9}{'ratio':>7}"
+          + "".join(f"{x:>19}" for x in GROUPS) + f"{'dispatch':>18}  shares of the rows")
+    for (routing, workers), all_rounds in found.items():
+        middle = lambda of, beside: statistics.median(map(of, all_rounds, found[beside, workers]))
+        shares = {x: statistics.median(100 * r["ms"][x] / r["step_ms"] for r in all_rounds) for x in GROUPS}
         counts = all_rounds[0]["counts"]
-        load = [round(100 * x / sum(counts), 1) for x in counts]
-        rows.append(dict(type=kind, routing=name, rate=middle(lambda r: r["rate"]), ratio=ratio, shares=shares,
-                         load=load, between_ms=middle(lambda r: r["ms"]["between operations"])))
-        of_time = [f"{share:.1f}" for share in shares.values()]
-        of_time[-1] += f" ({rows[-1]['between_ms']:.1f} ms)"
-        print(f"{name:<20}{rows[-1]['rate']:>9.0f}{ratio:>7.2f}" + "".join(f"{x:>19}" for x in of_time)
-              + f"  {' '.join(map(str, load))}", flush=True)
+        row = dict(type=kind, routing=routing, workers=workers, rate=statistics.median(r["rate"] for r in all_rounds),
+                   ratio=middle(lambda a, b: a["rate"] / b["rate"], "in turn"), shares=shares,
+                   step_ms=statistics.median(r["step_ms"] for r in all_rounds),
+                   dispatch_ms=middle(lambda a, b: a["ms"][last] - b["ms"][last], "no experts"),
+                   load=[round(100 * x / sum(counts), 1) for x in counts])
+        rows.append(row)
+        dispatch = f"{100 * row['dispatch_ms'] / row['step_ms']:.1f} ({row['dispatch_ms']:.1f} ms)"
+        print(f"{workers}, {routing:<14}{row['rate']:>9.0f}{row['ratio']:>7.2f}"
+              + "".join(f"{share:>19.1f}" for share in shares.values()) + f"{dispatch:>18}"
+              + f"  {' '.join(map(str, row['load']))}", flush=True)
     return rows
 
 
