@@ -60,6 +60,7 @@ troupe_full("jobs on emulated devices: gpu_same_bits, gpu_refusals, kernels_cuda
   command/gpu_rounding kernels/cuda_coarse)
 
 troupe_full("scripts for a session on a real GPU" bench/gpu_*)
+troupe_full("sums in a script that measures experts, with fake programs" bench/experts)
 
 troupe_full("products and attention by instruction sets below the processor's own"
   kernels/products_by_* kernels/attention_without_tiles kernels/teams_without_tiles runtime/golden_without_tiles)

@@ -50,6 +50,9 @@ def words_of(model, m, layers, batch, steps, more=()):
         words += ["--swiglu", "--normalization", "RMSNorm", "--position-embedding-type", "rope", "--disable-bias-linear",
                   "--untie-embeddings-and-output-weights", "--group-query-attention", "--num-query-groups", m["groups"],
                   "--ffn-hidden-size", m["ffn"]]
+    if "experts" in m:  # experts have no biases
+        words += ["--num-experts", m["experts"], "--moe-router-topk", m["chosen"], "--moe-router-load-balancing-type", "none",
+                  *([] if model == "llama" else ["--disable-bias-linear", "--add-qkv-bias"])]
     return [*words, *more]
 
 
