@@ -3,9 +3,11 @@
 #include "actors/command/help_text.hpp"
 #include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/libraries.hpp"
 #include "runtime/job/build.hpp"
+#include "runtime/launch/launch_environment.hpp"
 
 #include <caf/config.hpp>
 
@@ -25,6 +27,22 @@ struct doctor_flags {
   bool json = false, measure = false;
 };
 
+/// What the environment says, or its fault.
+std::string launcher_text() try {
+  const auto x = runtime::launch_environment_of([](const char* name) { return std::getenv(name); });
+  if (!x)
+    return "";
+  if (x->launcher.empty())
+    return fmt::format("this process runs alone in job {} of Slurm", x->id);
+  auto out
+      = fmt::format("{} started this process as rank {} of {}", x->launcher, x->rank, x->world);
+  if (!x->address.empty())
+    out += fmt::format("; rank 0 is at {}, port {}", x->address, x->port);
+  return out;
+} catch (const runtime::input_error& failure) {
+  return failure.what();
+}
+
 machine_facts look(const doctor_flags& flags) {
   machine_facts out{.processor = runtime::look_at_processor(),
                     .memory = runtime::look_at_memory(),
@@ -33,7 +51,8 @@ machine_facts look(const doctor_flags& flags) {
                     .gpus = runtime::look_at_gpus(),
                     .accelerators = {},
                     .transports = runtime::look_at_transports(),
-                    .rates = std::nullopt};
+                    .rates = std::nullopt,
+                    .launcher = launcher_text()};
   // Loading a vendor's library takes a second, so it is skipped on machines without device and
   // driver. TROUPE_PLUGINS asks for a report on the plug-ins.
   out.accelerators = runtime::look_at_accelerators(may_have_gpu(out)

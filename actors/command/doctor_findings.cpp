@@ -134,6 +134,8 @@ std::vector<finding> findings_of(const machine_facts& x) {
   look(x.limits, out);
   add_gpu_findings(x, out);
   look(x.transports, out);
+  if (!x.launcher.empty())
+    out.push_back({weight::note, "launcher", x.launcher, ""});
   return out;
 }
 

@@ -21,6 +21,7 @@ struct machine_facts {
   runtime::accelerator_facts accelerators;
   runtime::transport_facts transports;
   std::optional<runtime::measured_rates> rates;
+  std::string launcher = {};  ///< what the launcher of a cluster says; empty: there is none
 };
 
 enum class weight {

@@ -338,6 +338,14 @@ def check_doctor(folder):
                           env={**os.environ, "TROUPE_PLUGINS": str(folder)})
     if "its plug-in libtroupe_ucx.so is missing" not in " ".join(done.stdout.split()):
         raise wrong(f"UCX without its plug-in is not reported:\n{done.stdout}")
+    told = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a-host", "MASTER_PORT": "6000"}
+    for variables, expected in [
+            (told, "launcher: torchrun started this process as rank 1 of 2; rank 0 is at a-host, port 6000."),
+            ({"RANK": "1", "WORLD_SIZE": "2"}, "launcher: the environment has RANK=1: MASTER_ADDR is not set;")]:
+        done = subprocess.run([cli_test.PROGRAM, "doctor"], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **variables})
+        if done.returncode != 0 or expected not in " ".join(done.stdout.split()):
+            raise wrong(f"{variables}: expected '{expected}' in\n{done.stdout}{done.stderr}")
     page = " ".join(works("doctor", "--folder", folder / "not" / "there").split())
     if "there is no folder" not in page or "fix: mkdir -p" not in page or "0 B of 0 B" in page:
         raise wrong(f"a missing folder:\n{page}")
