@@ -1,6 +1,7 @@
 #include "actors/process/agent_link.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ namespace {
 constexpr auto listens_for = std::chrono::minutes(1);
 constexpr auto for_ever = std::chrono::milliseconds(-1);
 constexpr std::string_view node_prefix = "node-";
+constexpr int most_ended = 3;  ///< consecutive
 
 struct listening {
   std::chrono::milliseconds patience;
@@ -170,6 +172,8 @@ void agent_link::ask_to_be_succeeded() {
 
 // The listener reports an agent that is gone; the next agent starts what was asked for.
 void agent_link::ask(const runtime::agent_request& what) {
+  if (std::holds_alternative<runtime::end_agent>(what))
+    succession_.reset();
   if (!agent_)
     start();
   try {
@@ -181,8 +185,20 @@ void agent_link::ask(const runtime::agent_request& what) {
 bool agent_link::hear(const messages::agent_told& x) {
   if (x.agent != agents_)
     return false;
-  if (x.gone)
-    agent_.reset();
+  if (!x.gone) {
+    ended_ = 0;
+    return true;
+  }
+  agent_.reset();
+  if (succession_)
+    try {
+      if (++ended_ > most_ended)
+        throw runtime::io_error(
+            "{} agents of this host in a row have ended; the last one: {}", ended_, x.answer);
+      start();
+    } catch (const runtime::error& failure) {
+      runtime::log_warning("if this process fails, no successor will start: {}", failure.what());
+    }
   return true;
 }
 

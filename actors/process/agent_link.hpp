@@ -50,9 +50,11 @@ class agent_link {
   std::vector<runtime::known_process> take_over();
   /// Asks the agent, and each later one, to start a successor when this process, the run's
   /// supervisor process, is gone without having sent `end`. The listener gets a refusal, with
-  /// request 0.
+  /// request 0. From then on an agent that is gone is replaced at once, unless it is the fourth in
+  /// a row without a message.
   void succeed(runtime::succession by);
   /// Sends to the current agent, or starts one. The listener gets the answer. Throws as `start`.
+  /// After end_agent no successor is needed.
   void ask(const runtime::agent_request& what);
   bool is_there() const { return agent_ != nullptr; }
   /// Handles a message of the listener. Returns false when it is of an earlier agent. After an
@@ -75,6 +77,7 @@ class agent_link {
   const bool outlived_;
   std::optional<runtime::succession> succession_;
   std::uint64_t agents_ = 0;  ///< number of agents started or taken over
+  int ended_ = 0;             ///< agents in a row that ended without a message
   std::shared_ptr<runtime::agent_client> agent_;
   std::jthread listener_;
 };

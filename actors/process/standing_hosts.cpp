@@ -4,7 +4,6 @@
 #include "actors/process/control_plane.hpp"
 #include "actors/process/launch_sites.hpp"
 #include "actors/process/standing_node.hpp"
-#include "actors/process/succession_agent.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -40,6 +39,8 @@ constexpr std::uint64_t no_request = std::numeric_limits<std::uint64_t>::max();
 /// Maximum pause between searches for a lost node, in failure-detector timeouts; the pause doubles
 /// each time.
 constexpr int longest_search = 16;
+/// Host number in the messages of the agent of the supervisor's own host, which starts no place.
+constexpr int own_host = -1;
 
 class other_hosts final : public launch_sites {
  public:
@@ -61,8 +62,7 @@ class other_hosts final : public launch_sites {
         tell_(std::move(tell)),
         hosts_(nodes.size()) {
     if (!settings_.successor.empty())
-      own_agent_
-          = std::make_unique<succession_agent>(self_, path_, settings_, part_of_suspicion(1));
+      have_successor();
     for (std::size_t h = 0; h < nodes.size(); ++h) {
       at(int(h)).node = nodes[h];
       at(int(h)).has_answered = !nodes[h];
@@ -155,16 +155,20 @@ class other_hosts final : public launch_sites {
       path_->send(self_, to, messages::kill_agent{agent});
   }
 
-  bool end_own_agent() override { return !own_agent_ || own_agent_->end(); }
+  bool end_own_agent() override {
+    if (!own_agent_ || !own_agent_->is_there())
+      return true;
+    if (std::exchange(ends_own_agent_, true))
+      own_agent_->kill();
+    else
+      own_agent_->ask(runtime::end_agent{});
+    return false;
+  }
 
   // The standing node has already processed the messages that it passes on.
   bool hear(const messages::agent_told& x) override {
-    if (x.host == succession_agent::host) {
-      const bool is_news = own_agent_ && own_agent_->hear(x);
-      if (own_agent_ && own_agent_->has_ended())
-        tell_.ended();
-      return is_news;
-    }
+    if (x.host == own_host)
+      return hear_own_agent(x);
     if (x.host < 0 || x.host >= int(hosts_.size()))
       return false;
     if (x.gone) {
@@ -294,6 +298,40 @@ class other_hosts final : public launch_sites {
         std::chrono::duration<double>(suspicion_ * part));
   }
 
+  // The agent of this host starts a successor of the supervisor process.
+  void have_successor() {
+    const auto silence = part_of_suspicion(1);
+    own_agent_ = std::make_unique<agent_link>(
+        settings_.agent,
+        settings_.run,
+        silence,
+        [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+         path = path_](messages::agent_told x) {
+          x.host = own_host;
+          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+            path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive), std::move(x));
+        },
+        settings_.outlived);
+    if (settings_.incarnation > 1)
+      own_agent_->take_over();
+    else
+      own_agent_->start();
+    own_agent_->succeed(
+        {.command = settings_.successor,
+         .output = runtime::run_folder::open(settings_.run).log_of(runtime::successor_name),
+         .silence = silence});
+  }
+  // The launcher logs a refusal; nothing else concerns it.
+  bool hear_own_agent(const messages::agent_told& x) const {
+    const bool is_current = own_agent_ && own_agent_->hear(x);
+    if (ends_own_agent_ && !own_agent_->is_there())
+      tell_.ended();
+    else if (is_current && x.gone && own_agent_->is_there())
+      runtime::log_warning("the host agent is gone ({}); another one takes its place", x.answer);
+    return is_current && !x.gone
+           && std::holds_alternative<runtime::request_refused>(runtime::read_answer(x.answer));
+  }
+
   void look_later(int number) {
     auto& x = at(number);
     path_->send_later(self_,
@@ -417,7 +455,8 @@ class other_hosts final : public launch_sites {
   const host_listener tell_;
   std::vector<host> hosts_;
   bool is_ready_ = false;
-  std::unique_ptr<succession_agent> own_agent_;  ///< null: this process has no successor
+  std::unique_ptr<agent_link> own_agent_;  ///< null: this process has no successor
+  bool ends_own_agent_ = false;
 };
 
 }  // namespace

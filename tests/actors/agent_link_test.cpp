@@ -13,10 +13,12 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -58,9 +60,13 @@ struct linked {
 
   std::unique_ptr<actors::agent_link> link(std::chrono::milliseconds patience
                                            = std::chrono::seconds(60)) const {
+    return link({a_player, runtime::agent_word, run.path().string(), "600000", "outlived"},
+                patience);
+  }
+  std::unique_ptr<actors::agent_link> link(std::vector<std::string> command,
+                                           std::chrono::milliseconds patience) const {
     return std::make_unique<actors::agent_link>(
-        std::vector<std::string>{
-            a_player, runtime::agent_word, run.path().string(), "600000", "outlived"},
+        std::move(command),
         run.path(),
         patience,
         [told = told](messages::agent_told x) {
@@ -88,6 +94,12 @@ struct linked {
     REQUIRE(tests::soon([&] { return told->is_gone(number); }));
     CHECK(x.hear({.agent = number, .answer = "", .gone = true}));
     CHECK_FALSE(x.is_there());
+  }
+  /// The same for a link that needs a successor: it starts the next agent.
+  void is_replaced(actors::agent_link& x, std::uint64_t number) const {
+    REQUIRE(tests::soon([&] { return told->is_gone(number); }));
+    CHECK(x.hear({.agent = number, .answer = "", .gone = true}));
+    CHECK(x.is_there());
   }
   void end(std::unique_ptr<actors::agent_link> x) const {
     x.reset();
@@ -159,8 +171,28 @@ TEST_CASE("each agent of a link is asked to provide a successor of this process"
   };
   CHECK(agreed(1));
   link->kill();
-  it.lose(*link, 1);
-  it.start_by(*link);
+  it.is_replaced(*link, 1);
   CHECK(agreed(2));
+  it.start_by(*link);
+  it.end(std::move(link));
+}
+
+TEST_CASE("the fourth agent in a row that ends at once is not replaced", "[actors]") {
+  const linked it;
+  auto link = it.link({a_player, "exit", "0"}, std::chrono::seconds(60));
+  link->start();
+  link->succeed({.command = {a_player, "exit", "0"}});
+  for (const std::uint64_t number : {1U, 2U, 3U})
+    it.is_replaced(*link, number);
+  it.lose(*link, 4);
+}
+
+TEST_CASE("an agent that was asked to end is not replaced", "[actors]") {
+  const linked it;
+  auto link = it.link();
+  link->start();
+  link->succeed({.command = {a_player, "exit", "0"}});
+  link->ask(runtime::end_agent{});
+  it.lose(*link, 1);
   it.end(std::move(link));
 }
