@@ -4,9 +4,10 @@
 //   to.write({rows, chosen});            const auto chosen = from.read(rows);
 //
 // Each router has a file with a place for each row of each sample
-// (docs/formats/expert_choices.md), so files do not depend on the layout of the run. Ranks write
-// and read the rows that they have. Samples have the numbers of batch_schema.hpp. One lane uses an
-// object.
+// (docs/formats/expert_choices.md). Ranks write and read the rows that they have. Samples have the
+// numbers of batch_schema.hpp. One lane uses an object.
+//
+// CHOICES-2: files do not depend on the layout of a run, so each layout replays the same choices.
 
 #pragma once
 

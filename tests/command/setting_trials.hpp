@@ -456,6 +456,8 @@ inline const std::map<std::string, trial>& trials() {
       {"--tensorboard-dir", {"", "board"}},
       {"--tensorboard-log-interval", {"", "2"}},
       {"--record-schedule", {two, "record.csv"}},
+      {"--record-expert-choices", {experts, "choices"}},
+      {"--replay-expert-choices", {experts, files() / "a"}},
       {"--trace", {"", "trace.json"}},
       {"--profile-operations", {"", "profile.json"}},
       {"--eval-interval", {"", "5"}},
