@@ -11,6 +11,7 @@
 #include "runtime/job/job_data.hpp"
 #include "runtime/job/layout_rules.hpp"
 #include "runtime/job/pipeline.hpp"
+#include "runtime/model/expert_choices.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
@@ -280,6 +281,9 @@ void validate_expert_choices(const training_job& job, bool has_model, sentences&
         fmt::format("`expert_choices.record` and `expert_choices.replay` both name '{}': the run "
                     "would overwrite what it reads; give each its own folder",
                     x.record.string()));
+  std::error_code failure;
+  if (fs::is_directory(x.replay, failure))  // else it is refused with the other folders
+    collect(wrong, [&] { require_choices(x.replay); });
 }
 
 void validate_resuming(const training_job& job, sentences& wrong) {

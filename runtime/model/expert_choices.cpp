@@ -18,6 +18,7 @@ static_assert(std::endian::native == std::endian::little, "the files are little-
 
 constexpr std::array<char, 8> magic = {'T', 'R', 'C', 'H', 'O', 'I', 'C', 'E'};
 constexpr std::uint32_t version = 1;
+constexpr const char* file_ending = ".choices";
 
 /// The beginning of a file. The words of its samples follow: expert + 1 of each choice, or 0.
 struct header {
@@ -39,12 +40,10 @@ std::string header_of(const choice_rows& x) {
 }
 
 std::filesystem::path path_of(const std::filesystem::path& folder, const choice_rows& of) {
-  return folder / (of.router + ".choices");
+  return folder / (of.router + file_ending);
 }
 
-void require_header(const std::filesystem::path& path,
-                    std::string_view text,
-                    const choice_rows& of) {
+header header_in(const std::filesystem::path& path, std::string_view text) {
   header found{};
   if (text.size() >= header_size)
     std::memcpy(&found, text.data(), header_size);
@@ -55,11 +54,18 @@ void require_header(const std::filesystem::path& path,
         path.string());
   if (found.version != version)
     throw input_error(
-        "cannot replay '{}': the file has version {} of the format, and this build "
-        "reads version {}; record the choices again",
+        "cannot replay '{}': the file has version {} of the format, and this build reads version "
+        "{}; record the choices again",
         path.string(),
         found.version,
         version);
+  return found;
+}
+
+void require_header(const std::filesystem::path& path,
+                    std::string_view text,
+                    const choice_rows& of) {
+  const auto found = header_in(path, text);
   if (text.substr(0, header_size) != header_of(of))
     throw input_error(
         "cannot replay '{}': it has {} of {} experts for each of {} tokens of a sample, and the "
@@ -85,6 +91,22 @@ void for_each_sample(const choice_rows& x, const Visit& visit) {
 }
 
 }  // namespace
+
+void require_choices(const std::filesystem::path& folder) {
+  bool has_one = false;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure))
+    if (at->path().extension() == file_ending) {
+      header_in(at->path(), mapped_file(at->path()).text());
+      has_one = true;
+    }
+  if (!has_one)
+    throw input_error(
+        "`expert_choices.replay` '{}': the folder has no choices of experts; name one that "
+        "`expert_choices.record` has filled",
+        folder.string());
+}
 
 placed_file& choice_writer::file_of(const choice_rows& of) {
   auto& file = files_[of.router];

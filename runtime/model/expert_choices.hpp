@@ -71,4 +71,8 @@ class choice_reader {
   std::map<std::string, mapped_file> files_;  ///< by router
 };
 
+/// Throws input_error unless the folder has files of choices, and io_error. A reader compares each
+/// with its router at the first read.
+void require_choices(const std::filesystem::path& folder);
+
 }  // namespace troupe::runtime

@@ -83,6 +83,9 @@ TEST_CASE("flags of experts and latent attention need each other", "[command]") 
       refused(experts + "--replay-expert-choices no_such_folder"),
       ContainsSubstring("--replay-expert-choices 'no_such_folder': there is no such folder"));
   CHECK_THAT(
+      refused(experts + "--replay-expert-choices /"),
+      ContainsSubstring("--replay-expert-choices '/': the folder has no choices of experts"));
+  CHECK_THAT(
       refused(experts + "--record-expert-choices . --replay-expert-choices ."),
       ContainsSubstring("--record-expert-choices and --replay-expert-choices both name '.'"));
   CHECK_THAT(refused(experts + "--moe-enable-routing-replay"),

@@ -134,6 +134,22 @@ TEST_CASE("FOREIGN-BYTES: files with other choices, or with none, are refused", 
                          MessageMatches(ContainsSubstring("lacks choices of sample")));
 }
 
+TEST_CASE("a folder without choices is refused before a replay", "[model]") {
+  const scratch_folder folder;
+  CHECK_THROWS_MATCHES(require_choices(folder.path()),
+                       input_error,
+                       MessageMatches(ContainsSubstring("has no choices of experts")));
+  CHECK_THROWS_AS(require_choices(folder / "none"), input_error);
+  write_text(folder / "notes.txt", "mine");
+  CHECK_THROWS_AS(require_choices(folder.path()), input_error);
+  write_text(folder / "r.choices", some_file());
+  CHECK_NOTHROW(require_choices(folder.path()));
+  write_text(folder / "s.choices", "mine");
+  CHECK_THROWS_MATCHES(require_choices(folder.path()),
+                       input_error,
+                       MessageMatches(ContainsSubstring("does not begin like")));
+}
+
 TEST_CASE("a record does not overwrite other files", "[model]") {
   const scratch_folder folder;
   write_text(folder / "r.choices", "my notes");
