@@ -21,7 +21,7 @@ constexpr setting_group help_groups[] = {
     {"Data",
      "data.path data.arguments_file data.train_path data.valid_path data.test_path "
      "data.part_arguments_file data.mock data.split data.cache data.object_cache data.order "
-     "data.unsharded data.eod_mask_loss per_token_loss data.* data.fim.*"},
+     "data.unsharded data.eod_mask_loss per_token_loss data.* data.fim.* expert_choices.replay"},
     {"Tokenizer", "tokenizer.* model.vocabulary"},
     {"Batch and steps",
      "batch.* train_iterations train_samples exit_interval exit_minutes skip_train nonfinite "
@@ -47,7 +47,7 @@ constexpr setting_group help_groups[] = {
     {"Logging and monitoring",
      "watch.log_interval watch.log_throughput watch.matrix_rate watch.* run.folder watch.progress "
      "watch.log_format watch.log_level watch.quiet watch.straggler_ratio watch.hub "
-     "watch.hub_certificate"},
+     "watch.hub_certificate expert_choices.record"},
     {"Recovery", "recovery.*"},
     {"Device", "backend devices.numbers devices.* transport"},
     {"Testing", "check_messages faults.*"},

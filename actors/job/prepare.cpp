@@ -277,8 +277,11 @@ namespace {
 std::string as_told(runtime::training_job job) {
   job.layout.schedule = runtime::with_text(std::move(job.layout.schedule));
   // Absolute, so that it is the same for processes with other working directories.
-  if (auto& local = job.checkpoints.local_folder; !local.empty())
-    local = fs::absolute(local);
+  for (auto* const folder : {&job.checkpoints.local_folder,
+                             &job.training.expert_choices.record,
+                             &job.training.expert_choices.replay})
+    if (!folder->empty())
+      *folder = fs::absolute(*folder);
   return runtime::to_json(job);
 }
 

@@ -253,6 +253,7 @@ void stage_state::decide(const messages::decision& x) {
           runtime::tell_attention(job->job);
         }
         context.worker->drop_gradients();
+        context.worker->record_choices();
         runtime::reads wanted(by);
         runtime::state_digests state;
         runtime::by_view<runtime::exact_sum> square_norm;

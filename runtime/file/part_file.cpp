@@ -78,6 +78,42 @@ void part_file::sync() {
     refuse_part("sync", path_, errno);
 }
 
+placed_file::placed_file(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor_ < 0)
+    refuse_part("create", path_, errno);
+}
+
+placed_file::~placed_file() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
+std::string placed_file::beginning(std::size_t size) const {
+  std::string out(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const auto n = ::pread(descriptor_, out.data() + done, size - done, off_t(done));
+    if (n == 0)
+      break;
+    if (n < 0 && errno != EINTR)
+      refuse_part("read", path_, errno);
+    done += n > 0 ? std::size_t(n) : 0;
+  }
+  out.resize(done);
+  return out;
+}
+
+void placed_file::write(std::uint64_t at, const void* data, std::size_t size) {
+  const auto* const from = static_cast<const char*>(data);
+  for (std::size_t done = 0; done < size;) {
+    const auto n = ::pwrite(descriptor_, from + done, size - done, off_t(at + done));
+    if (n < 0 && errno != EINTR)
+      refuse_part("write", path_, errno);
+    done += n > 0 ? std::size_t(n) : 0;
+  }
+}
+
 void rename_part(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
     refuse_part("rename to its final name", from, errno);

@@ -1,4 +1,5 @@
-// An append-only file that the next process can continue after a kill.
+// An append-only file that the next process can continue after a kill, and a file that several
+// processes write at places of their own.
 
 #pragma once
 
@@ -32,6 +33,27 @@ class part_file {
   std::filesystem::path path_;
   std::string buffer_;
   std::uint64_t size_;
+  int descriptor_ = -1;
+};
+
+/// A file whose parts have fixed places. Several processes may write different parts, in any order;
+/// bytes that no process has written are 0. Without a buffer: written bytes outlive the process,
+/// but may be lost with the power. Failures throw io_error with the path and advice.
+class placed_file {
+ public:
+  /// Opens or creates the file.
+  explicit placed_file(std::filesystem::path path);
+  placed_file(const placed_file&) = delete;
+  placed_file& operator=(const placed_file&) = delete;
+  ~placed_file();
+
+  /// The first `size` bytes; fewer if the file is shorter.
+  std::string beginning(std::size_t size) const;
+  void write(std::uint64_t at, const void* data, std::size_t size);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
   int descriptor_ = -1;
 };
 

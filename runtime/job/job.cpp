@@ -11,6 +11,7 @@
 #include "runtime/job/job_data.hpp"
 #include "runtime/job/layout_rules.hpp"
 #include "runtime/job/pipeline.hpp"
+#include "runtime/model/expert_choices.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
@@ -194,6 +195,9 @@ void validate_files(const training_job& job, bool has_model, sentences& wrong) {
   folder("`checkpoints.load`", c.load, false);
   folder("`checkpoints.load_hub`", c.load_hub, true);
   folder("`watch.board_dir`", job.watch.board_dir, false);
+  const auto& choices = job.training.expert_choices;
+  folder("`expert_choices.record`", choices.record, false);
+  folder("`expert_choices.replay`", choices.replay, true);
   if (job.data.cache)
     folder("`data.cache`", *job.data.cache, false);
   if (job.data.object_cache)
@@ -246,6 +250,8 @@ void validate_files(const training_job& job, bool has_model, sentences& wrong) {
          {"`watch.csv_file`", job.watch.csv_file},
          {"`watch.board_dir`",
           job.watch.board_dir.empty() ? fs::path() : job.watch.board_dir / "events.out.tfevents"},
+         {"`expert_choices.record`",
+          choices.record.empty() ? choices.record : choices.record / "choices"},
          {"`watch.schedule_record`", job.watch.schedule_record},
          {"`watch.trace_file`", job.watch.trace_file},
          {"`watch.profile_file`", job.watch.profile_file}};
@@ -257,6 +263,27 @@ void validate_files(const training_job& job, bool has_model, sentences& wrong) {
   if (c.save.empty() && c.save_interval > 0)
     wrong.emplace_back(
         "`checkpoints.save_interval` needs `checkpoints.save` DIR: where checkpoints go");
+}
+
+void validate_expert_choices(const training_job& job, bool has_model, sentences& wrong) {
+  const auto& x = job.training.expert_choices;
+  const auto& model = job.training.model;
+  const bool without_experts = has_model && model.family().shared_by_expert_ranks(model).empty();
+  for (const auto& [setting, folder] : {std::pair("`expert_choices.record`", &x.record),
+                                        std::pair("`expert_choices.replay`", &x.replay)})
+    if (without_experts && !folder->empty())
+      wrong.push_back(
+          fmt::format("{} '{}': this model has no mixture-of-experts layers; leave it out",
+                      setting,
+                      folder->string()));
+  if (name_one_file(x.record, x.replay))
+    wrong.push_back(
+        fmt::format("`expert_choices.record` and `expert_choices.replay` both name '{}': the run "
+                    "would overwrite what it reads; give each its own folder",
+                    x.record.string()));
+  std::error_code failure;
+  if (fs::is_directory(x.replay, failure))  // else it is refused with the other folders
+    collect(wrong, [&] { require_choices(x.replay); });
 }
 
 void validate_resuming(const training_job& job, sentences& wrong) {
@@ -384,6 +411,7 @@ std::vector<std::string> validate(const training_job& job, unknown_parts unknown
   if (wrong.empty() && !unknown.shape)
     validate_batches(job, wrong);
   validate_files(job, has_model, wrong);
+  validate_expert_choices(job, has_model, wrong);
   validate_resuming(job, wrong);
   validate_upcycling(job, has_model, wrong);
   validate_bits(job, wrong);

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/json_bytes.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/setting.hpp"
 #include "runtime/device/backend_kind.hpp"
@@ -132,6 +133,8 @@ std::string identity(const training_job& job) {
     out["layout"]["gradient_sums"] = std::move(sums);
   if (job.training.per_token_loss)
     out["per_token_loss"] = true;
+  if (const auto& from = job.training.expert_choices.replay; !from.empty())
+    out["expert_choices"] = {{"replay", text_or_bytes(from.string())}};
   out["precision"] = to_string(job.training.precision);
   if (job.training.precision == dtype::f16)
     out["loss_scale"] = described(job.training.scaling);

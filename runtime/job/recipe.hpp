@@ -4,6 +4,7 @@
 
 #include "runtime/core/setting.hpp"
 #include "runtime/family/model_description.hpp"
+#include "runtime/model/expert_choice_settings.hpp"
 #include "runtime/model/extension.hpp"
 #include "runtime/model/model_spec.hpp"
 #include "runtime/optim/loss_scale.hpp"
@@ -40,6 +41,8 @@ struct recipe {
   /// True: the gradient of the mean over all counted tokens of the step. False: the gradient of the
   /// mean over the tokens of each micro-batch, averaged with equal weights over micro-batches.
   bool per_token_loss = false;
+
+  expert_choice_settings expert_choices = {};
 
   static constexpr auto fields() {
     using x = recipe;
@@ -88,7 +91,8 @@ struct recipe {
                            "loss is first averaged per micro-batch, so a micro-batch with few "
                            "counted tokens weighs as much as one with many. Matters if samples are "
                            "masked (--sft, --fim-data, --eod-mask-loss).",
-                   .resume = at_resume::told}));
+                   .resume = at_resume::told}),
+        row("expert_choices", &x::expert_choices));
   }
 };
 

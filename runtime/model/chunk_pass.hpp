@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -65,6 +66,11 @@ class chunk_pass {
   /// The losses that the forward pass of this chunk wrote.
   const pass_losses& losses() const { return pass_.losses; }
   const std::map<int, runtime::expert_rows>& expert_rows() const { return pass_.expert_rows; }
+  /// The choices that the forward pass recorded, by segment. Recomputation then records none.
+  std::map<int, recorded_choice> take_choices() {
+    pass_.settings.records_choices = false;
+    return std::exchange(pass_.choices, {});
+  }
   /// The sum of the losses of this name. Waits for the stream. Breaks MODEL-9 if the forward pass
   /// of this chunk wrote none.
   loss_value loss(std::string_view name = lm_loss);

@@ -4,6 +4,7 @@
 
 #include "runtime/autograd/ops.hpp"
 #include "runtime/core/cancel.hpp"
+#include "runtime/model/expert_choices.hpp"
 #include "runtime/telemetry/expert_load.hpp"
 
 #include <cstdint>
@@ -32,7 +33,9 @@ struct pass_settings {
   bool gathers_rows = false;
   /// With a shadow pool: rows of this rank's experts, divided by the balanced number.
   double expert_load = 1;
-  bool counts_experts = false;  ///< routers write pass::expert_rows
+  bool counts_experts = false;       ///< routers write pass::expert_rows
+  bool records_choices = false;      ///< routers write pass::choices
+  choice_reader* replays = nullptr;  ///< choices that routers take; null: they choose
   /// Checked between segments: throws `cancelled` once the generation has ended. Null: never.
   const cancel_token* until = nullptr;
 };
@@ -88,8 +91,9 @@ struct pass : pass_variables {
   pass_losses losses;
   /// Choices of the routers, by segment. A recomputation writes the same again.
   std::map<int, runtime::expert_rows> expert_rows;
-  tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
-  tensor logits;            ///< (B, T, V / TP); set if there are no labels
+  std::map<int, recorded_choice> choices;  ///< of the routers, by segment
+  tensor rotary_frequency;                 ///< (rotated / 2) f32; empty without rotary positions
+  tensor logits;                           ///< (B, T, V / TP); set if there are no labels
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each of chunk::caches()
 
   /// Removes a local variable and returns it. Breaks MODEL-11 if no segment wrote it.

@@ -27,6 +27,7 @@ worker_settings whole_model(const recipe& recipe, const reference_layout& layout
           .expert_sums = layout.expert_sums,
           .precision = recipe.precision,
           .per_token_loss = recipe.per_token_loss,
+          .choices = recipe.expert_choices,
           .sequence_parallel = layout.sequence_parallel,
           .grain = layout.grain};
 }
@@ -238,6 +239,7 @@ step_report reference_trainer::step() {
     if (!verdict.skips())
       x.by->update(verdict.update);
     x.by->drop_gradients();
+    x.by->record_choices();
     digests[std::size_t(x.rank)] = x.by->digests();
   });
   const auto whole = whole_state(digests);

@@ -167,6 +167,12 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
     check({{axis::pipeline, group.by}});
   if (settings_.keeps_previous && settings_.estate == nullptr)
     settings_.estate = std::make_shared<rank_estate>();
+  if (const auto& x = settings_.choices; !stream.pool().is_shadow()) {
+    if (!x.record.empty())
+      recorder_.emplace(x.record);
+    if (!x.replay.empty())
+      replayed_choices_.emplace(x.replay);
+  }
   const bool draws = !enter_estate();
   std::int64_t grains = 0;
   for (const auto& which : settings_.chunks) {
@@ -212,6 +218,7 @@ void worker::begin_step(const step_settings& step) {
   passes_.clear();
   losses_.clear();
   expert_rows_.clear();
+  choices_.clear();
   end_computing_again();
   for (auto& [id, home] : homes_)
     home->optimizer.gradients().forget();
@@ -237,6 +244,8 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .gathers_rows = settings_.gathers_rows,
       .expert_load = settings_.expert_load,
       .counts_experts = step_.counts_experts,
+      .records_choices = recorder_ && step_.training,
+      .replays = replayed_choices_ && step_.training ? &*replayed_choices_ : nullptr,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }
@@ -259,6 +268,8 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
     losses_.emplace(key, pass->losses());
   for (const auto& [segment, rows] : pass->expert_rows())
     add_to(expert_rows_, rows);
+  for (auto& [segment, choice] : pass->take_choices())
+    choices_.push_back(std::move(choice));
   if (step_.training) {
     const bool fresh = passes_.emplace(key, std::move(pass)).second;
     ensure(fresh, "WORKER-2: a micro-batch passes a chunk once");
@@ -349,6 +360,11 @@ void worker::drop_gradients() {
     home->store->drop_gradients();
     home->optimizer.round_dropped_values(stream_);
   }
+}
+
+void worker::record_choices() {
+  for (const auto& x : std::exchange(choices_, {}))
+    recorder_->write(x);
 }
 
 void worker::digests(reads& by, state_digests& to) const {

@@ -8,6 +8,7 @@
 #include "runtime/collective/communicator.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/model/chunk_pass.hpp"
+#include "runtime/model/expert_choice_settings.hpp"
 #include "runtime/model/recompute.hpp"
 #include "runtime/model/ties.hpp"
 #include "runtime/optim/optimizer_state.hpp"
@@ -23,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -51,6 +53,7 @@ struct worker_settings {
   bool same_bits = true;         ///< deterministic passes; see pass_settings
   bool gathers_rows = false;     ///< of experts; see pass_settings
   double expert_load = 1;        ///< of a forecast; see pass_settings
+  expert_choice_settings choices;
   recompute_settings recompute;
   bool sequence_parallel = false;
   bool distributed_optimizer = false;   ///< shards masters and moments over the data axis
@@ -278,6 +281,11 @@ class worker {
   /// The gradients of this step are no longer needed: it was applied or skipped. Frees their memory
   /// if it is temporary. Memory of an abandoned step is freed when the next step begins.
   void drop_gradients();
+  /// Writes the choices of this step's forward passes to the folder of the settings, if there is
+  /// one: see choice_writer. Call it when the step is decided, also if it is skipped; a step that
+  /// runs again writes the same. Passes that are computed again are left out. Until then the
+  /// choices stay in host memory: 2 bytes each.
+  void record_choices();
   void digests(reads& by, state_digests& to) const;
   state_digests digests() const;
 
@@ -464,6 +472,9 @@ class worker {
   std::vector<loss_spec> loss_names_;  ///< of the model
   std::map<pass_key, pass_losses> losses_;
   std::vector<runtime::expert_rows> expert_rows_;
+  std::optional<choice_writer> recorder_;
+  std::optional<choice_reader> replayed_choices_;
+  std::vector<recorded_choice> choices_;  ///< of the step, until they are written
 };
 
 }  // namespace troupe::runtime

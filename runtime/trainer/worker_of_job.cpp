@@ -12,6 +12,7 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
                       .per_token_loss = job.training.per_token_loss,
                       .same_bits = !job.devices.nondeterministic,
                       .gathers_rows = job.layout.dispatcher == token_dispatcher::allgather,
+                      .choices = job.training.expert_choices,
                       .recompute = job.recompute,
                       .sequence_parallel = job.layout.sequence_parallel,
                       .distributed_optimizer = job.reduction.distributed_optimizer,

@@ -198,7 +198,14 @@ def check_experts(folder):
         if ("--expert-gradient-sums together needs one" in works("memory", *words)) != says:
             raise wrong(f"gradients by source are the largest item, or not: {words}")
     works("train", "gpt", *experts, *MOCK, "--expert-model-parallel-size", 2, "--save", folder / "run",
-          "--moe-per-layer-logging", "--save-tokens-per-expert-interval", 2)
+          "--moe-per-layer-logging", "--save-tokens-per-expert-interval", 2,
+          "--record-expert-choices", folder / "choices")
+    works("train", "gpt", *experts, *MOCK, "--expert-model-parallel-size", 2, "--log-file", folder / "replayed.jsonl",
+          "--replay-expert-choices", folder / "choices")
+    states = [[x["state_digest"] for x in map(json.loads, path.read_text().splitlines()) if "state_digest" in x]
+              for path in (folder / "run/log.jsonl", folder / "replayed.jsonl")]
+    if states[0] != states[1] or len(states[0]) != 6 or len(list((folder / "choices").iterdir())) != 2:
+        raise wrong(f"a replay has other states than the run that recorded: {states}")
     page = works("checkpoint", "ls", folder / "run")
     if "world 4 tp 2 ep 2 etp 1" not in page:
         raise wrong(f"the list of checkpoints has another layout of experts:\n{page}")

@@ -132,6 +132,8 @@ std::set<std::string> identity_paths() {
         trials().at("--qk-layernorm-rows").around + "--qk-layernorm-rows",
         trials().at("--num-experts").around + "--num-experts 8",
         trials().at("--multi-latent-attention").around + "--multi-latent-attention",
+        trials().at("--replay-expert-choices").around + "--replay-expert-choices "
+            + files() / "choices",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})
     add(job_of(complete(text)));

@@ -76,6 +76,20 @@ TEST_CASE("flags of experts and latent attention need each other", "[command]") 
              ContainsSubstring("--q-lora-rank does nothing without --multi-latent-attention"));
   const std::string experts = "--num-experts 8 ";
   CHECK(refused(experts) == "accepted");
+  CHECK_THAT(
+      refused("--record-expert-choices x"),
+      ContainsSubstring("--record-expert-choices 'x': this model has no mixture-of-experts"));
+  CHECK_THAT(
+      refused(experts + "--replay-expert-choices no_such_folder"),
+      ContainsSubstring("--replay-expert-choices 'no_such_folder': there is no such folder"));
+  CHECK_THAT(
+      refused(experts + "--replay-expert-choices /"),
+      ContainsSubstring("--replay-expert-choices '/': the folder has no choices of experts"));
+  CHECK_THAT(
+      refused(experts + "--record-expert-choices . --replay-expert-choices ."),
+      ContainsSubstring("--record-expert-choices and --replay-expert-choices both name '.'"));
+  CHECK_THAT(refused(experts + "--moe-enable-routing-replay"),
+             ContainsSubstring("use --record-expert-choices and --replay-expert-choices"));
   CHECK_THAT(tests::refusal_of_flags(tests::small_run + experts),
              ContainsSubstring("give --disable-bias-linear"));
   CHECK_THAT(refused(experts + "--moe-router-topk 9"),

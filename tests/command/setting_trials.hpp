@@ -6,6 +6,7 @@
 #include "actors/command/flags.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/file/file.hpp"
+#include "runtime/model/expert_choices.hpp"
 #include "runtime/process/credentials.hpp"
 #include "tests/support/hub_tokenizer.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -116,6 +117,10 @@ class made_files {
     runtime::write_text(folder_ / "hub.pem",
                         runtime::read_text(credentials / "certificate.pem")
                             + runtime::read_text(credentials / "key.pem"));
+    runtime::choice_writer(folder_ / "choices")
+        .write(
+            {{.router = "r", .experts = 1, .each = 1, .positions = 1, .samples = {0}, .count = 1},
+             {0}});
     runtime::write_text(folder_ / "blend", "1 " + at("data_text_document"));
     runtime::write_text(folder_ / "parts", R"({"train": [")" + at("data_text_document") + R"("]})");
   }
@@ -456,6 +461,8 @@ inline const std::map<std::string, trial>& trials() {
       {"--tensorboard-dir", {"", "board"}},
       {"--tensorboard-log-interval", {"", "2"}},
       {"--record-schedule", {two, "record.csv"}},
+      {"--record-expert-choices", {experts, "choices"}},
+      {"--replay-expert-choices", {experts, files() / "choices"}},
       {"--trace", {"", "trace.json"}},
       {"--profile-operations", {"", "profile.json"}},
       {"--eval-interval", {"", "5"}},

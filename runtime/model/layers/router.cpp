@@ -1,6 +1,7 @@
 #include "runtime/model/layers/router.hpp"
 
 #include "kernels/op/sum.hpp"
+#include "runtime/autograd/parts.hpp"
 #include "runtime/autograd/route.hpp"
 #include "runtime/tensor/moves.hpp"
 
@@ -27,17 +28,33 @@ kernels::route_rules rules_of(const router_spec& x) {
           .scale = float(x.scale)};
 }
 
+/// The rows of this rank, for files of choices. Waits for the samples on the host.
+choice_rows recorded_rows(const router_layer& of, tape& tape, const pass& p, const variable& x) {
+  return {.router = of.name,
+          .experts = of.spec.experts,
+          .each = of.spec.chosen,
+          .positions = p.rows.T(),
+          .samples = elements_of<std::uint64_t>(tape.stream(), p.rows.samples),
+          .first = first_row(tape, x),
+          .count = x.data.size() / channels_of(x.data)};
+}
+
 routed chosen(const router_layer& of, tape& tape, const pass& p, const variable& x) {
   const auto& spec = of.spec;
   const bool trains = p.settings.training;
   gate_noise noise;
   if (trains && spec.jitter > 0)
-    noise = {float(spec.jitter), p.dropout_key(of.name)};
+    noise = {float(spec.jitter), p.dropout_key(of.name + ".jitter")};
   const auto logits = gate(tape, x, p.rows, spec.experts, of.weight, no_parameter, noise);
   route_options options{.rules = rules_of(spec),
                         .round_robin = spec.choice == balance_choice::forced,
                         .sinkhorn = trains && spec.choice == balance_choice::sinkhorn,
                         .quantile = trains && spec.choice == balance_choice::quantile};
+  if (p.settings.replays != nullptr) {
+    const auto rows = recorded_rows(of, tape, p, x);
+    options.given
+        = uploaded(tape.stream(), p.settings.replays->read(rows), {rows.count, rows.each});
+  }
   if (of.bias >= 0) {
     options.bias = tensor::empty<float>(tape.stream(), {spec.experts});
     tape.stream().copy(options.bias.raw(), tape.value<float>(of.bias), options.bias.bytes());
@@ -123,6 +140,10 @@ router_layer::result router_layer::operator()(tape& tape, pass& p, const variabl
     require_placement(x, placement::sequence_sharded, "a router");
   const auto found = chosen(*this, tape, p, x);
   add_losses(spec, p, found);
+  if (p.settings.records_choices) {
+    const auto all = elements_of<std::int32_t>(tape.stream(), found.chosen);
+    p.choices[p.place.segment] = {recorded_rows(*this, tape, p, x), {all.begin(), all.end()}};
+  }
   auto choice = on_host(spec, tape.stream(), p, found);
   count(*this, tape, found, choice);
   if (p.settings.counts_experts)
@@ -134,7 +155,7 @@ router_layer add_router(module_builder to,
                         const router_spec& x,
                         std::int64_t channels,
                         double init_std) {
-  router_layer out{.spec = x, .name = to.name() + ".jitter"};
+  router_layer out{.spec = x, .name = to.name()};
   out.weight = to.add({.name = "weight",
                        .extents = {x.experts, channels},
                        .initial = distribution::normal(init_std),

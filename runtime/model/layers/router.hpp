@@ -56,7 +56,7 @@ std::vector<loss_spec> losses_of(const router_spec& x, std::int64_t layers);
 /// A router with registered parameters.
 struct router_layer {
   router_spec spec;
-  std::string name;  ///< names its noise
+  std::string name;  ///< of its noise and its recorded choices
   int weight = no_parameter, bias = no_parameter;
 
   struct result {
@@ -64,7 +64,8 @@ struct router_layer {
     expert_choice choice;  ///< without the rows beyond the capacity
   };
   /// x is replicated; with several tensor ranks sequence_sharded. Waits for the choice on the host.
-  /// Writes the losses and the rows of experts, and in training counts the statistics.
+  /// Writes the losses, the rows of experts and the choice for a record. In training it counts the
+  /// statistics. A replayed choice stands in for any other one.
   result operator()(tape& tape, pass& p, const variable& x) const;
 };
 

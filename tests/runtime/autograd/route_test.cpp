@@ -123,7 +123,15 @@ TEST_CASE("the router's gradient equals the derivative of weights and losses",
                                .counts = uploaded<std::uint64_t>(x.on, counts, {E}),
                                .counted_rows = 20});
   }
-  CAPTURE(int(options.rules.score), losses);
+  const bool given = GENERATE(false, true);
+  if (given) {  // not the best experts
+    std::vector<std::int32_t> choice;
+    for (std::int32_t r = 0; r < R; ++r)
+      for (std::int32_t j = 0; j < k; ++j)
+        choice.push_back((3 * r + 2 * j) % E);
+    options.given = uploaded<std::int32_t>(x.on, choice, {B, T, k});
+  }
+  CAPTURE(int(options.rules.score), losses, given);
   const auto up = normal<float>(R * k, 5);
   auto logits = some_logits();
   const routing at(x, logits, options, up);
