@@ -15,6 +15,8 @@ std::vector<bool> qwen_layers(const hub_fields& in, std::int64_t layers) {
   const auto* dense = in.find("mlp_only_layers");
   if (dense == nullptr)
     return out;
+  if (!dense->is_array())
+    in.refuse("mlp_only_layers", "a list of layers");
   for (const auto& l : *dense) {
     if (!l.is_number_unsigned() || l.get<std::uint64_t>() >= out.size())
       in.refuse("mlp_only_layers", "a list of layers");
