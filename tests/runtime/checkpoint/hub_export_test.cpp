@@ -562,6 +562,28 @@ TEST_CASE("elements are rounded to bfloat16 on request", "[checkpoint]") {
       write_hub_model(dir / "i32", {.model = llama(), .type = stored_type::i32}, numbered));
 }
 
+TEST_CASE("a bias that balances the choice of experts is exported as it is", "[checkpoint]") {
+  const scratch_folder dir;
+  const auto x = with_experts("deepseek_v3");
+  const auto thirds = [](const auto&, const auto&, std::span<float> to) {
+    std::fill(to.begin(), to.end(), 1.0F / 3);
+  };
+  const hub_export what{.model = x, .type = stored_type::bf16};
+  write_hub_model(dir / "out", what, thirds);
+  const safetensors_file file(dir / "out" / "model.safetensors");
+  std::uint64_t bytes = 0;
+  for (const auto& tensor : file.tensors()) {
+    CAPTURE(tensor.name);
+    const bool is_bias = tensor.name.ends_with("e_score_correction_bias");
+    CHECK(tensor.type == (is_bias ? stored_type::f32 : stored_type::bf16));
+    bytes += file.bytes(tensor).size();
+  }
+  CHECK(bytes == hub_bytes(what));
+  std::vector<float> bias(std::size_t(x.experts.number));
+  read_hub_model(dir / "out").read("decoder.layers.1.mlp.router.expert_bias", bias);
+  CHECK(bias == std::vector<float>(bias.size(), 1.0F / 3));
+}
+
 TEST_CASE("elements are rounded to float16 on request, and larger ones are refused",
           "[checkpoint]") {
   const scratch_folder dir;
