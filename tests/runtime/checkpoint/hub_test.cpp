@@ -572,6 +572,12 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   refused(2, "norm_topk_prob", true);
   refused(2, "scoring_func", "sigmoid");
   refused(2, "topk_method", "noaux_tc");
+  config.erase("q_lora_rank");
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'q_lora_rank' is missing"));
+  config["q_lora_rank"] = 3;
+  config["num_hidden_layers"] = 4;
+  config.erase("first_k_dense_replace");
+  CHECK(gpt_from_hub(config.dump(), "it").experts.layers == "([0]*3+[1])");
 
   config = deepseek_json(2);
   x = gpt_from_hub(config.dump(), "it");
@@ -581,7 +587,7 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   CHECK(x.experts.groups == 0);
   config["topk_method"] = "group_limited_greedy";
   config["q_lora_rank"] = nullptr;
-  config["first_k_dense_replace"] = 0;
+  config.erase("first_k_dense_replace");
   x = gpt_from_hub(config.dump(), "it");
   CHECK(x.experts.groups == 4);
   CHECK(x.experts.group_score == "max");
