@@ -41,7 +41,7 @@ class hub_model {
 
   /// Reads a parameter as floats, row-major; `out` has extents(name).size() elements.
   void read(std::string_view name, std::span<float> out) const;
-  /// Reads a box of a parameter, of which it keeps one source in memory at a time.
+  /// Reads a box of a parameter. Keeps at most one source in memory beside `out`.
   void read(std::string_view name, const box& part, std::span<float> out) const;
 
  private:
@@ -83,11 +83,13 @@ void require_no_checkpoints(const std::filesystem::path& dir);
 
 /// Saves the parameters as checkpoint of iteration 0 in `dir`, without moments. Returns its folder.
 /// `lock` locks `dir`. `identity` is a JSON object. `advance` receives the number of parameters
-/// written so far. Throws input_error if `dir` has checkpoints. Throws io_error.
+/// written so far. One file is in memory at a time. It has at most `elements_of_file` elements, or
+/// one matrix. Throws input_error if `dir` has checkpoints. Throws io_error.
 std::filesystem::path save_hub_model(const hub_model& model,
                                      const std::filesystem::path& dir,
                                      const directory_lock& lock,
                                      const std::string& identity,
-                                     const std::function<void(std::uint64_t)>& advance = {});
+                                     const std::function<void(std::uint64_t)>& advance = {},
+                                     std::int64_t elements_of_file = 500'000'000);
 
 }  // namespace troupe::runtime

@@ -29,8 +29,12 @@ std::string file_name(std::size_t index, std::size_t count) {
                     : fmt::format("model-{:05d}-of-{:05d}.safetensors", index + 1, count);
 }
 
-std::uint64_t bytes_of(const hub_tensor& x, stored_type type) {
-  return std::uint64_t(x.extents.size()) * size_of(type);
+stored_type type_of(const hub_tensor& x, const hub_export& what) {
+  return x.stays_f32 ? stored_type::f32 : what.type;
+}
+
+std::uint64_t bytes_of(const hub_tensor& x, const hub_export& what) {
+  return std::uint64_t(x.extents.size()) * size_of(type_of(x, what));
 }
 
 /// Groups tensors into files: as many as fit, in order.
@@ -40,7 +44,7 @@ std::vector<std::span<const hub_tensor>> files_of(std::span<const hub_tensor> al
   for (std::size_t first = 0; first < all.size();) {
     auto end = first;
     for (std::uint64_t bytes = 0; end < all.size(); ++end) {
-      bytes += bytes_of(all[end], what.type);
+      bytes += bytes_of(all[end], what);
       if (end > first && bytes > what.shard_bytes)
         break;
     }
@@ -170,8 +174,9 @@ void write_file(const fs::path& path,
   std::vector<std::vector<std::byte>> elements;
   std::vector<shard_to_write> out;
   for (const auto& x : tensors) {
-    elements.push_back(stored_bytes(assembled(x, what, read), what.type, x.name));
-    out.push_back(whole_tensor(x.name, what.type, x.extents, elements.back().data()));
+    const auto type = type_of(x, what);
+    elements.push_back(stored_bytes(assembled(x, what, read), type, x.name));
+    out.push_back(whole_tensor(x.name, type, x.extents, elements.back().data()));
     done += elements.back().size();
     if (advance)
       advance(done);
@@ -201,7 +206,8 @@ std::vector<hub_tensor> hub_tensors(const model_description& model) {
     for (const auto& rows : recipe.rows) {
       const auto [place, is_new] = places.emplace(rows.source, out.size());
       if (is_new)
-        out.push_back({rows.source, source_extents(recipe, rows), recipe.transposed, {}});
+        out.push_back(
+            {rows.source, source_extents(recipe, rows), recipe.transposed, {}, recipe.stays_f32});
       out[place->second].pieces.push_back(
           {recipe.name, recipe.extents, first, rows.first, rows.count});
       first += rows.count;
@@ -227,7 +233,7 @@ std::string hub_config_json(const model_description& model,
 std::uint64_t hub_bytes(const hub_export& what) {
   std::uint64_t bytes = 0;
   for (const auto& x : hub_tensors(what.model))
-    bytes += bytes_of(x, what.type);
+    bytes += bytes_of(x, what);
   return bytes;
 }
 

@@ -33,6 +33,7 @@ struct hub_tensor {
   shape extents;            ///< as stored
   bool transposed = false;  ///< stored as (in, out); Troupe's is (out, in)
   std::vector<hub_piece> pieces;
+  bool stays_f32 = false;  ///< see hub_recipe
 };
 
 /// Returns all Hub tensors in model order, from the family's recipes. Models that `hub_config_json`

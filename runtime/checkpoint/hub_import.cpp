@@ -3,26 +3,45 @@
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
+
 namespace troupe::runtime {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t elements_of_file = 500'000'000;  // limit of a file, which is held in memory
+/// A parameter, or some matrices of several.
+struct saved_part {
+  const hub_recipe* parameter;
+  box part;
+};
 
-/// Groups parameters into files: as many as fit, in order.
-std::vector<std::span<const hub_recipe>> files_of(std::span<const hub_recipe> all) {
-  std::vector<std::span<const hub_recipe>> out;
-  for (std::size_t first = 0; first < all.size();) {
-    auto end = first;
-    for (std::int64_t elements = 0; end < all.size(); ++end) {
-      elements += all[end].extents.size();
-      if (end > first && elements > elements_of_file)
-        break;
+/// Cuts a parameter with more than `most` elements between its matrices, if it has several.
+std::vector<saved_part> parts_of(const hub_recipe& x, std::int64_t most) {
+  const auto all = whole(x.extents);
+  if (x.extents.rank() < 3 || x.extents.size() <= most)
+    return {saved_part{&x, all}};
+  const auto matrices = x.extents[0];
+  const auto step = std::max<std::int64_t>(1, most / (x.extents.size() / matrices));
+  std::vector<saved_part> out;
+  for (std::int64_t first = 0; first < matrices; first += step)
+    out.push_back({&x, between(all, 0, first, std::min(first + step, matrices))});
+  return out;
+}
+
+/// Groups parts into files: as many as fit, in order.
+std::vector<std::vector<saved_part>> files_of(std::span<const hub_recipe> all, std::int64_t most) {
+  std::vector<std::vector<saved_part>> out;
+  std::int64_t elements = 0;
+  for (const auto& parameter : all)
+    for (const auto& x : parts_of(parameter, most)) {
+      elements += x.part.size();
+      if (out.empty() || elements > most) {
+        out.emplace_back();
+        elements = x.part.size();
+      }
+      out.back().push_back(x);
     }
-    out.push_back(all.subspan(first, end - first));
-    first = end;
-  }
   return out;
 }
 
@@ -56,21 +75,23 @@ fs::path save_hub_model(const hub_model& model,
                         const fs::path& dir,
                         const directory_lock& /*lock*/,
                         const std::string& identity,
-                        const std::function<void(std::uint64_t)>& advance) {
+                        const std::function<void(std::uint64_t)>& advance,
+                        std::int64_t elements_of_file) {
   require_no_checkpoints(dir);
   checkpoint_writer by(dir, 0, generation_id{1});
   checkpoint_manifest manifest;
   manifest.model = model.config();
   manifest.identity = identity;
-  const auto files = files_of(model.parameters());
+  const auto files = files_of(model.parameters(), elements_of_file);
   std::uint64_t done = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::vector<std::vector<float>> elements;
     std::vector<shard_to_write> tensors;
-    for (const auto& x : files[i]) {
-      elements.emplace_back(std::size_t(x.extents.size()));
-      model.read(x.name, elements.back());
-      tensors.push_back(whole_tensor(x.name, stored_type::f32, x.extents, elements.back().data()));
+    for (const auto& [parameter, part] : files[i]) {
+      const auto& x = *parameter;
+      elements.emplace_back(std::size_t(part.size()));
+      model.read(x.name, part, elements.back());
+      tensors.push_back({x.name, x.extents, part, {stored_type::f32, elements.back().data()}});
       done += elements.back().size();
       if (advance)
         advance(done);

@@ -30,6 +30,7 @@ struct hub_recipe {
   shape extents;            ///< (out, in) or (matrices, out, in), without padding rows
   bool transposed = false;  ///< sources are stored as (in, out)
   std::vector<hub_rows> rows;
+  bool stays_f32 = false;  ///< is exported as F32, whatever the type of the others
 };
 
 /// Immutable and thread-safe.

@@ -29,7 +29,8 @@ inline const std::string golden_folder = source_dir() + "/tests/golden/gpt/";
 /// Serves the samples of a golden file.
 class golden_source final : public batch_source {
  public:
-  golden_source(json data, std::int64_t micro) : data_(std::move(data)), micro_(micro) {}
+  golden_source(json data, const batch_schedule& batch)
+      : data_(std::move(data)), micro_(batch.micro), replicas_(batch.data_parallel) {}
 
   bundle microbatch(const microbatch_address& at) const override {
     const auto global = std::uint64_t(data_[0]["tokens"].size());
@@ -37,7 +38,8 @@ class golden_source final : public batch_source {
     const auto T = std::int64_t(step["tokens"][0].size()) - 1;
     auto x = empty_batch(token_schema(T), micro_, pool_);
     for (std::int64_t b = 0; b < micro_; ++b) {
-      const auto number = std::size_t(at.microbatch) * std::size_t(micro_) + std::size_t(b);
+      const auto number = std::size_t(
+          (std::int64_t(at.microbatch) * replicas_ + std::int64_t(at.replica)) * micro_ + b);
       const auto ids = step["tokens"][number].get<std::vector<std::int32_t>>();
       const auto mask = step["masks"][number].get<std::vector<float>>();
       ensure(std::int64_t(ids.size()) == T + 1 && std::int64_t(mask.size()) == T,
@@ -55,7 +57,7 @@ class golden_source final : public batch_source {
 
  private:
   json data_;
-  std::int64_t micro_;
+  std::int64_t micro_, replicas_;
   mutable memory_pool pool_;
 };
 
@@ -164,11 +166,13 @@ inline void meet_update(const json& expected,
   CHECK(std::abs(report.grad_norm - norm) < allowed.norm * norm);
 }
 
-/// Writes the model of the case `name`, trains it and compares each step with the golden file.
+/// Writes the model of the case `name`, trains it and compares each step with the golden file. Each
+/// data rank of `layout` computes one replica.
 inline void meet(const std::string& name,
                  kernels::backend where,
                  dtype precision,
-                 tolerance allowed) {
+                 tolerance allowed,
+                 const reference_layout& layout = {}) {
   CAPTURE(name, int(where));
   const tests::scratch_folder folder;
   const auto make = "python3 " + golden_folder + "hf_model.py " + name + " "
@@ -179,17 +183,20 @@ inline void meet(const std::string& name,
   const auto model = tests::open_golden_model(folder / "model");
   auto recipe = recipe_of(golden["training"], model.shape);
   recipe.precision = precision;
+  recipe.batch.data_parallel = layout.data;
   REQUIRE(golden.value("precision", "f32") == to_string(precision));
   stream stream(where, 1, {});
   reference_trainer trainer(
-      recipe, std::make_shared<golden_source>(golden["data"], recipe.batch.micro), stream);
-  trainer.state().restore(
-      [&](const state_shard& to) {
-        std::vector<float> all(std::size_t(to.whole.size()));
-        model.read(to.name, all);
-        fill(to, all);
-      },
-      false);
+      recipe, std::make_shared<golden_source>(golden["data"], recipe.batch), stream, layout);
+  trainer.each([&](worker& rank) {
+    rank.restore(
+        [&](const state_shard& to) {
+          std::vector<float> all(std::size_t(to.whole.size()));
+          model.read(to.name, all);
+          fill(to, all);
+        },
+        false);
+  });
   auto scale = first_scale(recipe.scaling);
   for (const auto& expected : golden["steps"]) {
     const auto report = trainer.step();

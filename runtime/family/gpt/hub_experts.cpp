@@ -15,6 +15,8 @@ std::vector<bool> qwen_layers(const hub_fields& in, std::int64_t layers) {
   const auto* dense = in.find("mlp_only_layers");
   if (dense == nullptr)
     return out;
+  if (!dense->is_array())
+    in.refuse("mlp_only_layers", "a list of layers");
   for (const auto& l : *dense) {
     if (!l.is_number_unsigned() || l.get<std::uint64_t>() >= out.size())
       in.refuse("mlp_only_layers", "a list of layers");
@@ -60,6 +62,8 @@ void read_latents(const hub_fields& in, gpt_config& x) {
     y.norm_epsilon = 1e-6;
   if (in.size("num_key_value_heads", x.heads) != x.heads)
     in.refuse("num_key_value_heads", "num_attention_heads");
+  if (!in.has("q_lora_rank"))  // transformers assumes 1536
+    in.refuse("q_lora_rank", "null or a number");
   if (in.find("q_lora_rank") != nullptr)
     y.q_rank = in.size("q_lora_rank");
   y.kv_rank = in.size("kv_lora_rank");
@@ -88,7 +92,8 @@ void read_deepseek(const hub_fields& in, std::string_view kind, gpt_config& x) {
   y.shared_ffn = in.size("n_shared_experts") * y.ffn;
   in.require("moe_layer_freq", 1);
   std::vector<bool> with(std::size_t(x.layers), true);
-  const auto dense = std::min(in.size("first_k_dense_replace", 0, 0), x.layers);
+  const auto usual = kind == "deepseek_v3" ? 3 : 0;  // of transformers
+  const auto dense = std::min(in.size("first_k_dense_replace", usual, 0), x.layers);
   std::fill_n(with.begin(), dense, false);
   y.layers = pattern_of(with);
   if (kind == "deepseek_v3") {

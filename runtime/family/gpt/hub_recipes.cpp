@@ -18,6 +18,12 @@ class recipe_book {
     add(std::move(name), rows, columns, {{std::move(source), 0, rows, rows}});
   }
 
+  /// Takes a vector that other types would round too much.
+  void copy_in_f32(std::string name, std::string source, int64_t size) {
+    copy(std::move(name), std::move(source), size, vector);
+    recipes_.back().stays_f32 = true;
+  }
+
   void add(std::string name, int64_t rows, int64_t columns, std::vector<hub_rows> parts) {
     const auto extents = columns == vector ? shape{rows} : shape{rows, columns};
     recipes_.push_back({std::move(name), extents, false, std::move(parts)});
@@ -140,7 +146,7 @@ void add_experts(recipe_book& to,
   }
   to.copy(ours + "router.weight", theirs + "gate.weight", x.number, c.hidden);
   if (x.expert_bias)
-    to.copy(ours + "router.expert_bias", theirs + "gate.e_score_correction_bias", x.number, vector);
+    to.copy_in_f32(ours + "router.expert_bias", theirs + "gate.e_score_correction_bias", x.number);
   to.stack(ours + "experts.linear_fc1.weight", x.number, 2 * x.ffn, c.hidden, std::move(fc1));
   to.stack(ours + "experts.linear_fc2.weight", x.number, c.hidden, x.ffn, std::move(fc2));
   if (x.shared_ffn == 0)

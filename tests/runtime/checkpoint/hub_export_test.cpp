@@ -562,6 +562,28 @@ TEST_CASE("elements are rounded to bfloat16 on request", "[checkpoint]") {
       write_hub_model(dir / "i32", {.model = llama(), .type = stored_type::i32}, numbered));
 }
 
+TEST_CASE("a bias that balances the choice of experts is exported as it is", "[checkpoint]") {
+  const scratch_folder dir;
+  const auto x = with_experts("deepseek_v3");
+  const auto thirds = [](const auto&, const auto&, std::span<float> to) {
+    std::fill(to.begin(), to.end(), 1.0F / 3);
+  };
+  const hub_export what{.model = x, .type = stored_type::bf16};
+  write_hub_model(dir / "out", what, thirds);
+  const safetensors_file file(dir / "out" / "model.safetensors");
+  std::uint64_t bytes = 0;
+  for (const auto& tensor : file.tensors()) {
+    CAPTURE(tensor.name);
+    const bool is_bias = tensor.name.ends_with("e_score_correction_bias");
+    CHECK(tensor.type == (is_bias ? stored_type::f32 : stored_type::bf16));
+    bytes += file.bytes(tensor).size();
+  }
+  CHECK(bytes == hub_bytes(what));
+  std::vector<float> bias(std::size_t(x.experts.number));
+  read_hub_model(dir / "out").read("decoder.layers.1.mlp.router.expert_bias", bias);
+  CHECK(bias == std::vector<float>(bias.size(), 1.0F / 3));
+}
+
 TEST_CASE("elements are rounded to float16 on request, and larger ones are refused",
           "[checkpoint]") {
   const scratch_folder dir;
@@ -682,4 +704,38 @@ TEST_CASE("an imported model is a checkpoint of its parameters", "[checkpoint]")
     CHECK(a == b);
   }
   CHECK_THROWS_AS(save_hub_model(model, dir / "save", lock, "{}"), input_error);
+}
+
+TEST_CASE("an import cuts experts between files, of which one is in memory", "[checkpoint]") {
+  const scratch_folder dir;
+  const auto x = with_experts("mixtral");
+  const numbered_parameters parameters(x);
+  write_hub_model(dir / "hub", {.model = x}, std::cref(parameters));
+  const auto model = read_hub_model(dir / "hub");
+  const auto fc1 = 2 * x.experts.ffn * x.hidden;  // elements of one expert
+  const directory_lock lock(dir / "save");
+  const auto saved = open_checkpoint(
+      save_hub_model(model, dir / "save", lock, R"({"tokenizer": null})", {}, 3 * fc1));
+  std::map<std::string, std::size_t> pieces;
+  for (const auto& shard : saved->manifest().shards) {
+    std::int64_t elements = 0;
+    for (const auto& piece : shard.pieces) {
+      ++pieces[piece.name];
+      elements += piece.part.size();
+    }
+    CHECK(elements <= 3 * fc1);
+  }
+  CHECK(pieces.at("decoder.layers.1.mlp.experts.linear_fc1.weight") == 2);  // three and one
+  CHECK(pieces.at("decoder.layers.1.mlp.experts.linear_fc2.weight") == 1);
+  CHECK(saved->names().size() == model.parameters().size());
+  for (const auto& parameter : model.parameters()) {
+    CAPTURE(parameter.name);
+    std::vector<float> read(std::size_t(parameter.extents.size()));
+    saved->read(parameter.name, read);
+    CHECK(read == parameters[parameter.name]);
+  }
+  // Less than a matrix: each is a file.
+  const directory_lock another(dir / "least");
+  const auto least = open_checkpoint(save_hub_model(model, dir / "least", another, "{}", {}, 1));
+  CHECK_NOTHROW(least->verify());
 }

@@ -5,6 +5,7 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
+#include "tests/support/published_gpts.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -15,7 +16,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -498,6 +501,8 @@ TEST_CASE("a Qwen-MoE says which layers have experts, and how weights are normal
   CHECK_FALSE(x.experts.pre_softmax);
   config["mlp_only_layers"] = {4};
   CHECK_THAT(refusal(config.dump()), ContainsSubstring("'mlp_only_layers'"));
+  config["mlp_only_layers"] = 1;
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'mlp_only_layers' is 1"));
   config["mlp_only_layers"] = {1, 3};
   CHECK_THAT(refusal(config.dump()), ContainsSubstring("`model.experts.layers`"));
 
@@ -567,6 +572,12 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   refused(2, "norm_topk_prob", true);
   refused(2, "scoring_func", "sigmoid");
   refused(2, "topk_method", "noaux_tc");
+  config.erase("q_lora_rank");
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'q_lora_rank' is missing"));
+  config["q_lora_rank"] = 3;
+  config["num_hidden_layers"] = 4;
+  config.erase("first_k_dense_replace");
+  CHECK(gpt_from_hub(config.dump(), "it").experts.layers == "([0]*3+[1])");
 
   config = deepseek_json(2);
   x = gpt_from_hub(config.dump(), "it");
@@ -576,7 +587,7 @@ TEST_CASE("the choice of a DeepSeek follows its config.json", "[checkpoint]") {
   CHECK(x.experts.groups == 0);
   config["topk_method"] = "group_limited_greedy";
   config["q_lora_rank"] = nullptr;
-  config["first_k_dense_replace"] = 0;
+  config.erase("first_k_dense_replace");
   x = gpt_from_hub(config.dump(), "it");
   CHECK(x.experts.groups == 4);
   CHECK(x.experts.group_score == "max");
@@ -599,6 +610,51 @@ TEST_CASE("YaRN of latent attention has both factors", "[checkpoint]") {
   CHECK(latent_concentration(rotary) == Catch::Approx(m * m));
   config["rope_scaling"].erase("mscale");
   CHECK_THAT(refusal(config.dump()), ContainsSubstring("'mscale_all_dim'"));
+}
+
+TEST_CASE("published models with experts are read from their config.json, and written again",
+          "[checkpoint][golden]") {
+  const auto all = nlohmann::json::parse(
+      read_text(troupe::tests::source_dir() + "/tests/golden/gpt/published.json"));
+  std::map<std::string, gpt_config> models;
+  for (const auto& [name, model] : all["models"].items()) {
+    CAPTURE(name);
+    const auto x = gpt_from_hub(model["config"].dump(), "it");
+    CHECK(parameter_count(x) == model["parameters"].get<std::int64_t>());
+    CHECK(gpt_from_hub(gpt_to_hub(x), "it") == x);
+    models[name] = x;
+  }
+  const auto is = [](const gpt_config& x, gpt_config expected) {
+    expected.sequence = x.sequence;  // a run's own
+    return x == expected;
+  };
+  CHECK(is(models.at("mistralai/Mixtral-8x7B-v0.1"), troupe::tests::mixtral_8x7b()));
+  CHECK(is(models.at("Qwen/Qwen3-30B-A3B"), troupe::tests::qwen3_30b_a3b()));
+  CHECK(is(models.at("deepseek-ai/DeepSeek-V3"), troupe::tests::deepseek_v3()));
+
+  const auto& second = models.at("deepseek-ai/DeepSeek-V2");
+  CHECK(second.experts.groups == 8);
+  CHECK(second.experts.group_topk == 3);
+  CHECK(second.experts.group_score == "max");
+  CHECK(second.experts.scale == 16);
+  CHECK(second.yarn_mscale == 0.707);
+  CHECK(second.yarn_mscale_all == 0.707);
+  const auto& lite = models.at("deepseek-ai/DeepSeek-V2-Lite");
+  CHECK(lite.experts.groups == 0);
+  CHECK(lite.experts.layers == "([0]+[1]*26)");
+  const auto& moonlight = models.at("moonshotai/Moonlight-16B-A3B");
+  CHECK(moonlight.latent.q_rank == 0);
+  CHECK(moonlight.latent.norm_epsilon == 1e-6);
+  CHECK(moonlight.norm_epsilon == 1e-5);
+  CHECK(moonlight.experts.groups == 0);
+  CHECK(moonlight.experts.scale == 2.446);
+  CHECK(moonlight.experts.expert_bias);
+  const auto& small = models.at("Qwen/Qwen1.5-MoE-A2.7B");
+  CHECK(small.experts.shared_gate);
+  CHECK(small.experts.pre_softmax);
+  CHECK(small.qkv_bias);
+  CHECK(small.window == -1);  // of its file, but off
+  CHECK(models.at("allenai/OLMoE-1B-7B-0924").qk_norm_rows);
 }
 
 TEST_CASE("a DeepSeek-V3 is imported without its layer for further tokens", "[checkpoint]") {

@@ -37,6 +37,29 @@ TEST_CASE("with experts and latent attention the reference trainer reproduces Py
   meet(name, where, dtype::f32, in_f32);
 }
 
+// Actors have the bits of this trainer in each layout: the column `bits` of the matrix.
+TEST_CASE("on ranks that share experts the reference trainer reproduces PyTorch",
+          "[golden][unsanitized]") {
+  const std::string name
+      = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2", "deepseek_v3");
+  meet(name, kernels::backend::cpu, dtype::f32, in_f32, {.data = 2, .expert = 2});
+}
+
+TEST_CASE("on tensor ranks that share experts the reference trainer reproduces PyTorch",
+          "[golden][unsanitized]") {
+  const std::string name  // norms of whole rows, as of an OLMoE, need one tensor rank
+      = GENERATE("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3");
+  const auto layout = GENERATE(
+      reference_layout{.tensor = 2, .expert_tensor = 2},
+      reference_layout{.tensor = 2, .data = 2, .expert = 4},
+      reference_layout{.tensor = 2, .data = 2, .expert = 2, .expert_tensor = 2},
+      reference_layout{.tensor = 2, .data = 2, .expert = 4, .expert_sums = source_sums::together});
+  auto with_rows = layout;
+  with_rows.sequence_parallel = true;
+  CAPTURE(layout.data, layout.expert, layout.expert_tensor);
+  meet(name, kernels::backend::cpu, dtype::f32, in_f32, with_rows);
+}
+
 TEST_CASE("with each optimizer the reference trainer reproduces PyTorch and the papers' formulas",
           "[golden][unsanitized]") {
   const std::string name = GENERATE("gpt2_sgd", "llama_lion", "llama_muon", "gpt2_muon_lion");
