@@ -139,7 +139,8 @@ worker::hosted::hosted(const worker_settings& settings,
                 groups_of_optimizer(),
                 from != nullptr ? *from : state_arrays(),
                 prospects(),
-                settings.estate != nullptr) {
+                settings.estate != nullptr),
+      step_counts(all.replicas) {
   check_sums(all.extents);
   if (!draws || stream.pool().is_shadow())
     return;
@@ -161,6 +162,12 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
       ensure(group->along() == axes, "WORKER-7: each group lies along its axes");
   };
   check(groups.along);
+  const int met = groups.replicas == nullptr ? 1 : groups.replicas->size();
+  ensure(std::ranges::none_of(loss_names_, &loss_spec::over_replicas)
+             || (settings_.replicas == 1 && met == std::max(1, groups.extents[axis::data])
+                 && groups.of_chunk.empty() && !settings_.verifies),
+         "WORKER-16: with a loss over replicas each has workers of its own, which meet in passes "
+         "and compute each once");
   for (const auto& [chunk, all] : groups.of_chunk)
     check(all);
   for (const auto& [tie, group] : groups.of_tie)
@@ -213,8 +220,10 @@ void worker::begin_step(const step_settings& step) {
   losses_.clear();
   expert_rows_.clear();
   end_computing_again();
-  for (auto& [id, home] : homes_)
+  for (auto& [id, home] : homes_) {
     home->optimizer.gradients().forget();
+    home->step_counts.begin_step();
+  }
   drop_gradients();  // left by an abandoned step
   if (!step.training)
     return;
@@ -237,6 +246,7 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .gathers_rows = settings_.gathers_rows,
       .expert_load = settings_.expert_load,
       .counts_experts = step_.counts_experts,
+      .step_counts = &home.step_counts,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }
@@ -319,7 +329,7 @@ std::uint64_t worker::waited_ns(chunk_id id) const {
   for (const auto& row : axis_table())
     if (const auto* const group = groups[row.id]; group != nullptr && row.splits_replica())
       out += group->waited_ns();
-  return out;
+  return out + (groups_.replicas == nullptr ? 0 : groups_.replicas->waited_ns());
 }
 
 std::vector<char> worker::blocks(chunk_id id) const {

@@ -107,7 +107,7 @@ const floats& gradient(const outcome& of, const std::string& name) {
 /// All losses, a bias, shared experts.
 experts_spec balanced() {
   auto x = every_tiny_experts().at("sigmoid, groups, scale, shared experts, swiglu");
-  x.router.losses = {{false, 0.3}, {true, 0.2}};
+  x.router.losses = {{balanced_rows::microbatch, 0.3}, {balanced_rows::sequence, 0.2}};
   x.router.z_weight = 0.1;
   x.router.choice = balance_choice::bias;
   x.router.jitter = 0.1;
@@ -213,7 +213,7 @@ TEST_CASE("the losses of a router have the derivatives of the objective", "[mode
   if (which == 2)
     x.router.z_weight = 2;
   else
-    x.router.losses = {{which == 1, 8}};
+    x.router.losses = {{which == 1 ? balanced_rows::sequence : balanced_rows::microbatch, 8}};
   // Weights of rows do not depend on what the losses count.
   rank_of_model rank(experts_gpt(with_forced_choice(x)), {}, kernels::backend::reference);
   const auto expected = gradient(rank.run(1), "router.weight");
