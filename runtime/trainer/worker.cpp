@@ -98,6 +98,14 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
   return out;
 }
 
+/// True if passes of a worker can add the counts of all replicas, each once.
+bool meets_replicas(const worker_settings& settings, const worker_groups& groups) {
+  const int met = groups.replicas == nullptr ? 1 : groups.replicas->size();
+  const int all = groups.extents[axis::data];  // 0: unknown
+  return settings.replicas == 1 && (all == 0 || all == met) && groups.of_chunk.empty()
+         && !settings.verifies;
+}
+
 }  // namespace
 
 group_map worker_groups::of(chunk_id c) const {
@@ -162,10 +170,8 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
       ensure(group->along() == axes, "WORKER-7: each group lies along its axes");
   };
   check(groups.along);
-  const int met = groups.replicas == nullptr ? 1 : groups.replicas->size();
   ensure(std::ranges::none_of(loss_names_, &loss_spec::over_replicas)
-             || (settings_.replicas == 1 && met == std::max(1, groups.extents[axis::data])
-                 && groups.of_chunk.empty() && !settings_.verifies),
+             || meets_replicas(settings_, groups),
          "WORKER-16: with a loss over replicas each has workers of its own, which meet in passes "
          "and compute each once");
   for (const auto& [chunk, all] : groups.of_chunk)
