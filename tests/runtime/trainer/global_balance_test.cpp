@@ -18,12 +18,12 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-recipe balanced(const char* by, int replicas, int microbatches) {
+recipe balanced(const char* by, int replicas, int microbatches, double weight = 0.5) {
   recipe out;
   auto model = tiny_gpt(2);
   model.padded_vocabulary = 32;
   model.linear_bias = false;
-  model.experts = {.number = 4, .ffn = 12, .balance = {by}, .balance_weights = {0.5}};
+  model.experts = {.number = 4, .ffn = 12, .balance = {by}, .balance_weights = {weight}};
   out.model = model;
   out.optimizer.epsilon = 1e-4;  // else tiny gradients move weights by their signs alone
   out.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
@@ -37,8 +37,25 @@ struct trained {
   step_losses evaluated;
 };
 
-trained train(const recipe& what, const reference_layout& layout = {}) {
-  const auto source = std::make_shared<formula_source>(what, true);
+/// All replicas get the samples of the first one.
+class equal_samples final : public batch_source {
+ public:
+  explicit equal_samples(const recipe& recipe) : of_(recipe, true) {}
+  bundle microbatch(const microbatch_address& at) const override {
+    auto first = at;
+    first.replica = 0;
+    return of_.microbatch(first);
+  }
+
+ private:
+  formula_source of_;
+};
+
+trained train(const recipe& what,
+              const reference_layout& layout = {},
+              std::shared_ptr<const batch_source> source = {}) {
+  if (!source)
+    source = std::make_shared<formula_source>(what, true);
   stream on(kernels::backend::cpu, 1, {});
   reference_trainer by(what, source, on, layout);
   trained out;
@@ -88,6 +105,15 @@ TEST_CASE("expert ranks change no bit of a global balance, and tensor ranks only
       CHECK(std::abs(found.steps[i].loss - expected.steps[i].loss) < 1e-4);
     }
   }
+}
+
+TEST_CASE("a global balance has the gradient of its mean part, as in Megatron-LM", "[trainer]") {
+  // With equal samples the shares of all replicas are those of each.
+  const auto of = [](const char* by, double weight) {
+    const auto what = balanced(by, 2, 1, weight);
+    return train(what, {.data = 2}, std::make_shared<equal_samples>(what)).states;
+  };
+  CHECK(of("global_aux_loss", 0.5) == of("aux_loss", 0.25));
 }
 
 TEST_CASE("the objective has a global balance with its weight by the replicas", "[trainer]") {
