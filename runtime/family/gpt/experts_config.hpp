@@ -137,8 +137,8 @@ struct experts_config {
             .flag({.name = "--moe-router-load-balancing-type",
                    .type = "NAME",
                    .default_value = "aux_loss",
-                   .help = "What balances experts: aux_loss, seq_aux_loss, global_aux_loss, some "
-                           "of these, sinkhorn, quantile_balancing or none.",
+                   .help = "What balances experts: aux_loss, seq_aux_loss, global_aux_loss or "
+                           "several of these, sinkhorn, quantile_balancing or none.",
                    .most = 3,
                    .only_given = true}),
         row("balance_weights", &x::balance_weights)
