@@ -48,7 +48,7 @@ int main() {
     auto norms = first.optimizer.norms(stream);
     add_to(norms, last.optimizer.norms(stream));
     const auto verdict = decide(recipe,
-                                losses_of(spec_of(recipe)),
+                                losses_of(recipe),
                                 {.iteration = n - 1, .consumed = consumed},
                                 {.losses = {{loss.total, loss.tokens}}, .norms = norms});
     first.optimizer.update(stream, verdict.update);

@@ -166,7 +166,7 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
           return;
         const auto verdict = decide(
             shared->training,
-            losses_of(spec_of(shared->training)),
+            losses_of(shared->training),
             {.iteration = state.report.iteration, .consumed = state.report.consumed_samples},
             {.losses = {{state.loss.total, state.loss.tokens}}, .norms = state.norms});
         state.report.grad_norm = verdict.grad_norm;

@@ -97,9 +97,10 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
 namespace {
 
 /// True if passes do not use the group. An expert group is of passes, also over several replicas.
-bool is_outside_passes(runtime::axis_set along) {
-  return along.meets(
-      runtime::axes_where([](const runtime::axis_row& x) { return !x.splits_replica(); }));
+bool is_outside_passes(const runtime::seat_group& x) {
+  return !x.of_losses && x.along.meets(runtime::axes_where([](const runtime::axis_row& row) {
+    return !row.splits_replica();
+  }));
 }
 
 }  // namespace
@@ -107,8 +108,7 @@ bool is_outside_passes(runtime::axis_set along) {
 void stage_state::join_groups() {
   const bool overlaps = overlaps_gradients() || overlaps_parameters();
   for (auto& x : runtime::groups_of(job_->pipeline, job_->seats, told_.rank)) {
-    const bool by_wire
-        = overlaps && is_outside_passes(x.along) && !x.along.has(runtime::axis::pipeline);
+    const bool by_wire = overlaps && is_outside_passes(x) && !x.along.has(runtime::axis::pipeline);
     std::vector<std::string> names;
     for (const int member : x.members)
       names.push_back((by_wire ? "wire:" : "lane:") + job_->seats.name(member));
@@ -126,7 +126,7 @@ void stage_state::join_groups() {
 bool stage_state::sums_by_mapping() const {
   const auto& all = context_->groups;
   return node_->neighbours && std::any_of(all.begin(), all.end(), [](const auto& x) {
-           return is_outside_passes(x.what.along) && x.by->maps_arrays();
+           return is_outside_passes(x.what) && x.by->maps_arrays();
          });
 }
 

@@ -15,7 +15,7 @@ constexpr std::int64_t validation_depth = 4;
 
 step_driver::step_driver(supervisor_parts& all)
     : supervisor_part(all),
-      losses_(runtime::losses_of(runtime::spec_of(run_.job->job.training))),
+      losses_(runtime::losses_of(run_.job->job.training)),
       tested_(run_.context->ledger->is_tested()),
       draining_(run_.context->ledger->draining().has_value()) {
   if (!run_.job->job.skip_train)

@@ -203,9 +203,6 @@ void require_tensors(const tape& tape,
   ensure(!options.bias || options.bias.size() == E, "ROUTE-1: each expert has a bias");
   ensure(!options.given || options.given.size() == R * options.rules.k,
          "ROUTE-1: a given choice has k experts for each row");
-  for (const auto& loss : options.balance)
-    ensure(!loss.counts || (loss.counts.size() == E && loss.counted_rows > 0),
-           "ROUTE-1: counts of a balance loss have experts and rows");
 }
 
 /// The losses of all ranks' rows, and the gradient of their probabilities.
@@ -250,10 +247,13 @@ void add_losses(tape& tape,
   if (tape.recording() && !options.balance.empty())
     dprobabilities = tensor::empty<float>(stream, {of.B, E});
   for (const auto& loss : options.balance) {
+    const auto other = loss.counts ? loss.counts(counts) : counted_choices();
+    ensure(!loss.counts || (other.counts.size() == E && other.rows > 0),
+           "ROUTE-1: counts of a balance loss have experts and rows");
     out.balance.push_back(tensor::empty<double>(stream, {2}));
     op.balance = out.balance.back().data<double>();
-    op.counts_of_all = loss.counts.data<std::uint64_t>();
-    op.rows_of_all = loss.counted_rows;
+    op.counts_of_all = other.counts.data<std::uint64_t>();
+    op.rows_of_all = other.rows;
     op.merged = !loss.by_sequence;
     op.dprobabilities = dprobabilities.data<float>();
     op.dmean = double(loss.average.scale);

@@ -11,7 +11,9 @@
 
 #include "kernels/op/route.hpp"
 #include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/step_counts.hpp"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -39,10 +41,9 @@ struct balance_loss {
   loss_average average;
   /// True: the mean over the sequences. False: over the whole micro-batch.
   bool by_sequence = false;
-  /// (E) u64, counts of `counted_rows` rows to use instead of those of this micro-batch: the global
-  /// loss. Empty: none.
-  tensor counts = {};
-  double counted_rows = 0;
+  /// Returns counts to use instead of those of this micro-batch: the global loss. Gets the latter,
+  /// (parts, B, E) u64, with a part for each tensor rank. Null: none.
+  std::function<counted_choices(const tensor& counts)> counts = {};
 };
 
 struct route_options {

@@ -116,6 +116,11 @@ std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all
       member = all.beside(rank, axis::pipeline, member);
     out.push_back(std::move(group));
   }
+  if (pipeline.has_losses_over_replicas && all.replicas() > 1) {
+    add_along(axis::data);
+    out.back().name += ", in passes";
+    out.back().of_losses = true;
+  }
   return out;
 }
 

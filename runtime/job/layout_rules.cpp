@@ -170,6 +170,41 @@ void validate_schedule_of_experts(const training_job& job,
       fits ? expert_tensor : l.tensor));
 }
 
+/// A loss over replicas counts their rows in each pass, so all carry out one plan and each pass
+/// once.
+void validate_losses_over_replicas(const training_job& job,
+                                   const pipeline_schedule& schedule,
+                                   sentences& wrong) {
+  const auto& model = job.training.model;
+  if (model.family().shared_by_expert_ranks(model).empty() || !validate(model).empty())
+    return;
+  std::vector<loss_spec> losses;
+  collect(wrong, [&] { losses = losses_of(job.training); });
+  const auto found = std::ranges::find_if(losses, &loss_spec::over_replicas);
+  if (found == losses.end())
+    return;
+  const auto refuse = [&](const std::string& what, const char* give) {
+    wrong.push_back(fmt::format(
+        "{}, but {} counts the rows of all replicas in each pass: {}", what, found->name, give));
+  };
+  if (const int each = job.layout.replicas_per_worker; each > 1)
+    refuse(fmt::format("`layout.replicas_per_worker` {} computes replicas in turn", each),
+           "leave it out");
+  if (job.recovery.verify_fraction > 0)
+    refuse(fmt::format("`recovery.verify_fraction` {} computes some passes again",
+                       job.recovery.verify_fraction),
+           "leave it out");
+  if (schedule.copies() > 1)
+    refuse(fmt::format("`layout.schedule.source` {} has two copies of the model with different "
+                       "micro-batches",
+                       schedule.name()),
+           "choose another schedule");
+  if (schedule.behaviours() != nullptr && job.training.batch.data_parallel > 1)
+    refuse(fmt::format("`layout.schedule.source` {} is decided by each replica while it runs",
+                       schedule.name()),
+           "choose another schedule");
+}
+
 void validate_schedule(const training_job& job,
                        const pipeline_schedule& schedule,
                        sentences& wrong) {
@@ -395,8 +430,10 @@ std::vector<std::string> validate_layout(const training_job& job, const unknown_
     // The schedule cannot be checked.
   } else if (const auto schedule = schedule_of(job, wrong)) {
     validate_stages(job, schedule->chunks(), wrong);
-    if (!unknown.shape)
+    if (!unknown.shape) {
       validate_schedule(job, *schedule, wrong);
+      validate_losses_over_replicas(job, *schedule, wrong);
+    }
     if (all)
       validate_schedule_of_experts(job, *schedule, *all, wrong);
   } else if (wrong.size() == before && job.layout.chunks.empty()) {

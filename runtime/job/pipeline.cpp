@@ -108,6 +108,7 @@ job_pipeline pipeline_of(const training_job& job) {
     if (has_gradients(x, model, job.layout))
       out.ties.push_back(std::move(x));
   out.sample_flops = training_flops(model, schema_of(job), 1);
+  out.has_losses_over_replicas = std::ranges::any_of(losses_of(model), &loss_spec::over_replicas);
   out.sums.insert(parameter_placements().sums());
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();

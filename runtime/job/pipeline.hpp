@@ -24,7 +24,8 @@ struct job_pipeline {
   double sample_flops = 0;                ///< operations of a training step: see training_flops
   /// The sets of axes along which gradients of the model are summed.
   std::set<axis_set> sums;
-  std::set<std::string> experts = {};  ///< parameters of experts, by the name of their owner
+  bool has_losses_over_replicas = false;  ///< see loss_spec
+  std::set<std::string> experts = {};     ///< parameters of experts, by the name of their owner
 
   int ranks() const { return schedule->ranks(); }
   const chunk_flow& flow(chunk_id c) const { return flows[value(c)]; }

@@ -100,6 +100,8 @@ struct recipe {
 model_spec spec_of(const recipe& recipe);
 /// The letters of its units. Builds nothing: the recipe may be invalid.
 unit_letters letters_of(const recipe& recipe);
+/// Its losses, with their weights in the objective: see loss_spec::over_replicas.
+std::vector<loss_spec> losses_of(const recipe& recipe);
 /// Names of its losses for reports; empty: only "lm loss", with weight 1.
 std::vector<std::string> loss_names(const recipe& recipe);
 

@@ -23,6 +23,13 @@ loss_average pass::average(double weight) const {
   return {float(settings.loss_scale * weight), settings.per_token_loss};
 }
 
+counted_choices pass::counts_of_step(stream& by, const tensor& counts, std::int64_t rows) {
+  if (const auto found = counted.find(place.segment); found != counted.end())
+    return found->second;
+  auto now = settings.step_counts->add(by, place.segment, counts, rows, settings.training);
+  return counted.emplace(place.segment, std::move(now)).first->second;
+}
+
 void pass::add_loss(const std::string& name, const axis_map<placement>& rows, tensor sums) {
   if (!settings.losses)
     return;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/step_counts.hpp"
 #include "runtime/core/cancel.hpp"
 #include "runtime/model/expert_choices.hpp"
 #include "runtime/telemetry/expert_load.hpp"
@@ -36,6 +37,8 @@ struct pass_settings {
   bool counts_experts = false;       ///< routers write pass::expert_rows
   bool records_choices = false;      ///< routers write pass::choices
   choice_reader* replays = nullptr;  ///< choices that routers take; null: they choose
+  /// For losses over replicas. Null: they count the micro-batch of this pass.
+  runtime::step_counts* step_counts = nullptr;
   /// Checked between segments: throws `cancelled` once the generation has ended. Null: never.
   const cancel_token* until = nullptr;
 };
@@ -48,6 +51,9 @@ struct loss_spec {
   double weight = 1;  ///< factor of its gradient
   /// The mean is a negative log-likelihood in nats, so e^mean is a perplexity.
   bool has_perplexity = false;
+  /// True: a loss of all replicas together, each with its part of the sum. As in Megatron-LM, the
+  /// gradient is that of the mean part, so the weight in the objective is weight / replicas.
+  bool over_replicas = false;
 };
 
 /// Where a pass writes a loss: a segment of a chunk.
@@ -92,8 +98,10 @@ struct pass : pass_variables {
   /// Choices of the routers, by segment. A recomputation writes the same again.
   std::map<int, runtime::expert_rows> expert_rows;
   std::map<int, recorded_choice> choices;  ///< of the routers, by segment
-  tensor rotary_frequency;                 ///< (rotated / 2) f32; empty without rotary positions
-  tensor logits;                           ///< (B, T, V / TP); set if there are no labels
+  /// What counts_of_step returned, by segment. A recomputation reads it.
+  std::map<int, counted_choices> counted;
+  tensor rotary_frequency;  ///< (rotated / 2) f32; empty without rotary positions
+  tensor logits;            ///< (B, T, V / TP); set if there are no labels
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each of chunk::caches()
 
   /// Removes a local variable and returns it. Breaks MODEL-11 if no segment wrote it.
@@ -103,6 +111,9 @@ struct pass : pass_variables {
   std::uint64_t dropout_key(const std::string& name) const;
   /// The average whose gradient a loss of this weight adds: loss scale and weight are factors.
   loss_average average(double weight) const;
+  /// The choices in the step so far, of all replicas: see step_counts::add. `counts` (.., E) are
+  /// those of this micro-batch. Only with pass_settings::step_counts.
+  counted_choices counts_of_step(stream& by, const tensor& counts, std::int64_t rows);
   /// Writes a loss that the module's traits name. `rows`: placements of the variable whose rows it
   /// adds. `sums` is (2) f64, over the rows of all ranks. A segment writes each loss at most once;
   /// when it is recomputed it writes it again. Breaks MODEL-7 and MODEL-8.

@@ -51,12 +51,12 @@ struct step_verdict {
   bool skips() const { return !fault.empty() && !stops; }
 };
 
-/// Decides the step after `at` of a model with these losses. A skipped step counts as an iteration
-/// and consumes its samples; the learning rate and the number of updates stay, as in Megatron-LM.
-/// Votes carry norms of the scaled loss. With a loss per token these are norms of the total over
-/// all rows of the step, and this function applies the missing factor rows / tokens. The tokens are
-/// those of the model's first loss; the factor is 1 if none of them counts, even if another loss
-/// has some.
+/// Decides the step after `at` of a model with these losses: losses_of(recipe). A skipped step
+/// counts as an iteration and consumes its samples; the learning rate and the number of updates
+/// stay, as in Megatron-LM. Votes carry norms of the scaled loss. With a loss per token these are
+/// norms of the total over all rows of the step, and this function applies the missing factor rows
+/// / tokens. The tokens are those of the model's first loss; the factor is 1 if none of them
+/// counts, even if another loss has some.
 step_verdict decide(const recipe& recipe,
                     const std::vector<loss_spec>& losses,
                     const training_position& at,

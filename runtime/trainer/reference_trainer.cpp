@@ -69,7 +69,7 @@ reference_trainer::reference_trainer(const recipe& recipe,
                                      std::shared_ptr<rank_estate> estate,
                                      const reference_layout& layout)
     : recipe_(recipe),
-      losses_(losses_of(spec_of(recipe))),
+      losses_(losses_of(recipe)),
       data_(std::move(data)),
       stream_(by),
       seats_(seats_of(layout)),
@@ -81,6 +81,12 @@ reference_trainer::reference_trainer(const recipe& recipe,
         "divisor",
         recipe.batch.data_parallel,
         layout.data);
+  if (recipe.batch.data_parallel != layout.data && has_losses_over_replicas())
+    throw input_error(
+        "cannot compute {} logical replicas in turn on {} data ranks: a loss of this model counts "
+        "all replicas in each pass; give as many data ranks",
+        recipe.batch.data_parallel,
+        layout.data);
   join_groups();
   auto settings = whole_model(recipe, layout);
   settings.estate = std::move(estate);
@@ -88,6 +94,7 @@ reference_trainer::reference_trainer(const recipe& recipe,
     worker_groups groups{.extents = seats_.extents()};
     for (const auto& group : x.groups)
       groups.along.emplace(group->along(), group.get());
+    groups.replicas = x.replicas.get();
     x.by = std::make_unique<worker>(settings, stream_of(x), groups);
   });
 }
@@ -100,15 +107,20 @@ void reference_trainer::join_groups() {
     if (r > 0)
       x.own = std::make_unique<stream>(stream_.where(), stream_.threads(), memory_pool());
   }
-  const auto join = [&](axis_set along) {
+  const auto join = [&](axis_set along, bool of_losses = false) {
     for (const auto& first : places_) {
       if (!seats_.is_first(first.rank, along))
         continue;
       const auto members = seats_.peers(first.rank, along);
       const auto group = std::make_shared<local_group>(along, int(members.size()), token_);
-      for (std::size_t i = 0; i < members.size(); ++i)
-        places_[std::size_t(members[i])].groups.push_back(
-            std::make_shared<local_communicator>(group, int(i)));
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        auto& to = places_[std::size_t(members[i])];
+        auto by = std::make_shared<local_communicator>(group, int(i));
+        if (of_losses)
+          to.replicas = std::move(by);
+        else
+          to.groups.push_back(std::move(by));
+      }
     }
   };
   const auto axes = axes_of_groups(sums_of(spec_of(recipe_)), seats_);
@@ -116,6 +128,12 @@ void reference_trainer::join_groups() {
     join(along);
   for (const auto along : axes.sums)
     join(along);
+  if (seats_.replicas() > 1 && has_losses_over_replicas())
+    join(axis::data, true);
+}
+
+bool reference_trainer::has_losses_over_replicas() const {
+  return std::ranges::any_of(losses_, &loss_spec::over_replicas);
 }
 
 void reference_trainer::on_each(const std::function<void(place&)>& visit) {

@@ -42,7 +42,8 @@ class reference_trainer {
                     stream& stream,
                     std::shared_ptr<rank_estate> estate = {});
   /// A worker for each rank of the layout; those after the first have streams like `stream`. Throws
-  /// input_error if the ranks do not fit together, or not to the logical replicas.
+  /// input_error if the ranks do not fit together, or not to the logical replicas: a loss over
+  /// replicas needs a data rank for each.
   reference_trainer(const recipe& recipe,
                     std::shared_ptr<const batch_source> data,
                     stream& stream,
@@ -81,11 +82,13 @@ class reference_trainer {
     int rank = 0;
     std::unique_ptr<stream> own;  ///< null: the stream of the constructor
     std::vector<std::shared_ptr<communicator>> groups;
+    std::shared_ptr<communicator> replicas;  ///< see worker_groups
     std::unique_ptr<worker> by;
   };
 
   stream& stream_of(const place& x) { return x.own ? *x.own : stream_; }
   void join_groups();
+  bool has_losses_over_replicas() const;
   /// Calls visit(place) for each rank, on a fiber if there are several.
   void on_each(const std::function<void(place&)>& visit);
   /// The number of the first logical replica that a rank computes.

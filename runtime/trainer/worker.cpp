@@ -98,6 +98,14 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
   return out;
 }
 
+/// True if passes of a worker can add the counts of all replicas, each once.
+bool meets_replicas(const worker_settings& settings, const worker_groups& groups) {
+  const int met = groups.replicas == nullptr ? 1 : groups.replicas->size();
+  const int all = groups.extents[axis::data];  // 0: unknown
+  return settings.replicas == 1 && (all == 0 || all == met) && groups.of_chunk.empty()
+         && !settings.verifies;
+}
+
 }  // namespace
 
 group_map worker_groups::of(chunk_id c) const {
@@ -139,7 +147,8 @@ worker::hosted::hosted(const worker_settings& settings,
                 groups_of_optimizer(),
                 from != nullptr ? *from : state_arrays(),
                 prospects(),
-                settings.estate != nullptr) {
+                settings.estate != nullptr),
+      step_counts(all.replicas) {
   check_sums(all.extents);
   if (!draws || stream.pool().is_shadow())
     return;
@@ -161,6 +170,10 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
       ensure(group->along() == axes, "WORKER-7: each group lies along its axes");
   };
   check(groups.along);
+  ensure(std::ranges::none_of(loss_names_, &loss_spec::over_replicas)
+             || meets_replicas(settings_, groups),
+         "WORKER-16: with a loss over replicas each has workers of its own, which meet in passes "
+         "and compute each once");
   for (const auto& [chunk, all] : groups.of_chunk)
     check(all);
   for (const auto& [tie, group] : groups.of_tie)
@@ -220,8 +233,10 @@ void worker::begin_step(const step_settings& step) {
   expert_rows_.clear();
   choices_.clear();
   end_computing_again();
-  for (auto& [id, home] : homes_)
+  for (auto& [id, home] : homes_) {
     home->optimizer.gradients().forget();
+    home->step_counts.begin_step();
+  }
   drop_gradients();  // left by an abandoned step
   if (!step.training)
     return;
@@ -246,6 +261,7 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .counts_experts = step_.counts_experts,
       .records_choices = recorder_ && step_.training,
       .replays = replayed_choices_ && step_.training ? &*replayed_choices_ : nullptr,
+      .step_counts = &home.step_counts,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }
@@ -330,7 +346,7 @@ std::uint64_t worker::waited_ns(chunk_id id) const {
   for (const auto& row : axis_table())
     if (const auto* const group = groups[row.id]; group != nullptr && row.splits_replica())
       out += group->waited_ns();
-  return out;
+  return out + (groups_.replicas == nullptr ? 0 : groups_.replicas->waited_ns());
 }
 
 std::vector<char> worker::blocks(chunk_id id) const {

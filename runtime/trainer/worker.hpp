@@ -98,6 +98,9 @@ struct worker_groups {
   };
   /// No entry: this rank has all uses, or none.
   std::map<tied_copy, tie_group> of_tie = {};
+  /// For losses over replicas: this rank in all replicas. Used by passes only, so another one than
+  /// that of sums, which run beside them. Null: one replica.
+  communicator* replicas = nullptr;
   /// Number of the job's ranks along each axis (WORKER-13); 0: that of the group.
   coordinates extents = {};
 
@@ -387,6 +390,7 @@ class worker {
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
     optimizer_state optimizer;
+    runtime::step_counts step_counts;
     /// For each unit: passes of this step that no longer read its values.
     std::vector<std::int64_t> done_reading;
   };

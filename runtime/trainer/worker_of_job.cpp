@@ -29,7 +29,9 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
 void join(worker_groups& to, const seat_group& group, communicator& by) {
   for (const auto& [tie, holders] : group.ties)
     to.of_tie[tie] = {&by, holders};
-  if (group.ties.empty())
+  if (group.of_losses)
+    to.replicas = &by;
+  else if (group.ties.empty())
     (group.chunk ? to.of_chunk[*group.chunk] : to.along)[group.along] = &by;
 }
 

@@ -385,14 +385,15 @@ TEST_CASE("Megatron-LM's flags select experts and latent attention", "[command]"
   };
   const auto mixture = of(
       "--num-experts 8 --ffn-hidden-size 96 --moe-layer-freq ([0]*1+[1]*3) "
-      "--moe-router-load-balancing-type aux_loss seq_aux_loss "
-      "--moe-aux-loss-coeff 0.5 0.25 --moe-router-dtype fp32");
+      "--moe-router-load-balancing-type aux_loss seq_aux_loss global_aux_loss "
+      "--moe-aux-loss-coeff 0.5 0.25 1 --moe-router-dtype fp32");
   CHECK(mixture.experts.number == 8);
   CHECK(mixture.experts.chosen == 2);
   CHECK(mixture.experts.ffn == 96);
   CHECK(mixture.expert_layers() == std::vector<bool>{false, true, true, true});
-  CHECK(mixture.experts.balance == std::vector<std::string>{"aux_loss", "seq_aux_loss"});
-  CHECK(mixture.experts.balance_weights == std::vector<double>{0.5, 0.25});
+  CHECK(mixture.experts.balance
+        == std::vector<std::string>{"aux_loss", "seq_aux_loss", "global_aux_loss"});
+  CHECK(mixture.experts.balance_weights == std::vector<double>{0.5, 0.25, 1});
   const auto latent = of("--multi-latent-attention --qk-layernorm --position-embedding-type rope");
   CHECK(
       latent.latent

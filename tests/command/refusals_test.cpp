@@ -4,6 +4,7 @@
 #include "actors/command/other_names.hpp"
 #include "runtime/core/error.hpp"
 #include "tests/command/given_flags.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -103,8 +104,8 @@ TEST_CASE("flags of experts and latent attention need each other", "[command]") 
              ContainsSubstring("without --moe-router-enable-expert-bias"));
   CHECK_THAT(refused(experts + "--moe-router-quantile-balancing-ema 0.1"),
              ContainsSubstring("--moe-router-load-balancing-type quantile_balancing"));
-  CHECK_THAT(refused(experts + "--moe-router-load-balancing-type global_aux_loss"),
-             ContainsSubstring("global_aux_loss is refused"));
+  CHECK_THAT(refused(experts + "--moe-router-load-balancing-type entropy"),
+             ContainsSubstring("entropy is refused; give aux_loss"));
   CHECK_THAT(
       refused(experts + "--moe-router-load-balancing-type sinkhorn --moe-expert-capacity-factor 1"),
       ContainsSubstring("--moe-expert-capacity-factor needs"));
@@ -116,6 +117,31 @@ TEST_CASE("flags of experts and latent attention need each other", "[command]") 
              ContainsSubstring("give --position-embedding-type rope or yarn"));
   CHECK_THAT(refused("--multi-latent-attention --position-embedding-type rope"),
              ContainsSubstring("add --qk-layernorm"));
+}
+
+TEST_CASE("a loss over replicas is refused where they do not meet in their passes", "[command]") {
+  const auto global = tests::small_run
+                      + "--disable-bias-linear --untie-embeddings-and-output-weights "
+                        "--num-experts 8 --moe-router-load-balancing-type global_aux_loss ";
+  const auto refused = [&](const std::string& more) {
+    return tests::refusal_of_flags(global + "--moe-aux-loss-coeff 0.1 " + more);
+  };
+  CHECK(refused("--world-size 2") == "accepted");
+  CHECK(refused("--world-size 2 --expert-model-parallel-size 2") == "accepted");
+  CHECK_THAT(refused("--replicas-per-worker 2"),
+             ContainsSubstring("--replicas-per-worker 2 computes replicas in turn, but "
+                               "global_load_balancing_loss counts the rows of all replicas"));
+  CHECK_THAT(refused("--world-size 2 --verify-fraction 0.5"),
+             ContainsSubstring("--verify-fraction 0.5 computes some passes again"));
+  const std::string pipeline = "--pipeline-model-parallel-size 2 --pipeline-schedule ";
+  CHECK_THAT(refused("--world-size 2 " + pipeline + "dualpipe"),
+             ContainsSubstring("dualpipe has two copies of the model with different"));
+  const auto script = tests::source_dir() + "/examples/schedules/reactive.lua";
+  CHECK_THAT(refused("--world-size 4 " + pipeline + script),
+             ContainsSubstring("is decided by each replica while it runs"));
+  CHECK(refused("--world-size 2 " + pipeline + script) == "accepted");
+  // Without a weight there is no loss.
+  CHECK(tests::refusal_of_flags(global + "--replicas-per-worker 2") == "accepted");
 }
 
 TEST_CASE("upcycling needs experts that are slices of the dense width", "[command]") {

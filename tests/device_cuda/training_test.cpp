@@ -97,8 +97,8 @@ TEST_CASE("a device trains experts like the CPU, with reproducible bits", "[devi
       = GENERATE(as<std::string>{}, "losses and a capacity", "bias", "sinkhorn", "quantile");
   CAPTURE(balance);
   if (balance == "losses and a capacity") {
-    x.balance = {"aux_loss", "seq_aux_loss"};
-    x.balance_weights = {0.1, 0.2};
+    x.balance = {"aux_loss", "seq_aux_loss", "global_aux_loss"};
+    x.balance_weights = {0.1, 0.2, 0.3};
     x.z_weight = 0.1;
     x.capacity = 1;
     x.pads = x.shared_gate = true;

@@ -29,8 +29,10 @@ inline bool is_possible(const choice& x) {
     return false;
   if (x[EP] == 0 && (x[dispatcher] > 0 || x[sums] > 0 || share * ranks(x, TP) == 1))
     return false;  // nothing to send or to add; or a dense layout
-  if (x[recompute] == 3 && x[model] == 0)
-    return false;                                 // it has no shared experts
+  if (x[recompute] == 3 && (x[model] == 0 || x[model] == 3))
+    return false;  // it has no shared experts
+  if (x[DP] == 3 && x[model] == 3)
+    return false;                                 // a loss over replicas
   return x[optimizer] == 0 || data_ranks(x) > 1;  // one rank has nothing to shard or to overlap
 }
 
@@ -46,7 +48,7 @@ inline const choice_table& arrangements() {
           {"recompute", {"none", "moe", "moe_act", "shared", "full"}},
           {"dispatcher", {"alltoall", "allgather"}},
           {"sums", {"by_source", "together"}},
-          {"model", {"mixtral", "deepseek", "mixture"}},
+          {"model", {"mixtral", "deepseek", "mixture", "qwen"}},
           {"type", {"f32", "bf16"}}},
          is_possible};
   return all;
@@ -56,14 +58,15 @@ inline runtime::training_job job_of(const choice& x) {
   const auto cuts = x[PP] == 0 ? std::vector<std::int64_t>() : std::vector<std::int64_t>{5};
   const tests::expert_ranks shared{ranks(x, EP), ranks(x, ETP)};
   tests::test_families();  // registers them
-  auto job = x[model] == 2
-                 ? tests::family_job(
-                     runtime::find_family("mixture"), cuts, replicas(x), ranks(x, TP), shared)
-                 : tests::experts_job(ranks(x, PP),
-                                      replicas(x),
-                                      ranks(x, TP),
-                                      shared,
-                                      x[model] == 0 ? tests::make_mixtral : tests::make_deepseek);
+  auto job = x[model] == 2 ? tests::family_job(
+                 runtime::find_family("mixture"), cuts, replicas(x), ranks(x, TP), shared)
+                           : tests::experts_job(ranks(x, PP),
+                                                replicas(x),
+                                                ranks(x, TP),
+                                                shared,
+                                                x[model] == 0   ? tests::make_mixtral
+                                                : x[model] == 1 ? tests::make_deepseek
+                                                                : tests::make_qwen);
   job.training.batch.global = 16;
   job.train_iterations = 6;
   job.training.optimizer.epsilon = 1e-4;  // else tiny gradients move weights by their signs alone
@@ -98,7 +101,7 @@ inline runtime::training_job judge_of(runtime::training_job job) {
   return job;
 }
 
-/// The same model and batch on one worker.
+/// The same model and batch on one worker; with a loss over replicas, on one for each of them.
 inline runtime::training_job on_one_worker(runtime::training_job job) {
   auto& l = job.layout;
   l.tensor = l.expert = l.expert_tensor = 1;

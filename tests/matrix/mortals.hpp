@@ -109,9 +109,9 @@ inline arrangement of_family(const runtime::model_family& family) {
           watched_job(tests::family_job(family, {4, 5}, 2, 1, {.expert = 2}))};
 }
 
-/// Two replicas share experts, each with two tensor ranks.
+/// Two replicas share experts, each with two tensor ranks, and a loss of the balance.
 inline runtime::training_job experts_of_tensor_ranks() {
-  auto job = tests::experts_job(1, 2, 2, {.expert = 2, .tensor = 2}, tests::make_mixtral);
+  auto job = tests::experts_job(1, 2, 2, {.expert = 2, .tensor = 2}, tests::make_qwen);
   job.layout.dispatcher = runtime::token_dispatcher::allgather;
   job.reduction = {.distributed_optimizer = true,
                    .bucket_size = 4096,

@@ -72,6 +72,16 @@ MUTANTS = [
         (ROUTER, "  count(*this, tape, found, choice);",
          "  auto all = choice;\n  all.chosen = elements_of<std::int32_t>(tape.stream(), found.chosen);\n"
          "  count(*this, tape, found, all);")]),
+    ("a recomputed router counts the rows of all replicas again", tests("model", "experts_test"), [
+        ("runtime/model/segment.cpp", "  if (const auto found = counted.find(place.segment); found != counted.end())\n",
+         "  if (const auto found = counted.find(-1); found != counted.end())\n"),
+        ("runtime/model/segment.cpp", "counted.emplace(place.segment,", "counted.insert_or_assign(place.segment,")]),
+    ("counts of a step stay for the next one", tests("trainer", "global_balance_test"), [
+        ("runtime/trainer/worker.cpp", "    home->step_counts.begin_step();\n", "")]),
+    ("each replica has the whole gradient of a loss of all", tests("trainer", "global_balance_test"), [
+        (ROUTER, "p.average(x.weight / double(p.settings.step_counts->replicas()));", "p.average(x.weight);")]),
+    ("an evaluation counts the micro-batches before", tests("trainer", "global_balance_test"), [
+        ("runtime/autograd/step_counts.cpp", "  if (!accumulates)\n", "  if (!accumulates && rows < 0)\n")]),
     # Verification.
     ("replicas that share experts verify different passes", tests("trainer", "verification_test"), [
         (VERIFICATION, "const int first = x.replica - x.replica % x.span;", "const int first = x.replica;")]),

@@ -58,19 +58,29 @@ nlohmann::json counts_of(const runtime::step_report& x) {
 }  // namespace
 
 TEST_CASE("counts of experts are exact, and equal for any number of expert ranks", "[scenario]") {
-  const auto judged = tests::by_reference_trainer(job_with_experts(1, 4, 1));
+  const bool global = GENERATE(false, true);
+  const auto balanced = [global](runtime::training_job job) {
+    auto& experts = job.training.model.as<runtime::gpt_config>().experts;
+    if (global) {
+      experts.balance = {"aux_loss", "global_aux_loss"};
+      experts.balance_weights = {0.01, 0.1};
+      job.training.batch.global = 16;  // two micro-batches for each replica
+    }
+    return job;
+  };
+  const auto judged = tests::by_reference_trainer(balanced(job_with_experts(1, 4, 1)));
   std::int64_t dropped = 0;
   for (const auto& x : judged[1].experts) {
-    // 2 experts for each of 8 x 16 tokens
-    CHECK(std::reduce(x.counts.begin(), x.counts.end()) + x.dropped == 2 * 8 * 16);
+    // 2 experts for each of 16 tokens of a sample
+    CHECK(std::reduce(x.counts.begin(), x.counts.end()) + x.dropped == 2 * (global ? 16 : 8) * 16);
     dropped += x.dropped;
   }
   CHECK(judged[1].experts.size() == 3);
   CHECK(dropped > 0);
   const int expert = GENERATE(1, 2, 4);
   const std::string recomputed = GENERATE("nothing", "experts", "layers");
-  CAPTURE(expert, recomputed);
-  auto job = job_with_experts(1, 4, expert);
+  CAPTURE(global, expert, recomputed);
+  auto job = balanced(job_with_experts(1, 4, expert));
   if (recomputed == "experts")
     job.recompute = {.granularity = runtime::recompute_granularity::selective, .experts = true};
   if (recomputed == "layers")
@@ -89,6 +99,7 @@ TEST_CASE("counts of experts are exact, and equal for any number of expert ranks
   }
   for (const auto* const loss : {"load_balancing_loss", "z_loss", "lm_loss", "loss"})
     CHECK(seen[1].contains(loss));
+  CHECK(seen[1].contains("global_load_balancing_loss") == global);
   for (const auto uncounted : {std::size_t{0}, std::size_t{2}})
     for (const auto* const field : {"expert_counts", "expert_layers", "expert_entropy"})
       CHECK_FALSE(seen[uncounted].contains(field));

@@ -1,4 +1,5 @@
-// Jobs with experts: verification of passes where replicas share experts. Their layouts:
+// Jobs with experts: verification of passes where replicas share experts, and losses over replicas
+// that survive deaths. Their layouts:
 // tests/matrix/experts.hpp; deaths: tests/matrix/mortals.hpp; checkpoints: reshard_test.cpp.
 
 #include "runtime/core/log.hpp"
@@ -85,6 +86,22 @@ TEST_CASE("VERIFY-4: verification does not change the bits of experts",
   CHECK(tests::look_at_whole(x, what.job) == tests::sentences{});
   CHECK(tests::look_at_same(x, calm) == tests::sentences{});
   CHECK(x.events.empty());
+}
+
+TEST_CASE("a loss over replicas has the same bits with recomputation and after deaths",
+          "[scenario][recovery]") {
+  auto job = tests::watched_job(tests::experts_job(2, 2, 1, {.expert = 2}, tests::make_qwen));
+  job.training.batch.micro = 1;  // four micro-batches
+  const auto calm = tests::undisturbed({"a loss over replicas", job});
+  const std::string death = GENERATE("", "lane:1.0@4:forward", "stage:0.1@3:forward");
+  CAPTURE(death);
+  job.recompute = {.granularity = runtime::recompute_granularity::selective,
+                   .core_attention = false,
+                   .experts = true};
+  const auto x = tests::live({"recomputed", job}, death);
+  CHECK(tests::look_at_whole(x, job) == tests::sentences{});
+  CHECK(tests::look_at_same(x, calm) == tests::sentences{});
+  CHECK(x.restarts == std::size_t(death.empty() ? 0 : 1));
 }
 
 TEST_CASE("a run warns if all its replicas verify their own passes", "[scenario]") {

@@ -12,6 +12,13 @@ inline void make_mixtral(runtime::gpt_config& m) {
   m.experts = {.number = 4, .ffn = 24, .balance_weights = {1e-2}, .z_weight = 1e-3};
 }
 
+/// Qwen3: as Mixtral, but also balanced over the rows of all replicas.
+inline void make_qwen(runtime::gpt_config& m) {
+  make_mixtral(m);
+  m.experts.balance = {"aux_loss", "global_aux_loss"};
+  m.experts.balance_weights = {1e-2, 1e-1};
+}
+
 /// DeepSeek-V3: sigmoids, experts of one of two groups, a bias that changes in each step, shared
 /// experts, and a first layer without experts.
 inline void make_deepseek(runtime::gpt_config& m) {

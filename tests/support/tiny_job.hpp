@@ -104,13 +104,18 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
 }
 
 /// The layout of the job that decides bits. Experts of other replicas, or of a part of one, need
-/// the data ranks. So do several sources: the order of sums is (data rank, source, replica).
+/// the data ranks. So do several sources: the order of sums is (data rank, source, replica). A loss
+/// over replicas needs one for each.
 inline runtime::reference_layout reference_layout_of(const runtime::training_job& job) {
   const auto& of = job.layout;
   const bool in_replicas = of.expert * of.expert_tensor_ranks() == of.tensor,
              by_source = of.expert > 1 && of.expert_sums == runtime::source_sums::by_source;
+  int data = in_replicas && !by_source ? 1 : of.world / (of.tensor * of.pipeline);
+  for (const auto& loss : losses_of(job.training))
+    if (loss.over_replicas)
+      data = int(job.training.batch.data_parallel);
   return {.tensor = of.tensor,
-          .data = in_replicas && !by_source ? 1 : of.world / (of.tensor * of.pipeline),
+          .data = data,
           .expert = of.expert,
           .expert_tensor = of.expert_tensor_ranks(),
           .expert_sums = of.expert_sums,

@@ -137,17 +137,16 @@ struct experts_config {
             .flag({.name = "--moe-router-load-balancing-type",
                    .type = "NAME",
                    .default_value = "aux_loss",
-                   .help = "What balances experts: aux_loss, seq_aux_loss, both, sinkhorn, "
-                           "quantile_balancing or none.",
-                   .megatron = "global_aux_loss is refused",
-                   .most = 2,
+                   .help = "What balances experts: aux_loss, seq_aux_loss, global_aux_loss or "
+                           "several of these, sinkhorn, quantile_balancing or none.",
+                   .most = 3,
                    .only_given = true}),
         row("balance_weights", &x::balance_weights)
             .flag({.name = "--moe-aux-loss-coeff",
                    .type = "X",
                    .default_value = "0",
                    .help = "Weight of each loss of --moe-router-load-balancing-type.",
-                   .most = 2,
+                   .most = 3,
                    .range = real_range{0},
                    .only_given = true,
                    .resume = at_resume::told}),

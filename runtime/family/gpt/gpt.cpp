@@ -90,6 +90,12 @@ balance_choice choice_of(const experts_config& x) {
                                                : balance_choice::none;
 }
 
+balanced_rows rows_of_loss(std::string_view balance) {
+  return balance == "aux_loss"       ? balanced_rows::microbatch
+         : balance == "seq_aux_loss" ? balanced_rows::sequence
+                                     : balanced_rows::step;
+}
+
 router_spec router_of(const experts_config& x) {
   const bool grouped = x.groups > 0;
   const auto choice = choice_of(x);
@@ -110,8 +116,7 @@ router_spec router_of(const experts_config& x) {
       .drops = x.drops == "probs" ? drop_policy::probability : drop_policy::position};
   for (std::size_t i = 0; i < x.balance_weights.size(); ++i)
     if (x.balance_weights[i] > 0)
-      out.losses.push_back(
-          {.by_sequence = x.balance.at(i) == "seq_aux_loss", .weight = x.balance_weights[i]});
+      out.losses.push_back({rows_of_loss(x.balance.at(i)), x.balance_weights[i]});
   return out;
 }
 

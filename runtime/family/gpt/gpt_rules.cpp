@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <numeric>
+#include <set>
 #include <string_view>
 
 namespace troupe::runtime {
@@ -19,7 +20,7 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> al
 }
 
 bool is_loss(std::string_view balance) {
-  return is_one_of(balance, {"aux_loss", "seq_aux_loss"});
+  return is_one_of(balance, {"aux_loss", "seq_aux_loss", "global_aux_loss"});
 }
 
 void validate_pattern(const gpt_config& x, sentences& out) {
@@ -110,16 +111,18 @@ void validate_balance(const experts_config& x, sentences& out) {
   for (const auto& name : all)
     if (!is_loss(name) && !is_one_of(name, {"sinkhorn", "quantile_balancing", "none"})) {
       out.push_back(fmt::format(
-          "`model.experts.balance` {} is refused; give aux_loss, seq_aux_loss, sinkhorn, "
-          "quantile_balancing or none",
+          "`model.experts.balance` {} is refused; give aux_loss, seq_aux_loss, global_aux_loss, "
+          "sinkhorn, quantile_balancing or none",
           name));
       return;
     }
   const bool losses = std::all_of(all.begin(), all.end(), is_loss);
-  if (all.empty() || (all.size() > 1 && (!losses || all.front() == all.back() || all.size() > 2))) {
-    out.push_back(fmt::format(
-        "`model.experts.balance` has {} values; give one, or aux_loss and seq_aux_loss together",
-        all.size()));
+  const bool repeats = std::set<std::string>(all.begin(), all.end()).size() < all.size();
+  if (all.empty() || (all.size() > 1 && (!losses || repeats))) {
+    out.push_back(
+        fmt::format("`model.experts.balance` has {} values; give one, or several of aux_loss, "
+                    "seq_aux_loss and global_aux_loss, each once",
+                    all.size()));
     return;
   }
   const auto& weights = x.balance_weights;
@@ -152,9 +155,8 @@ void validate_balance(const experts_config& x, sentences& out) {
                     std::max<std::int64_t>(1, x.number - 1)));
   if (x.capacity > 0 && (sinkhorn || quantile))
     out.push_back(
-        fmt::format("`model.experts.capacity` needs `model.experts.balance` aux_loss, seq_aux_loss "
-                    "or none, not "
-                    "{}",
+        fmt::format("`model.experts.capacity` needs losses as `model.experts.balance`, or none, "
+                    "not {}",
                     all.front()));
 }
 

@@ -14,7 +14,9 @@ namespace {
 constexpr const char* z_loss = "z_loss";
 
 const char* name_of(const weighted_balance& x) {
-  return x.by_sequence ? "seq_load_balancing_loss" : "load_balancing_loss";
+  return x.over == balanced_rows::microbatch ? "load_balancing_loss"
+         : x.over == balanced_rows::sequence ? "seq_load_balancing_loss"
+                                             : "global_load_balancing_loss";
 }
 
 kernels::route_rules rules_of(const router_spec& x) {
@@ -39,7 +41,19 @@ choice_rows recorded_rows(const router_layer& of, tape& tape, const pass& p, con
           .count = x.data.size() / channels_of(x.data)};
 }
 
-routed chosen(const router_layer& of, tape& tape, const pass& p, const variable& x) {
+balance_loss balance_of(const weighted_balance& x, tape& tape, pass& p) {
+  balance_loss out{.average = p.average(x.weight),
+                   .by_sequence = x.over == balanced_rows::sequence};
+  if (x.over == balanced_rows::step && p.settings.step_counts != nullptr) {
+    out.average = p.average(x.weight / double(p.settings.step_counts->replicas()));
+    out.counts = [&tape, &p](const tensor& counts) {
+      return p.counts_of_step(tape.stream(), counts, p.rows.order.size());
+    };
+  }
+  return out;
+}
+
+routed chosen(const router_layer& of, tape& tape, pass& p, const variable& x) {
   const auto& spec = of.spec;
   const bool trains = p.settings.training;
   gate_noise noise;
@@ -61,8 +75,7 @@ routed chosen(const router_layer& of, tape& tape, const pass& p, const variable&
   }
   if (p.settings.losses) {
     for (const auto& loss : spec.losses)
-      options.balance.push_back(
-          {.average = p.average(loss.weight), .by_sequence = loss.by_sequence});
+      options.balance.push_back(balance_of(loss, tape, p));
     if (spec.z_weight > 0)
       options.z = p.average(spec.z_weight);
   }
@@ -129,7 +142,7 @@ expert_rows counts_in(const expert_choice& x, std::int64_t unit) {
 std::vector<loss_spec> losses_of(const router_spec& x, std::int64_t layers) {
   std::vector<loss_spec> out;
   for (const auto& loss : x.losses)
-    out.push_back({name_of(loss), loss.weight * double(layers)});
+    out.push_back({name_of(loss), loss.weight * double(layers), loss.over == balanced_rows::step});
   if (x.z_weight > 0)
     out.push_back({z_loss, x.z_weight * double(layers)});
   return out;

@@ -15,10 +15,16 @@
 
 namespace troupe::runtime {
 
-/// A loss of the balance of experts, over the rows of a micro-batch ("load_balancing_loss") or the
-/// mean over its sequences ("seq_load_balancing_loss"). A router has each at most once.
+/// The rows whose choices a loss of the balance of experts counts.
+enum class balanced_rows : std::uint8_t {
+  microbatch,  ///< "load_balancing_loss"
+  sequence,    ///< "seq_load_balancing_loss": the mean over the sequences of a micro-batch
+  step,        ///< "global_load_balancing_loss": of all replicas in the step so far (step_counts)
+};
+
+/// A router has each at most once.
 struct weighted_balance {
-  bool by_sequence = false;
+  balanced_rows over = balanced_rows::microbatch;
   double weight = 0;
 };
 

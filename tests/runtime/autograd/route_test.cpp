@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -72,6 +73,15 @@ floats gradient_of(fixture& x, int entry) {
   return {first, first + (entry == 0 ? E * C : E)};
 }
 
+/// Counts to use in place of those of the micro-batch.
+std::function<counted_choices(const tensor&)> known(fixture& x,
+                                                    const std::vector<std::uint64_t>& counts,
+                                                    double rows) {
+  const counted_choices out{uploaded<std::uint64_t>(x.on, counts, {std::int64_t(counts.size())}),
+                            rows};
+  return [out](const tensor&) { return out; };
+}
+
 /// Logits that are far from ties.
 floats some_logits() {
   floats out;
@@ -118,10 +128,7 @@ TEST_CASE("the router's gradient equals the derivative of weights and losses",
     options.balance = {{.average = {0.7F}}, {.average = {0.2F}, .by_sequence = true}};
   if (losses == 3) {
     options.z = loss_average{0.3F};
-    const std::vector<std::uint64_t> counts{9, 0, 3, 8, 20};
-    options.balance.push_back({.average = {0.5F},
-                               .counts = uploaded<std::uint64_t>(x.on, counts, {E}),
-                               .counted_rows = 20});
+    options.balance.push_back({.average = {0.5F}, .counts = known(x, {9, 0, 3, 8, 20}, 20)});
   }
   const bool given = GENERATE(false, true);
   if (given) {  // not the best experts
@@ -184,9 +191,7 @@ TEST_CASE("a balanced router has a balance loss of 1", "[autograd][route]") {
   const std::vector<std::uint64_t> counts(std::size_t(E), 8);
   const route_options options{.rules = {.E = E, .k = 1},
                               .round_robin = true,
-                              .balance = {{.average = {1},
-                                           .counts = uploaded<std::uint64_t>(x.on, counts, {E}),
-                                           .counted_rows = 40}}};
+                              .balance = {{.average = {1}, .counts = known(x, counts, 40)}}};
   tape graph(x.on, x.store, {.recording = false});
   graph.begin_segment(0);
   const auto in = graph.make(x.made(equal, {B, T, E}), placement::replicated);
@@ -378,10 +383,9 @@ TEST_CASE("ROUTE-1: rules and tensors that contradict each other are refused",
   const std::vector<std::int32_t> given(R);
   refuses({.rules = {.E = E, .k = 2}, .given = uploaded<std::int32_t>(x.on, given, {B, T, 1})});
   const std::vector<std::uint64_t> counts(E);
-  const auto counted = uploaded<std::uint64_t>(x.on, counts, {E});
-  refuses({.rules = {.E = E, .k = 1}, .balance = {{.average = {1}, .counts = counted}}});
-  refuses({.rules = {.E = E, .k = 1},
-           .balance = {{.average = {1}, .counts = counted.slice(1, {1}), .counted_rows = 9}}});
+  refuses(
+      {.rules = {.E = E, .k = 1}, .balance = {{.average = {1}, .counts = known(x, counts, 0)}}});
+  refuses({.rules = {.E = E, .k = 1}, .balance = {{.average = {1}, .counts = known(x, {1}, 9)}}});
   const auto fewer = graph.make(x.made(floats(E), {1, 1, E}), placement::replicated);
   CHECK_THROWS_MATCHES(route(graph, fewer, x.rows, {.rules = {.E = E, .k = 1}}),
                        broken_promise,

@@ -12,6 +12,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <fmt/format.h>
 #include <map>
 #include <set>
 #include <string>
@@ -177,6 +178,22 @@ TEST_CASE("a rank joins a group along each axis of experts, and one of their sum
                   {"expert tensor of stage 2.0", {2, 3}},
                   {"data of pipeline rank 0.0", {0, 1, 2, 3}},
                   {"expert data of pipeline rank 0.ep1.etp0", {2}}});
+}
+
+TEST_CASE("with a loss over replicas a rank meets them in its passes, in a group apart", "[job]") {
+  const auto replicas = GENERATE(1, 2);
+  auto job = job_of({"1f1b", 2, 1, replicas}, false);
+  auto& m = job.training.model.as<gpt_config>();
+  m.linear_bias = false;
+  m.experts = {.number = 4, .ffn = 24, .balance = {"global_aux_loss"}, .balance_weights = {0.1}};
+  check_groups(job);
+  const auto all = groups_of(pipeline_of(job), seats_of(job.layout), 1);
+  // The second rank is of the next replica, if there is one.
+  const std::string sums = fmt::format("data of pipeline rank {}.0", replicas == 2 ? 0 : 1);
+  CHECK(all.front().name == sums);
+  CHECK(all.back().of_losses == (replicas == 2));
+  if (replicas == 2)
+    CHECK(all.back().name == sums + ", in passes");
 }
 
 TEST_CASE("ties whose gradients cannot be added are refused before the run", "[job]") {

@@ -201,6 +201,27 @@ TEST_CASE("WORKER-15: a pass writes the losses that its units name", "[trainer]"
   run(with_segment(adds("echo loss"), {{"echo loss"}}));
 }
 
+TEST_CASE("WORKER-16: with a loss over replicas each has workers of its own", "[trainer]") {
+  const auto model = with_segment(adds("echo loss"), {{"echo loss", 1, true}});
+  local_communicator two(std::make_shared<local_group>(axis::data, 2, cancel_token()), 0);
+  const auto make = [&](int replicas, bool verifies, const worker_groups& groups) {
+    stream by(kernels::backend::cpu, 1, {});
+    worker({.model = model,
+            .chunks = {{chunk_id(0), all_of(model)}},
+            .replicas = replicas,
+            .verifies = verifies},
+           by,
+           groups);
+  };
+  CHECK_NOTHROW(make(1, false, {}));
+  CHECK_NOTHROW(make(
+      1, false, {.along = {{axis::data, &two}}, .replicas = &two, .extents = {{axis::data, 2}}}));
+  CHECK_BREAKS("WORKER-16", make(2, false, {}));
+  CHECK_BREAKS("WORKER-16", make(1, true, {}));
+  CHECK_BREAKS("WORKER-16",
+               make(1, false, {.along = {{axis::data, &two}}, .extents = {{axis::data, 2}}}));
+}
+
 TEST_CASE("MODEL-7: a segment writes a loss once", "[trainer]") {
   const auto twice = [](tape& on, pass& p) {
     adds("echo loss")(on, p);

@@ -167,12 +167,16 @@ TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
                x.expert_bias = true;
              }),
              ContainsSubstring("sigmoid or sqrtsoftplus"));
-  CHECK_THAT(complaint([](experts& x) { x.balance = {"global_aux_loss"}; }),
-             ContainsSubstring("global_aux_loss is refused"));
+  CHECK_THAT(complaint([](experts& x) { x.balance = {"entropy"}; }),
+             ContainsSubstring("entropy is refused") && ContainsSubstring("global_aux_loss"));
   CHECK_THAT(complaint([](experts& x) {
                x.balance = {"aux_loss", "none"};
              }),
-             ContainsSubstring("aux_loss and seq_aux_loss together"));
+             ContainsSubstring("seq_aux_loss and global_aux_loss, each once"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"aux_loss", "global_aux_loss", "aux_loss"};
+             }),
+             ContainsSubstring("has 3 values") && ContainsSubstring("each once"));
   CHECK_THAT(complaint([](experts& x) {
                x.balance = {"aux_loss", "seq_aux_loss"};
              }),
@@ -193,7 +197,7 @@ TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
                x.balance = {"sinkhorn"};
                x.capacity = 1;
              }),
-             ContainsSubstring("aux_loss, seq_aux_loss or none"));
+             ContainsSubstring("needs losses as `model.experts.balance`, or none"));
   CHECK_THAT(complaint([](experts& x) { x.pads = true; }),
              ContainsSubstring("add `model.experts.capacity`"));
   CHECK_THAT(complaint([](experts& x) { x.drops = "last"; }), ContainsSubstring("position"));

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -107,7 +108,7 @@ const floats& gradient(const outcome& of, const std::string& name) {
 /// All losses, a bias, shared experts.
 experts_spec balanced() {
   auto x = every_tiny_experts().at("sigmoid, groups, scale, shared experts, swiglu");
-  x.router.losses = {{false, 0.3}, {true, 0.2}};
+  x.router.losses = {{balanced_rows::microbatch, 0.3}, {balanced_rows::sequence, 0.2}};
   x.router.z_weight = 0.1;
   x.router.choice = balance_choice::bias;
   x.router.jitter = 0.1;
@@ -213,7 +214,7 @@ TEST_CASE("the losses of a router have the derivatives of the objective", "[mode
   if (which == 2)
     x.router.z_weight = 2;
   else
-    x.router.losses = {{which == 1, 8}};
+    x.router.losses = {{which == 1 ? balanced_rows::sequence : balanced_rows::microbatch, 8}};
   // Weights of rows do not depend on what the losses count.
   rank_of_model rank(experts_gpt(with_forced_choice(x)), {}, kernels::backend::reference);
   const auto expected = gradient(rank.run(1), "router.weight");
@@ -357,6 +358,40 @@ TEST_CASE("experts have the same bits at every cut and with recomputation", "[mo
           == whole.forward_backward(m, in, training).total);
   }
   CHECK(two.gradients() == whole.gradients());  // with the counts of biases
+}
+
+TEST_CASE("a recomputed router reads the counts of its forward pass", "[model][recompute]") {
+  auto x = tiny_experts();
+  x.router.losses = {{balanced_rows::step, 0.5}};
+  const auto model = experts_gpt(x);
+  const auto gradients = [&](const recompute_settings& how) {
+    rank_of_model rank(model);
+    const recompute_plan plan(rank.model, how);
+    step_counts counts;
+    auto settings = training;
+    settings.step_counts = &counts;
+    std::vector<std::unique_ptr<chunk_pass>> passes;
+    for (std::uint64_t m = 0; m < 3; ++m) {
+      passes.push_back(
+          std::make_unique<chunk_pass>(rank.model, plan, rank.by, rank.store, settings));
+      passes.back()->forward(tiny_batch(rank.by, model, B, m));
+    }
+    for (const auto& pass : passes)
+      for (int b = pass->blocks() - 1; b >= 0; --b) {
+        if (plan.blocks[std::size_t(b)].recomputed)
+          pass->recompute(b);
+        pass->backward(b);
+      }
+    std::map<std::string, floats> out;
+    for (const auto& e : rank.store.entries()) {
+      const float* const from = rank.store.gradients(0, e.index);
+      out[e.spec.name] = floats(from, from + e.size());
+    }
+    return out;
+  };
+  const auto expected = gradients({});
+  CHECK(gradients(recomputed_experts(true, false, false)) == expected);
+  CHECK(gradients({recompute_granularity::full}) == expected);
 }
 
 TEST_CASE("recomputation of experts covers these segments", "[model][recompute]") {
