@@ -22,9 +22,7 @@ a step has other bits than those of one process. Prints one line per round. Exit
 """
 
 import argparse
-import atexit
 import contextlib
-import os
 import pathlib
 import random
 import re
@@ -271,5 +269,4 @@ def main():
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: os.environ.get("TROUPE_KEEP_GOING") or [one.stop() for one in [*JOBS, *NODES]])
     sys.exit(main())

@@ -11,7 +11,7 @@ import sys
 import chaos_test
 import cli_test
 from cli_test import refuses, wrong
-from host_runs import NODES, hosts, keys, network, over
+from host_runs import hosts, keys, network, over
 
 FEW = ["--suspicion-seconds", 3]
 STEPS = ["--train-iters", 600, "--lr-decay-iters", 600]  # override those of the job, so that it outlasts a cut
@@ -103,5 +103,4 @@ def folders(nodes):
 
 if __name__ == "__main__":
     atexit.register(chaos_test.end_all)
-    atexit.register(lambda: [one.stop() for one in NODES])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

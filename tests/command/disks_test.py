@@ -7,7 +7,6 @@ DISK_FAULTS is the library of tests/support/disk_faults.hpp. Preloaded, it delay
 exists, so the tests do not depend on the machine's speed.
 """
 
-import atexit
 import json
 import os
 import signal
@@ -159,6 +158,5 @@ def check_read_only_at_first(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     FAULTS = sys.argv.pop(2)
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -11,7 +11,6 @@ A cell of the table is the number of runs that equal the run in one process. Eac
 with `troupe checkpoint diff`.
 """
 
-import atexit
 import pathlib
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import time
 import cli_test
 import process_runs
 from cli_test import works, wrong
-from process_runs import EXPERTS, JOBS, job, require_same
+from process_runs import EXPERTS, job, require_same
 
 # Eight workers each, so that eight processes have one worker each.
 SIZES = ["--world-size", 8, "--num-layers", 8, "--micro-batch-size", 1, "--global-batch-size", 16,
@@ -157,7 +156,6 @@ def table(word="", of_columns=""):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     if len(sys.argv) > 2 and sys.argv[2] != "--only":
         sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
     cli_test.PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())

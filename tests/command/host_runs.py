@@ -17,6 +17,7 @@ ENDLESS = [*PIPELINE, "--train-iters", 100000, "--lr-decay-style", "constant"]
 # Slows runs with long waits down, so that fewer steps are compared and other tests get the processors.
 SLOW = ["--plant-delays", "7,20000,0"]
 NODES = []
+atexit.register(lambda: [one.stop() for one in NODES])
 
 
 class node:

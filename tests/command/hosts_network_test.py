@@ -3,15 +3,14 @@
     hosts_network_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import os
 import signal
 import sys
 import time
 
 import cli_test
-from host_runs import ENDLESS, NODES, SLOW, cmdline, goes_on, hosted_there, keys, network, over, require_undisturbed, says
-from process_runs import JOBS, LONG, judge
+from host_runs import ENDLESS, SLOW, cmdline, goes_on, hosted_there, keys, network, over, require_undisturbed, says
+from process_runs import LONG, judge
 
 
 def check_namespaces(folder):
@@ -104,5 +103,4 @@ def check_black_hole(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in [*JOBS, *NODES]])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

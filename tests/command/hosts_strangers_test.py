@@ -3,7 +3,6 @@
     hosts_strangers_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import os
 import re
 import shutil
@@ -16,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import cli_test
 from cli_test import refuses, wrong
-from host_runs import ENDLESS, NODES, SLOW, hosted, hosts, keys, node, over
-from process_runs import JOB, JOBS, PATIENCE, PIPELINE, job, listening, require_same
+from host_runs import ENDLESS, SLOW, hosted, hosts, keys, node, over
+from process_runs import JOB, PATIENCE, PIPELINE, job, listening, require_same
 
 
 def fails_soon(folder, says, *words, count=1):
@@ -247,5 +246,4 @@ def check_strangers(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in [*JOBS, *NODES]])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

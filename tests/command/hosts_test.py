@@ -3,7 +3,6 @@
     hosts_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import os
 import pathlib
 import shutil
@@ -12,9 +11,9 @@ import sys
 
 import cli_test
 from cli_test import works, wrong
-from host_runs import (ENDLESS, NODES, end_host, goes_on, hosted, hosted_there, hosts, keys, node, over,
+from host_runs import (ENDLESS, end_host, goes_on, hosted, hosted_there, hosts, keys, node, over,
                        require_undisturbed, says)
-from process_runs import JOB, JOBS, LONG, PATIENCE, PIPELINE, is_same, job, judge, pending, require_same, succeeded
+from process_runs import JOB, LONG, PATIENCE, PIPELINE, is_same, job, judge, pending, require_same, succeeded
 
 
 def check_same(folder):
@@ -314,5 +313,4 @@ def check_relative(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in [*JOBS, *NODES]])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

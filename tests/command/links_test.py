@@ -5,7 +5,6 @@
 The tests break the processes' own sockets from outside (pidfd_getfd), without injected faults.
 """
 
-import atexit
 import ctypes
 import errno
 import os
@@ -18,7 +17,7 @@ import sys
 
 import cli_test
 from cli_test import wrong
-from process_runs import JOBS, LONG, is_same, job, judge
+from process_runs import LONG, is_same, job, judge
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PIDFD_OPEN, PIDFD_GETFD = 434, 438  # system call numbers, equal on all architectures
@@ -192,5 +191,4 @@ def goes_on_without_control(folder, *words):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

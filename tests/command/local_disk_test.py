@@ -3,7 +3,6 @@
     local_disk_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import collections
 import json
 import os
@@ -15,7 +14,7 @@ import sys
 
 import cli_test
 from cli_test import works
-from process_runs import (ENDLESS, JOBS, LONG, LONG_STEPS, PATIENCE, PIPELINE, SHARED, is_stopped, job, judge,
+from process_runs import (ENDLESS, LONG, LONG_STEPS, PATIENCE, PIPELINE, SHARED, is_stopped, job, judge,
                           require_same, with_flags)
 
 
@@ -224,5 +223,4 @@ def check_local_refused(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

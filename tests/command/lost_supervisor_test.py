@@ -14,8 +14,8 @@ import sys
 import cli_test
 import host_runs
 from cli_test import works, wrong
-from host_runs import ENDLESS, NODES, hosts, over
-from process_runs import JOBS, PATIENCE, children_first, is_same, job, require_same
+from host_runs import ENDLESS, hosts, over
+from process_runs import PATIENCE, children_first, is_same, job, require_same
 
 FEW = ["--suspicion-seconds", 3]
 
@@ -250,5 +250,4 @@ def check_nothing_decides(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [x.stop() for x in (*NODES, *JOBS)])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

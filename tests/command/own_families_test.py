@@ -3,14 +3,13 @@
     own_families_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import json
 import re
 import sys
 
 import cli_test
 from cli_test import refuses, works, wrong
-from process_runs import JOBS, PIPELINE, job, killed, replaced, require_same
+from process_runs import PIPELINE, job, killed, replaced, require_same
 
 TRAINING = ["--mock-data", "--micro-batch-size", 2, "--global-batch-size", 8, "--lr", 1e-3, "--log-interval", 1,
             "--vocab-size", 29, "--make-vocab-size-divisible-by", 8, "--tokenizer-type", "NullTokenizer",
@@ -160,5 +159,4 @@ def check_files(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

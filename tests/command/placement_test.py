@@ -3,7 +3,6 @@
     placement_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import re
 import subprocess
 import sys
@@ -11,8 +10,8 @@ import sys
 import cli_test
 import host_runs
 from cli_test import works, wrong
-from host_runs import NODES, node
-from process_runs import JOB, JOBS, PIPELINE, job
+from host_runs import node
+from process_runs import JOB, PIPELINE, job
 
 WORDS = [*PIPELINE, "--train-iters", 4]
 
@@ -78,5 +77,4 @@ def check_two_hosts(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [x.stop() for x in (*NODES, *JOBS)])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -3,12 +3,11 @@
     planted_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import sys
 
 import cli_test
 from cli_test import works
-from process_runs import JOBS, PIPELINE, job, require_same, require_same_files
+from process_runs import PIPELINE, job, require_same, require_same_files
 
 
 def check_wrong_bits(folder):
@@ -113,5 +112,4 @@ def check_shard_writer_planted(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -3,7 +3,6 @@
     process_deaths_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import json
 import os
 import shutil
@@ -214,5 +213,4 @@ def check_without_recovery(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

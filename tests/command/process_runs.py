@@ -1,5 +1,6 @@
 """For tests: runs over several processes, with functions to inspect and kill them."""
 
+import atexit
 import contextlib
 import hashlib
 import json
@@ -29,7 +30,8 @@ HALF = [*PIPELINE, "--train-iters", LONG_STEPS // 2, "--lr-decay-iters", LONG_ST
 ENDLESS = [*PIPELINE, "--train-iters", 100000]
 JUDGED = os.environ.get("TROUPE_JUDGED")  # log of LONG in one process: check_judge writes it for all other checks
 PATIENCE = 100  # timeout in seconds; only a hang reaches it
-JOBS = []  # all jobs of this program, to end them at exit
+JOBS = []  # all jobs of this program; ended at exit, because a run that is left slows all later tests
+atexit.register(lambda: [one.stop() for one in JOBS])
 
 
 def with_flags(command, *more):

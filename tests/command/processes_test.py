@@ -3,7 +3,6 @@
     processes_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import json
 import os
 import pathlib
@@ -304,5 +303,4 @@ def check_refused(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -7,12 +7,11 @@ other workers may be named too, and random slow steps make the run wait for more
 the worker later. Each run must name it, and no run may name it before.
 """
 
-import atexit
 import re
 import sys
 
 import cli_test
-from process_runs import JOB, JOBS, PIPELINE, job, judge, require_same, with_flags
+from process_runs import JOB, PIPELINE, job, judge, require_same, with_flags
 
 FROM = 60  # the first slow step; by then the usual times are known
 THIRD = (FROM + 2, FROM + 3)  # the first slow step may not stand out on a busy machine
@@ -58,5 +57,4 @@ def check_input(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -3,7 +3,6 @@
     succession_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
-import atexit
 import functools
 import os
 import pathlib
@@ -15,7 +14,7 @@ import time
 
 import cli_test
 from cli_test import works, wrong
-from process_runs import (ENDLESS, HALF, JOB, JOBS, LONG, LONG_STEPS, PATIENCE, PIPELINE, digests, held, is_same, job,
+from process_runs import (ENDLESS, HALF, JOB, LONG, LONG_STEPS, PATIENCE, PIPELINE, digests, held, is_same, job,
                           judge, listening, pending, replaced, require_same, require_whole, shared_memory, succeeded)
 
 
@@ -404,5 +403,4 @@ def check_temporary_without_successor(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

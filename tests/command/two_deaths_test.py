@@ -6,7 +6,6 @@ DISK_FAULTS is the library of tests/support/disk_faults.hpp. Preloaded, it makes
 exists. The runs are endless and their suspicion timeout is long, so the tests do not depend on the machine's speed.
 """
 
-import atexit
 import itertools
 import os
 import pathlib
@@ -103,6 +102,5 @@ def check_during_recovery(folder):
 
 
 if __name__ == "__main__":
-    atexit.register(lambda: [one.stop() for one in JOBS])
     FAULTS = sys.argv.pop(2)
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
