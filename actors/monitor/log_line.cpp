@@ -180,17 +180,15 @@ std::string evaluation_line(const runtime::validation_report& x, bool is_short) 
             : fmt::format(
                 " validation loss at iteration {}{} |", x.iteration, x.test ? " on test set" : "");
   for (const auto& one : means) {
-    const double perplexity = std::exp(std::min(20.0, one.mean));
     if (std::isnan(one.mean))
       continue;
-    if (is_short)
-      line += fmt::format("  {} {:.4f}  perplexity {:.4g}",
-                          x.losses.empty() ? "loss" : one.name,
-                          one.mean,
-                          perplexity);
-    else
-      line += fmt::format(
-          " {0} value: {1:.6E} | {0} PPL: {2:.6E} |", one.name, one.mean, perplexity);
+    line += is_short ? fmt::format("  {} {:.4f}", x.losses.empty() ? "loss" : one.name, one.mean)
+                     : fmt::format(" {} value: {:.6E} |", one.name, one.mean);
+    if (!one.is_cross_entropy())
+      continue;
+    const double perplexity = std::exp(std::min(20.0, one.mean));
+    line += is_short ? fmt::format("  perplexity {:.4g}", perplexity)
+                     : fmt::format(" {} PPL: {:.6E} |", one.name, perplexity);
   }
   return line;
 }

@@ -78,6 +78,8 @@ struct named_loss {
     std::replace(out.begin(), out.end(), ' ', '_');
     return out;
   }
+  /// By its name: "lm loss", "sop loss". Losses of a router end in "_loss".
+  bool is_cross_entropy() const { return name.ends_with(" loss"); }
 
   friend bool operator==(const named_loss&, const named_loss&) = default;
 };

@@ -62,6 +62,18 @@ TEST_CASE("a line has the mean of each loss over the steps in which it counts", 
              ContainsSubstring("| lm loss PPL: 5.459815E+01 | sop loss value: 1.000000E+00 |"));
 }
 
+TEST_CASE("a loss of a router has no perplexity", "[actors]") {
+  const runtime::validation_report x{
+      7, 5, false, {{"lm loss", 1}, {"load_balancing_loss", 1}, {"z_loss", 2}}};
+  CHECK(actors::evaluation_line(x, false)
+        == " validation loss at iteration 7 | lm loss value: 1.000000E+00 | lm loss PPL: "
+           "2.718282E+00 | load_balancing_loss value: 1.000000E+00 | z_loss value: "
+           "2.000000E+00 |");
+  CHECK(actors::evaluation_line(x, true)
+        == " validation at iteration 7  lm loss 1.0000  perplexity 2.718  load_balancing_loss "
+           "1.0000  z_loss 2.0000");
+}
+
 TEST_CASE("steps in which no token counts are left out of the mean loss", "[actors]") {
   runtime::step_report x{.iteration = 1, .loss = 5};
   actors::since_last_line since;
