@@ -193,9 +193,14 @@ std::vector<loaded_worker> loaded_workers(const runtime::training_job& job,
   return out;
 }
 
+/// True if experts have a gradient for each expert rank.
+bool has_sources(const runtime::training_job& job) {
+  return job.layout.expert > 1 && job.layout.expert_sums == runtime::source_sums::by_source;
+}
+
 /// True if the gradients of experts by source are the largest item of the worker.
 bool is_mostly_sources(const runtime::training_job& job, const runtime::memory_forecast& need) {
-  return job.layout.expert > 1 && job.layout.expert_sums == runtime::source_sums::by_source
+  return has_sources(job)
          && need.gradients > std::max({need.parameters,
                                        need.optimizer + need.beside,
                                        need.activations + need.left_by_others + need.verified});
@@ -251,8 +256,6 @@ std::string growth_text(const runtime::training_job& job) {
   const bool rounded = job.training.precision != runtime::dtype::f32;
   const bool distributed = job.reduction.distributed_optimizer;
   const bool has_experts = runtime::most_expert_load(job) > 0;
-  const bool by_source
-      = job.layout.expert > 1 && job.layout.expert_sums == runtime::source_sums::by_source;
   return fmt::format(
       "\nWhat memory grows with\n"
       "  parameters   {} bytes per parameter of a worker; fewer with tensor and pipeline ranks{}\n"
@@ -272,9 +275,9 @@ std::string growth_text(const runtime::training_job& job) {
       rounded ? 2 : 4,
       has_experts ? ",\n               those of experts also with expert and expert tensor ranks"
                   : "",
-      by_source ? ". Those of experts exist for each expert rank,\n"
-                  "               unless --expert-gradient-sums together"
-                : "",
+      has_sources(job) ? ". Those of experts exist for each expert rank,\n"
+                         "               unless --expert-gradient-sums together"
+                       : "",
       !rounded || job.recovery.on ? ""
                                   : ".\n"
                                     "               In the last one, a layer's gradients reuse the "
