@@ -11,8 +11,8 @@
 # Prints a table with speed and loss to standard error. Takes two to three minutes on two cores.
 #
 # Expected output:
-#   dense: 639840 parameters, 639840 active per token, 4128768 FLOPs per token
-#   experts: 1527648 parameters, 642912 active per token, 4128768 FLOPs per token
+#   dense: 196928 parameters, 196928 active per token, 1228800 FLOPs per token
+#   experts: 492864 parameters, 197952 active per token, 1228800 FLOPs per token
 #   the mixture of experts has the lower loss
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -43,16 +43,16 @@ bible -f Gen1:1-Rev22:21 |
        at[1] != chapter { chapter = at[1]; file = ++n % 20 ? "train.txt" : "held_out.txt"; print "" >file }
        { print >file }'
 tokenizer=(--tokenizer-type GPT2BPETokenizer --vocab-file words/vocab.json --merge-file words/merges.txt)
-"$troupe" tokenizer train --input train.txt --vocab-size 2048 --output words >data.txt 2>&1 || failed data.txt
+"$troupe" tokenizer train --input train.txt --vocab-size 1024 --output words >data.txt 2>&1 || failed data.txt
 "$troupe" preprocess --input train.txt --output-prefix train "${tokenizer[@]}" --append-eod >data.txt 2>&1 ||
   failed data.txt
 
 # --- the two models -----------------------------------------------------------------------------------
 
-common=(--num-layers 4 --hidden-size 96 --num-attention-heads 4 --ffn-hidden-size 256 --swiglu --normalization RMSNorm
-        --disable-bias-linear --position-embedding-type rope --seq-length 128 --max-position-embeddings 128
+common=(--num-layers 2 --hidden-size 64 --num-attention-heads 4 --ffn-hidden-size 256 --swiglu --normalization RMSNorm
+        --disable-bias-linear --position-embedding-type rope --seq-length 64 --max-position-embeddings 64
         --attention-dropout 0 --hidden-dropout 0 --init-method-std 0.03
-        --micro-batch-size 8 --global-batch-size 16 --train-iters 800 --lr 3e-3 --min-lr 3e-4 --lr-decay-style cosine
+        --micro-batch-size 8 --global-batch-size 16 --train-iters 1000 --lr 5e-3 --min-lr 5e-4 --lr-decay-style cosine
         --lr-warmup-iters 50 --adam-beta2 0.95 --weight-decay 0.1 --clip-grad 1.0
         --data-path train_text_document --split 100,0,0 "${tokenizer[@]}"
         --world-size 2 --threads-per-worker 1 --eval-iters 0 --log-interval 100)
