@@ -83,9 +83,9 @@ row "" parameters active FLOPs/token tokens/s "held-out loss"
 train dense "$@"
 train experts "${experts[@]}" "$@"
 
-# Other seeds change the loss by less than 0.01.
-awk -v dense="$loss_dense" -v experts="$loss_experts" 'BEGIN { exit !(experts < dense - 0.02) }' || {
-  echo "14_experts.sh: the held-out loss is $loss_experts with experts and $loss_dense without: expected less" >&2
+# Another seed changes the loss of the dense model by 0.015. The mixture must win by twice as much.
+awk -v dense="$loss_dense" -v experts="$loss_experts" 'BEGIN { exit !(experts < dense - 0.03) }' || {
+  echo "14_experts.sh: the held-out loss is $loss_experts with experts and $loss_dense without: expected 0.03 less" >&2
   exit 1
 }
 echo "the mixture of experts has the lower loss"
