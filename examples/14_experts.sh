@@ -57,14 +57,13 @@ common=(--num-layers 2 --hidden-size 64 --num-attention-heads 4 --ffn-hidden-siz
         --lr-warmup-iters 50 --adam-beta2 0.95 --weight-decay 0.1 --clip-grad 1.0
         --data-path train_text_document --split 100,0,0 "${tokenizer[@]}"
         --world-size 2 --threads-per-worker 1 --eval-iters 0 --log-interval 100)
-dense=()
 # The weights of the two chosen experts add up to 1. The factor 2 gives both together the initial output of the dense
 # layer; without it the loss is 0.02 higher. The balance loss keeps all experts in use.
 experts=(--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 128 --moe-router-topk-scaling-factor 2
          --moe-aux-loss-coeff 0.01 --expert-model-parallel-size 2)
 
 train() { # train NAME FLAG...: sets loss_NAME
-  local name=$1 parameters active flops tokens
+  local name=$1 parameters active flops tokens loss
   shift
   "$troupe" train gpt "${common[@]}" "$@" --dry-run >"$name.txt" 2>&1 || failed "$name.txt"
   parameters=$(sed -n 's/.*; \([0-9]*\) parameters.*/\1/p' "$name.txt")
