@@ -9,7 +9,7 @@
 # experts are shared by two workers. docs/guides/layouts.md#experts explains the flags.
 #
 # Prints a table with speed and loss to standard error. The loss was 3.29 for the dense model and 3.24 for the mixture.
-# The dense model learns better with --lr 1e-2, and had 3.28 with it, which is still higher. Takes a minute on two cores.
+# The dense model learns better at a rate of 1e-2: it then had 3.28, which is still higher. Takes a minute on two cores.
 #
 # Expected output:
 #   dense: 196928 parameters, 196928 active per token, 1228800 FLOPs per token
