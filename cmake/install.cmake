@@ -37,7 +37,7 @@ install(DIRECTORY examples/monitoring DESTINATION ${CMAKE_INSTALL_DOCDIR}/exampl
         PATTERN *.py PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(PROGRAMS examples/best_checkpoint.py examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
-        examples/11_two_hosts.sh examples/12_kill_9.sh
+        examples/11_two_hosts.sh examples/12_kill_9.sh examples/14_experts.sh
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 
 # --- development -------------------------------------------------------------------------------

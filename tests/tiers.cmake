@@ -67,6 +67,9 @@ troupe_full("products and attention by instruction sets below the processor's ow
 
 troupe_full("compiles stories against the installed library" package/install)
 
+troupe_full("trains two models for minutes: `change` has the bits of experts in runtime/* and scenario/*"
+  examples/14_experts)
+
 # troupe_test_properties(<test> <room> <tier or ""> <timeout in seconds>): labels and limits of one test. An empty tier is
 # looked up in the lists above.
 function(troupe_test_properties name room tier timeout)

@@ -193,9 +193,14 @@ std::vector<loaded_worker> loaded_workers(const runtime::training_job& job,
   return out;
 }
 
+/// True if experts have a gradient for each expert rank.
+bool has_sources(const runtime::training_job& job) {
+  return job.layout.expert > 1 && job.layout.expert_sums == runtime::source_sums::by_source;
+}
+
 /// True if the gradients of experts by source are the largest item of the worker.
 bool is_mostly_sources(const runtime::training_job& job, const runtime::memory_forecast& need) {
-  return job.layout.expert > 1 && job.layout.expert_sums == runtime::source_sums::by_source
+  return has_sources(job)
          && need.gradients > std::max({need.parameters,
                                        need.optimizer + need.beside,
                                        need.activations + need.left_by_others + need.verified});
@@ -250,23 +255,29 @@ std::string processes_text(const std::vector<runtime::process_forecast>& process
 std::string growth_text(const runtime::training_job& job) {
   const bool rounded = job.training.precision != runtime::dtype::f32;
   const bool distributed = job.reduction.distributed_optimizer;
+  const bool has_experts = runtime::most_expert_load(job) > 0;
   return fmt::format(
       "\nWhat memory grows with\n"
-      "  parameters   {} bytes per parameter of a worker; fewer with tensor and pipeline ranks\n"
+      "  parameters   {} bytes per parameter of a worker; fewer with tensor and pipeline ranks{}\n"
       "  gradients    4 bytes per parameter, for each of --replicas-per-worker; twice for a tied\n"
       "               embedding if a stage has both its uses, which are added at the end.\n"
       "               A worker that reduces alone has memory for them only from the backward\n"
       "               pass to the update, in place of activations; 'activations' counts what\n"
       "               both need beyond that. With several micro-batches per step both exist\n"
-      "               at once{}\n"
+      "               at once{}{}\n"
       "  optimizer    {} bytes per parameter: two moments{}; {}\n"
       "  activations  grow with --micro-batch-size x --seq-length x --hidden-size x the layers\n"
       "               of a stage x the micro-batches in flight (one more than the stages that\n"
       "               follow), and on the last stage with the vocabulary; shrink with tensor\n"
       "               ranks, more with --sequence-parallel, and with\n"
-      "               --recompute-granularity selective or full\n"
+      "               --recompute-granularity selective or full{}\n"
       "  saving       what a checkpoint copies until it is written; from a device to host memory\n",
       rounded ? 2 : 4,
+      has_experts ? ",\n               those of experts also with expert and expert tensor ranks"
+                  : "",
+      has_sources(job) ? ". Those of experts exist for each expert rank,\n"
+                         "               unless --expert-gradient-sums together"
+                       : "",
       !rounded || job.recovery.on ? ""
                                   : ".\n"
                                     "               In the last one, a layer's gradients reuse the "
@@ -279,7 +290,10 @@ std::string growth_text(const runtime::training_job& job) {
       : rounded       ? " and the fp32 master weights"
                       : "",
       distributed ? "sharded over the data ranks"
-                  : "all of it on every data rank, unless --use-distributed-optimizer shards it");
+                  : "all of it on every data rank, unless --use-distributed-optimizer shards it",
+      has_experts ? ".\n               Those of experts also grow with --moe-router-topk, and with "
+                    "uneven routing"
+                  : "");
 }
 
 /// Empty if the model's family has no formula.

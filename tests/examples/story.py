@@ -1,8 +1,9 @@
 """Runs an example and compares its output with the expected output in its source. Run by ctest:
 
-    story.py PROGRAM SOURCE
+    story.py PROGRAM SOURCE [SECONDS]
 
-If SOURCE is a script, runs it with PROGRAM as its argument. The script exits with 77 if it cannot run here.
+Ends it after SECONDS, by default 200. If SOURCE is a script, runs it with PROGRAM as its argument. The script exits with
+77 if it cannot run here.
 """
 
 import difflib
@@ -37,10 +38,10 @@ def expected(source):
     return [line[len("//   "):] for line in lines]
 
 
-def complaints(program, source):
+def complaints(program, source, seconds=200):
     """Runs the example; yields nothing if the output is as expected."""
     command = ["bash", source, program] if source.suffix == ".sh" else [program]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     if source.suffix == ".sh" and run.returncode == SKIPPED:
         print(run.stderr)
         sys.exit(SKIPPED)
@@ -51,6 +52,6 @@ def complaints(program, source):
 
 
 if __name__ == "__main__":
-    wrong = list(complaints(sys.argv[1], pathlib.Path(sys.argv[2])))
+    wrong = list(complaints(sys.argv[1], pathlib.Path(sys.argv[2]), *map(int, sys.argv[3:4])))
     print("\n".join(wrong) or f"{sys.argv[1]}: the output is as expected")
     sys.exit(len(wrong) != 0)

@@ -204,11 +204,18 @@ Number feed_forward_parameters(const gpt_config& x) {
 }
 
 template <class Number>
+Number expert_parameters(const gpt_config& x) {
+  const auto& y = x.experts;
+  return Number(kernels::fan_in(x.activation) + 1) * Number(y.ffn)
+         * Number(y.latent > 0 ? y.latent : x.hidden);
+}
+
+template <class Number>
 Number experts_parameters(const gpt_config& x) {
   const auto& y = x.experts;
   const auto C = Number(x.hidden), E = Number(y.number), latent = Number(y.latent);
   const auto products = Number(kernels::fan_in(x.activation) + 1);
-  Number n = E * C + E * products * Number(y.ffn) * (y.latent > 0 ? latent : C);
+  Number n = E * C + E * expert_parameters<Number>(x);
   n += products * Number(y.shared_ffn) * C + 2 * latent * C;
   if (y.shared_gate)
     n += C;
@@ -269,6 +276,14 @@ std::vector<std::string> validate(const gpt_config& config) {
 
 std::int64_t parameter_count(const gpt_config& config) {
   return count_parameters<std::int64_t>(config);
+}
+
+std::int64_t active_parameter_count(const gpt_config& config) {
+  const auto& x = config.experts;
+  const auto layers = config.expert_layers();
+  return parameter_count(config)
+         - std::count(layers.begin(), layers.end(), true) * (x.number - x.chosen)
+               * expert_parameters<std::int64_t>(config);
 }
 
 }  // namespace troupe::runtime

@@ -337,5 +337,7 @@ gpt_config gpt_config_from_json(const std::string& text);
 /// The parameter_count of gpt_spec (counts.hpp), without building it: checks a configuration
 /// against the size of its files.
 std::int64_t parameter_count(const gpt_config& config);
+/// The parameters that a token uses: all but those of the experts that it does not choose.
+std::int64_t active_parameter_count(const gpt_config& config);
 
 }  // namespace troupe::runtime

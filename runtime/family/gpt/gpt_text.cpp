@@ -103,10 +103,13 @@ std::string text_of(const gpt_config& x, std::int64_t parameters) {
   if (x.has_experts())
     out += experts_text(x);
   return out
-         + fmt::format("            vocabulary {} padded to {}; {} parameters\n",
+         + fmt::format("            vocabulary {} padded to {}; {} parameters{}\n",
                        x.vocabulary,
                        x.padded_vocabulary,
-                       parameters);
+                       parameters,
+                       x.has_experts()
+                           ? fmt::format(", {} active per token", active_parameter_count(x))
+                           : "");
 }
 
 }  // namespace troupe::runtime

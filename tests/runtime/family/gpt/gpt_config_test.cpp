@@ -66,6 +66,9 @@ TEST_CASE("published models with experts have their number of parameters", "[mod
   CHECK(parameter_count(mixtral_8x7b()) == 46'702'792'704);
   CHECK(parameter_count(qwen3_30b_a3b()) == 30'532'122'624);
   CHECK(parameter_count(deepseek_v3()) == 671'026'419'200);
+  CHECK(active_parameter_count(mixtral_8x7b()) == 12'879'925'248);
+  CHECK(active_parameter_count(qwen3_30b_a3b()) == 3'353'032'704);
+  CHECK(active_parameter_count(deepseek_v3()) == 37'552'297'472);
 }
 
 TEST_CASE("layers with experts are each N-th one, or those of a list", "[model]") {
