@@ -53,7 +53,7 @@ make_chroot() {
   rm -f "$log"
   ! mountpoint -q "$root/proc" || umount "$root/proc"
   # What a system has after its boot: its root is a mount (network namespaces need that), UCX finds network interfaces
-  # in /sys, and terminals are in /dev/pts.
+  # in /sys, terminals are in /dev/pts, and localhost has an address (chromedriver asks for it).
   mount --bind "$root" "$root"
   mount --make-private "$root"
   mount -t proc proc "$root/proc"
@@ -61,6 +61,7 @@ make_chroot() {
   mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$root/dev/pts"
   ln -sf pts/ptmx "$root/dev/ptmx"
   mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/dev/shm"
+  echo '127.0.0.1 localhost' >"$root/etc/hosts"
   # Uses this machine's network configuration to reach its mirror.
   cp /etc/resolv.conf "$root/etc/"
   cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
