@@ -193,14 +193,9 @@ std::vector<loaded_worker> loaded_workers(const runtime::training_job& job,
   return out;
 }
 
-/// True if experts have a gradient for each expert rank.
-bool has_sources(const runtime::training_job& job) {
-  return job.layout.expert > 1 && job.layout.expert_sums == runtime::source_sums::by_source;
-}
-
 /// True if the gradients of experts by source are the largest item of the worker.
 bool is_mostly_sources(const runtime::training_job& job, const runtime::memory_forecast& need) {
-  return has_sources(job)
+  return job.layout.sums_by_source()
          && need.gradients > std::max({need.parameters,
                                        need.optimizer + need.beside,
                                        need.activations + need.left_by_others + need.verified});
@@ -275,9 +270,9 @@ std::string growth_text(const runtime::training_job& job) {
       rounded ? 2 : 4,
       has_experts ? ",\n               those of experts also with expert and expert tensor ranks"
                   : "",
-      has_sources(job) ? ". Those of experts exist for each expert rank,\n"
-                         "               unless --expert-gradient-sums together"
-                       : "",
+      job.layout.sums_by_source() ? ". Those of experts exist for each expert rank,\n"
+                                    "               unless --expert-gradient-sums together"
+                                  : "",
       !rounded || job.recovery.on ? ""
                                   : ".\n"
                                     "               In the last one, a layer's gradients reuse the "

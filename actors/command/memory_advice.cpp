@@ -119,7 +119,7 @@ std::string memory_advice(const runtime::training_job& job, const memory_share& 
     give("--use-distributed-optimizer");
   if (job.training.precision == runtime::dtype::f32)
     give("--bf16");
-  if (layout.expert > 1 && layout.expert_sums == runtime::source_sums::by_source)
+  if (layout.sums_by_source())
     give("--expert-gradient-sums together");
   return fmt::format("{}{} {} {}, and {} has {}{}; lower {} or the model's size,{} or {}",
                      runtime::counted(lacking.workers, "worker"),

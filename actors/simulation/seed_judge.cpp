@@ -12,8 +12,8 @@
 namespace troupe::actors::simulation {
 namespace {
 
-/// Share of seeds whose models have experts. A stream of its own draws them, so they do not change
-/// the jobs and faults of other seeds. tests/mutants/protocol.py names seeds of dense models.
+/// Share of seeds whose models have experts. A stream of its own draws them, so the other seeds
+/// keep the jobs and faults with which tests/mutants/protocol.py finds its faults.
 constexpr double share_of_experts = 0.2;
 constexpr std::uint64_t purpose_of_experts = 10;
 

@@ -16,8 +16,8 @@ namespace troupe::actors::simulation {
 
 /// Number of shapes. A seed draws one, so the undisturbed run of each is computed once.
 constexpr std::uint64_t job_shapes = 64;
-/// The first of as many shapes of models with experts. They are like the shapes before if the
-/// family has no such models (model_family::smallest_with_experts).
+/// Number of the first shape of a model with experts. There are `job_shapes` of them. They equal
+/// the shapes before if the family has no such model (model_family::smallest_with_experts).
 constexpr std::uint64_t expert_shapes = job_shapes;
 
 /// The job of a shape: layout, schedule, data type, reductions, saving and validation. If it saves,

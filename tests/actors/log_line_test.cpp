@@ -14,7 +14,9 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 const std::vector<runtime::loss_spec> model_losses
-    = {{"lm loss", 1, true}, {"sop loss", 0.5, true}, {"load_balancing_loss", 0.01}};
+    = {{.name = "lm loss", .has_perplexity = true},
+       {.name = "sop loss", .weight = 0.5, .has_perplexity = true},
+       {.name = "load_balancing_loss", .weight = 0.01}};
 
 std::string evaluation_line(const runtime::validation_report& x, bool is_short) {
   return actors::evaluation_line(x, model_losses, is_short);

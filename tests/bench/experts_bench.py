@@ -311,6 +311,9 @@ def main():
     for part in o.only.split(","):
         if part not in parts:
             a.error(f"there is no part '{part}'; there are: {', '.join(parts)}")
+    for kind in o.type.split(","):
+        if kind not in ("fp32", "bf16"):
+            a.error(f"there is no type '{kind}'; there are: fp32, bf16")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         models = {x: write_model(folder / x, m, offsets_of(x, m)) for x in ROUTINGS}

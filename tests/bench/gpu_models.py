@@ -51,7 +51,8 @@ def words_of(model, m, layers, batch, steps, more=()):
                   "--untie-embeddings-and-output-weights", "--group-query-attention", "--num-query-groups", m["groups"],
                   "--ffn-hidden-size", m["ffn"]]
     if "experts" in m:  # experts have no biases
-        words += ["--num-experts", m["experts"], "--moe-router-topk", m["chosen"], "--moe-router-load-balancing-type", "none",
+        words += ["--num-experts", m["experts"], "--moe-router-topk", m["chosen"],
+                  "--moe-router-load-balancing-type", "none",
                   *([] if model == "llama" else ["--disable-bias-linear", "--add-qkv-bias"])]
     return [*words, *more]
 

@@ -17,6 +17,7 @@
 #include "tests/support/ops.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -266,8 +267,14 @@ void all_shapes(bench& b) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench b(argc > 1 ? std::atoi(argv[1]) : 1);
   const std::vector<std::string> types(argv + std::min(argc, 2), argv + argc);
+  constexpr std::array all{"f32", "bf16", "f16"};
+  for (const auto& type : types)
+    if (std::find(all.begin(), all.end(), type) == all.end()) {
+      std::fprintf(stderr, "bench_grouped: no type '%s': give f32, bf16 or f16\n", type.c_str());
+      return 2;
+    }
+  bench b(argc > 1 ? std::atoi(argv[1]) : 1);
   const auto asks = [&](const char* type) {
     return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
   };

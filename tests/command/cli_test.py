@@ -178,13 +178,14 @@ def check_experts(folder):
                "--sequence-parallel", "--expert-tensor-parallel-size", 1]
     page = works("train", "gpt", "--dry-run", *experts, *MOCK, "--expert-model-parallel-size", 4)
     for expected in ["1 pipeline stage, 2 replicas; experts: 4 expert ranks x 1 expert tensor rank; 1 thread each",
-                     "rank 3      replica 1, stage 0, tensor 1 of 2, expert 3 of 4: embedding"]:
+                     "rank 3      replica 1, stage 0, tensor 1 of 2, expert 3 of 4: embedding", " active per token\n"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run of experts:\n{page}")
     shape = [*experts, "--vocab-size", 100, "--expert-model-parallel-size", 4]
     page = works("memory", *shape, "--expert-load", 2)
     for expected in ["2 data; experts: 4 expert ranks x 1 expert tensor rank; 1 micro-batch",
-                     r"^balanced +1 ", r"^  chosen +2 ", r"^   worst +4 "]:
+                     r"^balanced +1 ", r"^  chosen +2 ", r"^   worst +4 ", "those of experts also with expert and",
+                     "Those of experts exist for each expert rank,\n", "also grow with --moe-router-topk"]:
         if not re.search(expected, page, re.MULTILINE):
             raise wrong(f"'{expected}' is not in the forecast of experts:\n{page}")
     found = json.loads(works("memory", *shape, "--json"))

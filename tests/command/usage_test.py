@@ -38,7 +38,7 @@ def check_configuration(folder):
     works("train", "gpt", "--config", folder / "run.yaml", "--save", folder / "yaml")
     same_state(folder / "flags", folder / "yaml")
     kept = folder / "flags" / "config.yaml"
-    if found := re.findall(r"^[\w-]*experts?-.*|^moe-.*", kept.read_text(), re.MULTILINE):
+    if found := re.findall(r"^[\w-]*experts?\b.*|^moe-.*", kept.read_text(), re.MULTILINE):
         raise wrong(f"the configuration of a dense model has settings of experts: {found}")
     works("train", "gpt", "--config", kept, "--save", folder / "kept")
     same_state(folder / "flags", folder / "kept")

@@ -2,8 +2,8 @@
 
     story.py PROGRAM SOURCE [SECONDS]
 
-Ends it after SECONDS, by default 200. If SOURCE is a script, runs it with PROGRAM as its argument. The script exits with
-77 if it cannot run here.
+Ends it after SECONDS, by default 200. If SOURCE is a script, runs it with PROGRAM as its argument. The script exits
+with 77 if it cannot run here.
 """
 
 import difflib

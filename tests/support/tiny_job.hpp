@@ -108,9 +108,8 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
 /// over replicas needs one for each.
 inline runtime::reference_layout reference_layout_of(const runtime::training_job& job) {
   const auto& of = job.layout;
-  const bool in_replicas = of.expert * of.expert_tensor_ranks() == of.tensor,
-             by_source = of.expert > 1 && of.expert_sums == runtime::source_sums::by_source;
-  int data = in_replicas && !by_source ? 1 : of.world / (of.tensor * of.pipeline);
+  const bool in_replicas = of.expert * of.expert_tensor_ranks() == of.tensor;
+  int data = in_replicas && !of.sums_by_source() ? 1 : of.world / (of.tensor * of.pipeline);
   for (const auto& loss : losses_of(job.training))
     if (loss.over_replicas)
       data = int(job.training.batch.data_parallel);

@@ -96,7 +96,7 @@ inline runtime::module_traits traits_of(const embedded_again& x) {
   return {.width = x.of.hidden,
           .reads = {"tokens"},
           .tied_to = {"embedding.word_embeddings.weight"},
-          .losses = {{"echo loss", echo_weight, true}}};
+          .losses = {{.name = "echo loss", .weight = echo_weight, .has_perplexity = true}}};
 }
 
 /// Adds a norm of the summary to the decoder's stream.

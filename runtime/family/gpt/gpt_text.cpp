@@ -102,14 +102,13 @@ std::string text_of(const gpt_config& x, std::int64_t parameters) {
     out += latents_text(x.latent);
   if (x.has_experts())
     out += experts_text(x);
+  const auto idle = parameter_count(x) - active_parameter_count(x);
   return out
          + fmt::format("            vocabulary {} padded to {}; {} parameters{}\n",
                        x.vocabulary,
                        x.padded_vocabulary,
                        parameters,
-                       x.has_experts()
-                           ? fmt::format(", {} active per token", active_parameter_count(x))
-                           : "");
+                       idle > 0 ? fmt::format(", {} active per token", parameters - idle) : "");
 }
 
 }  // namespace troupe::runtime

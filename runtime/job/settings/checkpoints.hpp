@@ -124,10 +124,12 @@ struct checkpoint_settings {
         row("upcycle_granularity", &x::upcycle_granularity)
             .flag({.name = "--moe-upcycling-granularity",
                    .unit = "slices",
+                   .default_value = "1",
                    .help = "Slices of a feed-forward layer: --ffn-hidden-size divided by "
                            "--moe-ffn-hidden-size.",
                    .megatron = "--ffn-hidden-size must be the dense width",
-                   .range = whole_range{1}}),
+                   .range = whole_range{1},
+                   .only_given = true}),
         row("no_load_optim", &x::no_load_optim)
             .flag({.name = "--no-load-optim",
                    .help = "With --load: sets the moments to zero; iteration, samples and the "

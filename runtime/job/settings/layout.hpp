@@ -58,6 +58,9 @@ struct layout_settings {
 
   int expert_tensor_ranks() const { return expert_tensor == 0 ? tensor : expert_tensor; }
 
+  /// True: experts have a gradient for each expert rank.
+  bool sums_by_source() const { return expert > 1 && expert_sums == source_sums::by_source; }
+
   /// False: gradients of experts are added in the order of logical replicas. True: their order also
   /// depends on the ranks that share the experts, and on the replicas that each of them computes.
   bool sums_follow_ranks() const {

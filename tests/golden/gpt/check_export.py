@@ -89,6 +89,8 @@ def main():
     parser.add_argument("--save")
     parser.add_argument("--troupe")
     args = parser.parse_args()
+    if not args.troupe and len(args.names) != 2:
+        parser.error("give a folder and a file of logits, or --troupe and cases")
     if not args.troupe:
         return 0 if compare(*args.names, args.save) else 1
     good = True

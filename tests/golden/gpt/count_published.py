@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Counts the parameters of the published models in published.json with transformers, on the device "meta".
+"""Counts the parameters of the published models in published.json with transformers, without memory for them.
 
     python3 count_published.py
 
-writes the counts into the file. The biases of DeepSeek-V3's choice count: transformers has them as buffers, but files
-have them as tensors. Layers for further tokens are no part of transformers' model.
+Writes the counts into the file. Its fields of config.json are written by hand, not downloaded. The biases of
+DeepSeek-V3's choice count: transformers has them as buffers, but files have them as tensors. Layers for further tokens
+are no part of transformers' model.
 """
 import json
 from pathlib import Path
@@ -15,7 +16,7 @@ import transformers
 
 def count(config):
     config = transformers.AutoConfig.for_model(**config)
-    kind = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]  # imported outside "meta"
+    kind = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]  # imports its module, outside of "meta"
     with torch.device("meta"):
         model = kind(config)
     biases = sum(x.numel() for name, x in model.named_buffers() if name.endswith("e_score_correction_bias"))
