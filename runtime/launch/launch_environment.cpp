@@ -17,6 +17,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::int64_t most_processes = 1 << 20;
+constexpr whole_range restart_range = {.most = 1 << 20};
 
 /// A launcher and its variables.
 struct launcher_row {
@@ -102,15 +103,15 @@ std::uint16_t derived_port(std::uint64_t number) {
   return std::uint16_t(first + number % count);
 }
 
-// Only srun sets SLURM_STEP_ID. SLURM_LAUNCH_NODE_IPADDR is the host of srun, which may have no
-// rank.
+// Only srun sets SLURM_STEP_ID; the shell of salloc may be a step of one task with number 2^32 - 6.
+// SLURM_LAUNCH_NODE_IPADDR is the host of srun, which may have no rank.
 std::optional<launch_environment> by_slurm(const variables& v) {
   const auto job = v.number("SLURM_JOB_ID", {.most = UINT32_MAX});
   if (!job)
     return std::nullopt;
   launch_environment out;
   out.id = std::to_string(*job);
-  const auto step = v.number("SLURM_STEP_ID");
+  const auto step = v.number("SLURM_STEP_ID", {.most = UINT32_MAX});
   if (auto task = step ? ranked_by(srun, v) : std::nullopt) {
     out = std::move(*task);
     add_hosts_of_step(v, out);
@@ -119,8 +120,8 @@ std::optional<launch_environment> by_slurm(const variables& v) {
     constexpr std::uint64_t apart = 997;  // jobs with near numbers and their steps differ
     out.port = derived_port(std::uint64_t(*job) + std::uint64_t(*step) * apart);
   }
-  out.restarts = int(v.number("SLURM_RESTART_COUNT").value_or(0));
-  out.end = v.number("SLURM_JOB_END_TIME", {.most = INT64_MAX});
+  out.restarts = int(v.number("SLURM_RESTART_COUNT", restart_range).value_or(0));
+  out.end = v.number("SLURM_JOB_END_TIME", {.most = UINT32_MAX});
   return out;
 }
 
@@ -149,7 +150,7 @@ std::optional<launch_environment> by_torchrun(const variables& v) {
                            name));
   out->node = v.number("GROUP_RANK", {.most = out->world - 1});
   out->id = v.text("TORCHELASTIC_RUN_ID");
-  out->restarts = int(v.number("TORCHELASTIC_RESTART_COUNT").value_or(0));
+  out->restarts = int(v.number("TORCHELASTIC_RESTART_COUNT", restart_range).value_or(0));
   return out;
 }
 
@@ -198,9 +199,9 @@ void add_told_rendezvous(const variables& v, launch_environment& to) {
   if (v.has("MASTER_ADDR"))
     to.address = v.text("MASTER_ADDR");
   // torchrun may listen at its port itself.
-  const bool is_taken = v.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  if (const auto port = v.number("MASTER_PORT", {.least = 1, .most = UINT16_MAX - 1}))
-    to.port = std::uint16_t(*port + (is_taken ? 1 : 0));
+  const int step = v.text("TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0;
+  if (const auto port = v.number("MASTER_PORT", {.least = 1, .most = UINT16_MAX - step}))
+    to.port = std::uint16_t(*port + step);
   if (!to.address.empty() && to.port == 0)
     v.refuse("MASTER_ADDR", "MASTER_PORT is not set; give it one value for all ranks");
 }

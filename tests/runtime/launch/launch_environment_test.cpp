@@ -202,6 +202,7 @@ TEST_CASE("a worker of torchrun knows its rank and where to meet", "[launch]") {
   CHECK(x.restarts == 2);
   // The agent of torchrun listens at MASTER_PORT.
   CHECK(read(with(torch, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->port == 29501);
+  CHECK(read(with(torch, {{"MASTER_PORT", "65535"}}))->port == 65535);
 }
 
 TEST_CASE("another program may set torchrun's four variables", "[launch]") {
@@ -245,6 +246,18 @@ TEST_CASE("LAUNCH-1: the innermost of nested launchers decides", "[launch]") {
                              {"SLURM_PROCID", "0"},
                              {"SLURM_NODEID", "0"}});
     CHECK(read(with(shell, torch))->launcher == "torchrun");
+  }
+  SECTION("mpirun in the shell of salloc, which Slurm starts as a step with PMIx") {
+    const auto shell = with(batch,
+                            {{"SLURM_STEP_ID", "4294967290"},
+                             {"SLURM_STEP_NODELIST", "gpu003"},
+                             {"SLURM_STEP_NUM_TASKS", "1"},
+                             {"SLURM_STEP_TASKS_PER_NODE", "1"},
+                             {"PMIX_RANK", "0"}});
+    const auto x = read(shell).value();
+    CHECK(x.world == 1);
+    CHECK(x.id == "4242.4294967290");
+    CHECK(read(with(shell, open_mpi))->launcher == "mpirun");
   }
   SECTION("one mpirun in a batch script with one rank") {
     const auto x = read(with(with(batch, open_mpi),
@@ -337,6 +350,10 @@ TEST_CASE("malformed variables are named with their range", "[launch]") {
   refused(with(torch, {{"LOCAL_RANK", "2"}}),
           "LOCAL_RANK=2: expected a whole number from 0 to 1; correct or unset it");
   refused(with(torch, {{"MASTER_PORT", "65536"}}), "MASTER_PORT=65536: expected");
+  refused(with(torch, {{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+          "MASTER_PORT=65535: expected a whole number from 1 to 65534");
+  refused(with(task, {{"SLURM_RESTART_COUNT", "2147483647"}}), "SLURM_RESTART_COUNT=2147483647");
+  refused(with(task, {{"SLURM_STEP_ID", "4294967296"}}), "SLURM_STEP_ID=4294967296: expected");
   refused(with(torch, {{"MASTER_PORT", "0"}}), "MASTER_PORT=0: expected");
   refused(with(task, {{"SLURM_JOB_ID", "job"}}), "SLURM_JOB_ID=job: expected");
   refused(with(task, {{"SLURM_NODEID", "2"}}),
