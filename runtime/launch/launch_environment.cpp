@@ -156,7 +156,8 @@ std::optional<launch_environment> by_torchrun(const variables& v) {
 
 /// LAUNCH-1. `outer` started `inner`, and `inner` this process.
 launch_environment within(launch_environment outer, launch_environment inner) {
-  // One launcher under two names: srun with PMI-2, or a script that copies SLURM_PROCID to RANK.
+  // Without an id it is one launcher under two names: srun with PMI-2, or a script that copies
+  // SLURM_PROCID to RANK.
   const bool is_same
       = !outer.launcher.empty() && outer.rank == inner.rank && outer.world == inner.world;
   if (!is_same && outer.world > 1 && outer.local_world != 1)
@@ -169,7 +170,7 @@ launch_environment within(launch_environment outer, launch_environment inner) {
         inner.rank,
         inner.world,
         inner.launcher);
-  auto out = is_same ? outer : inner;
+  auto out = is_same && inner.id.empty() ? outer : inner;
   out.restarts = outer.restarts + inner.restarts;
   out.end = outer.end;
   return out;

@@ -238,6 +238,12 @@ TEST_CASE("LAUNCH-1: the innermost of nested launchers decides", "[launch]") {
     CHECK(x.restarts == 3);
     CHECK(x.end == 1796000000);
   }
+  SECTION("torchrun once on each host, where some ranks are those of srun by chance") {
+    const auto same = with(torch, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"GROUP_RANK", "1"}});
+    const auto x = read(with(daemon_task, same)).value();
+    CHECK(x.launcher == "torchrun");
+    CHECK(x.id == "mine");  // as in all other processes
+  }
   SECTION("torchrun in a shell of srun --pty with one task") {
     const auto shell = with(daemon_task,
                             {{"SLURM_STEP_NODELIST", "gpu003"},
