@@ -1,14 +1,12 @@
 #include "runtime/launch/launch_environment.hpp"
 
-#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/number_range.hpp"
-#include "runtime/core/ranges_text.hpp"
 #include "runtime/core/shortened.hpp"
+#include "runtime/launch/hosts.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -81,17 +79,15 @@ std::optional<launch_environment> ranked_by(const launcher_row& row, const varia
 
 void add_hosts_of_step(const variables& v, launch_environment& to) {
   constexpr const char *list = "SLURM_STEP_NODELIST", *counts = "SLURM_STEP_TASKS_PER_NODE";
-  const auto names = hosts_in_list(v.text(list), list);
+  to.hosts = hosts_in_list(v.text(list), list);
   const auto tasks = counts_in_list(v.text(counts), counts);
-  if (names.size() != tasks.size() || std::accumulate(tasks.begin(), tasks.end(), 0) != to.world)
+  if (to.hosts.size() != tasks.size() || std::accumulate(tasks.begin(), tasks.end(), 0) != to.world)
     v.refuse(
         counts,
         fmt::format("{} and SLURM_STEP_NUM_TASKS={} contradict it; leave them as srun set them",
                     list,
                     to.world));
-  for (std::size_t i = 0; i < names.size(); ++i)
-    to.hosts.push_back({.name = names[i], .user = {}, .slots = tasks[i]});
-  to.node = v.number("SLURM_NODEID", {.most = std::int64_t(names.size()) - 1});
+  to.node = v.number("SLURM_NODEID", {.most = std::int64_t(to.hosts.size()) - 1});
   if (to.node)
     to.local_world = tasks[std::size_t(*to.node)];
   to.local_rank = v.number("SLURM_LOCALID", {.most = to.local_world.value_or(to.world) - 1});
@@ -116,7 +112,7 @@ std::optional<launch_environment> by_slurm(const variables& v) {
     out = std::move(*task);
     add_hosts_of_step(v, out);
     out.id = fmt::format("{}.{}", *job, *step);
-    out.address = out.hosts.front().name;
+    out.address = out.hosts.front();
     constexpr std::uint64_t apart = 997;  // jobs with near numbers and their steps differ
     out.port = derived_port(std::uint64_t(*job) + std::uint64_t(*step) * apart);
   }
@@ -148,7 +144,6 @@ std::optional<launch_environment> by_torchrun(const variables& v) {
                fmt::format("{} is not set; give it one value for all ranks, start this command by "
                            "torchrun, or unset RANK",
                            name));
-  out->node = v.number("GROUP_RANK", {.most = out->world - 1});
   out->id = v.text("TORCHELASTIC_RUN_ID");
   out->restarts = int(v.number("TORCHELASTIC_RESTART_COUNT", restart_range).value_or(0));
   return out;
@@ -163,7 +158,7 @@ launch_environment within(launch_environment outer, launch_environment inner) {
   if (!is_same && outer.world > 1 && outer.local_world != 1)
     throw input_error(
         "the environment says that this process is rank {} of {} by {}, and rank {} of {} by {}: "
-        "start this command by one of them, or by the second one once on each host",
+        "start this command by one of them; torchrun may be started once on each host",
         outer.rank,
         outer.world,
         outer.launcher,
@@ -212,7 +207,7 @@ void add_told_rendezvous(const variables& v, launch_environment& to) {
 std::optional<launch_environment> launch_environment_of(const variable_reader& read) {
   const variables v(read);
   std::optional<launch_environment> out;
-  const std::optional<launch_environment> found[]
+  const std::optional<launch_environment> found[]  // the outermost first
       = {by_slurm(v), ranked_by(mpiexec, v), by_mpirun(v), by_torchrun(v)};
   for (const auto& x : found)
     if (x)
@@ -222,38 +217,6 @@ std::optional<launch_environment> launch_environment_of(const variable_reader& r
   if (out)
     add_told_rendezvous(v, *out);
   return out;
-}
-
-void require_world(const launch_environment& x, int processes, int workers) {
-  if (x.world > workers || (processes > 0 && x.world != processes))
-    throw input_error(
-        "{} started {}, but `layout.processes` is {} and `layout.world` is {}: start one for each "
-        "process, and one process for one or more workers",
-        x.launcher.empty() ? "Slurm" : x.launcher,
-        counted(x.world, "process", "processes"),
-        processes > 0 ? std::to_string(processes) : "not given",
-        workers);
-}
-
-void require_all_ranks(const std::vector<told_rank>& all) {
-  std::map<int, const told_rank*> found;
-  const auto text = [](const told_rank& x) {
-    return fmt::format("{} is rank {} of {}", x.process, x.rank, x.world);
-  };
-  for (const auto& x : all) {
-    const auto [at, is_new] = found.try_emplace(x.rank, &x);
-    const auto& other = is_new ? all.front() : *at->second;
-    if (!is_new || x.world != other.world || x.rank < 0 || x.rank >= x.world)
-      throw input_error(
-          "{}, and {}: start each rank from 0 once, by one launcher", text(other), text(x));
-  }
-  std::vector<int> missing;
-  for (int rank = 0; !all.empty() && rank < all.front().world; ++rank)
-    if (!found.contains(rank))
-      missing.push_back(rank);
-  if (!missing.empty())
-    throw input_error("ranks are missing: {}; read their errors, and start them",
-                      ranges_of(missing, {.single_alone = true}));
 }
 
 }  // namespace troupe::runtime
