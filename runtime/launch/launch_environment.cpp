@@ -214,7 +214,7 @@ std::optional<launch_environment> launch_environment_of(const variable_reader& r
       out = out ? within(*out, *x) : *x;
   require_same_rank(v, found);
   require_same_world(v, out);
-  if (out)
+  if (out && !out->launcher.empty())
     add_told_rendezvous(v, *out);
   return out;
 }

@@ -314,6 +314,7 @@ TEST_CASE("MASTER_ADDR and MASTER_PORT count without RANK", "[launch]") {
   const auto told = read(with(open_mpi, {{"MASTER_ADDR", "gpu003"}, {"MASTER_PORT", "6000"}}));
   CHECK(told->address == "gpu003");
   CHECK(told->port == 6000);
+  CHECK(read(with(batch, {{"MASTER_ADDR", "gpu003"}}))->address.empty());  // for its tasks
   refused(with(open_mpi, {{"MASTER_ADDR", "gpu003"}}),
           "the environment has MASTER_ADDR=gpu003: MASTER_PORT is not set");
 }
