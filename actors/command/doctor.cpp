@@ -6,6 +6,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/libraries.hpp"
+#include "runtime/core/shortened.hpp"
 #include "runtime/job/build.hpp"
 #include "runtime/launch/launch_environment.hpp"
 
@@ -13,6 +14,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fmt/chrono.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -32,12 +34,23 @@ std::string launcher_text() try {
   const auto x = runtime::launch_environment_of([](const char* name) { return std::getenv(name); });
   if (!x)
     return "";
-  if (x->launcher.empty())
-    return fmt::format("this process runs alone in job {} of Slurm", x->id);
-  auto out
-      = fmt::format("{} started this process as rank {} of {}", x->launcher, x->rank, x->world);
+  auto out = x->launcher.empty()
+                 ? "this process runs alone in a job of Slurm"
+                 : fmt::format(
+                     "{} started this process as rank {} of {}", x->launcher, x->rank, x->world);
+  if (x->local_rank && x->local_world)
+    out += fmt::format(", local rank {} of {}", *x->local_rank, *x->local_world);
+  if (x->node)
+    out += fmt::format(
+        " on {}, host {} of {}", x->hosts[std::size_t(*x->node)], *x->node, x->hosts.size());
+  if (!x->id.empty())
+    out += fmt::format("; the job is {}", runtime::shortened(x->id, 100));
   if (!x->address.empty())
     out += fmt::format("; rank 0 is at {}, port {}", x->address, x->port);
+  if (x->restarts > 0)
+    out += "; restarted " + runtime::counted(x->restarts, "time");
+  if (x->end)
+    out += fmt::format("; Slurm ends it at {:%Y-%m-%d %H:%M} UTC", fmt::gmtime(*x->end));
   return out;
 } catch (const runtime::input_error& failure) {
   return failure.what();

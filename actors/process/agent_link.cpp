@@ -197,7 +197,9 @@ bool agent_link::hear(const messages::agent_told& x) {
             "{} agents of this host in a row have ended; the last one: {}", ended_, x.answer);
       start();
     } catch (const runtime::error& failure) {
-      runtime::log_warning("if this process fails, no successor will start: {}", failure.what());
+      runtime::log_warning(
+          "this host has no agent, so no successor starts if this process fails: {}",
+          failure.what());
     }
   return true;
 }

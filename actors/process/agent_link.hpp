@@ -54,7 +54,7 @@ class agent_link {
   /// a row without a message.
   void succeed(runtime::succession by);
   /// Sends to the current agent, or starts one. The listener gets the answer. Throws as `start`.
-  /// After end_agent no successor is needed.
+  /// After end_agent the link owes no successor and replaces no agent.
   void ask(const runtime::agent_request& what);
   bool is_there() const { return agent_ != nullptr; }
   /// Handles a message of the listener. Returns false when it is of an earlier agent. After an

@@ -1,14 +1,12 @@
 #include "runtime/launch/launch_environment.hpp"
 
-#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/number_range.hpp"
-#include "runtime/core/ranges_text.hpp"
 #include "runtime/core/shortened.hpp"
+#include "runtime/launch/hosts.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -17,6 +15,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::int64_t most_processes = 1 << 20;
+constexpr whole_range restart_range = {.most = 1 << 20};
 
 /// A launcher and its variables.
 struct launcher_row {
@@ -80,17 +79,15 @@ std::optional<launch_environment> ranked_by(const launcher_row& row, const varia
 
 void add_hosts_of_step(const variables& v, launch_environment& to) {
   constexpr const char *list = "SLURM_STEP_NODELIST", *counts = "SLURM_STEP_TASKS_PER_NODE";
-  const auto names = hosts_in_list(v.text(list), list);
+  to.hosts = hosts_in_list(v.text(list), list);
   const auto tasks = counts_in_list(v.text(counts), counts);
-  if (names.size() != tasks.size() || std::accumulate(tasks.begin(), tasks.end(), 0) != to.world)
+  if (to.hosts.size() != tasks.size() || std::accumulate(tasks.begin(), tasks.end(), 0) != to.world)
     v.refuse(
         counts,
         fmt::format("{} and SLURM_STEP_NUM_TASKS={} contradict it; leave them as srun set them",
                     list,
                     to.world));
-  for (std::size_t i = 0; i < names.size(); ++i)
-    to.hosts.push_back({.name = names[i], .user = {}, .slots = tasks[i]});
-  to.node = v.number("SLURM_NODEID", {.most = std::int64_t(names.size()) - 1});
+  to.node = v.number("SLURM_NODEID", {.most = std::int64_t(to.hosts.size()) - 1});
   if (to.node)
     to.local_world = tasks[std::size_t(*to.node)];
   to.local_rank = v.number("SLURM_LOCALID", {.most = to.local_world.value_or(to.world) - 1});
@@ -102,25 +99,25 @@ std::uint16_t derived_port(std::uint64_t number) {
   return std::uint16_t(first + number % count);
 }
 
-// Only srun sets SLURM_STEP_ID. SLURM_LAUNCH_NODE_IPADDR is the host of srun, which may have no
-// rank.
+// Only srun sets SLURM_STEP_ID; the shell of salloc may be a step of one task with number 2^32 - 6.
+// SLURM_LAUNCH_NODE_IPADDR is the host of srun, which may have no rank.
 std::optional<launch_environment> by_slurm(const variables& v) {
   const auto job = v.number("SLURM_JOB_ID", {.most = UINT32_MAX});
   if (!job)
     return std::nullopt;
   launch_environment out;
   out.id = std::to_string(*job);
-  const auto step = v.number("SLURM_STEP_ID");
+  const auto step = v.number("SLURM_STEP_ID", {.most = UINT32_MAX});
   if (auto task = step ? ranked_by(srun, v) : std::nullopt) {
     out = std::move(*task);
     add_hosts_of_step(v, out);
     out.id = fmt::format("{}.{}", *job, *step);
-    out.address = out.hosts.front().name;
+    out.address = out.hosts.front();
     constexpr std::uint64_t apart = 997;  // jobs with near numbers and their steps differ
     out.port = derived_port(std::uint64_t(*job) + std::uint64_t(*step) * apart);
   }
-  out.restarts = int(v.number("SLURM_RESTART_COUNT").value_or(0));
-  out.end = v.number("SLURM_JOB_END_TIME", {.most = INT64_MAX});
+  out.restarts = int(v.number("SLURM_RESTART_COUNT", restart_range).value_or(0));
+  out.end = v.number("SLURM_JOB_END_TIME", {.most = UINT32_MAX});
   return out;
 }
 
@@ -147,28 +144,28 @@ std::optional<launch_environment> by_torchrun(const variables& v) {
                fmt::format("{} is not set; give it one value for all ranks, start this command by "
                            "torchrun, or unset RANK",
                            name));
-  out->node = v.number("GROUP_RANK", {.most = out->world - 1});
   out->id = v.text("TORCHELASTIC_RUN_ID");
-  out->restarts = int(v.number("TORCHELASTIC_RESTART_COUNT").value_or(0));
+  out->restarts = int(v.number("TORCHELASTIC_RESTART_COUNT", restart_range).value_or(0));
   return out;
 }
 
 /// LAUNCH-1. `outer` started `inner`, and `inner` this process.
 launch_environment within(launch_environment outer, launch_environment inner) {
-  // One launcher under two names: srun with PMI-2, or a script that copies SLURM_PROCID to RANK.
+  // Without an id it is one launcher under two names: srun with PMI-2, or a script that copies
+  // SLURM_PROCID to RANK.
   const bool is_same
       = !outer.launcher.empty() && outer.rank == inner.rank && outer.world == inner.world;
   if (!is_same && outer.world > 1 && outer.local_world != 1)
     throw input_error(
         "the environment says that this process is rank {} of {} by {}, and rank {} of {} by {}: "
-        "start this command by one of them, or by the second one once on each host",
+        "start this command by one of them; torchrun may be started once on each host",
         outer.rank,
         outer.world,
         outer.launcher,
         inner.rank,
         inner.world,
         inner.launcher);
-  auto out = is_same ? outer : inner;
+  auto out = is_same && inner.id.empty() ? outer : inner;
   out.restarts = outer.restarts + inner.restarts;
   out.end = outer.end;
   return out;
@@ -198,9 +195,9 @@ void add_told_rendezvous(const variables& v, launch_environment& to) {
   if (v.has("MASTER_ADDR"))
     to.address = v.text("MASTER_ADDR");
   // torchrun may listen at its port itself.
-  const bool is_taken = v.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  if (const auto port = v.number("MASTER_PORT", {.least = 1, .most = UINT16_MAX - 1}))
-    to.port = std::uint16_t(*port + (is_taken ? 1 : 0));
+  const int step = v.text("TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0;
+  if (const auto port = v.number("MASTER_PORT", {.least = 1, .most = UINT16_MAX - step}))
+    to.port = std::uint16_t(*port + step);
   if (!to.address.empty() && to.port == 0)
     v.refuse("MASTER_ADDR", "MASTER_PORT is not set; give it one value for all ranks");
 }
@@ -210,48 +207,16 @@ void add_told_rendezvous(const variables& v, launch_environment& to) {
 std::optional<launch_environment> launch_environment_of(const variable_reader& read) {
   const variables v(read);
   std::optional<launch_environment> out;
-  const std::optional<launch_environment> found[]
+  const std::optional<launch_environment> found[]  // the outermost first
       = {by_slurm(v), ranked_by(mpiexec, v), by_mpirun(v), by_torchrun(v)};
   for (const auto& x : found)
     if (x)
       out = out ? within(*out, *x) : *x;
   require_same_rank(v, found);
   require_same_world(v, out);
-  if (out)
+  if (out && !out->launcher.empty())
     add_told_rendezvous(v, *out);
   return out;
-}
-
-void require_world(const launch_environment& x, int processes, int workers) {
-  if (x.world > workers || (processes > 0 && x.world != processes))
-    throw input_error(
-        "{} started {}, but `layout.processes` is {} and `layout.world` is {}: start one for each "
-        "process, and one process for one or more workers",
-        x.launcher.empty() ? "Slurm" : x.launcher,
-        counted(x.world, "process", "processes"),
-        processes > 0 ? std::to_string(processes) : "not given",
-        workers);
-}
-
-void require_all_ranks(const std::vector<told_rank>& all) {
-  std::map<int, const told_rank*> found;
-  const auto text = [](const told_rank& x) {
-    return fmt::format("{} is rank {} of {}", x.process, x.rank, x.world);
-  };
-  for (const auto& x : all) {
-    const auto [at, is_new] = found.try_emplace(x.rank, &x);
-    const auto& other = is_new ? all.front() : *at->second;
-    if (!is_new || x.world != other.world || x.rank < 0 || x.rank >= x.world)
-      throw input_error(
-          "{}, and {}: start each rank from 0 once, by one launcher", text(other), text(x));
-  }
-  std::vector<int> missing;
-  for (int rank = 0; !all.empty() && rank < all.front().world; ++rank)
-    if (!found.contains(rank))
-      missing.push_back(rank);
-  if (!missing.empty())
-    throw input_error("ranks are missing: {}; read their errors, and start them",
-                      ranges_of(missing, {.single_alone = true}));
 }
 
 }  // namespace troupe::runtime

@@ -4,15 +4,13 @@
 //   srun      SLURM_* of a step (srun(1), "output environment variables")
 //   mpiexec   PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH's Hydra)
 //   mpirun    OMPI_COMM_WORLD_*, PMIX_RANK, PMIX_NAMESPACE (Open MPI); they name no other host
-//   torchrun  RANK, WORLD_SIZE, LOCAL_*, GROUP_RANK, TORCHELASTIC_*; MASTER_ADDR and MASTER_PORT
-//             also count with the other launchers
+//   torchrun  RANK, WORLD_SIZE, LOCAL_*, TORCHELASTIC_*; MASTER_ADDR and MASTER_PORT also count
+//             with the other launchers
 //
 // The innermost launcher decides (LAUNCH-1). An outer one starts it once on each host, as Slurm
 // starts the daemons of mpirun.
 
 #pragma once
-
-#include "runtime/launch/hosts.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -27,8 +25,8 @@ struct launch_environment {
   int rank = 0, world = 1;
   std::optional<int> local_rank;    ///< rank among the processes of this host
   std::optional<int> local_world;   ///< processes of this host
-  std::optional<int> node;          ///< number of this host, from 0
-  std::vector<launch_host> hosts;   ///< in order, with slots; empty: not told
+  std::vector<std::string> hosts;   ///< in order; empty: not told
+  std::optional<int> node;          ///< number of this host in `hosts`
   std::string address;              ///< host of the rendezvous; empty: not told
   std::uint16_t port = 0;           ///< port of the rendezvous; 0: not told
   std::string id;                   ///< equal in all processes; empty: not told
@@ -42,17 +40,5 @@ using variable_reader = std::function<const char*(const char* name)>;
 /// Empty without a launcher. Throws input_error with the variable and what to do, if one is
 /// malformed or missing, or if two contradict each other.
 std::optional<launch_environment> launch_environment_of(const variable_reader& read);
-
-/// Throws input_error unless the launcher started as many processes as the settings say.
-/// `processes`: `layout.processes`, 0: not given. `workers`: `layout.world`.
-void require_world(const launch_environment& x, int processes, int workers);
-
-/// What a process says at the rendezvous.
-struct told_rank {
-  int rank = 0, world = 1;
-  std::string process;  ///< "process 812 on gpu001"
-};
-/// Throws input_error unless all say the same world, and each of its ranks is there once.
-void require_all_ranks(const std::vector<told_rank>& all);
 
 }  // namespace troupe::runtime

@@ -144,14 +144,19 @@ def frees(nodes):
 
 
 def check_supervisor_killed(folder):
-    """The supervisor's process is killed twice. Each time another one continues with the same processes on other
-    hosts."""
+    """The supervisor's process is killed twice, the second time after the agent of its host. Each time another one
+    continues with the same processes on other hosts."""
     nodes, credentials = hosts(folder)
     wanted = judge(folder)
     one = job(folder, *LONG, *over(nodes, credentials))
     one.reaches(10)
     before = [hosted(one, nodes, x) for x in (0, 1)]
+    agent, = one.processes("agent")
+    log, = (one.run / "logs").glob("agent-*.log")
     for deaths in (1, 2):
+        if deaths == 2:
+            os.kill(agent["pid"], signal.SIGKILL)
+            one.until("the next agent is ready", lambda: log.read_text().count("will start its successor") == 3)
         replaced_supervisor(one)
         one.until("the run continues", lambda: len(one.restarts()) == deaths)
         goes_on(one)

@@ -339,8 +339,14 @@ def check_doctor(folder):
     if "its plug-in libtroupe_ucx.so is missing" not in " ".join(done.stdout.split()):
         raise wrong(f"UCX without its plug-in is not reported:\n{done.stdout}")
     told = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a-host", "MASTER_PORT": "6000"}
+    step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
+            "SLURM_STEP_NODELIST": "a,b", "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_NODEID": "1",
+            "SLURM_LOCALID": "0", "SLURM_RESTART_COUNT": "1", "SLURM_JOB_END_TIME": "1796000000"}
     for variables, expected in [
             (told, "launcher: torchrun started this process as rank 1 of 2; rank 0 is at a-host, port 6000."),
+            (step, "launcher: srun started this process as rank 1 of 2, local rank 0 of 1 on b, host 1 of 2; the job "
+                   "is 7.0; rank 0 is at a, port 15007; restarted 1 time; Slurm ends it at 2026-11-30 00:53 UTC."),
+            ({"SLURM_JOB_ID": "7"}, "launcher: this process runs alone in a job of Slurm; the job is 7."),
             ({"RANK": "1", "WORLD_SIZE": "2"}, "launcher: the environment has RANK=1: MASTER_ADDR is not set;")]:
         done = subprocess.run([cli_test.PROGRAM, "doctor"], capture_output=True, text=True, timeout=60,
                               env={**os.environ, **variables})

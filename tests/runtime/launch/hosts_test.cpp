@@ -12,7 +12,6 @@
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
-using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -31,12 +30,6 @@ void counts_are_refused(std::string_view list, const std::string& because) {
   INFO(list);
   CHECK_THROWS_MATCHES(
       counts_in_list(list, "x"), input_error, MessageMatches(ContainsSubstring(because)));
-}
-
-void file_is_refused(std::string_view text, const std::string& message) {
-  INFO(text);
-  CHECK_THROWS_MATCHES(
-      hosts_in_file(text, "my/hosts"), input_error, MessageMatches(StartsWith(message)));
 }
 
 }  // namespace
@@ -58,7 +51,7 @@ TEST_CASE("a malformed list of hosts is refused with the place of the fault", "[
   list_is_refused(
       "",
       "cannot read SLURM_STEP_NODELIST '': expected a name not beginning with '-' at character 1");
-  list_is_refused("a,,b", "at character 3");
+  list_is_refused("a,,b", "at character 3; leave it as Slurm set it");
   list_is_refused("a,", "at character 3");
   list_is_refused("gpu[1-4", "expected ']' at character 8");
   list_is_refused("gpu]1", "expected ',' or the end at character 4");
@@ -72,9 +65,9 @@ TEST_CASE("a malformed list of hosts is refused with the place of the fault", "[
   list_is_refused("gpu[1[2]]", "expected ']' at character 6");
   list_is_refused("a b", "expected ',' or the end at character 2");
   list_is_refused("-oProxyCommand=x", "expected a name not beginning with '-'");
-  list_is_refused("n[0-65536]", "expected fewer hosts");
-  list_is_refused("n[1-300][1-300]", "expected fewer hosts");
-  list_is_refused("n[1-65536],n0", "expected fewer hosts");
+  list_is_refused("n[0-65536]", "expected at most 65536 hosts");
+  list_is_refused("n[1-300][1-300]", "expected at most 65536 hosts");
+  list_is_refused("n[1-65536],n0", "expected at most 65536 hosts");
   list_is_refused(std::string(254, 'a'), "expected a shorter name");
   list_is_refused("n[" + std::string(254, '0') + "-1]", "expected an ascending range of numbers");
 }
@@ -88,57 +81,6 @@ TEST_CASE("counts of tasks of Slurm are expanded", "[launch]") {
   counts_are_refused("2(x", "expected a whole number from 1 to 65536 at character 4");
   counts_are_refused("2(x3", "expected ')' at character 5");
   counts_are_refused("2(3)", "expected ',' or the end at character 2");
-  counts_are_refused("2(x65536),1", "expected fewer hosts");
+  counts_are_refused("2(x65536),1", "expected at most 65536 hosts");
   counts_are_refused("2,", "at character 3");
-}
-
-TEST_CASE("a file of hosts has names, users, slots and comments", "[launch]") {
-  const auto read = hosts_in_file(
-      "# a cluster\n"
-      "\n"
-      "gpu001 slots=4 max_slots=8\n"
-      "  user@gpu002\tslots=2 # two of its four\r\n"
-      "[fd00::3] max-slots=6\n"
-      "root@[::1]\n"
-      "10.0.0.2",
-      "hosts");
-  CHECK(read
-        == std::vector<launch_host>{{"gpu001", "", 4, 8},
-                                    {"gpu002", "user", 2, 0},
-                                    {"fd00::3", "", 0, 6},
-                                    {"::1", "root", 0, 0},
-                                    {"10.0.0.2", "", 0, 0}});
-}
-
-TEST_CASE("the slots of repeated lines of a host are added", "[launch]") {
-  CHECK(hosts_in_file("b\na\nb\nb\n", "hosts")
-        == std::vector<launch_host>{{"b", "", 3, 0}, {"a", "", 0, 0}});
-  CHECK(hosts_in_file("a slots=4\na\na slots=2 max_slots=7\n", "hosts")
-        == std::vector<launch_host>{{"a", "", 7, 7}});
-}
-
-TEST_CASE("a malformed file of hosts is refused with its line", "[launch]") {
-  file_is_refused("", "my/hosts: the file names no host");
-  file_is_refused("# none\n\n", "my/hosts: the file names no host");
-  file_is_refused("a\nb slots=x\n", "my/hosts:2: 'slots=x' is not slots=N or max_slots=N");
-  file_is_refused("a slots=0", "my/hosts:1: 'slots=0' is not");
-  file_is_refused("a slots=4097", "my/hosts:1: 'slots=4097' is not");
-  file_is_refused("a slots", "my/hosts:1: 'slots' is not");
-  file_is_refused("a 4", "my/hosts:1: '4' is not");
-  file_is_refused("a port=22", "my/hosts:1: 'port=22' is not");
-  file_is_refused("a slots=4 max_slots=2",
-                  "my/hosts:1: 'a' has 4 slots, which is above its maximum");
-  file_is_refused("a slots=4096\na", "my/hosts:2: 'a' has 4097 slots");
-  file_is_refused("a\nroot@a", "my/hosts:2: 'a' has another user than before");
-  file_is_refused("a:4", "my/hosts:1: 'a:4' is not a name");
-  file_is_refused("::1", "my/hosts:1: '::1' is not a name");
-  file_is_refused("[::1", "my/hosts:1: '[::1' is not a name");
-  file_is_refused("[]", "my/hosts:1: '[]' is not an IPv6 address");
-  file_is_refused("[1.2.3.4]", "my/hosts:1: '[1.2.3.4]' is not an IPv6 address");
-  file_is_refused("[::1]:22", "my/hosts:1: '[::1]:22' is not a name");
-  file_is_refused("@a", "my/hosts:1: '' is not a name");
-  file_is_refused("a@", "my/hosts:1: '' is not a name");
-  file_is_refused("a@b@c", "my/hosts:1: 'b@c' is not a name");
-  file_is_refused("-oProxyCommand=x", "my/hosts:1: '-oProxyCommand=x' is not a name");
-  file_is_refused("-l@a", "my/hosts:1: '-l' is not a name");
 }
