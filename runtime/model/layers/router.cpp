@@ -142,9 +142,11 @@ expert_rows counts_in(const expert_choice& x, std::int64_t unit) {
 std::vector<loss_spec> losses_of(const router_spec& x, std::int64_t layers) {
   std::vector<loss_spec> out;
   for (const auto& loss : x.losses)
-    out.push_back({name_of(loss), loss.weight * double(layers), loss.over == balanced_rows::step});
+    out.push_back({.name = name_of(loss),
+                   .weight = loss.weight * double(layers),
+                   .over_replicas = loss.over == balanced_rows::step});
   if (x.z_weight > 0)
-    out.push_back({z_loss, x.z_weight * double(layers)});
+    out.push_back({.name = z_loss, .weight = x.z_weight * double(layers)});
   return out;
 }
 
