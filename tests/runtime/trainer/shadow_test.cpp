@@ -102,7 +102,7 @@ TEST_CASE("a shadow worker forecasts the memory of balanced experts", "[shadow]"
   auto experts
       = with_forced_choice(every_tiny_experts().at("softmax, shared experts with gate, gelu"));
   experts.latent = 7;
-  experts.router.losses = {{false, 0.1}};
+  experts.router.losses = {{balanced_rows::microbatch, 0.1}};
   const bool padded = GENERATE(false, true);
   if (padded) {
     experts.router.capacity = 1.5;
