@@ -31,7 +31,7 @@ monitor_book::monitor_book(const messages::job_description& told,
                            std::shared_ptr<runtime::record_ring> shown)
     : told_(told),
       job_(std::move(job)),
-      losses_(runtime::losses_of(runtime::spec_of(job_->job.training))),
+      losses_(runtime::losses_of(job_->job.training)),
       begin_(so_far.value_or(written_so_far{0, told.iteration, told.consumed})),
       append_(so_far || told.iteration > 0),
       newest_(begin_.fact),

@@ -202,7 +202,8 @@ TEST_CASE("WORKER-15: a pass writes the losses that its units name", "[trainer]"
 }
 
 TEST_CASE("WORKER-16: with a loss over replicas each has workers of its own", "[trainer]") {
-  const auto model = with_segment(adds("echo loss"), {{.name = "echo loss", .over_replicas = true}});
+  const auto model
+      = with_segment(adds("echo loss"), {{.name = "echo loss", .over_replicas = true}});
   local_communicator two(std::make_shared<local_group>(axis::data, 2, cancel_token()), 0);
   const auto make = [&](int replicas, bool verifies, const worker_groups& groups) {
     stream by(kernels::backend::cpu, 1, {});
