@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
@@ -134,7 +135,9 @@ std::string identity(const training_job& job) {
   if (job.training.per_token_loss)
     out["per_token_loss"] = true;
   if (const auto& from = job.training.expert_choices.replay; !from.empty())
-    out["expert_choices"] = {{"replay", text_or_bytes(from.string())}};
+    // Processes may have other working directories.
+    out["expert_choices"]
+        = {{"replay", text_or_bytes(std::filesystem::absolute(from).lexically_normal().string())}};
   out["precision"] = to_string(job.training.precision);
   if (job.training.precision == dtype::f16)
     out["loss_scale"] = described(job.training.scaling);

@@ -103,9 +103,9 @@ void require_choices(const std::filesystem::path& folder) {
     }
   if (!has_one)
     throw input_error(
-        "`expert_choices.replay` '{}': the folder has no choices of experts; name one that "
-        "`expert_choices.record` has filled",
-        folder.string());
+        "`expert_choices.replay` '{}': {}; name a folder that `expert_choices.record` has filled",
+        folder.string(),
+        failure ? failure.message() : "the folder has no choices of experts");
 }
 
 placed_file& choice_writer::file_of(const choice_rows& of) {
@@ -154,7 +154,7 @@ const mapped_file& choice_reader::file_of(const choice_rows& of) {
     return found->second;
   const auto path = path_of(folder_, of);
   std::error_code failure;
-  if (!std::filesystem::exists(path, failure))
+  if (!std::filesystem::exists(path, failure) && !failure)  // else mapped_file says why
     throw input_error(
         "cannot replay choices of experts: there is no '{}'; name a folder that "
         "`expert_choices.record` has filled in a run of this model",

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -189,6 +190,19 @@ TEST_CASE("the identity has exactly the settings that decide bits, and the liste
                         || of_no_setting().contains(path.substr(0, path.find('.')));
     CHECK(decide.contains(path) != listed);
   }
+}
+
+TEST_CASE("a relative folder of choices has the identity of its absolute path", "[command]") {
+  auto job = job_of(complete(trials().at("--replay-expert-choices").around));
+  auto& folder = job.training.expert_choices.replay;
+  folder = "choices";
+  const auto relative = runtime::identity(job);
+  folder = std::filesystem::absolute("choices");
+  CHECK(runtime::identity(job) == relative);
+  folder = std::filesystem::absolute("x") / ".." / "choices";
+  CHECK(runtime::identity(job) == relative);
+  folder = "others";
+  CHECK(runtime::identity(job) != relative);
 }
 
 TEST_CASE("a row that decides bits is in the identity, and a resume compares its flag",

@@ -103,6 +103,7 @@ TEST_CASE("CHOICES-2: each layout replays the same choices", "[scenario][invaria
   const auto what = GENERATE(as<std::string>(),
                              "one worker",
                              "stages",
+                             "chunks",
                              "tensor ranks",
                              "turns",
                              "recomputed",
@@ -114,12 +115,15 @@ TEST_CASE("CHOICES-2: each layout replays the same choices", "[scenario][invaria
   record(folder / "first");
   auto job = what == "one worker"     ? other_job(1, 1, 1, {})
              : what == "stages"       ? other_job(2, 2, 1, {.expert = 2})
+             : what == "chunks"       ? other_job(2, 2, 1, {.expert = 2})
              : what == "tensor ranks" ? other_job(1, 2, 2, {.expert = 2, .tensor = 2})
                                       : other_job(1, 4, 1, {.expert = 4});
   if (what == "turns") {
     tests::play_in_turn(job, 2);
     job.layout.expert = 2;
   }
+  if (what == "chunks")
+    job.layout.schedule.source = "zb-v";
   if (what == "recomputed")
     job.recompute = {.granularity = runtime::recompute_granularity::selective, .experts = true};
   if (what == "verified")

@@ -25,6 +25,13 @@ runtime::training_job pairs(int pipeline, int data) {
   return job;
 }
 
+/// Two replicas share experts and have a loss over replicas, in four micro-batches.
+runtime::training_job globally_balanced() {
+  auto job = tests::watched_job(tests::experts_job(2, 2, 1, {.expert = 2}, tests::make_qwen));
+  job.training.batch.micro = 1;
+  return job;
+}
+
 /// Takes the log in place of the console, for its lifetime.
 class taken_log final : public runtime::log_reader {
  public:
@@ -90,8 +97,7 @@ TEST_CASE("VERIFY-4: verification does not change the bits of experts",
 
 TEST_CASE("a loss over replicas has the same bits with recomputation and after deaths",
           "[scenario][recovery]") {
-  auto job = tests::watched_job(tests::experts_job(2, 2, 1, {.expert = 2}, tests::make_qwen));
-  job.training.batch.micro = 1;  // four micro-batches
+  auto job = globally_balanced();
   const auto calm = tests::undisturbed({"a loss over replicas", job});
   const std::string death = GENERATE("", "lane:1.0@4:forward", "stage:0.1@3:forward");
   CAPTURE(death);
@@ -102,6 +108,17 @@ TEST_CASE("a loss over replicas has the same bits with recomputation and after d
   CHECK(tests::look_at_whole(x, job) == tests::sentences{});
   CHECK(tests::look_at_same(x, calm) == tests::sentences{});
   CHECK(x.restarts == std::size_t(death.empty() ? 0 : 1));
+}
+
+TEST_CASE("a loss over replicas has the same bits with several chunks for each worker",
+          "[scenario]") {
+  auto job = globally_balanced();
+  const auto plain = tests::undisturbed({"a loss over replicas", job});
+  job.layout.schedule.source = GENERATE("interleaved", "zb-v");
+  CAPTURE(job.layout.schedule.source);
+  const auto x = tests::live({"chunks", job});
+  CHECK(tests::look_at_whole(x, job) == tests::sentences{});
+  CHECK(tests::look_at_same(x, plain) == tests::sentences{});
 }
 
 TEST_CASE("a run warns if all its replicas verify their own passes", "[scenario]") {

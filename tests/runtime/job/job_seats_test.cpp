@@ -196,6 +196,20 @@ TEST_CASE("with a loss over replicas a rank meets them in its passes, in a group
     CHECK(all.back().name == sums + ", in passes");
 }
 
+TEST_CASE("a loss over replicas of an own layer has the same rules", "[job]") {
+  auto job = job_of({"1f1b", 1, 1, 2}, false);
+  job.training.own = {
+      .name = "own",
+      .feed_forward = [](module_builder& to,
+                         const feed_forward_spec&) { to.segment("nothing", [](tape&, pass&) {}); },
+      .losses = {{.name = "own loss", .over_replicas = true}}};
+  CHECK(validate_layout(job, {}).empty());
+  job.recovery.verify_fraction = 0.5;
+  const auto wrong = validate_layout(job, {});
+  REQUIRE(wrong.size() == 1);
+  CHECK_THAT(wrong.front(), ContainsSubstring("own loss counts the rows of all replicas"));
+}
+
 TEST_CASE("ties whose gradients cannot be added are refused before the run", "[job]") {
   const parameter_spec same{.name = "words",
                             .extents = {64, 32},
