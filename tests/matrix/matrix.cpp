@@ -289,14 +289,15 @@ bool judge_experts(const choice& x) {
     const bool repeated = once.digest == again.digest;
     const bool exact = once.digest == expected.states && once.norm == expected.norm
                        && expected.states.size() == std::size_t(job.train_iterations);
-    // The promise for other ranks. In bf16 roundings change choices of the router.
+    // The promise for other ranks: ten times the largest differences seen (layouts.md). With rows
+    // on the wrong rank losses differ by 1e-5. In bf16 roundings change choices of the router.
     tolerance found;
     const auto& alone = judged(x, experts::on_one_worker(job));
     for (std::size_t i = 0; x[experts::type] == 0 && i < alone.loss.size(); ++i) {
       found.loss = std::max(found.loss, relative(alone.loss[i], expected.loss[i]));
       found.norm = std::max(found.norm, relative(alone.norm[i], expected.norm[i]));
     }
-    const bool good = repeated && exact && found.loss <= 1e-4 && found.norm <= 1e-3;
+    const bool good = repeated && exact && found.loss <= 1e-6 && found.norm <= 2e-5;
     std::printf("%s  %-5s  %-5s  %.1e  %.1e  %s\n",
                 row.c_str(),
                 told(repeated),
