@@ -97,13 +97,13 @@ TEST_CASE("seeds pass with models of other families", "[simulation]") {
     const tests::scratch_folder folder;
     seed_judge judge(folder / "simulated", *family);
     int deaths = 0;
-    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       const auto verdict = judge.judge(seed);
       CAPTURE(family->name(), seed, verdict.wrong);
       CHECK(verdict.wrong.empty());
       deaths += verdict.died ? 1 : 0;
     }
-    CHECK(deaths > 3);
+    CHECK(deaths > 1);
   }
 }
 
