@@ -5,12 +5,18 @@
     run.py --only TEXT     only faults with TEXT in their description
     run.py --texts         only checks that each text to replace exists; takes no time
     run.py --folder DIR    folder of the copy and its build, kept for the next run. Default: build/mutants
+    run.py --again         also faults that were found before
+
+A found fault is not planted again until the program that finds it has other sources, headers, libraries or options
+of the compiler: build/mutants_found keeps the digest of all of them. So a run that was ended goes on where it was.
+Files that a program reads while it runs are not in the digest.
 
 Exits with 1 if a fault is not found, with 2 if the unchanged tree fails. Takes some minutes: each fault
 compiles one file. Needs only the standard library.
 """
 
 import argparse
+import hashlib
 import os
 import pathlib
 import re
@@ -29,6 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A check that takes this much longer than on the unchanged tree hangs, which also finds the fault.
 HANG_FACTOR, HANG_LEAST, UNKNOWN = 3, 60, 900  # UNKNOWN: of a check on the unchanged tree, in seconds
 UNTRIED = "not tried"
+FOUND = ROOT / "build/mutants_found"  # a line for each fault: its digest, the number of the check that found it, how
 # The first check finds most faults; the others are then not built.
 COMPOSITION = [("matrix", ["--stop"]), ("test_runtime_trainer", ["--abort"]),
                ("test_scenario", ["--abort", "[scenario]"])]
@@ -156,6 +163,32 @@ def judge(tree, checks, sound):
     return "", len(checks)
 
 
+def ninja_says(tree, *words):
+    return subprocess.run(["ninja", "-C", tree / "build/release", "-t", *words], capture_output=True, text=True,
+                          check=True).stdout
+
+
+def digest_of_sources(tree, program):
+    """Digest of all that a built program is made from: commands, sources, headers, libraries."""
+    inputs = set(ninja_says(tree, "inputs", program).split("\n"))
+    headers = set()
+    for block in ninja_says(tree, "deps").split("\n\n"):
+        first, *rest = block.split("\n")
+        if first.split(": #deps")[0] in inputs:
+            headers.update(x.strip() for x in rest)
+    digest = hashlib.sha256(ninja_says(tree, "commands", program).replace(str(tree), ".").encode())
+    for name in sorted(inputs | headers):
+        file = tree / "build/release" / name
+        if name and not name.endswith((".o", ".a")) and file.is_file():
+            digest.update(name.replace(str(tree), ".").encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def digest_of(mutant, sources):
+    text = repr((mutant.what, mutant.places, mutant.checks, [sources[program] for program, _ in mutant.checks]))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def misplaced(tree, mutant):
     """Returns why the fault cannot be planted, or an empty string."""
     for file, text, _ in mutant.places:
@@ -185,6 +218,7 @@ def main():
     parser.add_argument("--set", choices=SETS, action="append", dest="sets")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/mutants", metavar="DIR")
     parser.add_argument("--texts", action="store_true")
+    parser.add_argument("--again", action="store_true")
     args = parser.parse_args()
     if args.texts:
         every = [x for group in SETS.values() for x in group]
@@ -200,9 +234,21 @@ def main():
         print(done.stdout + done.stderr, file=sys.stderr)
         return 2
     chosen = [(which, x) for which in args.sets or SETS for x in SETS[which] if args.only in x.what]
+    sources = {}
+    for program in {program for _, x in chosen for program, _ in x.checks}:
+        wrong = build(tree, program)
+        if wrong:
+            print(f"the unchanged tree does not build: {wrong}", file=sys.stderr)
+            return 2
+        sources[program] = digest_of_sources(tree, program)
+    before = {}
+    if not args.again and FOUND.is_file():
+        lines = (x.split("\t") for x in FOUND.read_text().splitlines())
+        before = {digest: (found, int(by)) for digest, by, found in lines}
+    new = [(which, x) for which, x in chosen if digest_of(x, sources) not in before]
     sound = {}
-    for which in dict.fromkeys(which for which, _ in chosen):
-        wrong, _ = judge(tree, checks_of_sound(which, [x for w, x in chosen if w == which]), sound)
+    for which in dict.fromkeys(which for which, _ in new):
+        wrong, _ = judge(tree, checks_of_sound(which, [x for w, x in new if w == which]), sound)
         if wrong:
             print(f"the unchanged tree fails: {wrong}", file=sys.stderr)
             return 2
@@ -210,10 +256,21 @@ def main():
     missed = late = 0
     for which, mutant in chosen:
         began = time.monotonic()
-        found, by = plant(tree, mutant, sound)
-        missed += not found or found.startswith(UNTRIED)
+        digest = digest_of(mutant, sources)
+        if digest in before:
+            (found, by), taken = before[digest], "before"
+        else:
+            found, by = plant(tree, mutant, sound)
+            found = " ".join(found.split())
+            taken = f"{time.monotonic() - began:.0f}"
+        if not found or found.startswith(UNTRIED):
+            missed += 1
+        elif digest not in before:
+            FOUND.parent.mkdir(exist_ok=True)
+            with FOUND.open("a") as record:
+                record.write(f"{digest}\t{by}\t{found}\n")
         late += which == "kernels" and bool(found) and by > 0
-        print(f"| {mutant.what} | `{mutant.places[0][0]}` | {found or 'NOT FOUND'} | {time.monotonic() - began:.0f} |", flush=True)
+        print(f"| {mutant.what} | `{mutant.places[0][0]}` | {found or 'NOT FOUND'} | {taken} |", flush=True)
     print(f"\n{len(chosen)} faults, {len(chosen) - missed} found")
     if "kernels" in {which for which, _ in chosen}:
         print(f"{late} faults in kernels are found only by .ci/full")
