@@ -47,6 +47,7 @@ void block_runner::start(const block_task& task) {
   blockDim = task.block;
   gridDim = task.grid;
   random_ = task.seed;
+  together_ = draw(random_, 2) == 0;
   alive_ = task.block.x * task.block.y * task.block.z;
   at_barrier_ = 0;
   threads_.assign(alive_, {});
@@ -62,7 +63,8 @@ void block_runner::start(const block_task& task) {
 
 /// Draws one ready thread and moves it to the end of ready_.
 unsigned block_runner::draw_ready() {
-  std::swap(ready_[draw(random_, unsigned(ready_.size()))], ready_.back());
+  if (together_)
+    std::swap(ready_[draw(random_, unsigned(ready_.size()))], ready_.back());
   return ready_.back();
 }
 

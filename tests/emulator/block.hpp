@@ -1,6 +1,8 @@
 // Runs one block of a kernel on one host thread. Its CUDA threads are fibers; a waiting thread
 // switches to another one. The seed decides which ready thread runs next, so a kernel that relies
-// on an order gives wrong results for some seed.
+// on an order gives wrong results for some seed. In half of the blocks any ready thread may be
+// next, and warps go on together. In the others a warp runs until it waits for another one, so it
+// may be far ahead where a barrier is missing.
 
 #pragma once
 
@@ -119,6 +121,7 @@ class block_runner {
   unsigned alive_ = 0;
   unsigned at_barrier_ = 0;
   std::uint64_t random_ = 0;
+  bool together_ = true;  ///< any ready thread may be next; else the one that became ready last
   std::optional<kernel_failure> failure_;
 };
 
