@@ -3,7 +3,7 @@
 # Needs root, debootstrap and the network. The compiler's cache is shared with this machine.
 #
 #   bash tests/package/readme.sh           examples/quickstart.sh
-#   bash tests/package/readme.sh --tests   and tests/run.sh, which .ci/run also runs, on a Debian of its own
+#   bash tests/package/readme.sh --tests   and tests/run.sh, which .ci/run also runs
 #
 # Ends with 0 when they work and README.md shows the losses of the first, with 77 when they could not be tried, else
 # with 1.
