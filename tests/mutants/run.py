@@ -176,7 +176,10 @@ def digest_of_sources(tree, program):
         first, *rest = block.split("\n")
         if first.split(": #deps")[0] in inputs:
             headers.update(x.strip() for x in rest)
-    digest = hashlib.sha256(ninja_says(tree, "commands", program).replace(str(tree), ".").encode())
+    commands = ninja_says(tree, "commands", program).replace(str(tree), ".")
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=tree, capture_output=True, text=True,
+                            check=True).stdout.strip()
+    digest = hashlib.sha256(commands.replace(commit, "").encode())  # commands name it: CMakeLists.txt
     for name in sorted(inputs | headers):
         file = tree / "build/release" / name
         if name and not name.endswith((".o", ".a")) and file.is_file():
