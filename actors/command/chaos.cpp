@@ -77,9 +77,7 @@ std::size_t nodes_of(const std::vector<std::string>& command) {
   declare(line, flags);
   line.runs([] { return 0; });
   line.parse(words);
-  host_flags spares;
-  spares.nodes = flags.hosts.spare_nodes;
-  return node_names(flags.hosts).size() + node_names(spares).size();
+  return nodes_of(flags.hosts);
 }
 
 /// Parent folder of all runs. A temporary one is removed unless `keep` was called.

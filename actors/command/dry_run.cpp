@@ -1,6 +1,7 @@
 #include "actors/command/dry_run.hpp"
 
 #include "actors/command/memory_advice.hpp"
+#include "actors/command/placed_hosts.hpp"
 #include "actors/command/setting_names.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/start.hpp"
@@ -187,7 +188,7 @@ std::string memory_text(const training_job& job, const std::vector<memory_foreca
 std::string time_text(const training_job& job,
                       std::uint64_t from,
                       bool fits,
-                      const std::vector<std::string>& hosts) {
+                      const std::vector<host_slots>& hosts) {
   if (!fits || !hosts.empty() || job.skip_train || from >= job.train_iterations)
     return "";
   const auto found = measured_forecast(job, from);
@@ -203,16 +204,22 @@ std::string time_text(const training_job& job,
 /// process.
 std::string processes_text(const training_job& job,
                            const std::vector<memory_forecast>& needs,
-                           const std::vector<std::string>& hosts) {
+                           const std::vector<host_slots>& hosts) {
   std::string out;
   std::int64_t together = 0;
   const auto processes = forecast_processes(job, needs, hosts);
   for (std::size_t p = 0; p < processes.size(); ++p) {
     const auto& x = processes[p];
     together += x.peak();
-    out += fmt::format("process {:<3} ranks {}, {}: workers {}",
+    const auto on = [&](std::size_t process) {
+      return hosts.empty()
+                 ? ""
+                 : fmt::format(" on {}", hosts[std::size_t(processes[process].host)].name);
+    };
+    out += fmt::format("process {:<3} ranks {}{}, {}: workers {}",
                        p,
                        ranges_of(x.ranks, {.to = " to "}),
+                       on(p),
                        human_bytes(x.peak()),
                        human_bytes(x.workers));
     if (x.keeps_for >= 0)
@@ -223,11 +230,16 @@ std::string processes_text(const training_job& job,
           human_bytes(x.taken_over));
     if (x.written > 0)
       out += fmt::format(", and {} while it writes one to the local disk", human_bytes(x.written));
+    if (x.kept_by >= 0)
+      out += fmt::format("; kept by process {}{}", x.kept_by, on(std::size_t(x.kept_by)));
     out += "\n";
   }
   if (out.empty())
     return out;
   out += fmt::format("processes   {}\n", human_bytes(together));
+  if (!hosts.empty())
+    for (const auto& warning : crossings_of(place(job.layout, hosts)))
+      out += fmt::format("warning     {}\n", warning);
   if (job.recovery.on)
     out += "            processes of one host keep each other's states: when that host dies, the "
            "run resumes from its newest checkpoint; with several hosts, each keeps a peer's\n";
@@ -236,7 +248,7 @@ std::string processes_text(const training_job& job,
 
 }  // namespace
 
-std::string describe(const training_job& given, const std::vector<std::string>& hosts) {
+std::string describe(const training_job& given, const std::vector<host_slots>& hosts) {
   auto job = given;
   const auto start = actors::plan_start(job);  // throws the same errors as a run
   const auto& model = job.training.model;

@@ -1,12 +1,13 @@
 #include "actors/command/hosts.hpp"
 
+#include "actors/command/named_hosts.hpp"
 #include "actors/command/readers.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/settings/layout.hpp"
 #include "runtime/process/host_address.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <sstream>
 #include <utility>
 
 namespace troupe::command {
@@ -33,33 +34,41 @@ std::string address_for(const std::vector<actors::standing_node_address>& nodes)
   return out;
 }
 
-std::vector<std::string> names_in(const std::string& list) {
-  std::vector<std::string> out;
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');)
-    out.push_back(word);
-  if (list.ends_with(','))
-    out.emplace_back();
-  return out;
-}
-
-void add_malformed_addresses(const char* flag,
-                             const std::vector<std::string>& names,
-                             std::vector<std::string>& to) {
-  for (const auto& name : names)
+void add_malformed(const char* flag,
+                   const std::vector<runtime::host_slots>& nodes,
+                   std::vector<std::string>& to) {
+  for (const auto& node : nodes)
     try {
-      runtime::read_host_and_port(name);
+      runtime::read_host_and_port(node.name);
     } catch (const runtime::input_error& failure) {
       to.push_back(fmt::format("{}: {}", flag, failure.what()));
     }
 }
 
-actors::standing_node_address node_named(const char* flag, const std::string& name) {
-  const auto where = runtime::read_host_and_port(name);
+/// Slots and failure domains are set.
+struct listed_nodes {
+  std::vector<runtime::host_slots> nodes, spares;
+};
+listed_nodes listed(const host_flags& flags, int processes) {
+  listed_nodes out{read_hosts(flags.nodes), read_hosts(flags.spare_nodes)};
+  share_processes(out.nodes, processes);
+  int most = 1;
+  for (const auto& x : out.nodes)
+    most = std::max(most, x.slots);
+  for (auto& x : out.spares)
+    x.slots = x.slots == 0 ? most : x.slots;
+  if (!flags.failure_domains.empty())
+    for (auto* const some : {&out.nodes, &out.spares})
+      read_domains(flags.failure_domains, *some);
+  return out;
+}
+
+actors::standing_node_address node_named(const char* flag, const runtime::host_slots& x) {
+  const auto where = runtime::read_host_and_port(x.name);
   try {
-    return {name, runtime::numeric_address(where.host), where.port};
+    return {x.name, runtime::numeric_address(where.host), where.port, x.slots, x.domain};
   } catch (const runtime::input_error& failure) {
-    throw usage_error("{} {}: {}", flag, name, failure.what());
+    throw usage_error("{} {}: {}", flag, x.name, failure.what());
   }
 }
 
@@ -74,36 +83,41 @@ const actors::standing_node_address* same_in(const std::vector<actors::standing_
 
 }  // namespace
 
-std::vector<std::string> node_names(const host_flags& flags) {
-  return names_in(flags.nodes);
+std::size_t nodes_of(const host_flags& flags) {
+  return read_hosts(flags.nodes).size() + read_hosts(flags.spare_nodes).size();
+}
+
+int processes_of(const host_flags& flags) {
+  const auto asked = std::max<std::int64_t>(1, processes_on(read_hosts(flags.nodes)));
+  return int(std::min(asked, runtime::most_workers));
 }
 
 std::vector<std::string> complaints_about(const host_flags& flags, int processes) {
   std::vector<std::string> out;
-  const auto names = node_names(flags);
-  if (names.empty()) {
-    if (!flags.credentials.empty())
-      out.emplace_back("--credentials needs --nodes: give --nodes, or leave it out");
-    if (!flags.local_address.empty())
-      out.emplace_back("--local-addr needs --nodes: give --nodes, or leave it out");
-    if (!flags.spare_nodes.empty())
-      out.emplace_back("--spare-nodes needs --nodes: give --nodes, or leave it out");
+  const auto nodes = read_hosts(flags.nodes), spares = read_hosts(flags.spare_nodes);
+  if (nodes.empty()) {
+    for (const auto& [given, flag] :
+         {std::pair(!flags.credentials.empty(), "--credentials"),
+          std::pair(!flags.local_address.empty(), "--local-addr"),
+          std::pair(!flags.spare_nodes.empty(), "--spare-nodes"),
+          std::pair(!flags.failure_domains.empty(), "--failure-domains")})
+      if (given)
+        out.push_back(fmt::format("{} needs --nodes: give --nodes, or leave it out", flag));
     if (flags.insecure && processes == 1)
       out.emplace_back("--insecure is for several processes, but this run has one: leave it out");
     return out;
   }
-  add_malformed_addresses("--nodes", names, out);
-  add_malformed_addresses("--spare-nodes", names_in(flags.spare_nodes), out);
-  if (names.size() == 1)
+  add_malformed("--nodes", nodes, out);
+  add_malformed("--spare-nodes", spares, out);
+  if (processes == 1)
     out.emplace_back(
         "--nodes names one node, but a run of one process runs where its command is: name two or "
-        "more nodes, or leave it out");
-  else if (names.size() != std::size_t(processes))
-    out.push_back(
-        fmt::format("--nodes names {} nodes, but the run has {} processes (--processes): each node "
-                    "has one process; name as many nodes, or leave out --processes",
-                    names.size(),
-                    processes));
+        "more nodes, or several processes, or leave it out");
+  else if (auto complaint = complaint_about_slots("--nodes", nodes, processes); !complaint.empty())
+    out.push_back(std::move(complaint));
+  if (auto complaint = complaint_about_slots("--spare-nodes", spares, processes_on(spares));
+      !complaint.empty())
+    out.push_back(std::move(complaint));
   if (flags.credentials.empty() && !flags.insecure)
     out.emplace_back(
         "--nodes needs --credentials DIR, created by `troupe credentials DIR` and copied to every "
@@ -113,22 +127,26 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
   return out;
 }
 
-run_hosts find_hosts(const host_flags& flags) {
+run_hosts find_hosts(const host_flags& flags, int processes) {
   run_hosts out{.credentials = flags.credentials, .insecure = flags.insecure};
-  for (const auto& name : node_names(flags)) {
-    auto node = node_named("--nodes", name);
+  const auto all_listed = listed(flags, processes);
+  for (const auto& x : all_listed.nodes) {
+    const auto& name = x.name;
+    auto node = node_named("--nodes", x);
     if (const auto* const other = same_in(out.nodes, node))
       throw usage_error(
-          "--nodes names the node at {} twice{}: each node has one process; start another node "
-          "there on another port",
+          "--nodes names the node at {} twice{}: for two processes there write {}*2, or start "
+          "another node there on another port",
           name,
-          other->name == name ? "" : ", also as " + other->name);
+          other->name == name ? "" : ", also as " + other->name,
+          name);
     out.nodes.push_back(std::move(node));
   }
   if (out.nodes.empty())
     return out;
-  for (const auto& name : names_in(flags.spare_nodes)) {
-    auto node = node_named("--spare-nodes", name);
+  for (const auto& x : all_listed.spares) {
+    const auto& name = x.name;
+    auto node = node_named("--spare-nodes", x);
     if (same_in(out.nodes, node) != nullptr)
       throw usage_error(
           "--spare-nodes names the node at {}, which is also in --nodes: name another one", name);
@@ -145,17 +163,17 @@ run_hosts find_hosts(const host_flags& flags) {
   return out;
 }
 
-std::vector<std::string> hosts_of(const host_flags& flags) {
-  std::vector<std::string> out;
-  for (const auto& name : node_names(flags))
-    out.push_back(runtime::read_host_and_port(name).host);
+std::vector<runtime::host_slots> hosts_of(const host_flags& flags, int processes) {
+  auto out = listed(flags, processes).nodes;
+  for (auto& x : out)
+    x.name = runtime::read_host_and_port(x.name).host;
   return out;
 }
 
-std::vector<std::string> hosts_of(const run_hosts& hosts) {
-  std::vector<std::string> out;
-  for (const auto& node : hosts.nodes)
-    out.push_back(node.address);
+std::vector<runtime::host_slots> hosts_of(const run_hosts& hosts) {
+  std::vector<runtime::host_slots> out;
+  for (const auto& x : hosts.nodes)
+    out.push_back({x.address, x.slots, x.domain});
   return out;
 }
 

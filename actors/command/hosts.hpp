@@ -4,6 +4,7 @@
 
 #include "actors/process/launch_settings.hpp"
 #include "runtime/core/setting.hpp"
+#include "runtime/layout/placement.hpp"
 
 #include <filesystem>
 #include <string>
@@ -14,8 +15,9 @@ namespace troupe::command {
 
 /// The settings as written on the command line.
 struct host_flags {
-  std::string nodes;        ///< "HOST:PORT,HOST:PORT"; empty: this host only
-  std::string spare_nodes;  ///< "HOST:PORT,HOST:PORT"; may be empty
+  std::string nodes;        ///< "HOST:PORT,HOST:PORT*2"; empty: this host only
+  std::string spare_nodes;  ///< the same; may be empty
+  std::filesystem::path failure_domains;
   std::filesystem::path credentials;
   std::string local_address;
   bool insecure = false;
@@ -29,14 +31,23 @@ struct host_flags {
                        .type = "HOST:PORT,...",
                        .default_value = "all processes on this host",
                        .help = "Hosts of the processes, in order. Each must run `troupe node "
-                               "--listen HOST:PORT`."}),
+                               "--listen HOST:PORT` and gets an equal share of --processes, or N "
+                               "of them with HOST:PORT*N."}),
         row("spare_nodes", &x::spare_nodes)
             .own_flag({.name = "--spare-nodes",
                        .type = "HOST:PORT,...",
                        .default_value = "none",
-                       .help = "With --nodes: spare nodes. When a host is lost, its process "
-                               "continues on the first spare node that is alive, or else beside "
-                               "another process."}),
+                       .help = "With --nodes: spare nodes. When a host is lost, its processes "
+                               "continue on the first spare node that is alive, or else beside "
+                               "others. HOST:PORT*N takes N; by default as many as the largest "
+                               "node."}),
+        row("failure_domains", &x::failure_domains)
+            .own_flag({.name = "--failure-domains",
+                       .type = "FILE",
+                       .default_value = "each host alone",
+                       .help = "With --nodes: lines 'HOST DOMAIN', such as 'host-1 rack-1', for "
+                               "all nodes. The states of a process are kept in another domain, and "
+                               "hosts of a domain follow each other."}),
         row("credentials", &x::credentials)
             .own_flag({.name = "--credentials",
                        .type = "DIR",
@@ -57,8 +68,10 @@ struct host_flags {
   }
 };
 
-/// The names in --nodes, without spare nodes.
-std::vector<std::string> node_names(const host_flags& flags);
+/// The number of nodes, also of spare ones.
+std::size_t nodes_of(const host_flags& flags);
+/// The number of processes that --nodes asks for; 1 without it.
+int processes_of(const host_flags& flags);
 
 /// Contradictions of the flags, as sentences. `processes`: number of processes of the job.
 std::vector<std::string> complaints_about(const host_flags& flags, int processes);
@@ -74,12 +87,12 @@ struct run_hosts {
 
 /// Resolves the names and finds this host's own address. Throws usage_error for a node that has no
 /// address, is named twice, or sees this host at another address than the other nodes do.
-run_hosts find_hosts(const host_flags& flags);
+run_hosts find_hosts(const host_flags& flags, int processes);
 
-/// The named host of each process; empty: all are on this host. One host with two names counts as
-/// two until its processes report their host name.
-std::vector<std::string> hosts_of(const host_flags& flags);
-std::vector<std::string> hosts_of(const run_hosts& hosts);
+/// The hosts of --nodes by their names; empty: all processes are on this host. One host with two
+/// names counts as two until its processes report their host name. Throws as read_domains.
+std::vector<runtime::host_slots> hosts_of(const host_flags& flags, int processes);
+std::vector<runtime::host_slots> hosts_of(const run_hosts& hosts);
 
 /// Warns of the risks of --insecure, if it was given.
 void warn_if_insecure(bool insecure);

@@ -1,13 +1,20 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/named_hosts.hpp"
+#include "actors/command/placed_hosts.hpp"
 #include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/layout/mesh.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe::command {
 namespace {
@@ -16,10 +23,15 @@ using runtime::axis;
 using runtime::axis_set;
 using runtime::mesh;
 
+constexpr std::int64_t most_sized = 1 << 16;  ///< of one size
+
 struct layout_flags {
   std::optional<std::int64_t> world, expert_tensor;
   std::int64_t tensor = 1, context = 1, expert = 1, pipeline = 1;
   std::string order = "tp-cp-ep-dp-pp";
+  std::string hosts;
+  std::optional<std::int64_t> processes;
+  std::filesystem::path failure_domains;
   bool json = false;
 };
 
@@ -30,6 +42,7 @@ struct group_list {
 
 struct two_views {
   mesh dense, experts;
+  std::optional<placed_hosts> placed = {};
 };
 
 /// The word embedding is used by the first and the last rank of each pipeline.
@@ -95,6 +108,8 @@ std::string as_json(const two_views& x) {
     for (const auto& [name, place] : places(x, rank))
       row[name] = place;
   }
+  if (x.placed)
+    add_json(*x.placed, out);
   return runtime::json_text(out);
 }
 
@@ -120,6 +135,8 @@ std::string as_text(const two_views& x) {
   for (const auto& [name, size] : sizes(x))
     out += fmt::format(" {} {}", name, size);
   out += "\n\n";
+  if (x.placed)
+    return out + as_text(*x.placed);
   for (const auto& list : all_groups(x))
     out += as_lines(list);
   out += "\n  rank";
@@ -133,7 +150,45 @@ std::string as_text(const two_views& x) {
   return out + "\n";
 }
 
+/// "2": host-0 and host-1; otherwise names.
+std::vector<runtime::host_slots> hosts_named(const std::string& text) {
+  const auto count = runtime::number_in(whole_range{1, most_sized}, text);
+  if (!count)
+    return read_hosts(text);
+  std::vector<runtime::host_slots> out;
+  for (std::int64_t h = 0; h < *count; ++h)
+    out.push_back({.name = fmt::format("host-{}", h), .slots = 0});
+  return out;
+}
+
+placed_hosts place(const layout_flags& flags, const two_views& x) {
+  const int world = x.dense.size();
+  const auto processes = flags.processes.value_or(world);
+  if (processes > world)
+    throw usage_error("--processes {} is more than the {}: give at most {}",
+                      processes,
+                      runtime::counted(world, "rank"),
+                      world);
+  auto hosts = hosts_named(flags.hosts);
+  std::set<std::string> names;
+  for (const auto& host : hosts)
+    if (host.name.empty() || !names.insert(host.name).second)
+      throw usage_error("--hosts '{}' has {}: name each host once, as in a,b or a*4,b*8",
+                        shown(flags.hosts),
+                        host.name.empty() ? "an empty name" : fmt::format("'{}' twice", host.name));
+  if (const auto complaint = complaint_about_slots("--hosts", hosts, processes); !complaint.empty())
+    throw usage_error("{}", complaint);
+  share_processes(hosts, int(processes));
+  if (!flags.failure_domains.empty())
+    read_domains(flags.failure_domains, hosts);
+  return command::place(x.dense, x.experts, int(processes), std::move(hosts));
+}
+
 int print_layout(const layout_flags& flags) {
+  for (const auto& [given, flag] : {std::pair(flags.processes.has_value(), "--processes"),
+                                    std::pair(!flags.failure_domains.empty(), "--failure-domains")})
+    if (given && flags.hosts.empty())
+      throw usage_error("{} needs --hosts: give --hosts, or leave it out", flag);
   const auto world = flags.world.value_or(flags.tensor * flags.context * flags.pipeline);
   constexpr std::int64_t most = 1 << 20;
   if (world > most)
@@ -143,7 +198,9 @@ int print_layout(const layout_flags& flags) {
       int(world), int(flags.tensor), int(flags.context), int(flags.pipeline), flags.order);
   auto experts = runtime::fold_experts(
       dense, int(flags.expert), int(flags.expert_tensor.value_or(flags.tensor)));
-  const two_views both{std::move(dense), std::move(experts)};
+  two_views both{std::move(dense), std::move(experts)};
+  if (!flags.hosts.empty())
+    both.placed = place(flags, both);
   if (flags.json)
     print_json(as_json(both));
   else
@@ -158,7 +215,7 @@ void add_layout(command_line& program) {
       "layout", "prints the coordinates and groups of each rank, numbered as in Megatron-LM.");
   const auto flags = std::make_shared<layout_flags>();
   auto& x = *flags;
-  constexpr std::int64_t most = 1 << 16;
+  constexpr auto most = most_sized;
   line.group("Sizes");
   line.value({.name = "--world-size",
               .type = "N",
@@ -184,6 +241,23 @@ void add_layout(command_line& program) {
               .default_value = "--tensor-model-parallel-size",
               .help = "Ranks that share each matrix product of an expert."},
              whole(x.expert_tensor, 1, most));
+  line.group("Hosts");
+  line.value({.name = "--hosts",
+              .type = "N|HOST,...",
+              .default_value = "none",
+              .help = "Shows the hosts instead of the groups: their number, or their names. Each "
+                      "has an equal share of the processes, or N of them with HOST*N."},
+             text(x.hosts));
+  line.value({.name = "--processes",
+              .type = "N",
+              .default_value = "one for each rank",
+              .help = "With --hosts: number of processes, each with an equal share of the ranks."},
+             whole(x.processes, 1, most));
+  line.value({.name = "--failure-domains",
+              .type = "FILE",
+              .default_value = "each host alone",
+              .help = "With --hosts: lines 'HOST DOMAIN', such as 'host-1 rack-1'."},
+             text(x.failure_domains));
   line.group("Order and form");
   line.value({.name = "--order",
               .type = "ORDER",
@@ -200,7 +274,7 @@ void add_layout(command_line& program) {
       "summed over EDP groups, all others over DP-CP groups.");
   line.note(
       "Example: troupe layout --world-size 8 --tensor-model-parallel-size 2 "
-      "--pipeline-model-parallel-size 2");
+      "--pipeline-model-parallel-size 2 --hosts 2");
   line.runs([flags] { return print_layout(*flags); });
 }
 

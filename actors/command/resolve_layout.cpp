@@ -158,9 +158,8 @@ void resolve_layout(const training_flags& flags,
   const auto model = std::int64_t{out.tensor} * out.pipeline;
   if (!flags.given.contains("layout.world"))
     out.world = int(std::min<std::int64_t>(model, runtime::most_workers));
-  const auto nodes = std::int64_t(node_names(flags.hosts).size());
   if (!flags.given.contains("layout.processes"))
-    out.processes = int(std::max<std::int64_t>(1, nodes));
+    out.processes = processes_of(flags.hosts);
   for (auto& complaint : complaints_about(flags.hosts, out.processes))
     wrong.push_back(std::move(complaint));
   out.sequence_parallel = out.sequence_parallel && out.tensor > 1;

@@ -393,6 +393,8 @@ std::string text_of(const supervisor_order& x) {
       add(node.name);
       add(node.address);
       add(std::to_string(node.port));
+      add(std::to_string(node.slots));
+      add(node.domain);
     }
   }
   for (const auto& word : x.command)
@@ -435,6 +437,8 @@ supervisor_order read_supervisor_order(const std::string& text) {
       node.name = next();
       node.address = next();
       node.port = std::uint16_t(number());
+      node.slots = number();
+      node.domain = next();
     }
   }
   out.command = {texts.begin(), texts.end()};

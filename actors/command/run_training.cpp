@@ -1,6 +1,7 @@
 #include "actors/command/run_training.hpp"
 
 #include "actors/command/memory_advice.hpp"
+#include "actors/command/placed_hosts.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shown_run.hpp"
 #include "actors/command/signals.hpp"
@@ -180,6 +181,12 @@ void tell_keepers(const runtime::training_job& job,
       runtime::log_info(" process {} keeps the two newest states of another one's ranks: {}",
                         p,
                         runtime::human_bytes(all[p].kept));
+}
+
+void warn_of_crossings(const runtime::training_job& job, const run_hosts& hosts) {
+  if (!hosts.nodes.empty())
+    for (const auto& warning : crossings_of(place(job.layout, hosts_of(hosts))))
+      runtime::log_warning("{}", warning);
 }
 
 /// Logs the measured memory beside the forecast.
@@ -419,6 +426,7 @@ actors::outcome carry_out(const runtime::training_job& job,
     tell(job, neediest(groups));
     tell_keepers(job, groups, request.hosts);
     tell_of_shared_cores(job, request.hosts);
+    warn_of_crossings(job, request.hosts);
     if (request.temporary)
       runtime::log_info(
           " `troupe status --run '{0}'` shows its processes and `troupe wait --run '{0}'` the run, "

@@ -63,12 +63,12 @@ void add_family(command_line& train, const runtime::model_family& family) {
     recognise_folders(*flags);
     const auto job = resolve(*flags);
     if (flags->dry_run) {
-      print_page(describe(job, hosts_of(flags->hosts)));
+      print_page(describe(job, hosts_of(flags->hosts, job.layout.processes)));
       return 0;
     }
     if (const auto warning = launcher_warning([](const char* x) { return std::getenv(x); }))
       runtime::log_warning("{}", *warning);
-    const auto hosts = find_hosts(flags->hosts);
+    const auto hosts = find_hosts(flags->hosts, job.layout.processes);
     write_back(job, *flags);
     const auto& kept = job.checkpoints;
     auto again = for_shell((kept.save / configuration_file).string());

@@ -10,16 +10,18 @@ namespace act = launch_action;
 launch_machine::launch_machine(const std::vector<int>& agent_of,
                                name home,
                                bool outlived,
-                               int spares)
+                               int spares,
+                               std::vector<runtime::host_slots> hosts)
     : home_(home),
       outlived_(outlived),
+      hosts_(std::move(hosts)),
       all_(agent_of.size()),
       // Request numbers start above those of earlier launchers, so that late answers are not
       // mistaken.
       requests_(std::uint64_t(std::max(home.incarnation, 1U) - 1) << 32) {
   for (std::size_t p = 0; p < all_.size(); ++p) {
     all_[p].who.process = int(p);
-    all_[p].agent = agent_of[p];
+    all_[p].first_agent = all_[p].agent = agent_of[p];
     agents_.resize(std::max(agents_.size(), std::size_t(agent_of[p]) + 1));
   }
   agents_.resize(agents_.size() + std::size_t(spares));
@@ -92,12 +94,17 @@ void launch_machine::launch(one& x, launch_actions& out) {
     auto why = before.lost.empty() ? before.unfit : before.lost;
     if (why.empty() && x.avoided.contains(x.agent))
       why = "it computed wrong bits on its host, or was not reached there";
-    out.emplace_back(act::relocate{x.who.process, x.agent, *at, beside(x, *at), std::move(why)});
+    out.emplace_back(act::relocate{x.who.process,
+                                   x.agent,
+                                   *at,
+                                   beyond_slots(x, *at) > 0 ? beside(x, *at) : std::vector<int>(),
+                                   std::move(why)});
   }
   x.agent = *at;
   const auto& by = agents_[std::size_t(x.agent)];
   const auto incarnation = x.who.incarnation + 1;
   auto next = one{.who = {x.who.process, incarnation},
+                  .first_agent = x.first_agent,
                   .agent = x.agent,
                   .is = phase::starting,
                   .asked = x.asked,

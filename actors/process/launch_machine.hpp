@@ -12,9 +12,9 @@
 // Agents are numbered from 0; agents without a place at first are spare. When processes outlive
 // their agent, the next agent of the same number adopts them.
 //
-// When its host is gone, a place moves. The first agent without a place starts its next
-// incarnation; if there is none, the agent with the fewest places does. The place moves again when
-// a host without a place arrives.
+// When its host is gone, a place moves. The first agent with a free slot starts its next
+// incarnation; if there is none, the agent that then exceeds its slots least does. The place moves
+// again when a host with a free slot arrives.
 //   PROCESS-1  Only the newest incarnation of a process takes part: one that comes late is refused.
 //   PROCESS-2  A process is reported as started when it is connected with every other that stands.
 
@@ -22,6 +22,7 @@
 
 #include "messages/control/rendezvous.hpp"
 #include "runtime/core/ids.hpp"
+#include "runtime/layout/placement.hpp"
 
 #include <cstdint>
 #include <map>
@@ -90,7 +91,8 @@ struct avoid {
 struct relocate {
   int process = 0;
   int from = 0, to = 0;
-  std::vector<int> beside = {};  ///< the other places of that agent
+  /// The other places of that agent, if it has more places than slots.
+  std::vector<int> beside = {};
   std::string why = {};
 };
 
@@ -164,11 +166,13 @@ class launch_machine {
 
   /// `agent_of`: the first agent of each place; `spares` more agents have none. `home`: the
   /// launcher's own process, with which all are connected. `outlived`: processes survive their
-  /// agent's death.
+  /// agent's death. `hosts`: slots and failure domain of each agent's host; by default each has one
+  /// slot, in a domain of its own.
   launch_machine(const std::vector<int>& agent_of,
                  name home,
                  bool outlived = false,
-                 int spares = 0);
+                 int spares = 0,
+                 std::vector<runtime::host_slots> hosts = {});
 
   /// Call it at the beginning, for a place of an earlier launcher. A running process joins again by
   /// itself; otherwise it is started again.
@@ -180,8 +184,8 @@ class launch_machine {
 
   /// `elsewhere`: its last host is used only when no other host is left.
   launch_actions wanted(int process, runtime::generation_id in, bool elsewhere = false);
-  /// Sets the keeper of each place's states. A place prefers a host that has neither its keeper nor
-  /// the place that it keeps.
+  /// Sets the keeper of each place's states. A place prefers a failure domain that has neither its
+  /// keeper nor the place that it keeps.
   void kept_in(std::vector<int> keepers) { keepers_ = std::move(keepers); }
   /// The first call ends all agents (the caller tells the processes), the second kills the
   /// processes, the third the agents.
@@ -247,6 +251,7 @@ class launch_machine {
   };
   struct one {
     name who = {};
+    int first_agent = 0;  ///< at the start of the run; its places are neighbours
     int agent = 0;
     phase is = phase::none;
     runtime::generation_id asked = {};  ///< generation of the newest request; 0: none
@@ -277,6 +282,9 @@ class launch_machine {
   /// The agent for the next start; empty: no host is left.
   std::optional<int> agent_for(const one& x) const;
   std::vector<int> beside(const one& x, int agent) const;
+  /// Number of places beyond the slots of that agent's host if it also has `x`.
+  int beyond_slots(const one& x, int agent) const;
+  bool is_same_domain(int agent, int other) const;
   /// Whether another host is tried after this failure.
   bool leave_host(one& x, const std::string& why);
   void offer_moves(launch_actions& out);
@@ -297,6 +305,7 @@ class launch_machine {
 
   const name home_;
   const bool outlived_;
+  const std::vector<runtime::host_slots> hosts_;
   std::vector<one> all_;
   std::vector<agent> agents_;
   std::vector<int> keepers_;

@@ -17,32 +17,58 @@ std::vector<int> launch_machine::beside(const one& x, int agent) const {
   return out;
 }
 
-// Order of preference: a host that is not avoided; the fewest places; the current host; a host that
-// neither keeps the place's states nor has states kept by the place, because the loss of one host
-// would take both.
+int launch_machine::beyond_slots(const one& x, int agent) const {
+  const int slots = std::size_t(agent) < hosts_.size() ? hosts_[std::size_t(agent)].slots : 1;
+  return std::max(0, int(beside(x, agent).size()) + 1 - slots);
+}
+
+bool launch_machine::is_same_domain(int agent, int other) const {
+  if (agent == other || std::size_t(std::max(agent, other)) >= hosts_.size())
+    return agent == other;
+  const auto& domain = hosts_[std::size_t(agent)].domain;
+  return !domain.empty() && domain == hosts_[std::size_t(other)].domain;
+}
+
+// Order of preference:
+//   a host that is not avoided;
+//   one that exceeds its slots least;
+//   the current host;
+//   a failure domain that neither keeps the place's states nor has states kept by the place,
+//   because the loss of one domain would take both; the host of the place's neighbours, with which
+//   it exchanges most data; the fewest places.
 std::optional<int> launch_machine::agent_for(const one& x) const {
   const auto exchanges_states = [&](int other) {
     const auto keeper_of
         = [&](int p) { return std::size_t(p) < keepers_.size() ? keepers_[std::size_t(p)] : -1; };
     return keeper_of(x.who.process) == other || keeper_of(other) == x.who.process;
   };
-  std::optional<std::tuple<bool, std::size_t, bool, std::int64_t, int>> best;
+  if (agents_[std::size_t(x.agent)].is_usable() && !x.avoided.contains(x.agent)
+      && beyond_slots(x, x.agent) == 0)
+    return x.agent;
+  std::optional<std::tuple<bool, int, bool, std::int64_t, std::int64_t, std::size_t, int>> best;
   for (int a = 0; a < int(agents_.size()); ++a) {
     if (!agents_[std::size_t(a)].is_usable())
       continue;
-    const auto others = beside(x, a);
+    const auto count = [&](const auto& is) {
+      return std::int64_t(
+          std::count_if(all_.begin(), all_.end(), [&](const one& y) { return &y != &x && is(y); }));
+    };
     const std::tuple here(
         x.avoided.contains(a),
-        others.size(),
+        beyond_slots(x, a),
         a != x.agent,
-        std::int64_t(std::count_if(others.begin(), others.end(), exchanges_states)),
+        count([&](const one& y) {
+          return is_same_domain(y.agent, a) && exchanges_states(y.who.process);
+        }),
+        count([&](const one& y) { return y.first_agent == x.first_agent && y.agent != a; }),
+        beside(x, a).size(),
         a);
     if (!best || here < *best)
       best = here;
   }
   if (!best)
     return std::nullopt;
-  return std::get<int>(*best);
+  return std::get<6>(*best);
 }
 
 // A place that has stood is no configuration mistake: this host may be at fault. The run ends when
@@ -66,12 +92,14 @@ void launch_machine::offer_moves(launch_actions& out) {
       || !std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::stands; })
       || std::any_of(all_.begin(), all_.end(), [](const auto& x) { return bool(x.offered); }))
     return;
-  for (auto x = all_.rbegin(); x != all_.rend(); ++x)
-    if (const auto at = agent_for(*x); at && *at != x->agent) {
-      x->offered = *at;
-      out.emplace_back(act::offer_move{x->who, *at});
-      return;
-    }
+  for (const bool back : {true, false})  // first those that were there at the start of the run
+    for (auto x = all_.rbegin(); x != all_.rend(); ++x)
+      if (const auto at = agent_for(*x);
+          at && *at != x->agent && (!back || *at == x->first_agent)) {
+        x->offered = *at;
+        out.emplace_back(act::offer_move{x->who, *at});
+        return;
+      }
 }
 
 // The host or only the network may be down. The message to a process that still lives there may be

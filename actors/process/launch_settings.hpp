@@ -28,6 +28,8 @@ struct standing_node_address {
   std::string name;          ///< as the user wrote it: "host-1:7000"
   std::string address = {};  ///< numeric
   std::uint16_t port = 0;
+  int slots = 1;            ///< processes that start there, as in runtime::host_slots; so is the
+  std::string domain = {};  ///< failure domain
   friend bool operator==(const standing_node_address&, const standing_node_address&) = default;
 };
 
@@ -39,8 +41,8 @@ struct launch_settings {
   /// Command of a place: the program's path, then its arguments.
   std::function<std::vector<std::string>(const node_program&)> node;
   std::string address = "127.0.0.1";  ///< numeric address at which others reach this machine
-  /// Place p starts at the p-th standing node; further nodes are spare. Empty: all places start
-  /// here.
+  /// Places start at these standing nodes as runtime::hosts_of_processes says; further nodes are
+  /// spare. Empty: all places start here.
   std::vector<standing_node_address> standing = {};
   /// Nodes survive the death of their agent (agent_link.hpp).
   bool outlived = false;

@@ -39,6 +39,8 @@ class launch_sites {
   /// The first agent of each place, for the launch machine; `spares`: the number of further agents.
   virtual std::vector<int> agents() const = 0;
   virtual int spares() const { return 0; }
+  /// Slots and failure domain of each agent's host; empty: there is one agent.
+  virtual std::vector<runtime::host_slots> hosts() const { return {}; }
   /// Whether processes survive their agent's death and the next agent adopts them.
   virtual bool are_outlived() const = 0;
   /// Both throw runtime::error on failure.
@@ -105,8 +107,7 @@ struct host_listener {
   std::function<void()> ended;  ///< launch_sites::end_own_agent has finished
 };
 
-/// Places on other hosts: asks each of `nodes`, in the order of `settings.standing`, to serve. The
-/// first nodes get a place each, the others are spares.
+/// Places on other hosts: asks each of `nodes`, in the order of `settings.standing`, to serve.
 std::unique_ptr<launch_sites> sites_of_standing_nodes(
     messages::launcher_actor::pointer self,
     const launch_settings& settings,

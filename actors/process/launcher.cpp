@@ -70,7 +70,8 @@ void launcher_state::start(launch_settings settings,
          .ready = [this] { take_up(); },
          .ended = [this] { carry_out(launch_action::quit{}); }});
   follow_ledger();
-  machine_.emplace(sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares());
+  machine_.emplace(
+      sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares(), sites_->hosts());
   if (sites_->is_ready())
     take_up();
 }
@@ -284,15 +285,20 @@ void launcher_state::carry_out(const launch_action::abandon& x) {
 void launcher_state::carry_out(const launch_action::tell_started& x) {
   const auto& to = asked_[x.who.process];
   const auto& it = known_[x.who];
+  const auto& nodes = settings_.standing;
+  const auto agent = std::size_t(machine_->agent_of(x.who.process));
   if (to.supervisor)
-    context_->messages->send(self_,
-                             to.supervisor,
-                             messages::process_started{.generation = to.generation,
-                                                       .process = x.who.process,
-                                                       .incarnation = x.who.incarnation,
-                                                       .lived = x.lived,
-                                                       .host = it.host,
-                                                       .node = it.here.node});
+    context_->messages->send(
+        self_,
+        to.supervisor,
+        messages::process_started{
+            .generation = to.generation,
+            .process = x.who.process,
+            .incarnation = x.who.incarnation,
+            .lived = x.lived,
+            .host = it.host,
+            .domain = agent < nodes.size() ? nodes[agent].domain : std::string(),
+            .node = it.here.node});
 }
 
 void launcher_state::carry_out(const launch_action::tell_died& x) {

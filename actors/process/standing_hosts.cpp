@@ -60,6 +60,7 @@ class other_hosts final : public launch_sites {
         run_(runtime::run_folder::open(settings.run).record().id),
         path_(context.messages),
         tell_(std::move(tell)),
+        first_hosts_(runtime::hosts_of_processes(processes, hosts())),
         hosts_(nodes.size()) {
     if (!settings_.successor.empty())
       have_successor();
@@ -69,7 +70,11 @@ class other_hosts final : public launch_sites {
       if (!nodes[h])
         continue;
       self_->monitor(nodes[h]);
-      ask_to_serve(int(h), h < std::size_t(processes_) ? int(h) : -1);
+      std::vector<int> places;
+      for (int p = 0; p < processes_; ++p)
+        if (first_hosts_[std::size_t(p)] == int(h))
+          places.push_back(p);
+      ask_to_serve(int(h), std::move(places));
       if (settings_.incarnation == 1)
         path_->send_later(self_,
                           messages::launcher_actor(self_),
@@ -88,7 +93,7 @@ class other_hosts final : public launch_sites {
     const auto before = runtime::find_rendezvous(runtime::run_folder::open(settings_.run));
     for (int p = 0; p < processes_; ++p) {
       auto& x = out[std::size_t(p)];
-      x.agent = p;
+      x.agent = first_hosts_[std::size_t(p)];
       x.who.process = p;
       if (before && before->places.size() == out.size())
         x.who.incarnation = before->places[std::size_t(p)];
@@ -117,13 +122,16 @@ class other_hosts final : public launch_sites {
     return out;
   }
 
-  std::vector<int> agents() const override {
-    std::vector<int> out;
-    for (int p = 0; p < processes_; ++p)
-      out.push_back(p);
+  std::vector<int> agents() const override { return first_hosts_; }
+  int spares() const override {
+    return int(hosts_.size()) - 1 - *std::max_element(first_hosts_.begin(), first_hosts_.end());
+  }
+  std::vector<runtime::host_slots> hosts() const override {
+    std::vector<runtime::host_slots> out;
+    for (const auto& x : settings_.standing)
+      out.push_back({x.name, x.slots, x.domain});
     return out;
   }
-  int spares() const override { return int(hosts_.size()) - processes_; }
   // A standing node's next agent adopts the processes; the launcher is not involved.
   bool are_outlived() const override { return false; }
   void adopt(const launch_action::adopt& x) override {
@@ -353,11 +361,11 @@ class other_hosts final : public launch_sites {
                            return;
                          at(number).node = found;
                          self_->monitor(found);
-                         ask_to_serve(number, -1);
+                         ask_to_serve(number, {});
                        });
   }
 
-  void ask_to_serve(int number, int process) {
+  void ask_to_serve(int number, std::vector<int> places) {
     path_
         ->request(self_,
                   at(number).node,
@@ -367,7 +375,7 @@ class other_hosts final : public launch_sites {
                   messages::serve{.program = runtime::version_text(),
                                   .run = run_,
                                   .host = number,
-                                  .process = process,
+                                  .places = std::move(places),
                                   .suspicion = suspicion_,
                                   .incarnation = settings_.incarnation,
                                   .succeeded = !settings_.successor.empty(),
@@ -453,6 +461,7 @@ class other_hosts final : public launch_sites {
   const std::string run_;
   const std::shared_ptr<const message_path> path_;
   const host_listener tell_;
+  const std::vector<int> first_hosts_;  ///< by place
   std::vector<host> hosts_;
   bool is_ready_ = false;
   std::unique_ptr<agent_link> own_agent_;  ///< null: this process has no successor

@@ -4,6 +4,7 @@
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/ranges_text.hpp"
 #include "runtime/job/build.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
@@ -13,6 +14,16 @@
 #include <utility>
 
 namespace troupe::actors {
+namespace {
+
+/// "serves process 2", "serves processes 2 to 3"
+std::string serves(const messages::serve& x) {
+  return fmt::format("serves {} {}",
+                     x.places.size() == 1 ? "process" : "processes",
+                     runtime::ranges_of(x.places, {.to = " to ", .single_alone = true}));
+}
+
+}  // namespace
 
 std::string standing_node_state::unfit_for(const messages::serve& x) const {
   if (x.protocol != messages::process_protocol || x.program != runtime::version_text())
@@ -43,10 +54,9 @@ std::string standing_node_state::superseded_by(const messages::serve& x) const {
 
 std::string standing_node_state::taken_from(const messages::serve& x) const {
   if (next_ || (job_ && !ending_ && !held_))
-    return fmt::format(
-        "it {} {}, and serves one at a time; start another node for it",
-        job_->process >= 0 ? fmt::format("serves process {} of", job_->process) : "is a spare of",
-        job_->run == x.run ? "this run, too: it was named twice" : "another run");
+    return fmt::format("it {} {}, and serves one at a time; start another node for it",
+                       job_->places.empty() ? "is a spare of" : serves(*job_) + " of",
+                       job_->run == x.run ? "this run, too: it was named twice" : "another run");
   return {};
 }
 
@@ -111,10 +121,10 @@ messages::serving standing_node_state::serve(const messages::serve& x) {
   ++jobs_;
   ending_ = false;
   self_->monitor(x.launcher);
-  if (x.process >= 0)
-    runtime::log_info(" serves process {} of the run {}", x.process, x.run);
-  else
+  if (x.places.empty())
     runtime::log_info(" stands by as a spare of the run {}", x.run);
+  else
+    runtime::log_info(" {} of the run {}", serves(x), x.run);
   return {.host = runtime::host_name(), .run = settings_.run.string()};
 }
 

@@ -14,6 +14,7 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fmt/format.h>
@@ -78,7 +79,7 @@ void standing_node_state::ask_to_start(const std::string& name) {
   const auto x = starting_.at(name);
   std::string failure;
   try {
-    if (x.who.process != job_->process)
+    if (std::ranges::find(job_->places, x.who.process) == job_->places.end())
       runtime::log_info(" starts process {} of the run {}", x.who.process, job_->run);
     agent_->ask(runtime::start_process{
         .request = x.request,

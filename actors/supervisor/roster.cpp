@@ -1,7 +1,7 @@
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/layout/process_map.hpp"
+#include "runtime/layout/keepers.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -32,6 +32,7 @@ void roster::join(const messages::process_started& x) {
   auto& at = processes_[std::size_t(x.process)];
   at.node = x.node;
   at.host = x.host;
+  at.domain = x.domain;
   run_.show_process(x.process, "running");
   tell_monitor_of_processes();
   run_.context->messages->monitor(run_.self, at.node);
@@ -45,11 +46,11 @@ void roster::settle_keepers() {
       processes_.begin(), processes_.end(), [](const auto& x) { return bool(x.node); });
   if (!run_.keeps() || !all_here)
     return;
-  std::vector<std::string> hosts;
+  std::vector<runtime::process_site> sites;
   for (const auto& x : processes_)
-    hosts.push_back(x.host);
+    sites.emplace_back(x.host, x.domain);
   const auto before = run_.context->ledger->keepers();
-  const auto keepers = runtime::keepers_again(before, hosts);
+  const auto keepers = runtime::keepers_again(before, sites);
   if (keepers != before) {
     run_.pen()->keepers(keepers);
     tell_keepers(before);
@@ -72,11 +73,14 @@ void roster::settle_keepers() {
 // Logs what a death will cost. `before`: the keepers until now; empty: before the first step.
 void roster::tell_keepers(const std::vector<int>& before) const {
   const auto keepers = run_.context->ledger->keepers();
-  bool beside = false;
+  std::string shared;
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     const auto& own = processes_[p];
     const auto& other = processes_[std::size_t(keepers[p])];
-    beside = beside || own.host == other.host;
+    if (own.domain == other.domain && own.host == other.host)
+      shared = "host";
+    else if (own.domain == other.domain && !own.domain.empty() && shared.empty())
+      shared = "failure domain";
     if (!before.empty() && before[p] == keepers[p])
       continue;
     if (!before.empty())
@@ -97,11 +101,11 @@ void roster::tell_keepers(const std::vector<int>& before) const {
           keepers[p],
           other.host);
   }
-  if (beside)
+  if (!shared.empty())
     runtime::log_info(
-        " processes of one host keep each other's states: when that host dies, the run resumes "
-        "from "
-        "its newest checkpoint{}",
+        " processes of one {0} keep each other's states: when that {0} dies, the run resumes from "
+        "its newest checkpoint{1}",
+        shared,
         run_.job->job.checkpoints.save.empty() ? ", and it saves none: from its start" : "");
 }
 

@@ -18,7 +18,8 @@ class roster : supervisor_part {
   struct hosting {
     messages::node_actor node;
     std::string host;
-    int kept_in = home_process;                  ///< process of the keeper of their states
+    std::string domain;          ///< failure domain of the host; empty: the host alone
+    int kept_in = home_process;  ///< process of the keeper of their states
     messages::loader_actor loader, told_loader;  ///< the one that the ranks know
     messages::keeper_actor keeper, told_keeper;
     bool is_keeper_new = false;           ///< replaced a dead one and has not reported yet

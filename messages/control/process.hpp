@@ -33,6 +33,7 @@ struct process_started {
   std::uint32_t incarnation = 0;  ///< from 1
   bool lived = false;             ///< already running; may have ranks of older generations
   std::string host = {};
+  std::string domain = {};  ///< failure domain of the host; empty: the host alone
   node_actor node = {};
   std::string refusal = {};  ///< cause of a failure; empty on success
 };

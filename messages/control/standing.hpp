@@ -1,7 +1,7 @@
 // Messages of a standing node: a process that an operator started on a host, and that waits for
 // jobs. It hosts no ranks; its host agent starts the processes that do.
 //
-//   launcher -> standing node   serve         its job, with a place or as a spare; answered by
+//   launcher -> standing node   serve         its job, with places or as a spare; answered by
 //                                             `serving`, or refused. A successor of a launcher
 //                                             continues the job; the answer lists running processes
 //                               start_node    start a process for a place of the job
@@ -36,7 +36,7 @@ struct serve {
   std::string program = {};       ///< version_text
   std::string run = {};           ///< id of the run
   int host = 0;                   ///< index in the launcher's list
-  int process = -1;               ///< place that starts here; -1: a spare
+  std::vector<int> places = {};   ///< that start here; empty: a spare
   double suspicion = 0;           ///< timeout of the run's failure detector in seconds
   std::uint32_t incarnation = 1;  ///< of the supervisor's process and its launcher
   bool succeeded = false;         ///< a successor continues the job if this launcher is lost

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "runtime/forecast/memory_forecast.hpp"
+#include "runtime/layout/placement.hpp"
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -15,7 +15,9 @@ namespace troupe::runtime {
 struct process_forecast {
   std::vector<int> ranks = {};  ///< ascending
   std::int64_t workers = 0;     ///< sum of the peaks of its workers
+  int host = 0;                 ///< index of its host
   int keeps_for = -1;           ///< it keeps the states of this process; -1: none
+  int kept_by = -1;             ///< the process that keeps its states; -1: none
   std::int64_t kept = 0;        ///< the two newest states of those ranks
   /// The largest kept state of one rank: a new state arrives completely before it replaces an older
   /// one (KEPT-1).
@@ -29,9 +31,9 @@ struct process_forecast {
 };
 
 /// Forecasts by process number; empty for a single process. `needs`: one entry per rank. `hosts`:
-/// one entry per process, equal for processes on one host; empty: all are on one host.
+/// as for placement_of; empty: all are on one host.
 std::vector<process_forecast> forecast_processes(const training_job& job,
                                                  const std::vector<memory_forecast>& needs,
-                                                 std::vector<std::string> hosts = {});
+                                                 std::vector<host_slots> hosts = {});
 
 }  // namespace troupe::runtime

@@ -59,15 +59,19 @@ std::vector<seat_group> groups_of_ties(const job_pipeline& pipeline) {
 
 }  // namespace
 
-seats seats_of(const layout_settings& layout) {
+mesh dense_mesh_of(const layout_settings& layout) {
   constexpr int context = 1;  // a job has no setting for this axis yet
-  auto dense = make_mesh(layout.world, layout.tensor, context, layout.pipeline, layout.order);
+  return make_mesh(layout.world, layout.tensor, context, layout.pipeline, layout.order);
+}
+
+seats seats_of(const layout_settings& layout) {
+  auto dense = dense_mesh_of(layout);
   auto experts = fold_experts(dense, layout.expert, layout.expert_tensor_ranks());
   return {std::move(dense), std::move(experts)};
 }
 
 process_map placed_of(const layout_settings& layout) {
-  return {layout.world, layout.processes};
+  return near_ranks(dense_mesh_of(layout), layout.processes);
 }
 
 group_axes axes_of_groups(const std::set<axis_set>& sums, const seats& all) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/job/pipeline.hpp"
-#include "runtime/layout/process_map.hpp"
+#include "runtime/layout/placement.hpp"
 #include "runtime/layout/seats.hpp"
 
 #include <optional>
@@ -13,7 +13,8 @@
 
 namespace troupe::runtime {
 
-/// Throws input_error as make_mesh and fold_experts do.
+/// Throw input_error as make_mesh and fold_experts do.
+mesh dense_mesh_of(const layout_settings& layout);
 seats seats_of(const layout_settings& layout);
 
 /// The process of each rank, in runs and forecasts.

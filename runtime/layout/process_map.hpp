@@ -1,9 +1,7 @@
-// Assigns ranks to processes, and to each process a keeper: the peer that keeps a copy of its
-// state.
+// Assigns ranks to processes.
 
 #pragma once
 
-#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -27,16 +25,5 @@ class process_map {
   std::vector<int> table_;
   std::vector<std::vector<int>> ranks_;
 };
-
-/// The keeper of each process: another process, on another host if possible, with balanced load.
-/// `hosts` names the host of each process; any value that is equal within a host works. Empty for
-/// one process.
-std::vector<int> keepers_of(const std::vector<std::string>& hosts);
-
-/// Keepers after processes moved to other hosts. Changes as few entries of `before` as needed to
-/// minimize the states kept on their own host; keeps `before` if nothing improves. `before` may be
-/// empty.
-std::vector<int> keepers_again(const std::vector<int>& before,
-                               const std::vector<std::string>& hosts);
 
 }  // namespace troupe::runtime

@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <string>
 #include <vector>
 
 using namespace troupe;
@@ -97,6 +98,82 @@ TEST_CASE("a place avoids the hosts of its keeper and of the states that it keep
   it.machine.kept_in({1, 0, 3, 2});
   it.machine.host_gone(1, "the node is gone");
   CHECK(of<launch_action::relocate>(it.machine.wanted(1, in(1, 2)))[0].to == 2);
+}
+
+namespace {
+
+/// Two places on each of two hosts, and two spares with as many slots.
+launching with_two_places_each(std::vector<runtime::host_slots> hosts = {}) {
+  if (hosts.empty())
+    hosts.resize(4, {.slots = 2});
+  launching out{.machine = launch_machine{{0, 0, 1, 1}, home, false, 2, std::move(hosts)}};
+  for (const int p : {0, 1, 2, 3})
+    out.stand(p);
+  return out;
+}
+
+/// The place starts again where the machine decides; returns that agent.
+int restart(launching& it, int process, std::uint32_t incarnation) {
+  const auto asked = it.machine.wanted(process, in(1, incarnation));
+  const std::int64_t pid = 1000 * (process + 1) + incarnation;
+  it.start(asked, pid);
+  it.come({process, incarnation}, pid);
+  return it.machine.agent_of(process);
+}
+
+}  // namespace
+
+TEST_CASE("the places of a lost host stay together on a spare with enough slots", "[actors]") {
+  auto it = with_two_places_each();
+  it.machine.host_gone(1, "the node is gone");
+  CHECK(restart(it, 2, 2) == 2);
+  CHECK(restart(it, 3, 2) == 2);  // not on the second spare
+  CHECK(of<launch_action::offer_move>(it.machine.host_back(1)).empty());
+}
+
+TEST_CASE("without spares the places of a lost host return to it", "[actors]") {
+  auto it = with_two_places_each();
+  it.machine.host_gone(2, "the spare is gone");
+  it.machine.host_gone(3, "this spare, too");
+  it.machine.host_gone(0, "the node is gone");
+  CHECK(restart(it, 0, 2) == 1);
+  const auto asked = it.machine.wanted(1, in(1, 2));
+  CHECK(of<launch_action::relocate>(asked)[0].beside == std::vector{0, 2, 3});
+  it.start(asked, 2002);
+  it.come({1, 2}, 2002);
+  const auto offers = of<launch_action::offer_move>(it.machine.host_back(0));
+  REQUIRE(offers.size() == 1);
+  CHECK(offers[0].who == process_name{1, 2});
+  CHECK(offers[0].to == 0);
+}
+
+TEST_CASE("places stay on hosts with unequal slots", "[actors]") {
+  launching it{.machine
+               = launch_machine{{0, 1, 1, 1}, home, false, 0, {{.slots = 1}, {.slots = 3}}}};
+  for (const int p : {0, 1, 2})
+    it.stand(p);
+  const auto asked = it.machine.wanted(3, in(1));
+  it.start(asked, 401);
+  REQUIRE(it.machine.joins({3, 1}, 401).empty());
+  const auto stands = it.connect(it.machine.present({3, 1}));
+  CHECK(of<launch_action::tell_started>(stands).size() == 1);
+  CHECK(of<launch_action::offer_move>(stands).empty());
+}
+
+TEST_CASE("a place prefers a failure domain without its keeper", "[actors]") {
+  const auto moves_to = [](const std::string& first_spare, const std::string& second_spare) {
+    auto it = with_two_places_each({{.slots = 2, .domain = "x"},
+                                    {.slots = 2, .domain = "y"},
+                                    {.slots = 2, .domain = first_spare},
+                                    {.slots = 2, .domain = second_spare}});
+    it.machine.kept_in({2, 3, 0, 1});
+    it.machine.host_gone(1, "the node is gone");
+    return restart(it, 2, 2);
+  };
+  CHECK(moves_to("x", "y") == 3);
+  CHECK(moves_to("y", "x") == 2);
+  CHECK(moves_to("x", "x") == 2);
+  CHECK(moves_to("", "x") == 2);  // the host alone is its domain
 }
 
 TEST_CASE("the loss of the last host ends the run, for each successor", "[actors]") {

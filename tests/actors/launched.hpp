@@ -140,7 +140,7 @@ struct launched {
   messages::standing_node_actor refusing() {
     return system->spawn([]() -> messages::standing_node_actor::behavior_type {
       return {[](const messages::serve& x) -> caf::result<messages::serving> {
-                CHECK(x.process == -1);
+                CHECK(x.places.empty());
                 return messages::make_error(messages::ec::refused, "its program is of yesterday");
               },
               [](const messages::start_node&) {},

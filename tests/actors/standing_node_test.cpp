@@ -83,7 +83,7 @@ struct player {
     return {.program = runtime::version_text(),
             .run = "one",
             .host = process,
-            .process = process,
+            .places = {process},
             .suspicion = 10,
             .address = "127.0.0.1",
             .port = 1,
@@ -232,7 +232,7 @@ TEST_CASE("a spare starts any place, and several at once", "[actors]") {
   waiting it;
   player one(it), two(it);
   auto order = one.order(5);
-  order.process = -1;
+  order.places.clear();
   REQUIRE(one.serve(order).empty());
   CHECK_THAT(two.serve(two.order()), ContainsSubstring("is a spare of this run"));
   for (const int place : {0, 2}) {

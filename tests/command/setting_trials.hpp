@@ -382,6 +382,8 @@ inline const std::map<std::string, trial>& trials() {
       {"--nodes", {"--world-size 2 ", "one:7000,two:7000 --credentials c"}},
       {"--spare-nodes",
        {"--world-size 2 --nodes one:7000,two:7000 --credentials c ", "three:7000,four:7000"}},
+      {"--failure-domains",
+       {"--world-size 2 --nodes one:7000,two:7000 --credentials c ", "racks"}},
       {"--credentials", {"--world-size 2 --nodes one:7000,two:7000 ", "c", "--insecure"}},
       {"--local-addr", {"--world-size 2 --credentials c --nodes one:7000,two:7000 ", "10.0.0.1"}},
       {"--insecure", {"--world-size 2 --nodes one:7000,two:7000 ", "", "--credentials c"}},

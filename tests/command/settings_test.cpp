@@ -59,6 +59,7 @@ const std::map<std::string, std::string>& no_settings() {
 const std::set<std::string>& becomes_others() {
   static const std::set<std::string> all = {"hosts.nodes",
                                             "hosts.spare_nodes",
+                                            "hosts.failure_domains",
                                             "hosts.credentials",
                                             "hosts.local_addr",
                                             "hosts.insecure",
