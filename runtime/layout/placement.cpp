@@ -9,6 +9,7 @@
 
 namespace troupe::runtime {
 
+// PLACE-2: a host has whole groups if it has a multiple of their ranks, whatever the rank order.
 process_map near_ranks(const mesh& dense, int processes) {
   const process_map ranges(dense.size(), processes);
   std::vector<int> table(std::size_t(dense.size()));

@@ -1,5 +1,5 @@
 // Placement: the process of each rank, the host of each process, and the keeper of its state. The
-// launcher, --dry-run and `troupe layout --hosts` use the same functions.
+// launcher, the dry run and `troupe layout` use the same functions.
 //
 //   PLACE-1  Each rank is in one process, and each process on one host: hosts fill in their order,
 //            up to their slots. Later hosts are spares.
