@@ -200,6 +200,25 @@ std::string time_text(const training_job& job,
                : "";
 }
 
+/// The axes whose groups reach over hosts, with the bytes that their ranks exchange.
+std::string crossings_text(const training_job& job,
+                           const std::vector<memory_forecast>& needs,
+                           const std::vector<host_slots>& hosts) {
+  auto placed = place_on_hosts(job.layout, hosts);
+  add_received(needs, placed);
+  std::string out;
+  for (const auto& span : placed.spans)
+    if (span.crossing > 0)
+      out += fmt::format("over hosts  {} of {} {} groups; a rank receives up to {} a step\n",
+                         span.crossing,
+                         span.groups,
+                         row_of(span.along).title,
+                         human_bytes(double(placed.received[span.along])));
+  for (const auto& warning : crossings_of(placed))
+    out += fmt::format("warning     {}\n", warning);
+  return out;
+}
+
 /// Ranks and memory of each process, with the states that it keeps for a peer; empty for one
 /// process.
 std::string processes_text(const training_job& job,
@@ -238,8 +257,7 @@ std::string processes_text(const training_job& job,
     return out;
   out += fmt::format("processes   {}\n", human_bytes(together));
   if (!hosts.empty())
-    for (const auto& warning : crossings_of(place(job.layout, hosts)))
-      out += fmt::format("warning     {}\n", warning);
+    out += crossings_text(job, needs, hosts);
   if (job.recovery.on)
     out += "            processes of one host keep each other's states: when that host dies, the "
            "run resumes from its newest checkpoint; with several hosts, each keeps a peer's\n";

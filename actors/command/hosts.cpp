@@ -49,7 +49,7 @@ void add_malformed(const char* flag,
 struct listed_nodes {
   std::vector<runtime::host_slots> nodes, spares;
 };
-listed_nodes listed(const host_flags& flags, int processes) {
+listed_nodes listed_in(const host_flags& flags, int processes) {
   listed_nodes out{read_hosts(flags.nodes), read_hosts(flags.spare_nodes)};
   share_processes(out.nodes, processes);
   int most = 1;
@@ -129,7 +129,7 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
 
 run_hosts find_hosts(const host_flags& flags, int processes) {
   run_hosts out{.credentials = flags.credentials, .insecure = flags.insecure};
-  const auto all_listed = listed(flags, processes);
+  const auto all_listed = listed_in(flags, processes);
   for (const auto& x : all_listed.nodes) {
     const auto& name = x.name;
     auto node = node_named("--nodes", x);
@@ -164,7 +164,7 @@ run_hosts find_hosts(const host_flags& flags, int processes) {
 }
 
 std::vector<runtime::host_slots> hosts_of(const host_flags& flags, int processes) {
-  auto out = listed(flags, processes).nodes;
+  auto out = listed_in(flags, processes).nodes;
   for (auto& x : out)
     x.name = runtime::read_host_and_port(x.name).host;
   return out;

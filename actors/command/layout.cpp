@@ -1,9 +1,12 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/flags.hpp"
 #include "actors/command/named_hosts.hpp"
 #include "actors/command/placed_hosts.hpp"
 #include "actors/command/print.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/family/families.hpp"
+#include "runtime/family/model_family.hpp"
 #include "runtime/layout/mesh.hpp"
 
 #include <algorithm>
@@ -161,7 +164,26 @@ std::vector<runtime::host_slots> hosts_named(const std::string& text) {
   return out;
 }
 
-placed_hosts place(const layout_flags& flags, const two_views& x) {
+/// The hosts of --hosts, with slots and domains.
+std::vector<runtime::host_slots> hosts_of(const std::string& text,
+                                          const std::filesystem::path& domains,
+                                          std::int64_t processes) {
+  auto hosts = hosts_named(text);
+  std::set<std::string> names;
+  for (const auto& host : hosts)
+    if (host.name.empty() || !names.insert(host.name).second)
+      throw usage_error("--hosts '{}' has {}: name each host once, as in a,b or a*4,b*8",
+                        shown(text),
+                        host.name.empty() ? "an empty name" : fmt::format("'{}' twice", host.name));
+  if (const auto complaint = complaint_about_slots("--hosts", hosts, processes); !complaint.empty())
+    throw usage_error("{}", complaint);
+  share_processes(hosts, int(processes));
+  if (!domains.empty())
+    read_domains(domains, hosts);
+  return hosts;
+}
+
+placed_hosts place_on_hosts(const layout_flags& flags, const two_views& x) {
   const int world = x.dense.size();
   const auto processes = flags.processes.value_or(world);
   if (processes > world)
@@ -169,19 +191,8 @@ placed_hosts place(const layout_flags& flags, const two_views& x) {
                       processes,
                       runtime::counted(world, "rank"),
                       world);
-  auto hosts = hosts_named(flags.hosts);
-  std::set<std::string> names;
-  for (const auto& host : hosts)
-    if (host.name.empty() || !names.insert(host.name).second)
-      throw usage_error("--hosts '{}' has {}: name each host once, as in a,b or a*4,b*8",
-                        shown(flags.hosts),
-                        host.name.empty() ? "an empty name" : fmt::format("'{}' twice", host.name));
-  if (const auto complaint = complaint_about_slots("--hosts", hosts, processes); !complaint.empty())
-    throw usage_error("{}", complaint);
-  share_processes(hosts, int(processes));
-  if (!flags.failure_domains.empty())
-    read_domains(flags.failure_domains, hosts);
-  return command::place(x.dense, x.experts, int(processes), std::move(hosts));
+  return command::place_on_hosts(
+      x.dense, x.experts, int(processes), hosts_of(flags.hosts, flags.failure_domains, processes));
 }
 
 int print_layout(const layout_flags& flags) {
@@ -200,7 +211,7 @@ int print_layout(const layout_flags& flags) {
       dense, int(flags.expert), int(flags.expert_tensor.value_or(flags.tensor)));
   two_views both{std::move(dense), std::move(experts)};
   if (!flags.hosts.empty())
-    both.placed = place(flags, both);
+    both.placed = place_on_hosts(flags, both);
   if (flags.json)
     print_json(as_json(both));
   else
@@ -208,11 +219,69 @@ int print_layout(const layout_flags& flags) {
   return 0;
 }
 
+void declare_hosts(command_line& line, std::string& hosts) {
+  line.value({.name = "--hosts",
+              .type = "N|HOST,...",
+              .default_value = "none",
+              .help = "Shows the hosts instead of the groups: their number, or their names. "
+                      "Each has an equal share of the processes, or N of them with HOST*N."},
+             text(hosts));
+}
+
+/// "troupe layout gpt": the hosts of a model's layout.
+void declare_layout(command_line& layout, const runtime::model_family& family) {
+  auto& line = layout.command(std::string(family.name()),
+                              "prints the hosts of a layout, with the bytes that ranks exchange.");
+  const auto flags = std::make_shared<training_flags>(family);
+  const auto hosts = std::make_shared<std::string>();
+  const auto json = std::make_shared<bool>(false);
+  declare_hosts(line, *hosts);
+  line.toggle("--json", "Prints JSON, for programs.", [json] { *json = true; });
+  declare(line, *flags);
+  line.begins_with(fmt::format(
+      "Required: --hosts; {}--micro-batch-size; --vocab-size, --tokenizer DIR or --tokenizer-type.",
+      needed_by(family, line).names));
+  line.note(fmt::format(
+      "Takes the flags and configurations of `troupe train {}`; only shape, batch and layout "
+      "matter. Each rank is a process unless --processes is given.",
+      family.name()));
+  line.tells_besides([flags, hosts] {
+    auto out = what_is_missing(shape_and_layout(*flags));
+    if (hosts->empty())
+      out.emplace_back("--hosts is missing: give the number or the names of the hosts");
+    return out;
+  });
+  line.runs([flags, hosts, json] {
+    auto shape = shape_and_layout(*flags);
+    const auto domains = std::exchange(shape.hosts, {}).failure_domains;
+    auto job = resolve(shape);
+    std::vector<runtime::memory_forecast> needs;
+    const int processes
+        = shape.given.contains("layout.processes") ? job.layout.processes : job.layout.world;
+    job.layout.processes = 1;  // does not change what ranks exchange, and is faster
+    for (const auto& group : runtime::forecast_workers(job))
+      needs.push_back(group.need);
+    job.layout.processes = processes;
+    auto placed = command::place_on_hosts(job.layout, hosts_of(*hosts, domains, processes));
+    add_received(needs, placed);
+    if (!*json) {
+      print_page(as_text(placed));
+      return 0;
+    }
+    nlohmann::ordered_json out;
+    add_json(placed, out);
+    print_json(runtime::json_text(out));
+    return 0;
+  });
+}
+
 }  // namespace
 
 void add_layout(command_line& program) {
   auto& line = program.command(
       "layout", "prints the coordinates and groups of each rank, numbered as in Megatron-LM.");
+  for (const auto* family : runtime::families())
+    declare_layout(line, *family);
   const auto flags = std::make_shared<layout_flags>();
   auto& x = *flags;
   constexpr auto most = most_sized;
@@ -242,12 +311,7 @@ void add_layout(command_line& program) {
               .help = "Ranks that share each matrix product of an expert."},
              whole(x.expert_tensor, 1, most));
   line.group("Hosts");
-  line.value({.name = "--hosts",
-              .type = "N|HOST,...",
-              .default_value = "none",
-              .help = "Shows the hosts instead of the groups: their number, or their names. Each "
-                      "has an equal share of the processes, or N of them with HOST*N."},
-             text(x.hosts));
+  declare_hosts(line, x.hosts);
   line.value({.name = "--processes",
               .type = "N",
               .default_value = "one for each rank",

@@ -19,13 +19,7 @@
 #include <optional>
 
 namespace troupe::command {
-namespace {
 
-using nlohmann::ordered_json;
-using runtime::forecast_group;
-
-/// Keeps what memory depends on: shape, batch and layout. Resets all other settings, so that data
-/// and tokenizer files may be missing.
 training_flags shape_and_layout(training_flags flags) {
   recognise_folders(flags);  // before --load is reset
   std::erase_if(flags.given, [](const std::string& setting) {
@@ -54,6 +48,11 @@ training_flags shape_and_layout(training_flags flags) {
   flags.dry_run = true;  // needs no weights
   return flags;
 }
+
+namespace {
+
+using nlohmann::ordered_json;
+using runtime::forecast_group;
 
 std::int64_t microbatches_of(const runtime::training_job& job) {
   const auto& b = job.training.batch;

@@ -59,7 +59,7 @@ std::string in_capitals(axis a) {
 }
 
 /// Columns as wide as their widest cell.
-std::string table(const std::vector<std::vector<std::string>>& rows) {
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c)
@@ -94,10 +94,10 @@ std::vector<std::string> warnings_of(const placed_hosts& x) {
 
 }  // namespace
 
-placed_hosts place(const runtime::mesh& dense,
-                   const runtime::mesh& experts,
-                   int processes,
-                   std::vector<runtime::host_slots> hosts) {
+placed_hosts place_on_hosts(const runtime::mesh& dense,
+                            const runtime::mesh& experts,
+                            int processes,
+                            std::vector<runtime::host_slots> hosts) {
   auto placed = runtime::placement_of(runtime::near_ranks(dense, processes), hosts);
   auto spans = runtime::spans_of(dense, placed, hosts);
   if (experts.extent(axis::expert) > 1
@@ -108,10 +108,25 @@ placed_hosts place(const runtime::mesh& dense,
   return {std::move(hosts), std::move(placed), std::move(spans)};
 }
 
-placed_hosts place(const runtime::layout_settings& layout, std::vector<runtime::host_slots> hosts) {
+placed_hosts place_on_hosts(const runtime::layout_settings& layout,
+                            std::vector<runtime::host_slots> hosts) {
   const auto dense = runtime::dense_mesh_of(layout);
   const auto experts = runtime::fold_experts(dense, layout.expert, layout.expert_tensor_ranks());
-  return place(dense, experts, layout.processes, std::move(hosts));
+  return place_on_hosts(dense, experts, layout.processes, std::move(hosts));
+}
+
+void add_received(const std::vector<runtime::memory_forecast>& needs, placed_hosts& to) {
+  auto& most = to.received;
+  for (const auto& need : needs)
+    for (const auto& row : runtime::axis_table())
+      most[row.id] = std::max(most[row.id], need.received[row.id]);
+  // Experts without axes of their own exchange along those of dense layers.
+  for (const auto& [dense, own] :
+       {std::pair(axis::tensor, axis::expert_tensor), std::pair(axis::data, axis::expert_data)})
+    if (std::none_of(to.spans.begin(), to.spans.end(), [along = own](const auto& span) {
+          return span.along == along;
+        }))
+      most[dense] += std::exchange(most[own], 0);
 }
 
 std::vector<std::string> crossings_of(const placed_hosts& x) {
@@ -140,16 +155,22 @@ std::string as_text(const placed_hosts& x) {
                     runtime::ranges_of(all[h].processes, style),
                     runtime::ranges_of(all[h].ranks, style),
                     names_of(all[h].kept_on, x)});
-  auto out = table(rows);
+  auto out = aligned(rows);
+  const bool knows_bytes = x.received != runtime::axis_map<std::int64_t>();
   rows = {{"axis", "groups", "on one host", "on several", "most hosts"}};
-  for (const auto& span : x.spans)
+  if (knows_bytes)
+    rows.back().emplace_back("a rank receives in a step");
+  for (const auto& span : x.spans) {
     rows.push_back({in_capitals(span.along),
                     fmt::format("{}", span.groups),
                     fmt::format("{}", span.groups - span.crossing),
                     fmt::format("{}", span.crossing),
                     fmt::format("{}", span.most_hosts)});
+    if (knows_bytes)
+      rows.back().push_back(runtime::human_bytes(double(x.received[span.along])));
+  }
   if (!x.spans.empty())
-    out += "\n" + table(rows);
+    out += "\n" + aligned(rows);
   for (const auto& warning : warnings_of(x))
     out += fmt::format("\nwarning: {}\n", warning);
   return out;
@@ -172,11 +193,15 @@ void add_json(const placed_hosts& x, nlohmann::ordered_json& to) {
       row["keeper"] = at.keeper_of[std::size_t(p)];
   }
   to["spans"] = nlohmann::ordered_json::array();
-  for (const auto& span : x.spans)
-    to["spans"].push_back({{"axis", runtime::short_name(span.along)},
-                           {"groups", span.groups},
-                           {"crossing", span.crossing},
-                           {"most_hosts", span.most_hosts}});
+  for (const auto& span : x.spans) {
+    auto& row = to["spans"].emplace_back();
+    row = {{"axis", runtime::short_name(span.along)},
+           {"groups", span.groups},
+           {"crossing", span.crossing},
+           {"most_hosts", span.most_hosts}};
+    if (x.received != runtime::axis_map<std::int64_t>())
+      row["received"] = x.received[span.along];
+  }
   to["warnings"] = warnings_of(x);
 }
 

@@ -185,7 +185,7 @@ void tell_keepers(const runtime::training_job& job,
 
 void warn_of_crossings(const runtime::training_job& job, const run_hosts& hosts) {
   if (!hosts.nodes.empty())
-    for (const auto& warning : crossings_of(place(job.layout, hosts_of(hosts))))
+    for (const auto& warning : crossings_of(place_on_hosts(job.layout, hosts_of(hosts))))
       runtime::log_warning("{}", warning);
 }
 

@@ -14,25 +14,48 @@
 namespace troupe::runtime {
 namespace {
 
-/// A communicator without the other ranks: only this rank exists.
+/// A communicator without the other ranks: only this rank exists. Counts the bytes that they would
+/// send.
 class shadow_communicator final : public communicator {
  public:
-  shadow_communicator(axis_set along, int rank, int size)
-      : along_(along), rank_(rank), size_(size) {}
+  shadow_communicator(axis_set along, int rank, int size, axis_map<std::int64_t>& received)
+      : along_(along), rank_(rank), size_(size) {
+    for (const auto& row : axis_table())  // sums over several axes count for the last one
+      if (along.has(row.id))
+        received_ = &received[row.id];
+  }
 
   axis_set along() const override { return along_; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void barrier() override {}
-  void all_reduce_sum(stream&, dtype, std::span<const void* const>, void*, std::int64_t) override {}
-  void reduce_scatter_sum(stream&, dtype, std::span<const void* const>, void*, offsets) override {}
-  void all_gather(stream&, const void*, void*, offsets) override {}
-  void all_to_all(stream&, const void*, offsets, void*, offsets) override {}
-  void broadcast(stream&, void*, std::int64_t, int) override {}
+  void all_reduce_sum(
+      stream&, dtype type, std::span<const void* const>, void*, std::int64_t n) override {
+    *received_ += 2 * (size_ - 1) * n / size_ * std::int64_t(size_of(type));
+  }
+  void reduce_scatter_sum(
+      stream&, dtype type, std::span<const void* const>, void*, offsets ends) override {
+    *received_ += from_others(ends) * std::int64_t(size_of(type));
+  }
+  void all_gather(stream&, const void*, void*, offsets ends) override {
+    *received_ += from_others(ends);
+  }
+  void all_to_all(stream&, const void*, offsets, void*, offsets to_ends) override {
+    *received_ += from_others(to_ends);
+  }
+  void broadcast(stream&, void*, std::int64_t bytes, int root) override {
+    *received_ += root == rank_ ? 0 : bytes;
+  }
 
  private:
+  std::int64_t from_others(offsets ends) const {
+    const auto own = std::size_t(rank_);
+    return ends.back() - ends[own] + (own > 0 ? ends[own - 1] : 0);
+  }
+
   axis_set along_;
   int rank_, size_;
+  std::int64_t* received_ = nullptr;
 };
 
 /// Runs one worker alone and holds in this object what it exchanges with other stages.
@@ -70,6 +93,9 @@ class rehearsal {
         most = std::max(most, each);
       }
     out.left_by_others -= most;  // the peak of the rehearsal includes the newest
+    out.received = received_;
+    for (const auto& x : out.handoffs)  // a stage receives as much as it sends, but for the ends
+      out.received[axis::pipeline] += x.bytes * (most_microbatches(job_) / copies());
     return out;
   }
 
@@ -91,7 +117,7 @@ class rehearsal {
   worker_groups join_groups(const coordinates& at) {
     worker_groups out;
     for (const auto& x : groups_of(pipeline_, seats_, seats_.rank(at)))
-      join(out, x, groups_.emplace_back(x.along, x.rank, int(x.members.size())));
+      join(out, x, groups_.emplace_back(x.along, x.rank, int(x.members.size()), received_));
     return out;
   }
   int copies() const { return pipeline_.schedule->copies(); }
@@ -258,12 +284,17 @@ class rehearsal {
                         true,
                         plan->microbatches_each(),
                         job_.training.batch.data_parallel * plan->copies});
+    received_ = {};
     for (const auto& x : plan->ranks[std::size_t(pipeline_rank_)])
       act(x);
+    for (const auto& row : axis_table())
+      received_[row.id] = received_[row.id] / count * most_microbatches(job_);
+    const auto of_passes = received_;
     for (auto& [chunk, added] : added_)
       worker_.compute_again(
           chunk, batch(pipeline_.flow(chunk).before, false), after(chunk), std::move(added));
     worker_.end_computing_again();
+    received_ = of_passes;
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, stream_);
     worker_.finish_reduction();
@@ -353,6 +384,7 @@ class rehearsal {
   const std::vector<char> copied_;
   int pipeline_rank_;
   const seats seats_;
+  axis_map<std::int64_t> received_;
   std::deque<shadow_communicator> groups_;
   memory_pool pool_ = memory_pool::shadow(), others_ = memory_pool::shadow();
   stream stream_;
@@ -466,6 +498,7 @@ std::vector<forecast_group> forecast_workers(const training_job& job, double exp
         need.left_by_others = out.back().need.left_by_others;
         need.verified = out.back().need.verified;
         need.handoffs = out.back().need.handoffs;
+        need.received = out.back().need.received;
       }
       if (d > 0 && need == out.back().need) {
         out.back().last_data = d;

@@ -52,6 +52,9 @@ struct memory_forecast {
   /// memory (process_forecast.hpp).
   std::int64_t state = 0;
   std::vector<handoff_forecast> handoffs = {};  ///< by chunk, activations first
+  /// Not memory: the bytes that the rank receives from others in a step, by axis. Sums and gathers
+  /// count as in a ring.
+  axis_map<std::int64_t> received = {};
 
   friend bool operator==(const memory_forecast&, const memory_forecast&) = default;
 

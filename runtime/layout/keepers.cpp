@@ -35,8 +35,8 @@ struct numbered_sites {
   /// Cost of a keeper. The loss of a host is more likely than that of two racks.
   int nearness(int process, int keeper) const {
     const auto &a = all[std::size_t(process)], &b = all[std::size_t(keeper)];
-    constexpr int on_host = 4, in_domain = 1;
-    return a.host == b.host ? on_host : a.domain == b.domain ? in_domain : 0;
+    constexpr int same_host = 4, same_domain = 1;
+    return a.host == b.host ? same_host : a.domain == b.domain ? same_domain : 0;
   }
   int nearness(const std::vector<int>& keepers) const {
     int out = 0;

@@ -133,6 +133,14 @@ def check_layout(folder):
     large = json.loads(works("layout", "--hosts", "a*6,b*2", "--world-size", 8, *racks_of(folder, x="a", y="b"), "--json"))
     if not any("own failure domain" in x for x in large["warnings"]):
         raise wrong(f"a domain with most processes: {large['warnings']}")
+    model = ["--num-layers", 4, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32, "--vocab-size", 128,
+             "--micro-batch-size", 2, "--global-batch-size", 16, "--hosts", 2, "--tokenizer-type", "NullTokenizer"]
+    spans = {x["axis"]: x for x in json.loads(works("layout", "gpt", *words[1:], *model, "--json"))["spans"]}
+    if [spans["pp"]["crossing"], spans["tp"]["crossing"]] != [4, 0] or not 0 < spans["pp"]["received"] < spans["tp"]["received"]:
+        raise wrong(f"a model's layout: {spans}")
+    if "a rank receives in a step" not in works("layout", "gpt", *words[1:], *model):
+        raise wrong("the page of a model does not show what ranks receive")
+    refuses("--hosts is missing", "layout", "gpt", *words[1:], *model[:-4])
     found = json.loads(works("layout", "--world-size", 65536, "--tensor-model-parallel-size", 8, "--pipeline-model-parallel-size", 8,
                              "--hosts", 8192, "--json"))
     if len(found["hosts"]) != 8192 or found["warnings"] or found["hosts"][-1]["ranks"] != list(range(65528, 65536)):
