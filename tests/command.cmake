@@ -218,7 +218,7 @@ endforeach()
 if(TEST command/lost_supervisor_partition)
   set_tests_properties(command/lost_supervisor_partition PROPERTIES SKIP_RETURN_CODE 77)
 endif()
-foreach(check told uneven layout one_host two_hosts two_each rack_lost)
+foreach(check told uneven layout one_host two_hosts two_each cores rack_lost)
   troupe_script_test(command/placement_${check} command/placement_test.py ${program} ${check} UNSANITIZED)
 endforeach()
 if(TEST command/placement_two_hosts)  # skipped without permission to set a host name

@@ -97,8 +97,9 @@ std::vector<messages::standing_node_actor> connect_with_those_there(
 /// Callbacks of hosts, in handlers of the launcher.
 struct host_listener {
   std::function<void(int host, const std::string& why)> refused;
-  std::function<void(int host)> serves;  ///< for the first time, or again
-  std::function<void(int host)> back;    ///< a lost host serves again
+  /// For the first time, or again. `cores` of the host; 0: not told.
+  std::function<void(int host, int cores)> serves;
+  std::function<void(int host)> back;  ///< a lost host serves again
   /// Size of its copy of the ledger, and whether it took all that was sent.
   std::function<void(int host, std::uint64_t bytes, bool all)> kept;
   /// The host obeys a later incarnation.

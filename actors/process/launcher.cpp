@@ -63,7 +63,11 @@ void launcher_state::start(launch_settings settings,
         {.refused
          = [this](int host,
                   const std::string& why) { carry_out(machine_->host_refuses(host, why)); },
-         .serves = [this](int host) { copy_run_to(host); },
+         .serves =
+             [this](int host, int cores) {
+               copy_run_to(host);
+               compare_cores(host, cores);
+             },
          .back = [this](int host) { find_host(host); },
          .kept = [this](int host, std::uint64_t bytes, bool all) { has_copied(host, bytes, all); },
          .superseded = [this](const std::string& why) { obeys_another(why); },

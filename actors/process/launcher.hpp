@@ -133,6 +133,7 @@ class launcher_state {
   void lose(const caf::down_msg& x);
   void lose_host(int host, const std::string& why);
   void find_host(int host);
+  void compare_cores(int host, int cores) const;
   std::chrono::milliseconds suspicion() const;
 
   messages::launcher_actor::pointer self_;

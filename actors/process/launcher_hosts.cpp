@@ -1,7 +1,9 @@
 // The launcher's handling of hosts that come and go.
 
 #include "actors/process/launcher.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/device/backend_kind.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
 
@@ -48,6 +50,22 @@ void launcher_state::find_host(int host) {
   }
   runtime::log_info(" {} is available again, as a spare", sites_->name_of_host(host));
   carry_out(machine_->host_back(host));
+}
+
+void launcher_state::compare_cores(int host, int cores) const {
+  const auto opened = context_->jobs->open(told_);
+  const auto& job = opened->job;
+  const auto first = sites_->agents();
+  int workers = 0;
+  for (std::size_t p = 0; p < first.size(); ++p)
+    workers += first[p] == host ? int(opened->placed.ranks_of(int(p)).size()) : 0;
+  if (cores > 0 && workers * job.threads_per_worker > cores
+      && job.backend != runtime::backend_kind::cuda)
+    runtime::log_info(" {} has {}, which {} of {} share: each step waits for them",
+                      sites_->name_of_host(host),
+                      runtime::counted(cores, "core"),
+                      runtime::counted(workers, "worker"),
+                      runtime::counted(job.threads_per_worker, "thread"));
 }
 
 void launcher_state::receive(const messages::look_for_node& x) {

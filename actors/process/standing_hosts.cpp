@@ -393,7 +393,7 @@ class other_hosts final : public launch_sites {
     it.folder = x.run;
     it.refusal.clear();
     it.pause = 1;
-    tell_.serves(number);
+    tell_.serves(number, x.cores);
     if (!is_ready_) {
       for (const auto& one : x.running)
         if (one.who.process >= 0 && one.who.process < processes_)

@@ -6,6 +6,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/core/ranges_text.hpp"
 #include "runtime/job/build.hpp"
+#include "runtime/machine/machine.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/run_succession.hpp"
@@ -125,7 +126,9 @@ messages::serving standing_node_state::serve(const messages::serve& x) {
     runtime::log_info(" stands by as a spare of the run {}", x.run);
   else
     runtime::log_info(" {} of the run {}", serves(x), x.run);
-  return {.host = runtime::host_name(), .run = settings_.run.string()};
+  return {.host = runtime::host_name(),
+          .run = settings_.run.string(),
+          .cores = runtime::look_at_processor().usable()};
 }
 
 // STANDING-1.

@@ -58,6 +58,7 @@ struct standing_process {
 struct serving {
   std::string host = {};                       ///< host name
   std::string run = {};                        ///< the standing node's folder with the logs
+  int cores = 0;                               ///< of the host; 0: not told
   std::vector<standing_process> running = {};  ///< processes that an earlier launcher started
 };
 

@@ -107,19 +107,23 @@ struct supervised {
         }));
   }
 
-  void come(int process, const std::string& host, std::uint32_t incarnation = 1) {
+  void come(int process,
+            const std::string& host,
+            std::uint32_t incarnation = 1,
+            const std::string& domain = {}) {
     system.tell(supervisor,
                 messages::process_started{.generation = first_generation,
                                           .process = process,
                                           .incarnation = incarnation,
                                           .host = host,
+                                          .domain = domain,
                                           .node = nodes[std::size_t(process)].actor});
   }
   /// All processes start in order, two per host, and the ranks are ready.
-  void all_come() {
+  void all_come(const std::array<std::string, 3>& domains = {}) {
     const std::array<std::string, 3> hosts = {"a", "b", "c"};
     for (int p = 0; p < processes; ++p)
-      come(p, hosts[std::size_t(p / 2)]);
+      come(p, hosts[std::size_t(p / 2)], 1, domains[std::size_t(p / 2)]);
     for (int r = 0; r < processes; ++r)
       system.tell(supervisor, messages::ready{first_generation, r});
     for (int p = 0; p < processes; ++p) {
@@ -180,6 +184,13 @@ TEST_CASE(
   CHECK(it.nodes[4].keeps_for == std::vector<int>{2});
   CHECK(it.nodes[5].keeps_for == std::vector<int>{3, 0});
   CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("PLACE-3: the supervisor assigns keepers in other failure domains", "[actors]") {
+  supervised it;
+  it.all_come({"x", "y", "y"});
+  // Rack y has most processes: only 2 and 3 are kept in rack x, and 4 and 5 on the other host of y.
+  CHECK(it.prepared->node->ledger->keepers() == std::vector<int>{4, 5, 0, 1, 2, 3});
 }
 
 TEST_CASE("the death of a former keeper is reported to the process that fetches a state",

@@ -5,6 +5,7 @@ ctest.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -189,6 +190,16 @@ def check_two_each(folder):
         for at, text in zip(nodes, said):
             at.until(f"it prints '{text}'", lambda: f" {text} of the run" in at.text())
             at.until("the node is free", lambda: at.text().count("is over here") == at.text().count(" serves process"))
+
+
+def check_cores(folder):
+    """A node tells its cores, and the run names the one that has too few for its workers."""
+    credentials = host_runs.keys(folder)
+    narrow = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    nodes = [node(folder, credentials=credentials, within=narrow), node(folder, credentials=credentials)]
+    one = job(folder, *WORDS, *over(nodes, credentials), processes=4).ends()
+    if f" the node at {nodes[0].at} has 1 core, which 2 workers of 1 thread share" not in one.out.read_text():
+        raise one.fails("no line about the cores of the first node")
 
 
 def check_rack_lost(folder):
