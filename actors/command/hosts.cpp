@@ -110,9 +110,10 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
   add_malformed("--nodes", nodes, out);
   add_malformed("--spare-nodes", spares, out);
   if (processes == 1)
-    out.emplace_back(
-        "--nodes names one node, but a run of one process runs where its command is: name two or "
-        "more nodes, or several processes, or leave it out");
+    out.push_back(fmt::format(
+        "--nodes names {}, but a run of one process runs where its command is: give --processes 2 "
+        "or more, or leave out --nodes",
+        nodes.size() == 1 ? "one node" : fmt::format("{} nodes", nodes.size())));
   else if (auto complaint = complaint_about_slots("--nodes", nodes, processes); !complaint.empty())
     out.push_back(std::move(complaint));
   if (auto complaint = complaint_about_slots("--spare-nodes", spares, processes_on(spares));

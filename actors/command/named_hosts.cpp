@@ -2,6 +2,7 @@
 
 #include "actors/command/readers.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/file/file.hpp"
 
 #include <algorithm>
@@ -96,7 +97,7 @@ std::string complaint_about_slots(std::string_view flag,
                                  runtime::counted(room, "process", "processes"),
                                  processes,
                                  room);
-  if (processes % n == 0)
+  if (n == 0 || processes % n == 0)
     return "";
   return fmt::format(
       "{} names {} {}, but the run has {} (--processes), and without numbers all {} "
@@ -120,7 +121,12 @@ void share_processes(std::vector<runtime::host_slots>& hosts, int processes) {
 
 void read_domains(const std::filesystem::path& file, std::vector<runtime::host_slots>& hosts) {
   std::map<std::string, std::string> domains;
-  std::istringstream lines(runtime::read_text(file));
+  std::istringstream lines;
+  try {
+    lines.str(runtime::read_text(file));
+  } catch (const runtime::error& failure) {
+    throw usage_error("--failure-domains: {}", failure.what());
+  }
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;

@@ -11,7 +11,10 @@ namespace troupe::runtime {
 
 // PLACE-2: a host has whole groups if it has a multiple of their ranks, whatever the rank order.
 process_map near_ranks(const mesh& dense, int processes) {
-  const process_map ranges(dense.size(), processes);
+  process_map ranges(dense.size(), processes);
+  const auto first = dense.group(0, axis::tensor);
+  if (first.back() == int(first.size()) - 1)  // tensor ranks are numbered first
+    return ranges;
   std::vector<int> table(std::size_t(dense.size()));
   int next = 0;
   for (const auto& group : dense.groups(axis::tensor))
