@@ -39,8 +39,8 @@ struct host_flags {
                        .default_value = "none",
                        .help = "With --nodes: spare nodes. When a host is lost, its processes "
                                "continue on the first spare node that is alive, or else beside "
-                               "others. HOST:PORT*N takes N; by default as many as the largest "
-                               "node."}),
+                               "others. HOST:PORT*N takes N, other spare nodes as many as the "
+                               "largest node."}),
         row("failure_domains", &x::failure_domains)
             .own_flag({.name = "--failure-domains",
                        .type = "FILE",

@@ -219,10 +219,11 @@ int print_layout(const layout_flags& flags) {
   return 0;
 }
 
-void declare_hosts(command_line& line, std::string& hosts) {
+/// `otherwise`: without the flag; empty: it is required.
+void declare_hosts(command_line& line, std::string& hosts, const char* otherwise) {
   line.value({.name = "--hosts",
               .type = "N|HOST,...",
-              .default_value = "none",
+              .default_value = otherwise,
               .help = "Shows the hosts instead of the groups: their number, or their names. "
                       "Each has an equal share of the processes, or N of them with HOST*N."},
              text(hosts));
@@ -235,7 +236,7 @@ void declare_layout(command_line& layout, const runtime::model_family& family) {
   const auto flags = std::make_shared<training_flags>(family);
   const auto hosts = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
-  declare_hosts(line, *hosts);
+  declare_hosts(line, *hosts, "");
   line.toggle("--json", "Prints JSON, for programs.", [json] { *json = true; });
   declare(line, *flags);
   line.begins_with(fmt::format(
@@ -311,7 +312,7 @@ void add_layout(command_line& program) {
               .help = "Ranks that share each matrix product of an expert."},
              whole(x.expert_tensor, 1, most));
   line.group("Hosts");
-  declare_hosts(line, x.hosts);
+  declare_hosts(line, x.hosts, "none");
   line.value({.name = "--processes",
               .type = "N",
               .default_value = "one for each rank",
