@@ -43,8 +43,9 @@ class section {
   section(std::string file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
   template <class... Args>
-  [[noreturn]] void refuse(const YAML::Node& at, fmt::format_string<Args...> why, Args&&... args)
-      const {
+  [[noreturn]] void refuse(const YAML::Node& at,
+                           fmt::format_string<Args...> why,
+                           Args&&... args) const {
     throw input_error("{}, line {}: {}",
                       file_,
                       at.Mark().line + 1,
@@ -166,39 +167,39 @@ runtime::cluster_outline parse_cluster(const std::string& content, const std::st
   runtime::cluster_outline out;
   auto& d = out.device;
   auto& s = out.measured;
-  const std::vector<key> keys = {
-      text("name", out.name),
-      below("device",
-            {text("name", d.name),
-             value("memory", d.memory, bytes, 1e6, most),
-             value("bandwidth", d.bandwidth, bytes_per_second, least_rate, most),
-             value("f32", d.f32, operations, least_rate, most),
-             value("bf16", d.bf16, operations, least_rate, most),
-             value("f16", d.f16, operations, least_rate, most, false)}),
-      whole("hosts", out.hosts),
-      whole("devices-per-host", out.devices_per_host),
-      below("inside",
-            {value("bandwidth", out.inside.bandwidth, bytes_per_second, least_rate, most),
-             value("latency", out.inside.latency, seconds, 0, 1)}),
-      below("between",
-            {value("bandwidth", out.between.bandwidth, bytes_per_second, least_rate, most),
-             value("latency", out.between.latency, seconds, 0, 1),
-             value("rails", out.rails, none, 0.01, 1e4)}),
-      below("failures",
-            {value("device-time", out.device_seconds_between_failures, seconds, 1, longest),
-             value("detection", out.detection, seconds, 0, longest),
-             value("restart", out.restart, seconds, 0, longest),
-             value("job-restart", out.job_restart, seconds, 0, longest),
-             value("checkpoint", out.checkpoint, seconds, 0, longest)},
-            false),
-      below("measured",
-            {value("products", s.products, none, 0.001, 1.5, false),
-             value("attention", s.attention, none, 0.001, 1.5, false),
-             value("memory", s.memory, none, 0.001, 1.5, false),
-             value("links", s.links, none, 0.001, 1.5, false),
-             value("step", s.step, seconds, 0, 60, false),
-             value("kernel", s.kernel, seconds, 0, 1, false)},
-            false)};
+  const std::vector<key> keys
+      = {text("name", out.name),
+         below("device",
+               {text("name", d.name),
+                value("memory", d.memory, bytes, 1e6, most),
+                value("bandwidth", d.bandwidth, bytes_per_second, least_rate, most),
+                value("f32", d.f32, operations, least_rate, most),
+                value("bf16", d.bf16, operations, least_rate, most),
+                value("f16", d.f16, operations, least_rate, most, false)}),
+         whole("hosts", out.hosts),
+         whole("devices-per-host", out.devices_per_host),
+         below("inside",
+               {value("bandwidth", out.inside.bandwidth, bytes_per_second, least_rate, most),
+                value("latency", out.inside.latency, seconds, 0, 1)}),
+         below("between",
+               {value("bandwidth", out.between.bandwidth, bytes_per_second, least_rate, most),
+                value("latency", out.between.latency, seconds, 0, 1),
+                value("rails", out.rails, none, 0.01, 1e4)}),
+         below("failures",
+               {value("device-time", out.device_seconds_between_failures, seconds, 1, longest),
+                value("detection", out.detection, seconds, 0, longest),
+                value("restart", out.restart, seconds, 0, longest),
+                value("job-restart", out.job_restart, seconds, 0, longest),
+                value("checkpoint", out.checkpoint, seconds, 0, longest)},
+               false),
+         below("measured",
+               {value("products", s.products, none, 0.001, 1.5, false),
+                value("attention", s.attention, none, 0.001, 1.5, false),
+                value("memory", s.memory, none, 0.001, 1.5, false),
+                value("links", s.links, none, 0.001, 1.5, false),
+                value("step", s.step, seconds, 0, 60, false),
+                value("kernel", s.kernel, seconds, 0, 1, false)},
+               false)};
   try {
     section(file, "").read(YAML::Load(content), keys);
   } catch (const YAML::Exception& failure) {

@@ -28,7 +28,7 @@ struct layer_outline {
   std::vector<product_outline> products;
   double score_width = 0;  ///< of all heads: sizes of a query and of a value
   double heads = 0;
-  double keys = 0;  ///< seen by a query, on average
+  double keys = 0;         ///< seen by a query, on average
   traffic_outline stream;  ///< on the residual stream; tensor ranks divide it with sequences
   traffic_outline inside;  ///< between the products of tensor ranks, which divide it
   traffic_outline routed;  ///< in rows of experts

@@ -1,7 +1,6 @@
 #include "runtime/forecast/cluster.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace troupe::runtime {
 
@@ -10,12 +9,15 @@ double device_outline::peak(dtype of) const {
 }
 
 group_span span_of(const std::vector<int>& ranks, int devices_per_host) {
-  std::map<int, int> members;
-  for (const int rank : ranks)
-    ++members[rank / devices_per_host];
-  group_span out{.size = int(ranks.size()), .hosts = int(members.size())};
-  for (const auto& [host, count] : members)
-    out.local = std::max(out.local, count);
+  group_span out{.size = int(ranks.size()), .hosts = 0, .local = 0};
+  int host = -1, members = 0;
+  for (const int rank : ranks) {
+    const bool is_new = rank / devices_per_host != host;
+    host = rank / devices_per_host;
+    out.hosts += is_new ? 1 : 0;
+    members = is_new ? 1 : members + 1;
+    out.local = std::max(out.local, members);
+  }
   return out;
 }
 

@@ -61,6 +61,7 @@ struct group_span {
   int local = 1;  ///< most members on one host
 };
 
+/// `ranks`: ascending.
 group_span span_of(const std::vector<int>& ranks, int devices_per_host);
 
 }  // namespace troupe::runtime

@@ -6,8 +6,8 @@
 namespace troupe::runtime {
 namespace {
 
-/// Share of a step in which the newest committed state travels to its keeper. A step is decided only
-/// when the one before is kept, so it is below 1; assumed.
+/// Share of a step in which the newest committed state travels to its keeper. A step is decided
+/// only when the one before is kept, so it is below 1; assumed.
 constexpr double unkept_share = 0.5;
 
 }  // namespace

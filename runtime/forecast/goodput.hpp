@@ -11,8 +11,8 @@
 // keeper (law 2 of the step: at most two steps are computed again). Keeping costs no time here.
 //
 // With checkpoints only, L is the detection, the restart of the job, and half of the interval t
-// between checkpoints. Training stops for c seconds at each, so s = t / (t + c). The interval is the
-// best one, t = sqrt(2 c M) (Young, "A First Order Approximation to the Optimum Checkpoint
+// between checkpoints. Training stops for c seconds at each, so s = t / (t + c). The interval is
+// the best one, t = sqrt(2 c M) (Young, "A First Order Approximation to the Optimum Checkpoint
 // Interval", 1974), and at least a step.
 
 #pragma once

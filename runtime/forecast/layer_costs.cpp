@@ -30,8 +30,7 @@ step_parts& step_parts::operator+=(const step_parts& x) {
 }
 
 step_parts operator*(step_parts x, double factor) {
-  for (auto* part :
-       {&x.products, &x.attention, &x.kernels, &x.tensor, &x.experts, &x.handoffs})
+  for (auto* part : {&x.products, &x.attention, &x.kernels, &x.tensor, &x.experts, &x.handoffs})
     *part *= factor;
   return x;
 }
@@ -147,9 +146,9 @@ pass_costs layer_costs::of_embedding() const {
   const double stream = share_.rows * model_.hidden * share_.element;
   const double dropout = model_.drops ? 1 : 0;
   out.forward.kernels = memory((2 + 2 * dropout) * stream) + 2 * by_.kernel_seconds;
-  out.parameters.kernels = memory((1 + 2 * dropout) * stream
-                                  + 2 * share_.rows * model_.hidden * share_.gradient)
-                           + 2 * by_.kernel_seconds;
+  out.parameters.kernels
+      = memory((1 + 2 * dropout) * stream + 2 * share_.rows * model_.hidden * share_.gradient)
+        + 2 * by_.kernel_seconds;
   out.forward.tensor = costs_.all_reduce(stream, share_.tensor_ranks);
   return out;
 }

@@ -61,8 +61,8 @@ class layer_costs {
   double memory(double bytes) const { return bytes / memory_rate_; }
 
  private:
-  void add_product(pass_costs& to, double rows, double inputs, double outputs, double matrices)
-      const;
+  void add_product(
+      pass_costs& to, double rows, double inputs, double outputs, double matrices) const;
   void add_attention(pass_costs& to, const layer_outline& x) const;
   void add_collectives(pass_costs& to, const layer_outline& x) const;
   void add_traffic(pass_costs& to, traffic_outline x, double divisor, int kernels) const;

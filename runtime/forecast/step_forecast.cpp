@@ -105,8 +105,12 @@ class pipeline_costs {
                  const step_outline& step,
                  const cluster_outline& on,
                  const forecast_assumptions& by)
-      : model_(model), step_(step), by_(with_measured(by, on.measured)), spans_(spans_of(step, on.devices_per_host)),
-        share_(share_of(model, step, on, spans_)), layers_(model, share_, on, by_),
+      : model_(model),
+        step_(step),
+        by_(with_measured(by, on.measured)),
+        spans_(spans_of(step, on.devices_per_host)),
+        share_(share_of(model, step, on, spans_)),
+        layers_(model, share_, on, by_),
         links_(on, by_.link_share) {
     const double row = share_.rows * model.hidden * share_.element;
     const bool shared = share_.sequence_parallel || step.shared_handoffs;
@@ -197,22 +201,23 @@ class pipeline_costs {
       return shards ? links_.all_gather(bytes, among) : links_.all_reduce(bytes, among);
     };
     const auto parts = [&](group_span among) { return shards ? double(among.size) : 1.0; };
-    out.gradients = visible(summed(all.dense, spans_.data) + summed(all.experts, spans_.expert_data),
-                            step_.overlap_gradients,
-                            backward * rounds);
+    out.gradients
+        = visible(summed(all.dense, spans_.data) + summed(all.experts, spans_.expert_data),
+                  step_.overlap_gradients,
+                  backward * rounds);
     if (has_tie && step_.pipeline > 1)
       out.gradients += links_.all_reduce(
           model_.vocabulary * model_.hidden / step_.tensor * step_.gradient_bytes,
           {.size = 2, .hosts = spans_.far_stages ? 2 : 1, .local = spans_.far_stages ? 1 : 2});
-    const double updated
-        = all.dense / parts(spans_.data) + all.experts / parts(spans_.expert_data);
+    const double updated = all.dense / parts(spans_.data) + all.experts / parts(spans_.expert_data);
     out.update = layers_.memory(updated * (update_bytes + share_.element + step_.gradient_bytes)
                                 + (all.dense + all.experts) * 2 * step_.gradient_bytes);
     if (shards)
-      out.gather = visible(links_.all_gather(all.dense * share_.element, spans_.data)
-                               + links_.all_gather(all.experts * share_.element, spans_.expert_data),
-                           step_.overlap_parameters,
-                           forward * rounds);
+      out.gather
+          = visible(links_.all_gather(all.dense * share_.element, spans_.data)
+                        + links_.all_gather(all.experts * share_.element, spans_.expert_data),
+                    step_.overlap_parameters,
+                    forward * rounds);
     return out;
   }
 
@@ -349,8 +354,8 @@ double estimate_memory(const model_outline& model, const step_outline& step) {
         const auto size = parameters_of(kind, share);
         dense += size.dense;
         experts += size.experts;
-        const double all = rows * element
-                           * (kind.kept / t + kind.kept_stream / stream + kind.kept_routed / t);
+        const double all
+            = rows * element * (kind.kept / t + kind.kept_stream / stream + kind.kept_routed / t);
         const bool again = step.recompute.granularity == recompute_granularity::full
                            && (step.recompute.method == recompute_method::uniform
                                || layer - chunk.first < step.recompute.layers);

@@ -65,8 +65,8 @@ step_forecast forecast_step(const model_outline& model,
                             const plan& plan,
                             const forecast_assumptions& by = {});
 
-/// The same without a plan, for comparisons of many layouts: the bubble is (p - 1) / v passes of the
-/// slowest rank, v chunks on each of p ranks, as in 1F1B and interleaved schedules.
+/// The same without a plan, for comparisons of many layouts: the bubble is (p - 1) / v passes of
+/// the slowest rank, v chunks on each of p ranks, as in 1F1B and interleaved schedules.
 step_forecast estimate_step(const model_outline& model,
                             const step_outline& step,
                             const cluster_outline& on,

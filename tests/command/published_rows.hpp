@@ -1,4 +1,5 @@
-// The rows of published tables of speed, and their forecasts (tests/golden/forecast/published.json).
+// The rows of published tables of speed, and their forecasts
+// (tests/golden/forecast/published.json).
 
 #pragma once
 
@@ -36,7 +37,8 @@ inline rt::gpt_config known_model(const std::string& name) {
   if (name == "deepseek-v3") {
     out.layers = 61, out.hidden = 7168, out.heads = out.groups = 128, out.head_size = 192;
     out.ffn = 18432, out.padded_vocabulary = 129280;
-    out.latent = {.q_rank = 1536, .kv_rank = 512, .own_size = 128, .rotated = 64, .value_size = 128};
+    out.latent
+        = {.q_rank = 1536, .kv_rank = 512, .own_size = 128, .rotated = 64, .value_size = 128};
     e.number = 256, e.layers = "([0]*3+[1]*58)", e.ffn = 2048, e.shared_ffn = 2048, e.chosen = 8;
   } else {
     out.layers = 94, out.hidden = 4096, out.heads = 64, out.groups = 4, out.head_size = 128;
@@ -116,8 +118,8 @@ inline std::vector<published_row> published_rows(const std::string& root) {
       if (x.contains("micro"))
         row.micro = std::int64_t(x["micro"]);
       row.virtual_stages = x.value("virtual", 1);
-      row.cluster = command::read_cluster(
-          root + "/examples/clusters/" + std::string(x["cluster"]) + ".yaml");
+      row.cluster = command::read_cluster(root + "/examples/clusters/" + std::string(x["cluster"])
+                                          + ".yaml");
       row.seconds = published_seconds(x, row.table);
       out.push_back(std::move(row));
     }
@@ -126,13 +128,14 @@ inline std::vector<published_row> published_rows(const std::string& root) {
 }
 
 /// The row's layout; where the table is silent, the fastest that fits in nine tenths of the memory.
-inline rt::step_outline layout_of(const published_row& row, const rt::forecast_assumptions& by = {}) {
+inline rt::step_outline layout_of(const published_row& row,
+                                  const rt::forecast_assumptions& by = {}) {
   const auto model = rt::gpt_outline(row.model);
   const int layers = int(row.model.layers);
   auto best = row.step;
   double fastest = 0;
-  for (const std::int64_t micro : row.micro ? std::vector<std::int64_t>{*row.micro}
-                                            : std::vector<std::int64_t>{1, 2, 4}) {
+  for (const std::int64_t micro :
+       row.micro ? std::vector<std::int64_t>{*row.micro} : std::vector<std::int64_t>{1, 2, 4}) {
     auto step = row.step;
     step.micro = micro;
     for (int v = 1; v <= std::max(1, layers / step.pipeline); ++v) {
