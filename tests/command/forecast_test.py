@@ -11,11 +11,11 @@ import cli_test
 from cli_test import refuses, works, wrong
 
 ROOT = pathlib.Path()
-MODEL = ["--num-layers", 32, "--hidden-size", 4096, "--num-attention-heads", 32, "--seq-length", 4096, "--vocab-size", 128000,
-         "--hidden-dropout", 0, "--attention-dropout", 0, "--bf16"]
+MODEL = ["--num-layers", 32, "--hidden-size", 4096, "--num-attention-heads", 32, "--seq-length", 4096,
+         "--vocab-size", 128000, "--hidden-dropout", 0, "--attention-dropout", 0, "--bf16"]
 STEP = ["--micro-batch-size", 1, "--global-batch-size", 128]
-LAYOUT = ["--world-size", 64, "--tensor-model-parallel-size", 2, "--sequence-parallel", "--pipeline-model-parallel-size", 4,
-          "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather"]
+LAYOUT = ["--world-size", 64, "--tensor-model-parallel-size", 2, "--sequence-parallel",
+          "--pipeline-model-parallel-size", 4, "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather"]
 
 
 def cluster(name):
@@ -43,7 +43,8 @@ def check_numbers(folder):
            "a faster device takes longer")
     split = forecast(*LAYOUT, "--pipeline-schedule", "zb-h1")
     expect(split["parts"]["bubble"] < found["parts"]["bubble"], "the bubble of zb-h1 is not smaller")
-    again = forecast(*LAYOUT, "--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", 1)
+    again = forecast(*LAYOUT, "--recompute-granularity", "full", "--recompute-method", "uniform",
+                     "--recompute-num-layers", 1)
     expect(again["seconds"] > 1.15 * found["seconds"], "recomputation costs nothing")
     expect(again["memory"]["peak"] < found["memory"]["peak"], "recomputation saves nothing")
 
@@ -78,7 +79,7 @@ def check_refusals(folder):
     refuses("--cluster is missing", "forecast", *MODEL, *STEP)
     refuses("2 hosts with 8 devices", "forecast", "--cluster", two_hosts(folder), *MODEL, *STEP, *LAYOUT)
     refuses("--search needs --global-batch-size", "forecast", *cluster("h100"), *MODEL, "--search")
-    refuses("no layout of 16 workers fits", "forecast", "--cluster", two_hosts(folder), *MODEL[2:], "--num-layers", 2048,
+    refuses("no layout of 16 workers fits", "forecast", "--cluster", two_hosts(folder), *MODEL, "--num-layers", 2048,
             "--global-batch-size", 64, "--search")
     (folder / "wrong.yaml").write_text("name: x\nhost: 3\n")
     refuses("line 2: `host` is unknown", "forecast", "--cluster", folder / "wrong.yaml", *MODEL, *STEP)
