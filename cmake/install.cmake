@@ -32,7 +32,8 @@ install(FILES ${usage}/_troupe DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-c
 install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
-install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+install(DIRECTORY examples/clusters examples/configurations examples/schedules
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(DIRECTORY examples/monitoring DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program
         PATTERN *.py PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)

@@ -25,6 +25,7 @@ void add_completion(command_line& program);      // completion.cpp
 void add_simulate(command_line& program);        // simulate.cpp
 void add_chaos(command_line& program);           // chaos.cpp
 void add_memory(command_line& program);          // memory.cpp
+void add_forecast(command_line& program);        // forecast.cpp
 void add_doctor(command_line& program);          // doctor.cpp
 void add_manual(command_line& program);          // manual.cpp
 void add_status(command_line& program);          // status.cpp

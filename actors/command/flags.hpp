@@ -51,10 +51,6 @@ void declare(command_line& line, training_flags& to);
 /// unless flags name another one. Idempotent.
 void recognise_folders(training_flags& flags);
 
-/// Keeps what forecasts depend on: shape, batch and layout. Resets all other settings, so that data
-/// and tokenizer files may be missing.
-training_flags shape_and_layout(training_flags flags);
-
 /// Fills in every default. Throws one usage_error with all missing and contradictory flags, and
 /// input_error for files that cannot be read. Reports each flag at most once.
 runtime::training_job resolve(const training_flags& flags);

@@ -3,6 +3,7 @@
 #include "actors/command/named_hosts.hpp"
 #include "actors/command/placed_hosts.hpp"
 #include "actors/command/print.hpp"
+#include "actors/command/shape_and_layout.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/family/families.hpp"

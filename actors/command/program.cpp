@@ -76,6 +76,7 @@ void add_commands(command_line& program) {
   add_simulate(program);
   add_chaos(program);
   add_memory(program);
+  add_forecast(program);
   add_doctor(program);
   add_completion(program);
   add_manual(program);

@@ -9,6 +9,7 @@
 #include "runtime/core/bound_setting.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
+#include "runtime/family/model_outline.hpp"
 #include "runtime/family/peer_estimates.hpp"
 #include "runtime/layout/axis.hpp"
 
@@ -144,6 +145,11 @@ class model_family {
   virtual std::optional<pytorch_memory> pytorch_estimate(const model_description& /*model*/,
                                                          const job_outline& /*job*/,
                                                          pytorch_mode /*mode*/) const {
+    return {};
+  }
+
+  /// Empty: forecasts of time do not know the family.
+  virtual std::optional<model_outline> outline(const model_description& /*model*/) const {
     return {};
   }
 

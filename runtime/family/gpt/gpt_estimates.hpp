@@ -66,6 +66,7 @@
 #pragma once
 
 #include "runtime/family/gpt/gpt_config.hpp"
+#include "runtime/family/model_outline.hpp"
 #include "runtime/family/peer_estimates.hpp"
 
 namespace troupe::runtime {
@@ -76,5 +77,9 @@ theoretical_memory gpt_megatron_memory(const gpt_config& model, const job_outlin
 pytorch_memory gpt_pytorch_memory(const gpt_config& model,
                                   const job_outline& job,
                                   pytorch_mode mode);
+
+/// The sizes of its operations. Troupe's kernels fuse a sum with its dropout, an activation with
+/// its gate, and nothing else.
+model_outline gpt_outline(const gpt_config& model);
 
 }  // namespace troupe::runtime

@@ -177,6 +177,10 @@ class gpt final : public model_family {
     return gpt_pytorch_memory(x, job, mode);
   }
 
+  std::optional<model_outline> outline(const model_description& model) const override {
+    return gpt_outline(config_of(model));
+  }
+
   std::any asked() const override { return gpt_asked(); }
 
   std::vector<bound_setting> bind(std::any& asked) const override {

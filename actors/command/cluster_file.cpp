@@ -1,0 +1,221 @@
+#include "actors/command/cluster_file.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/shortened.hpp"
+#include "runtime/file/file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/ranges.h>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <vector>
+#include <yaml-cpp/yaml.h>
+
+namespace troupe::command {
+namespace {
+
+using runtime::input_error;
+
+constexpr std::size_t largest_file = 1 << 16;
+
+/// The units of a quantity, with their factors.
+using units = std::vector<std::pair<std::string_view, double>>;
+const units bytes = {{"GB", 1e9}, {"MB", 1e6}, {"TB", 1e12}};
+const units bytes_per_second = {{"GB/s", 1e9}, {"MB/s", 1e6}, {"TB/s", 1e12}};
+const units operations = {{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}, {"PFLOP/s", 1e15}};
+const units seconds = {{"s", 1}, {"us", 1e-6}, {"ms", 1e-3}, {"h", 3600}};
+const units none = {};
+
+class section;
+using reading = std::function<void(const YAML::Node& value, const section& in)>;
+
+struct key {
+  std::string name;
+  reading read;
+  bool is_required = true;
+};
+
+/// A map of the file: `path` is "device.", or empty at the top.
+class section {
+ public:
+  section(std::string file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+
+  template <class... Args>
+  [[noreturn]] void refuse(const YAML::Node& at,
+                           fmt::format_string<Args...> why,
+                           Args&&... args) const {
+    throw input_error("{}, line {}: {}",
+                      file_,
+                      at.Mark().line + 1,
+                      fmt::format(why, std::forward<Args>(args)...));
+  }
+
+  std::string word(const YAML::Node& at, const std::string& name) const {
+    if (!at.IsScalar() || at.Scalar().empty())
+      refuse(at, "`{}{}` takes one value", path_, name);
+    return at.Scalar();
+  }
+
+  double number(const YAML::Node& at,
+                const std::string& name,
+                const units& allowed,
+                double least,
+                double most) const {
+    const auto text = word(at, name);
+    double value = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    std::string_view unit(end, std::size_t(text.data() + text.size() - end));
+    while (!unit.empty() && unit.front() == ' ')
+      unit.remove_prefix(1);
+    double factor = allowed.empty() && unit.empty() ? 1 : 0;
+    std::vector<std::string_view> names;
+    for (const auto& [known, by] : allowed) {
+      names.push_back(known);
+      if (unit == known)
+        factor = by;
+    }
+    if (fault != std::errc() || factor == 0)
+      refuse(at,
+             "`{}{}` is '{}': a number{} expected",
+             path_,
+             name,
+             runtime::shortened(text, 60),
+             names.empty() ? " without a unit is"
+                           : fmt::format(" with a unit of {} is", fmt::join(names, ", ")));
+    if (!(value * factor >= least && value * factor <= most))  // also of NaN
+      refuse(at, "`{}{}` is '{}', which is out of range", path_, name, text);
+    return value * factor;
+  }
+
+  void read(const YAML::Node& map, const std::vector<key>& keys) const {
+    if (!map.IsMap())
+      refuse(map, "{} takes keys with values", path_.empty() ? "a cluster" : "`" + path_ + "`");
+    std::map<std::string, bool> seen;
+    for (const auto& entry : map) {
+      const auto name = entry.first.IsScalar() ? entry.first.Scalar() : "";
+      const auto found = std::ranges::find(keys, name, &key::name);
+      if (found == keys.end()) {
+        std::vector<std::string> known;
+        for (const auto& x : keys)
+          known.push_back(x.name);
+        refuse(entry.first,
+               "`{}{}` is unknown; known are {}",
+               path_,
+               runtime::shortened(name, 60),
+               fmt::join(known, ", "));
+      }
+      if (!seen.emplace(name, true).second)
+        refuse(entry.first, "`{}{}` is given twice; leave one out", path_, name);
+      found->read(entry.second, section(file_, path_ + name + "."));
+    }
+    for (const auto& x : keys)
+      if (x.is_required && !seen.contains(x.name))
+        refuse(map, "`{}{}` is missing", path_, x.name);
+  }
+
+  /// The section one level up, for messages about a value.
+  section above(const std::string& name) const {
+    return {file_, path_.substr(0, path_.size() - name.size() - 1)};
+  }
+
+ private:
+  std::string file_, path_;
+};
+
+key text(const std::string& name, std::string& to) {
+  return {name, [&to, name](const YAML::Node& at, const section& in) {
+            to = in.above(name).word(at, name);
+          }};
+}
+
+template <class T>
+key value(const std::string& name,
+          T& to,
+          const units& allowed,
+          double least,
+          double most,
+          bool is_required = true) {
+  return {name,
+          [&to, name, &allowed, least, most](const YAML::Node& at, const section& in) {
+            to = in.above(name).number(at, name, allowed, least, most);
+          },
+          is_required};
+}
+
+key whole(const std::string& name, int& to) {
+  return {name, [&to, name](const YAML::Node& at, const section& in) {
+            const auto up = in.above(name);
+            const double found = up.number(at, name, none, 1, 1e6);
+            to = int(found);
+            if (found != to)
+              up.refuse(at, "`{}` is '{}': a whole number is expected", name, at.Scalar());
+          }};
+}
+
+key below(const std::string& name, std::vector<key> keys, bool is_required = true) {
+  return {name,
+          [keys = std::move(keys)](const YAML::Node& at, const section& in) { in.read(at, keys); },
+          is_required};
+}
+
+}  // namespace
+
+runtime::cluster_outline parse_cluster(const std::string& content, const std::string& file) {
+  constexpr double most = 1e21, least_rate = 1e3, longest = 1e12;
+  runtime::cluster_outline out;
+  auto& d = out.device;
+  auto& s = out.measured;
+  const std::vector<key> keys
+      = {text("name", out.name),
+         below("device",
+               {text("name", d.name),
+                value("memory", d.memory, bytes, 1e6, most),
+                value("bandwidth", d.bandwidth, bytes_per_second, least_rate, most),
+                value("f32", d.f32, operations, least_rate, most),
+                value("bf16", d.bf16, operations, least_rate, most),
+                value("f16", d.f16, operations, least_rate, most, false)}),
+         whole("hosts", out.hosts),
+         whole("devices-per-host", out.devices_per_host),
+         below("inside",
+               {value("bandwidth", out.inside.bandwidth, bytes_per_second, least_rate, most),
+                value("latency", out.inside.latency, seconds, 0, 1)}),
+         below("between",
+               {value("bandwidth", out.between.bandwidth, bytes_per_second, least_rate, most),
+                value("latency", out.between.latency, seconds, 0, 1),
+                value("rails", out.rails, none, 0.01, 1e4)}),
+         below("failures",
+               {value("device-time", out.device_seconds_between_failures, seconds, 1, longest),
+                value("detection", out.detection, seconds, 0, longest),
+                value("restart", out.restart, seconds, 0, longest),
+                value("job-restart", out.job_restart, seconds, 0, longest),
+                value("checkpoint", out.checkpoint, seconds, 0, longest)},
+               false),
+         below("measured",
+               {value("products", s.products, none, 0.001, 1.5, false),
+                value("attention", s.attention, none, 0.001, 1.5, false),
+                value("memory", s.memory, none, 0.001, 1.5, false),
+                value("links", s.links, none, 0.001, 1.5, false),
+                value("step", s.step, seconds, 0, 60, false),
+                value("kernel", s.kernel, seconds, 0, 1, false)},
+               false)};
+  try {
+    section(file, "").read(YAML::Load(content), keys);
+  } catch (const YAML::Exception& failure) {
+    throw input_error("{}, line {}: not YAML: {}", file, failure.mark.line + 1, failure.msg);
+  }
+  return out;
+}
+
+runtime::cluster_outline read_cluster(const std::string& file) {
+  const auto content = runtime::read_text(file);
+  if (content.size() > largest_file)
+    throw input_error("{}: {} bytes, but a cluster's description has at most {}",
+                      file,
+                      content.size(),
+                      largest_file);
+  return parse_cluster(content, file);
+}
+
+}  // namespace troupe::command

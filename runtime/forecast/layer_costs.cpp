@@ -1,0 +1,181 @@
+#include "runtime/forecast/layer_costs.hpp"
+
+namespace troupe::runtime {
+namespace {
+
+constexpr double backward_attention = 2.5;
+
+/// Bytes of kernels of the loss for an element of the logits. One kernel reads them in each pass,
+/// and writes their gradient. Separate kernels copy them to f32 (6), take the maximum (4), subtract
+/// it (8), exponentiate (8), sum (4) and divide (8); backward they scale (8) and round (6).
+struct logit_bytes {
+  double forward, backward;
+};
+constexpr logit_bytes of_one_kernel = {4, 6}, of_separate_kernels = {38, 14};
+
+/// Passes over the scores outside of products. Forward: softmax reads and writes, and so does
+/// dropout. Backward: softmax reads two arrays and writes one.
+constexpr double score_passes_forward = 2, score_passes_backward = 3, passes_of_dropout = 2.5;
+
+}  // namespace
+
+step_parts& step_parts::operator+=(const step_parts& x) {
+  products += x.products;
+  attention += x.attention;
+  kernels += x.kernels;
+  tensor += x.tensor;
+  experts += x.experts;
+  handoffs += x.handoffs;
+  return *this;
+}
+
+step_parts operator*(step_parts x, double factor) {
+  for (auto* part : {&x.products, &x.attention, &x.kernels, &x.tensor, &x.experts, &x.handoffs})
+    *part *= factor;
+  return x;
+}
+
+pass_costs& pass_costs::operator+=(const pass_costs& x) {
+  forward += x.forward;
+  inputs += x.inputs;
+  parameters += x.parameters;
+  return *this;
+}
+
+layer_costs::layer_costs(const model_outline& model,
+                         const rank_share& share,
+                         const cluster_outline& on,
+                         const forecast_assumptions& by)
+    : model_(model),
+      share_(share),
+      costs_(on, by.link_share),
+      by_(by),
+      product_rate_(share.peak * by.product_share),
+      attention_rate_(share.peak * by.attention_share),
+      memory_rate_(on.device.bandwidth * by.memory_share) {}
+
+void layer_costs::add_product(
+    pass_costs& to, double rows, double inputs, double outputs, double matrices) const {
+  const double operations = 2 * rows * inputs * outputs / product_rate_;
+  const double weights = inputs * outputs * matrices, moved = rows * (inputs + outputs);
+  const double pass = operations + memory(share_.element * (moved + weights)) + by_.kernel_seconds;
+  to.forward.products += pass;
+  to.inputs.products += pass;
+  to.parameters.products += operations + by_.kernel_seconds
+                            + memory(share_.element * moved + 2 * share_.gradient * weights);
+}
+
+void layer_costs::add_attention(pass_costs& to, const layer_outline& x) const {
+  const double width = x.score_width / share_.tensor, rows = share_.rows;
+  if (share_.fused_attention) {
+    const double operations = 2 * rows * x.keys * width;
+    to.forward.attention += operations / attention_rate_ + by_.kernel_seconds;
+    to.inputs.attention += backward_attention * operations / attention_rate_ + by_.kernel_seconds;
+    return;
+  }
+  const double scores = rows * model_.sequence * x.heads / share_.tensor;
+  const double products = 2 * rows * model_.sequence * width / product_rate_;
+  const double dropout = model_.drops ? passes_of_dropout : 0;
+  const auto passes = [&](double n) { return memory(n * share_.element * scores); };
+  to.forward.attention += products + passes(2 + score_passes_forward + dropout);
+  to.inputs.attention += 2 * products + passes(4 + score_passes_backward + dropout);
+}
+
+void layer_costs::add_traffic(pass_costs& to,
+                              traffic_outline x,
+                              double divisor,
+                              int kernels) const {
+  const double each = share_.rows * share_.element / divisor;
+  to.forward.kernels += memory(x.forward * each) + kernels * by_.kernel_seconds;
+  to.inputs.kernels += memory(x.backward * each) + kernels * by_.kernel_seconds;
+}
+
+void layer_costs::add_collectives(pass_costs& to, const layer_outline& x) const {
+  const double stream = share_.rows * model_.hidden * share_.element;
+  const double visible = share_.overlap_tensor ? 1 - by_.tensor_hidden : 1;
+  if (share_.sequence_parallel) {
+    const double half = visible * costs_.all_gather(stream, share_.tensor_ranks);
+    to.forward.tensor += 2 * x.tensor_blocks * half;
+    to.inputs.tensor += 2 * x.tensor_blocks * half;
+    to.parameters.tensor += x.tensor_blocks * half;
+  } else {
+    const double sum = visible * costs_.all_reduce(stream, share_.tensor_ranks);
+    to.forward.tensor += x.tensor_blocks * sum;
+    to.inputs.tensor += x.tensor_blocks * sum;
+  }
+  if (x.dispatched == 0)
+    return;
+  const double sent = share_.rows / share_.tensor * x.dispatched * share_.element;
+  const double both
+      = 2
+        * (costs_.all_to_all(sent, share_.expert_ranks)
+           + costs_.all_gather(sent * share_.expert_tensor, share_.expert_tensor_ranks));
+  to.forward.experts += both;
+  to.inputs.experts += both;
+}
+
+pass_costs layer_costs::of_layer(const layer_outline& x) const {
+  pass_costs out;
+  for (const auto& p : x.products) {
+    const double rows = share_.rows * p.rows;
+    if (p.split == product_split::experts)  // rows of all tensor ranks meet at an expert
+      add_product(out,
+                  rows / share_.tensor * share_.expert_tensor,
+                  p.inputs,
+                  p.outputs / share_.expert_tensor,
+                  p.matrices / share_.expert);
+    else
+      add_product(out,
+                  rows,
+                  p.inputs,
+                  p.split == product_split::tensor ? p.outputs / share_.tensor : p.outputs,
+                  1);
+  }
+  if (x.keys > 0)
+    add_attention(out, x);
+  add_traffic(out, x.stream, share_.sequence_parallel ? share_.tensor : 1, 4);
+  add_traffic(out, x.inside, share_.tensor, 3);
+  if (x.routed.forward > 0)
+    add_traffic(out, x.routed, share_.tensor, 6);
+  add_collectives(out, x);
+  return out;
+}
+
+pass_costs layer_costs::of_embedding() const {
+  pass_costs out;
+  const double stream = share_.rows * model_.hidden * share_.element;
+  const double dropout = model_.drops ? 1 : 0;
+  out.forward.kernels = memory((2 + 2 * dropout) * stream) + 2 * by_.kernel_seconds;
+  out.parameters.kernels
+      = memory((1 + 2 * dropout) * stream + 2 * share_.rows * model_.hidden * share_.gradient)
+        + 2 * by_.kernel_seconds;
+  out.forward.tensor = costs_.all_reduce(stream, share_.tensor_ranks);
+  return out;
+}
+
+pass_costs layer_costs::of_head() const {
+  pass_costs out;
+  const double columns = model_.vocabulary / share_.tensor;
+  add_product(out, share_.rows, model_.hidden, columns, 1);
+  const auto loss = share_.fused_loss ? of_one_kernel : of_separate_kernels;
+  out.forward.kernels += memory(loss.forward * share_.rows * columns) + 3 * by_.kernel_seconds;
+  out.inputs.kernels += memory(loss.backward * share_.rows * columns) + 2 * by_.kernel_seconds;
+  add_traffic(out, {2 * model_.hidden, 3 * model_.hidden}, 1, 1);
+  const double stream = share_.rows * model_.hidden * share_.element;
+  out.inputs.tensor = costs_.all_reduce(stream, share_.tensor_ranks);
+  return out;
+}
+
+parameter_share parameters_of(const layer_outline& x, const rank_share& share) {
+  parameter_share out{.dense = x.vectors};
+  for (const auto& p : x.products) {
+    const double all = p.inputs * p.outputs * p.matrices;
+    if (p.split == product_split::experts)
+      out.experts += all / (share.expert * share.expert_tensor);
+    else
+      out.dense += p.split == product_split::tensor ? all / share.tensor : all;
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,83 @@
+// Operations of one micro-batch on one rank, and their durations on a device.
+//
+// A product of R rows with a K x N matrix takes 2 R N K operations at a share of the peak rate, and
+// moves R K + K N + R N elements at a share of the memory's bandwidth. Their sum is its duration,
+// so small products come out less efficient. A backward pass has two such products: one for the
+// inputs, and one for the parameters, which reads and writes the gradient sum. Fused attention runs
+// 2.5 times its forward operations backward, because it computes the scores again (Dao,
+// "FlashAttention-2", 2023). All other kernels take the time of their bytes.
+
+#pragma once
+
+#include "runtime/family/model_outline.hpp"
+#include "runtime/forecast/assumptions.hpp"
+#include "runtime/forecast/collective_costs.hpp"
+
+namespace troupe::runtime {
+
+/// Seconds of a part of a step, by what they are spent on.
+struct step_parts {
+  double products = 0, attention = 0, kernels = 0;
+  double tensor = 0, experts = 0;  ///< collectives that nothing hides
+  double handoffs = 0;             ///< transfers between stages that nothing hides
+
+  double all() const { return products + attention + kernels + tensor + experts + handoffs; }
+  step_parts& operator+=(const step_parts& x);
+  friend step_parts operator*(step_parts x, double factor);
+};
+
+struct pass_costs {
+  step_parts forward, inputs, parameters;  ///< F, I and W
+
+  pass_costs& operator+=(const pass_costs& x);
+};
+
+/// What a rank computes of a layer, and with which peers.
+struct rank_share {
+  double rows = 0;  ///< R: tokens of a micro-batch
+  double tensor = 1, expert = 1, expert_tensor = 1;
+  bool sequence_parallel = false;
+  double element = 2;           ///< bytes of an activation and of a parameter
+  double gradient = 4;          ///< bytes of a sum of gradients
+  double peak = 0;              ///< FLOP/s of products in this precision
+  bool fused_attention = true;  ///< false: scores go through memory, and all of them are computed
+  bool fused_loss = true;
+  bool overlap_tensor = false;  ///< tensor collectives run beside products
+  group_span tensor_ranks, expert_ranks, expert_tensor_ranks;
+};
+
+class layer_costs {
+ public:
+  layer_costs(const model_outline& model,
+              const rank_share& share,
+              const cluster_outline& on,
+              const forecast_assumptions& by);
+
+  pass_costs of_layer(const layer_outline& x) const;
+  pass_costs of_embedding() const;
+  pass_costs of_head() const;
+
+  /// Seconds to read or write these bytes in a device's memory.
+  double memory(double bytes) const { return bytes / memory_rate_; }
+
+ private:
+  void add_product(
+      pass_costs& to, double rows, double inputs, double outputs, double matrices) const;
+  void add_attention(pass_costs& to, const layer_outline& x) const;
+  void add_collectives(pass_costs& to, const layer_outline& x) const;
+  void add_traffic(pass_costs& to, traffic_outline x, double divisor, int kernels) const;
+
+  const model_outline& model_;
+  rank_share share_;
+  collective_costs costs_;
+  forecast_assumptions by_;
+  double product_rate_, attention_rate_, memory_rate_;
+};
+
+/// Parameters of a rank in one layer: those of dense layers, and those of experts.
+struct parameter_share {
+  double dense = 0, experts = 0;
+};
+parameter_share parameters_of(const layer_outline& x, const rank_share& share);
+
+}  // namespace troupe::runtime

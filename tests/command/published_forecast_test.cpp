@@ -1,0 +1,73 @@
+#include "tests/command/published_rows.hpp"
+#include "tests/support/places.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+double error_of(const published_row& row) {
+  return forecast_of(row, layout_of(row)).seconds / row.seconds - 1;
+}
+
+}  // namespace
+
+TEST_CASE("forecasts of published rows stay as close as they are", "[forecast]") {
+  const auto rows = published_rows(source_dir());
+  REQUIRE(rows.size() == 23);
+  std::set<std::string> far;
+  double fitted = 0, held_out = 0;
+  int fits = 0;
+  for (const auto& row : rows) {
+    INFO(row.table << " " << row.name);
+    const double error = error_of(row);
+    CHECK(std::abs(error) <= row.bound);
+    CHECK(std::abs(error) >= row.bound - 0.006);  // a smaller error needs a smaller bound
+    if (std::abs(error) > 0.1)
+      far.insert(row.name);
+    (row.fitted ? fitted : held_out) += std::abs(error);
+    fits += row.fitted ? 1 : 0;
+  }
+  // The page names these rows, with their causes.
+  CHECK(far == std::set<std::string>{"32B", "DeepSeek-V3, GB200", "Qwen3-235B, GB200"});
+  REQUIRE(fits == 12);
+  CHECK(fitted / fits < 0.03);
+  CHECK(held_out / double(rows.size() - std::size_t(fits)) < 0.07);
+}
+
+TEST_CASE("every second row of a table is held out of the fit", "[forecast]") {
+  std::string table;
+  bool fitted = false;
+  for (const auto& row : published_rows(source_dir())) {
+    INFO(row.table << " " << row.name);
+    CHECK(row.fitted == (row.table != table || !fitted));
+    table = row.table;
+    fitted = row.fitted;
+  }
+}
+
+TEST_CASE("published rows have the step time that their source implies", "[forecast]") {
+  const auto rows = published_rows(source_dir());
+  // Section 5.1 of the paper: 84 days for 450 billion tokens of the model with 1008 billion
+  // parameters on 3072 devices.
+  const auto largest = std::ranges::find(rows, "1008.0B", &published_row::name);
+  REQUIRE(largest != rows.end());
+  const double steps = 450e9 / (3072.0 * 2048);
+  CHECK(std::abs(steps * largest->seconds / (84 * 86400.0) - 1) < 0.02);
+}
+
+TEST_CASE("the estimate without a plan agrees with the simulated one", "[forecast]") {
+  for (const auto& row : published_rows(source_dir())) {
+    INFO(row.table << " " << row.name);
+    const auto step = layout_of(row);
+    const double estimated
+        = rt::estimate_step(rt::gpt_outline(row.model), step, row.cluster).seconds;
+    CHECK(std::abs(estimated / forecast_of(row, step).seconds - 1) < 0.05);
+  }
+}
