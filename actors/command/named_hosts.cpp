@@ -90,10 +90,9 @@ std::string complaint_about_slots(std::string_view flag,
   if (has_numbers(hosts))
     return room == processes ? ""
                              : fmt::format(
-                                 "{} has {} for {} in all, but the run has {} (--processes): give "
+                                 "{} has room for {}, but the run has {} (--processes): give "
                                  "--processes {}, or other numbers after '*'",
                                  flag,
-                                 what,
                                  runtime::counted(room, "process", "processes"),
                                  processes,
                                  room);

@@ -79,7 +79,7 @@ def check_uneven(folder):
             "nearest valid: 2 or 4 nodes, or a:1*2,b:1*1,c:1*1", *train, "a:1,b:1,c:1", "--processes", 4)
     refuses("nearest valid: 2 nodes", *train, "a:1,b:1,c:1", "--processes", 2)
     refuses("nearest valid: 1 or 3 nodes", *train, "a:1,b:1", "--processes", 3)
-    refuses("--nodes has 5 processes for nodes in all, but the run has 4", *train, "a:1*2,b:1*3", "--processes", 4)
+    refuses("--nodes has room for 5 processes, but the run has 4 (--processes): give --processes 5, or other numbers after '*'", *train, "a:1*2,b:1*3", "--processes", 4)
     refuses("'a:1*...' has no number of processes after the '*': give a whole number from 1 to 65536", *train, "a:1*x,b:1")
     refuses("--spare-nodes: 'c:1*...'", *train, "a:1,b:1", "--spare-nodes", "c:1*0")
     refuses("has no domain for the host 'c': add a line 'c DOMAIN'", *train, "a:1,b:1", "--spare-nodes", "c:1",
