@@ -69,15 +69,19 @@ void roster::settle_keepers() {
   }
 }
 
-// Logs what a death will cost. `before`: the keepers until now; empty: before the first step.
+// Logs what a death will cost. `before`: the keepers until now; empty: before the first step. In a
+// large run, viewers show the keepers.
 void roster::tell_keepers(const std::vector<int>& before) const {
   const auto keepers = run_.context->ledger->keepers();
   bool beside = false;
+  int left = 16;  // most lines
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     const auto& own = processes_[p];
     const auto& other = processes_[std::size_t(keepers[p])];
     beside = beside || own.host == other.host;
     if (!before.empty() && before[p] == keepers[p])
+      continue;
+    if (--left < 0)
       continue;
     if (!before.empty())
       runtime::log_info(
@@ -97,6 +101,8 @@ void roster::tell_keepers(const std::vector<int>& before) const {
           keepers[p],
           other.host);
   }
+  if (left < 0)
+    runtime::log_info(" {} more processes have their states kept in another one", -left);
   if (beside)
     runtime::log_info(
         " processes of one host keep each other's states: when that host dies, the run resumes "
