@@ -126,8 +126,10 @@ class cluster {
   }
 
   void look(caf::actor_id to, const caf::mailbox_element& x) {
-    if (out_.start_seconds == 0 && x.content().match_elements<messages::run_step>())
+    if (out_.start_seconds == 0 && x.content().match_elements<messages::run_step>()) {
       out_.start_seconds = seconds(world_.now_ns());
+      out_.start = counter_.counted();
+    }
     counter_.note(to, x);
   }
 
@@ -271,7 +273,10 @@ std::optional<double> growth(std::pair<double, double> workers, std::pair<double
 }
 
 std::vector<cluster_figure> figures_of(const cluster_run& x) {
-  std::vector<cluster_figure> out = {{"start, s", x.start_seconds}, {"step, s", x.step_seconds}};
+  std::vector<cluster_figure> out = {{"start, s", x.start_seconds},
+                                     {"messages of the start", double(x.start.all.messages)},
+                                     {"bytes of the start", double(x.start.all.bytes)},
+                                     {"step, s", x.step_seconds}};
   if (x.recovery) {
     out.push_back({"restart, s", x.recovery->restart_seconds});
     out.push_back({"outage, s", x.recovery->outage_seconds});

@@ -45,8 +45,9 @@ struct cluster_recovery {
 struct cluster_run {
   cluster_settings of;
   int tensor = 1, pipeline = 1, replicas = 1;
-  double start_seconds = 0;  ///< until the first order of the first step arrives
-  double step_seconds = 0;   ///< from the order of a step to its commit
+  double start_seconds = 0;     ///< until the first order of the first step arrives
+  counted_messages start = {};  ///< until then
+  double step_seconds = 0;      ///< from the order of a step to its commit
   counted_messages step = {};
   std::optional<cluster_recovery> recovery = {};
   std::uint64_t turns = 0;

@@ -10,7 +10,7 @@
 namespace troupe::actors::simulation {
 namespace {
 
-runtime::tensor zeros(std::int64_t n) {
+runtime::tensor zero_floats(std::int64_t n) {
   runtime::memory_pool pool;
   const auto bytes = std::size_t(n) * sizeof(float);
   runtime::tensor out(pool.allocate(bytes), runtime::dtype::f32, {n});
@@ -19,7 +19,7 @@ runtime::tensor zeros(std::int64_t n) {
 }
 
 runtime::bundle parts_of(const std::vector<std::string>& names, runtime::bundle to = {}) {
-  static const auto element = zeros(1);
+  static const auto element = zero_floats(1);
   for (const auto& name : names)
     to.add(name, element);
   return to;
@@ -66,12 +66,12 @@ void add_parameters(idle_rank& to,
         to.norms.emplace(x.name, runtime::exact_sum(1));
     }
   const auto n = std::int64_t(parts.size());
-  to.state.arrays = {zeros(n), zeros(2 * n)};
+  to.state.arrays = {zero_floats(n), zero_floats(2 * n)};
   to.state.digested = std::move(digested);
 }
 
-std::shared_ptr<const idle_rank> make(const runtime::worker_settings& settings,
-                                      runtime::axis_rank tensor) {
+std::shared_ptr<const idle_rank> made_rank(const runtime::worker_settings& settings,
+                                           runtime::axis_rank tensor) {
   runtime::ensure(settings.chunks.size() == 1, "IDLE-2: a rank without tensor work has one chunk");
   const auto& hosted = settings.chunks.front();
   const runtime::chunk whole(settings.model, hosted.range);
@@ -130,7 +130,7 @@ std::shared_ptr<const idle_rank> idle_ranks::of(const runtime::worker_settings& 
   const std::lock_guard lock(mutex_);
   auto& found = all_[{settings.chunks.front().id, tensor.rank}];
   if (!found)
-    found = make(settings, tensor);
+    found = made_rank(settings, tensor);
   return found;
 }
 
