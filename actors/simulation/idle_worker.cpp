@@ -18,11 +18,11 @@ runtime::tensor zero_floats(std::int64_t n) {
   return out;
 }
 
-runtime::bundle parts_of(const std::vector<std::string>& names, runtime::bundle to = {}) {
-  static const auto element = zero_floats(1);
+void add_parts(runtime::bundle& to,
+               const std::vector<std::string>& names,
+               const runtime::tensor& each) {
   for (const auto& name : names)
-    to.add(name, element);
-  return to;
+    to.add(name, each);
 }
 
 /// One loss a unit that has it: a mean of 1.
@@ -143,13 +143,19 @@ idle_worker::idle_worker(std::shared_ptr<const idle_rank> of,
 }
 
 runtime::bundle idle_worker::forward(const runtime::pass_key&, const runtime::bundle&) {
-  return parts_of(of_->flow.after.inputs, parts_of(of_->flow.after.streams));
+  runtime::bundle out;
+  for (const auto* const names : {&of_->flow.after.streams, &of_->flow.after.inputs})
+    add_parts(out, *names, of_->state.arrays.weights);
+  return out;
 }
 
 runtime::bundle idle_worker::input_gradients(const runtime::pass_key&,
                                              const runtime::bundle&,
-                                             int) {
-  return parts_of(of_->flow.before.streams);
+                                             int block) {
+  runtime::bundle out;
+  if (block == 0)
+    add_parts(out, of_->flow.before.streams, of_->state.arrays.weights);
+  return out;
 }
 
 void idle_worker::weight_gradients(const runtime::pass_key&, int) {}

@@ -54,8 +54,8 @@ void supervised_run::show_stages(const char* state,
         {.name = job->stage_name(rank), .lives_in = job->placed.process_of(rank)}, state, why);
   };
   if (process)
-    return std::ranges::for_each(job->placed.ranks_of(*process), show_rank);
-  for (int r = 0; r < job->replicas(); ++r)
+    std::ranges::for_each(job->placed.ranks_of(*process), show_rank);
+  for (int r = 0; !process && r < job->replicas(); ++r)
     std::ranges::for_each(job->seats.replica(r), show_rank);
 }
 

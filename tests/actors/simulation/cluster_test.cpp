@@ -21,6 +21,12 @@ using Catch::Matchers::WithinAbs;
 
 namespace {
 
+/// Hides the warnings of simulated deaths.
+struct quiet {
+  quiet() { runtime::set_log_level(runtime::severity::error); }
+  ~quiet() { runtime::set_log_level(runtime::severity::info); }
+};
+
 cluster_settings of_size(int workers) {
   return {.workers = workers, .processes = workers / 8, .hosts = workers / 8};
 }
@@ -28,7 +34,7 @@ cluster_settings of_size(int workers) {
 /// Each size runs once for all tests.
 const cluster_run& run_of(int workers) {
   static std::map<int, cluster_run> all;
-  runtime::set_log_level(runtime::severity::error);
+  const quiet hides_progress;
   if (!all.contains(workers))
     all.emplace(workers, run_cluster(of_size(workers)));
   return all.at(workers);
@@ -128,6 +134,7 @@ TEST_CASE("equal clusters give equal figures, and a slower network gives a longe
 }
 
 TEST_CASE("a cluster goes back at most one step after the death of a process", "[simulation]") {
+  const quiet hides_warnings;
   auto of = of_size(128);
   of.kill = failing_part::process;
   const auto x = run_cluster(of);
@@ -143,6 +150,7 @@ TEST_CASE("a cluster goes back at most one step after the death of a process", "
 
 // Where a keeper stands decides whether states survive: in the same rack, they are lost.
 TEST_CASE("a cluster recovers from the death of a rack", "[simulation]") {
+  const quiet hides_warnings;
   auto of = of_size(256);
   of.kill = failing_part::rack;
   const auto x = run_cluster(of);
