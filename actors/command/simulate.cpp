@@ -1,5 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/print.hpp"
+#include "actors/command/simulate_size.hpp"
 #include "actors/simulation/seed_workers.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -26,11 +27,14 @@ struct simulation_flags {
   std::optional<std::int64_t> seed;
   fs::path trace;
   std::optional<std::int64_t> jobs;
+  bool seeds_given = false;
+  size_flags size;
 };
 
 constexpr std::int64_t most_jobs = 1024;
 
 void take_seeds(simulation_flags& to, const std::string& flag, const std::string& word) {
+  to.seeds_given = true;
   const char* const end = word.data() + word.size();
   const auto middle = std::from_chars(word.data(), end, to.first);
   auto last = middle;
@@ -142,6 +146,17 @@ int simulate_many(const simulation_flags& flags) {
 }
 
 int simulate(const simulation_flags& flags) {
+  const bool searches = flags.seeds_given || flags.seed || flags.jobs || !flags.trace.empty();
+  if (!flags.size.workers.empty() && searches)
+    throw usage_error(
+        "--workers measures a cluster, which has no seeds: leave out --seeds, --seed, --jobs and "
+        "--trace");
+  if (!flags.size.workers.empty())
+    return simulate_size(flags.size);
+  if (flags.size.are_given())
+    throw usage_error(
+        "--processes, --hosts, --steps, --kill and --json describe a cluster: give --workers with "
+        "them");
   if (!flags.trace.empty() && !flags.seed)
     throw usage_error("--trace writes the choices of one seed: give it with --seed");
   return flags.seed ? simulate_one(flags) : simulate_many(flags);
@@ -154,7 +169,8 @@ void add_simulate(command_line& program) {
   auto& to = program.command("simulate",
                              "searches for errors in the protocol of the actors: trains small "
                              "models with message orders, delays, deaths and broken connections "
-                             "chosen by seeds, and compares each run with an undisturbed one.",
+                             "chosen by seeds, and compares each run with an undisturbed one. With "
+                             "--workers, measures the messages of a cluster instead.",
                              [flags] { return simulate(*flags); });
   to.group("Seeds");
   to.value({.name = "--seeds",
@@ -180,6 +196,7 @@ void add_simulate(command_line& program) {
             .default_value = "the number of usable processors",
             .help = "Processes that search in parallel."},
            whole(flags->jobs, 1, most_jobs));
+  add_size(to, flags->size);
   to.note("Guide: docs/guides/simulate.md.");
 }
 

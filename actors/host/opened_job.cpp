@@ -11,9 +11,14 @@ opened_job::opened_job(runtime::training_job of, runtime::seats all, runtime::jo
       pipeline(std::move(cut)),
       placed(runtime::placed_of(job.layout)),
       span(seats.span()) {
-  for (const auto layers : runtime::axis_views)
+  for (const auto layers : runtime::axis_views) {
+    auto& first = first_alike[layers];
+    first.assign(std::size_t(seats.size()), -1);
     for (int rank = 0; rank < seats.size(); ++rank)
-      first_alike[layers].push_back(seats.alike(rank, layers).front());
+      if (first[std::size_t(rank)] < 0)
+        for (const int other : seats.alike(rank, layers))
+          first[std::size_t(other)] = rank;
+  }
   for (int r = 0; r < replicas(); ++r)
     with_writer.push_back(
         std::ranges::any_of(seats.replica(r), [this](int rank) { return writes(rank); }));

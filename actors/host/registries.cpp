@@ -220,8 +220,8 @@ std::unique_ptr<runtime::communicator> group_registry::join(const group_place& x
     group = std::make_shared<runtime::local_group>(x.along, size, token_);
   if (meeting_)
     group->release_by(x.rank, token_);
-  if (!x.names.empty())
-    group->introduce(x.name, x.rank, x.names[std::size_t(x.rank)]);
+  if (x.name_of)
+    group->introduce(x.name, x.rank, x.name_of(x.members[std::size_t(x.rank)]));
   return std::make_unique<runtime::local_communicator>(group, x.rank);
 }
 

@@ -130,9 +130,9 @@ struct group_place {
   std::vector<int> members = {};  ///< ranks of the mesh, in the order of the group
   int rank = 0;                   ///< index in `members`
   int device = 0;                 ///< device that it computes on
-  /// Names of the members on their process's lane board (runtime/device/lane_board.hpp), shown by
-  /// members that wait for them.
-  std::vector<std::string> names = {};
+  /// The name of a rank on its process's lane board (runtime/device/lane_board.hpp), shown by
+  /// members that wait for it. Called only when needed: groups have up to as many members as ranks.
+  std::function<std::string(int rank)> name_of = {};
 };
 
 /// The groups of one generation. Any thread.

@@ -190,7 +190,10 @@ void node_state::answer_if_ended() {
     answer.oldest = steps->first;
     answer.newest = steps->second;
   }
-  for (int p = 0; p < job_->placed.processes(); ++p)
+  std::set<int> owners;
+  for (const int rank : context_->kept->ranks())
+    owners.insert(job_->placed.process_of(rank));
+  for (const int p : owners)
     if (auto steps = context_->kept->iterations(job_->placed.ranks_of(p)); !steps.empty())
       answer.kept.emplace(p, std::move(steps));
   auto promise = std::move(ending_->promise);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -42,10 +43,13 @@ group_registry::join_between_processes node_state::groups_between_processes(
       homes.push_back(placed.process_of(rank));
     if (std::all_of(homes.begin(), homes.end(), [&](int p) { return p == by->self().process; }))
       return nullptr;
+    std::vector<std::string> names;
+    if (x.name_of)
+      std::ranges::transform(x.members, std::back_inserter(names), x.name_of);
     return by->join({.name = x.name,
                      .along = x.along,
                      .generation = runtime::generation_id(generation),
-                     .members = x.names},
+                     .members = std::move(names)},
                     homes,
                     x.rank,
                     until);

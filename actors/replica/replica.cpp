@@ -69,6 +69,7 @@ void replica_state::start(messages::spawn_replica told,
                                         .name = job_->seats.name(ranks_[std::size_t(s)])})
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
               [this](const caf::error& why) { refuse(why); });
+  told_.job = {};  // its texts are of no more use
   if (context_->env.own_threads && job_->job.recovery.on) {
     place_ = context_->lanes->add(
         {.who = who_, .generation = value(told_.generation), .shares_thread = true});
@@ -78,6 +79,19 @@ void replica_state::start(messages::spawn_replica told,
 
 int replica_state::process_of(int stage_index) const {
   return job_->placed.process_of(ranks_[std::size_t(stage_index)]);
+}
+
+messages::hosting_process* replica_state::find_process(int process) {
+  auto& all = told_.processes;
+  const auto found
+      = std::ranges::lower_bound(all, process, {}, &messages::hosting_process::process);
+  return found == all.end() || found->process != process ? nullptr : &*found;
+}
+
+const messages::hosting_process& replica_state::host_of(int stage_index) {
+  const auto* const found = find_process(process_of(stage_index));
+  runtime::ensure(found != nullptr, "REPLICA-2: a replica is told of each process of its stages");
+  return *found;
 }
 
 void replica_state::add(int stage_index, const messages::stage_actor& stage) {
@@ -192,15 +206,17 @@ void replica_state::pass_to_process(const Order& x) {
 }
 
 void replica_state::receive(const messages::use_loader& x) {
-  told_.processes[std::size_t(x.process)].loader = x.loader;
+  if (auto* const at = find_process(x.process))
+    at->loader = x.loader;
   pass_to_process(x);
 }
 
 void replica_state::receive(const messages::use_keeper& x) {
-  auto& at = told_.processes[std::size_t(x.process)];
-  at.keeper = x.keeper;
-  if (x.holder)
-    at.holder = x.holder;
+  if (auto* const at = find_process(x.process)) {
+    at->keeper = x.keeper;
+    if (x.holder)
+      at->holder = x.holder;
+  }
   pass_to_process(x);
 }
 

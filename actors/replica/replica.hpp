@@ -43,9 +43,9 @@ class replica_state {
   int stages() const { return int(ranks_.size()); }
   /// The process that hosts a stage.
   int process_of(int stage_index) const;
-  const messages::hosting_process& host_of(int stage_index) const {
-    return told_.processes[std::size_t(process_of(stage_index))];
-  }
+  /// Null: it hosts none of the stages.
+  messages::hosting_process* find_process(int process);
+  const messages::hosting_process& host_of(int stage_index);
   template <class Order>
   void pass_down(const Order& x);
   /// Passes the order to the stages in that process that were already introduced.

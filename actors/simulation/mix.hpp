@@ -40,6 +40,9 @@ struct mix {
   std::uint64_t longest_work_ns = 0;
   /// Between processes of one host, and between hosts.
   std::uint64_t host_latency_ns = 0, network_latency_ns = 0;
+  /// A cluster whose size is measured (cluster.hpp): latencies and starts are the longest, each
+  /// host reports its deaths, and processes have the data plane of the context that they are told.
+  bool steady = false;
 };
 
 /// Undisturbed: the first runnable one runs first, and nothing takes time.

@@ -11,7 +11,6 @@
 namespace troupe::actors::simulation {
 namespace {
 
-constexpr std::uint64_t longest_start_ns = 2'000'000'000;
 /// Probability that the host reports a death; otherwise only broken connections show it.
 constexpr double tells = 0.7;
 
@@ -85,7 +84,9 @@ void virtual_hosts::start(const messages::start_process& x) {
              fmt::format("process {} is killed: its supervisor has lost it", x.process),
              [this, process = at.process] { network_.kill(*process); });
   }
-  world.at(world.now_ns() + network_.chance().below(longest_start_ns),
+  const auto start
+      = network_.is_steady() ? longest_start_ns : network_.chance().below(longest_start_ns);
+  world.at(world.now_ns() + start,
            fmt::format("process {} starts", x.process),
            [this, p = x.process] { come(p); });
 }
@@ -97,7 +98,8 @@ void virtual_hosts::come(int process) {
     return;
   ++at.incarnation;
   auto& made = network_.add_process(*hosts_[std::size_t(process) % hosts_.size()], told_());
-  made.take_place({process, at.incarnation});
+  if (!network_.is_steady())
+    made.take_place({process, at.incarnation});
   at.process = &made;
   const std::shared_ptr<const node_context> context = made.context();
   at.node = network_.in().system().spawn(node, context, every_actor());
@@ -127,7 +129,8 @@ void virtual_hosts::come(int process) {
 void virtual_hosts::lose(const virtual_process& x) {
   const auto found = std::find_if(
       all_.begin(), all_.end(), [&](const hosted& one) { return one.process == &x; });
-  if (found == all_.end() || found->starting || !network_.chance().happens(tells))
+  if (found == all_.end() || found->starting
+      || (!network_.is_steady() && !network_.chance().happens(tells)))
     return;
   const auto process = int(found - all_.begin());
   auto& world = network_.in();

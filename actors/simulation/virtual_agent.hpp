@@ -16,6 +16,8 @@
 
 namespace troupe::actors::simulation {
 
+inline constexpr std::uint64_t longest_start_ns = 2'000'000'000;
+
 /// State of the agent; it outlives the actor.
 class virtual_hosts {
  public:

@@ -89,22 +89,30 @@ virtual_process::virtual_process(virtual_network& of,
       leases_(std::make_shared<runtime::local_transport>(ticket_process(number))),
       context_(std::make_shared<node_context>(told)) {
   auto& here = *context_;
-  here.transport = std::make_shared<virtual_transport>(*this);
   here.pools = std::make_shared<pool_registry>();
+  here.env.own_threads = false;
+  here.began = of.world_.system().clock().now();
+  here.messages = std::make_shared<message_path>(told.messages && told.messages->checks(),
+                                                 std::make_shared<network_end>(*this));
+  if (!of.is_steady())
+    add_data_plane(here);
+  if (here.faults)
+    inject(here, here.faults);
+}
+
+void virtual_process::add_data_plane(node_context& here) {
+  auto& of = network_;
+  here.transport = std::make_shared<virtual_transport>(*this);
   here.env.make_groups = [meeting = of.meeting_](std::uint64_t generation,
                                                  runtime::collectives by,
                                                  group_registry::join_between_processes between) {
     return std::make_shared<group_registry>(
         runtime::cancel_token(), generation, by, meeting, std::move(between));
   };
-  here.env.own_threads = false;
   here.reaper = std::make_shared<runtime::lane_reaper>(
       [fibers = of.world_.fibers()](const char* name, std::function<void()> what) {
         fibers->start(name, std::move(what));
       });
-  here.began = of.world_.system().clock().now();
-  here.messages = std::make_shared<message_path>(told.messages && told.messages->checks(),
-                                                 std::make_shared<network_end>(*this));
   here.env.make_lane = [&of, fibers = of.world_.fibers()](runtime::lane_settings settings) {
     settings.before_each = [&of, name = settings.name, before = std::move(settings.before_each)] {
       if (before)
@@ -117,8 +125,6 @@ virtual_process::virtual_process(virtual_network& of,
     };
     return runtime::make_fiber_lane(std::move(settings), fibers);
   };
-  if (here.faults)
-    inject(here, here.faults);
 }
 
 virtual_process::~virtual_process() = default;
@@ -167,6 +173,8 @@ caf::actor virtual_network::nowhere() {
 
 std::uint64_t virtual_network::latency(const virtual_process& from, const virtual_process& to) {
   const auto most = &from.host() == &to.host() ? mix_.host_latency_ns : mix_.network_latency_ns;
+  if (mix_.steady)
+    return most;
   auto out = most == 0 ? 0 : most / 2 + choices_.below(most / 2 + 1);
   if (const auto parted = parted_until_.find({from.number(), to.number()});
       parted != parted_until_.end() && parted->second > world_.now_ns())
@@ -236,10 +244,10 @@ void virtual_transport::end_generation(runtime::generation_id last) {
 }
 
 virtual_process* virtual_transport::holder_of(const runtime::ticket& x) const {
-  for (const auto& one : process_.network().processes())
-    if (ticket_process(one->number()) == x.holder)
-      return one.get();
-  throw runtime::broken_promise("TICKET-2: a ticket is redeemed at its holder");
+  const auto& all = process_.network().processes();
+  runtime::ensure(x.holder >= ticket_process(0) && x.holder - ticket_process(0) < all.size(),
+                  "TICKET-2: a ticket is redeemed at its holder");
+  return all[x.holder - ticket_process(0)].get();
 }
 
 void virtual_transport::wait_for(virtual_process& holder,

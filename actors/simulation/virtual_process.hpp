@@ -69,6 +69,8 @@ class virtual_network {
     return mix_.network_latency_ns + choices_.below(mix_.longest_delay_ns + 1);
   }
 
+  bool is_steady() const { return mix_.steady; }
+
   /// Draws the latency of a message that leaves now.
   std::uint64_t latency(const virtual_process& from, const virtual_process& to);
 
@@ -128,6 +130,7 @@ class virtual_process {
   friend class virtual_network;
   friend class virtual_transport;
   class network_end;
+  void add_data_plane(node_context& to);
 
   virtual_network& network_;
   virtual_host& host_;

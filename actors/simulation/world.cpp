@@ -11,12 +11,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cxxabi.h>
+#include <unordered_set>
 #include <utility>
 
 namespace troupe::actors::simulation {
 namespace {
 
 constexpr std::uint64_t is_fiber = std::uint64_t{1} << 63;
+constexpr auto never = ~std::uint64_t{0};
 
 caf::scheduled_actor& actor_of(caf::resumable* job) {
   return dynamic_cast<caf::scheduled_actor&>(*job);
@@ -83,7 +85,10 @@ world::~world() {
 
 void world::end() {
   look_ = nullptr;
+  look_at_message_ = nullptr;
   spawned_ = nullptr;
+  for (const auto& x : std::exchange(handling_, {}))
+    coordinator_->jobs.push_back(x.job);
   for (const auto& x : runners_)
     x->busy = true;  // no runner takes another turn
   for (const auto which : fibers_->alive()) {
@@ -166,7 +171,30 @@ const world::candidate& world::choose(const std::vector<candidate>& all) {
   }
 }
 
+bool world::timed_turn() {
+  auto& jobs = coordinator_->jobs;
+  for (auto* const job : jobs)
+    handling_.push_back({now_ns() + handling_ns_, job});
+  jobs.clear();
+  if (const auto able = fibers_->runnable(); !able.empty()) {
+    ++turns_;
+    run_fiber(able.front());
+    return true;
+  }
+  if (handling_.empty() || next_event() < handling_.front().until)
+    return advance(false);
+  const auto next = handling_.front();
+  handling_.pop_front();
+  ++turns_;
+  set_time(next.until);
+  jobs.push_front(next.job);
+  run_actor(0);
+  return true;
+}
+
 bool world::turn() {
+  if (handling_ns_ > 0)
+    return timed_turn();
   if (mix_.early_timer > 0 && choices_.happens(mix_.early_timer) && advance(true))
     return true;
   if (!events_.empty() && events_.begin()->first <= now_ns())
@@ -199,14 +227,20 @@ bool world::turn_of_fibers() {
   return true;
 }
 
-bool world::advance(bool early) {
+std::uint64_t world::next_timer() const {
   const auto& timers = coordinator_->clock().schedule();
-  constexpr auto never = ~std::uint64_t{0};
-  const auto timer
-      = timers.empty() ? never : std::uint64_t(timers.begin()->first.time_since_epoch().count());
-  const auto wake = fibers_->next_wake().value_or(never);
+  return timers.empty() ? never : std::uint64_t(timers.begin()->first.time_since_epoch().count());
+}
+
+std::uint64_t world::next_event() const {
   const auto event = events_.empty() ? never : events_.begin()->first;
-  const auto next = std::min({timer, wake, event});
+  return std::min({next_timer(), fibers_->next_wake().value_or(never), event});
+}
+
+bool world::advance(bool early) {
+  const auto timer = next_timer();
+  const auto event = events_.empty() ? never : events_.begin()->first;
+  const auto next = next_event();
   if (next == never || (early && (event == next || next > now_ns() + mix_.early_within_ns)))
     return false;
   ++turns_;
@@ -263,6 +297,8 @@ void world::run_actor(std::size_t place) {
   });
   if (look_)
     look_(number, message_type(who));
+  if (const auto* const next = who.mailbox().peek(); look_at_message_ && next != nullptr)
+    look_at_message_(number, *next);
   auto& by = idle_runner();
   by.assigned = by.busy = true;
   by.whose = number;
@@ -315,6 +351,11 @@ std::string world::name_of(caf::actor_id number) const {
   return fmt::format("{}#{}", found == seen_.end() ? "actor" : found->second.name, number);
 }
 
+std::string world::kind_of(caf::actor_id number) const {
+  const auto found = seen_.find(number);
+  return found == seen_.end() ? std::string() : found->second.name;
+}
+
 std::string world::newest_of(caf::actor_id number) const {
   const auto found = seen_.find(number);
   if (found == seen_.end() || found->second.newest == typeid(void))
@@ -338,8 +379,14 @@ std::vector<std::string> world::on_fibers() const {
 }
 
 void world::end_at_once(const std::vector<caf::actor_id>& which) {
-  const auto is_one
-      = [&](caf::actor_id x) { return std::find(which.begin(), which.end(), x) != which.end(); };
+  const std::unordered_set<caf::actor_id> all(which.begin(), which.end());
+  const auto is_one = [&](caf::actor_id x) { return all.contains(x); };
+  std::erase_if(handling_, [&](const auto& x) {
+    if (!is_one(actor_of(x.job).id()))
+      return false;
+    coordinator_->jobs.push_back(x.job);
+    return true;
+  });
   std::erase_if(runners_, [&](const auto& x) {
     if (!x->busy || !is_one(x->whose))
       return false;
@@ -350,8 +397,8 @@ void world::end_at_once(const std::vector<caf::actor_id>& which) {
   });
   // Urgent messages come first in a mailbox, so an actor's next turn is its last. An actor that has
   // not begun is known after its first turn.
-  for (;;) {
-    for (const auto number : which)
+  for (auto told = which;;) {
+    for (const auto number : told)
       if (const auto alive = find(number))
         caf::anon_send_exit(alive, caf::exit_reason::kill);
     auto& jobs = coordinator_->jobs;
@@ -359,6 +406,7 @@ void world::end_at_once(const std::vector<caf::actor_id>& which) {
         jobs.begin(), jobs.end(), [&](auto* job) { return is_one(actor_of(job).id()); });
     if (at == jobs.end())
       return;
+    told = {actor_of(*at).id()};
     run_actor(std::size_t(at - jobs.begin()));
   }
 }

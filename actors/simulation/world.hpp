@@ -15,8 +15,11 @@
 #include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/fwd.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/resumable.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,6 +50,11 @@ class world {
   /// Plays one turn. False: nothing is runnable, and no timer is set.
   bool turn();
 
+  /// From now on each actor takes this time for a message, and what it sends leaves at the end.
+  /// Actors then run in the order of arrival; of the mix only the network's part counts. A turn
+  /// takes the same time for any number of actors.
+  void take_time(std::uint64_t ns_per_message) { handling_ns_ = ns_per_message; }
+
   /// Ends preferences and early timers.
   void calm_down() { mix_ = calm(); }
 
@@ -57,6 +65,10 @@ class world {
   /// message.
   void before_turn(std::function<void(caf::actor_id, std::type_index)> look) {
     look_ = std::move(look);
+  }
+  /// Sets the callback before each message of an actor.
+  void before_message(std::function<void(caf::actor_id, const caf::mailbox_element&)> look) {
+    look_at_message_ = std::move(look);
   }
   /// Sets the callback for new actors, numbers [first, last], spawned in a turn of `by`; 0: outside
   /// all turns.
@@ -74,6 +86,7 @@ class world {
   /// Null if it has ended.
   caf::actor find(caf::actor_id number);
   std::string name_of(caf::actor_id number) const;  ///< "stage#12"
+  std::string kind_of(caf::actor_id number) const;  ///< "stage"; empty: it had no turn yet
   /// Type of the last message that it handled: "vote".
   std::string newest_of(caf::actor_id number) const;
 
@@ -105,6 +118,9 @@ class world {
   std::vector<candidate> candidates();
   const candidate& choose(const std::vector<candidate>& all);
   bool turn_of_fibers();
+  bool timed_turn();
+  std::uint64_t next_timer() const;
+  std::uint64_t next_event() const;
   void run_actor(std::size_t job);
   void run_fiber(std::uint64_t which);
   void tell_spawned(caf::actor_id by);
@@ -136,6 +152,15 @@ class world {
   std::map<caf::actor_id, seen_actor> seen_;
   std::function<void(caf::actor_id, std::type_index)> look_;
   std::function<void(caf::actor_id, caf::actor_id, caf::actor_id)> spawned_;
+  std::function<void(caf::actor_id, const caf::mailbox_element&)> look_at_message_;
+  /// An actor with a message, and when it has handled it. Each takes equally long, so the first is
+  /// the first to end.
+  struct handling {
+    std::uint64_t until;
+    caf::resumable* job;
+  };
+  std::deque<handling> handling_;
+  std::uint64_t handling_ns_ = 0;                  ///< 0: handling takes no time
   caf::actor_id told_ = 0;                         ///< newest actor reported to `spawned_`
   std::map<std::uint64_t, std::uint64_t> fallen_;  ///< priorities after change points
   std::uint64_t lowest_ = 0, last_key_ = 0, turns_ = 0;

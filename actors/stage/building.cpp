@@ -40,6 +40,7 @@ void stage_state::start(messages::spawn_stage told,
                         std::shared_ptr<const stage_resources> node,
                         std::shared_ptr<group_registry> groups) {
   told_ = std::move(told);
+  told_.job = {};  // opened by the node
   job_ = std::move(job);
   node_ = std::move(node);
   groups_ = std::move(groups);
@@ -109,15 +110,16 @@ void stage_state::join_groups() {
   const bool overlaps = overlaps_gradients() || overlaps_parameters();
   for (auto& x : runtime::groups_of(job_->pipeline, job_->seats, told_.rank)) {
     const bool by_wire = overlaps && is_outside_passes(x) && !x.along.has(runtime::axis::pipeline);
-    std::vector<std::string> names;
-    for (const int member : x.members)
-      names.push_back((by_wire ? "wire:" : "lane:") + job_->seats.name(member));
-    auto joined = groups_->join({.name = x.name,
-                                 .along = x.along,
-                                 .members = x.members,
-                                 .rank = x.rank,
-                                 .device = runtime::device_of(job_->job, told_.rank),
-                                 .names = std::move(names)});
+    // Only the group needs its members from here on.
+    auto joined
+        = groups_->join({.name = x.name,
+                         .along = x.along,
+                         .members = std::move(x.members),
+                         .rank = x.rank,
+                         .device = runtime::device_of(job_->job, told_.rank),
+                         .name_of = [job = job_, lane = by_wire ? "wire:" : "lane:"](int rank) {
+                           return lane + job->seats.name(rank);
+                         }});
     context_->groups.push_back({std::move(x), std::move(joined)});
   }
 }

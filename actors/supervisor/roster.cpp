@@ -70,10 +70,12 @@ void roster::settle_keepers() {
   }
 }
 
-// Logs what a death will cost. `before`: the keepers until now; empty: before the first step.
+// Logs what a death will cost. `before`: the keepers until now; empty: before the first step. In a
+// large run, viewers show the keepers.
 void roster::tell_keepers(const std::vector<int>& before) const {
   const auto keepers = run_.context->ledger->keepers();
   std::string shared;
+  int left = 16;  // most lines
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     const auto& own = processes_[p];
     const auto& other = processes_[std::size_t(keepers[p])];
@@ -82,6 +84,8 @@ void roster::tell_keepers(const std::vector<int>& before) const {
     else if (own.domain == other.domain && !own.domain.empty() && shared.empty())
       shared = "failure domain";
     if (!before.empty() && before[p] == keepers[p])
+      continue;
+    if (--left < 0)
       continue;
     if (!before.empty())
       runtime::log_info(
@@ -101,6 +105,8 @@ void roster::tell_keepers(const std::vector<int>& before) const {
           keepers[p],
           other.host);
   }
+  if (left < 0)
+    runtime::log_info(" {} more processes have their states kept in another one", -left);
   if (!shared.empty())
     runtime::log_info(
         " processes of one {0} keep each other's states: when that {0} dies, the run resumes from "

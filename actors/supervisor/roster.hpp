@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,7 +105,18 @@ class roster : supervisor_part {
   void spawn_shard_writer(int process);
   void spawn_viewers();
   void spawn_replicas();
-  std::vector<messages::hosting_process> hosting_processes() const;
+  /// Those of a replica's ranks.
+  std::vector<messages::hosting_process> hosting_processes(int replica) const;
+  /// Sends it to the replicas with ranks in that process.
+  template <class Order>
+  void tell_replicas_in(int process, const Order& x) {
+    std::set<int> them;
+    for (const int rank : run_.job->placed.ranks_of(process))
+      them.insert(run_.job->seats.at(rank)[runtime::axis::data]);
+    for (const int r : them)
+      if (const auto to = replica(r))
+        run_.send(to, x);
+  }
   /// The keeper in that process, for its memory and its host's disk; null: being spawned.
   messages::keeper_actor keeper_in(int process) const;
   /// The keeper with the initial state of a process's ranks; null: the ranks have it themselves, or

@@ -71,6 +71,13 @@ class save_driver : supervisor_part {
   /// Generation of the save that the checkpointer must abandon; set until it answers.
   std::optional<runtime::generation_id> abandoning_;
   std::map<int, messages::kept> kept_by_;  ///< newest report of each process, in this generation
+  /// All processes before `from` have kept this step. Otherwise a step of N processes would look at
+  /// N * N / 2 reports.
+  struct known_kept {
+    std::uint64_t step = 0;
+    int from = 0;
+  };
+  mutable known_kept known_kept_;
   struct store_request {
     messages::keeper_actor keeper = {};
     runtime::step_id step = {};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace troupe::actors {
@@ -39,14 +40,14 @@ void roster::tell_of_services() {
   for (int p = 0; p < run_.processes(); ++p) {
     auto& x = processes_[std::size_t(p)];
     if (x.loader && x.told_loader != x.loader)
-      tell_replicas(messages::use_loader{run_.generation(), p, x.told_loader = x.loader});
+      tell_replicas_in(p, messages::use_loader{run_.generation(), p, x.told_loader = x.loader});
     const auto holder = holder_for(p);
     if (!x.keeper || (x.told_keeper == x.keeper && (!holder || x.told_holder == holder)))
       continue;
     x.told_keeper = x.keeper;
     if (holder)
       x.told_holder = holder;
-    tell_replicas(messages::use_keeper{run_.generation(), p, x.keeper, holder});
+    tell_replicas_in(p, messages::use_keeper{run_.generation(), p, x.keeper, holder});
   }
   if (checkpointer_ && told_checkpointer_ != checkpointer_)
     tell_replicas(
@@ -56,9 +57,9 @@ void roster::tell_of_services() {
 // Updates a replica that was being spawned while a service was replaced.
 void roster::tell_of_services(const messages::replica_actor& to,
                               const std::vector<messages::hosting_process>& known) const {
-  for (int p = 0; p < run_.processes(); ++p) {
+  for (const auto& then : known) {
+    const int p = then.process;
     const auto& x = processes_[std::size_t(p)];
-    const auto& then = known[std::size_t(p)];
     if (x.told_loader && x.told_loader != then.loader)
       run_.send(to, messages::use_loader{run_.generation(), p, x.told_loader});
     if (x.told_keeper && (x.told_keeper != then.keeper || x.told_holder != then.holder))
@@ -68,10 +69,11 @@ void roster::tell_of_services(const messages::replica_actor& to,
 
 void roster::spawn_services() {
   spawn_viewers();
+  std::set<std::pair<member_role, int>> coming;
+  for (const auto& [number, x] : pending_spawns_)
+    coming.emplace(x.role, x.serves);
   const auto is_coming = [&](member_role role, int process = 0) {
-    return std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [&](const auto& x) {
-      return x.second.role == role && x.second.serves == process;
-    });
+    return coming.contains({role, process});
   };
   if (!monitor_ && !without_monitor_ && !is_coming(member_role::monitor))
     spawn_monitor();
@@ -302,15 +304,19 @@ void roster::spawn_viewers() {
   }
 }
 
-std::vector<messages::hosting_process> roster::hosting_processes() const {
+std::vector<messages::hosting_process> roster::hosting_processes(int replica) const {
+  std::set<int> hosts;
+  for (const int rank : run_.job->seats.replica(replica))
+    hosts.insert(run_.job->placed.process_of(rank));
   std::vector<messages::hosting_process> out;
-  for (std::size_t p = 0; p < processes_.size(); ++p) {
-    const auto& x = processes_[p];
-    out.push_back({.node = node_in(run_.host_of(int(p))),
+  for (const int p : hosts) {
+    const auto& x = process(p);
+    out.push_back({.process = p,
+                   .node = node_in(run_.host_of(p)),
                    .loader = x.loader,
                    .keeper = x.keeper,
-                   .source = forming_->sources[p],
-                   .holder = holder_for(int(p))});
+                   .source = forming_->sources[std::size_t(p)],
+                   .holder = holder_for(p)});
   }
   return out;
 }
@@ -334,8 +340,8 @@ messages::keeper_actor roster::holder_for(int process) const {
 
 // A replica lives in the process of its first rank.
 void roster::spawn_replicas() {
-  const auto known = hosting_processes();
-  for (int r = 0; r < run_.job->replicas(); ++r)
+  for (int r = 0; r < run_.job->replicas(); ++r) {
+    const auto known = hosting_processes(r);
     spawn<messages::replica_spawned>(
         messages::spawn_replica{.generation = run_.generation(),
                                 .job = run_.told,
@@ -349,6 +355,7 @@ void roster::spawn_replicas() {
           tell_of_services(x.replica, known);
           return x.replica;
         });
+  }
 }
 
 }  // namespace troupe::actors

@@ -3,6 +3,7 @@
 #include "actors/supervisor/supervised_run.hpp"
 #include "runtime/core/json_text.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <string>
 #include <utility>
@@ -46,10 +47,16 @@ void supervised_run::show_process(int process, const char* state, const std::str
 void supervised_run::show_stages(const char* state,
                                  std::optional<int> process,
                                  const std::string& why) const {
-  for (int r = 0; r < job->replicas(); ++r)
-    for (int s = 0; s < job->seats.stages(); ++s)
-      if (!process || process_of(r, s) == *process)
-        show_member({.name = name_of_stage(r, s), .lives_in = process_of(r, s)}, state, why);
+  if (!context->records)
+    return;
+  const auto show_rank = [&](int rank) {
+    show_member(
+        {.name = job->stage_name(rank), .lives_in = job->placed.process_of(rank)}, state, why);
+  };
+  if (process)
+    std::ranges::for_each(job->placed.ranks_of(*process), show_rank);
+  for (int r = 0; !process && r < job->replicas(); ++r)
+    std::ranges::for_each(job->seats.replica(r), show_rank);
 }
 
 }  // namespace troupe::actors

@@ -17,8 +17,11 @@ namespace troupe::actors {
 bool save_driver::is_kept(std::uint64_t step) const {
   if (!run_.keeps())
     return true;
-  for (int p = 0; p < run_.processes(); ++p)
-    if (const auto found = kept_by_.find(p);
+  auto& known = known_kept_;
+  if (known.step != step)
+    known = {step, 0};
+  for (; known.from < run_.processes(); ++known.from)
+    if (const auto found = kept_by_.find(known.from);
         found == kept_by_.end() || value(found->second.step) < step)
       return false;
   return true;
@@ -60,6 +63,7 @@ std::vector<std::string> save_driver::keepers_waited_for() const {
 
 void save_driver::forget_kept() {
   kept_by_.clear();
+  known_kept_ = {};
   told_to_store_ = 0;
 }
 

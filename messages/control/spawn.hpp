@@ -79,6 +79,7 @@ struct spawn_viewer {
 
 /// A process that hosts ranks, with the actors that serve them.
 struct hosting_process {
+  int process = 0;
   node_actor node = {};
   loader_actor loader = {};
   keeper_actor keeper = {};           ///< keeper of their states in another process, if any
@@ -90,7 +91,8 @@ struct spawn_replica {
   runtime::generation_id generation = {};
   job_description job = {};
   int replica = 0;
-  std::vector<hosting_process> processes = {};  ///< processes that host ranks, by number
+  /// Those that host its ranks, ascending: with all of the job, bytes would grow with its square.
+  std::vector<hosting_process> processes = {};
   supervisor_actor supervisor = {};
   checkpointer_actor checkpointer = {};
 };

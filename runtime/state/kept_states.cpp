@@ -106,6 +106,14 @@ std::vector<std::uint64_t> kept_states::iterations(const std::vector<int>& ranks
   return out;
 }
 
+std::vector<int> kept_states::ranks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> out;
+  for (const auto& [rank, slots] : all_)
+    out.push_back(rank);
+  return out;
+}
+
 std::int64_t kept_states::bytes() const {
   const std::lock_guard lock(mutex_);
   std::int64_t out = 0;

@@ -46,6 +46,8 @@ class kept_states {
   bool has(generation_id generation, const std::vector<int>& ranks, std::uint64_t iteration) const;
   /// Iterations for which the states of all these ranks are kept, from any generation; ascending.
   std::vector<std::uint64_t> iterations(const std::vector<int>& ranks) const;
+  /// Ranks of which a state was kept and not discarded; ascending.
+  std::vector<int> ranks() const;
   std::int64_t bytes() const;
 
  private:

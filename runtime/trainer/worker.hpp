@@ -133,7 +133,7 @@ struct pass_key {
 using state_shard = tensor_shard<std::span<float>>;
 
 /// Used by one lane and bound to its stream, except where a member allows other lanes. Virtual
-/// members may be overridden to inject faults.
+/// members may be overridden, to inject faults or to leave out the tensor work.
 class worker {
  public:
   /// With a blank estate, or one without a sealed state, the worker draws initial values as without
@@ -203,7 +203,7 @@ class worker {
 
   /// The losses of the hosted chunks, in the order of loss_part. Each part is a sum in the order of
   /// the micro-batches. A part's number counts the hosted replicas, then those of further copies.
-  void losses(reads& by, std::vector<loss_part>& to) const;
+  virtual void losses(reads& by, std::vector<loss_part>& to) const;
   std::vector<loss_part> losses() const;
   /// The model's first loss for one replica, of the first copy.
   loss_value loss(int replica) const;
@@ -230,7 +230,7 @@ class worker {
 
   /// Norms of the reduced gradients for which this rank accounts. Gradients that are final earlier
   /// were read then: at the unit's last micro-batch, or with the sum of their bucket.
-  void norms(reads& by, square_norms& to) const;
+  virtual void norms(reads& by, square_norms& to) const;
   square_norms norms() const;
   /// The first parameter, in the order of the backward pass, with a non-finite gradient by these
   /// norms.
@@ -268,7 +268,7 @@ class worker {
   void vote_digests(reads& by, by_view<digest>& to) const;
   by_view<digest> vote_digests() const;
   /// Combines norms and vote_digests; reads the gradients once.
-  void norms_and_digests(reads& by, square_norms& norms, by_view<digest>& to) const;
+  virtual void norms_and_digests(reads& by, square_norms& norms, by_view<digest>& to) const;
 
   /// With a distributed optimizer the values of other ranks are stale until `gather`.
   ///
@@ -289,7 +289,7 @@ class worker {
   /// runs again writes the same. Passes that are computed again are left out. Until then the
   /// choices stay in host memory: 2 bytes each.
   void record_choices();
-  void digests(reads& by, state_digests& to) const;
+  virtual void digests(reads& by, state_digests& to) const;
   state_digests digests() const;
 
   // The following need an estate; otherwise they break WORKER-10.

@@ -86,7 +86,7 @@ void worker::settle_estate(bool begins) {
 }
 
 void worker::check_digests() const {
-  if (stream_.pool().is_shadow())
+  if (homes_.empty() || stream_.pool().is_shadow())
     return;
   const auto& estate = *settings_.estate;
   const auto iteration = estate.newest()->last;

@@ -19,7 +19,7 @@ namespace {
 
 /// A replica of four stages: two pipeline ranks, two tensor ranks.
 struct merging {
-  merging() {
+  explicit merging(int process = 0) {
     prepared = tests::without_threads(tests::tiny_job(2, 1, 2));
     node = system.keep(system.home().spawn([this]() -> messages::node_actor::behavior_type {
       return {[](const messages::spawn_loader&) { return messages::loader_spawned{}; },
@@ -45,7 +45,7 @@ struct merging {
     messages::spawn_replica told{.generation = first_generation,
                                  .job = prepared->description,
                                  .replica = 0,
-                                 .processes = {{.node = node}},
+                                 .processes = {{.process = process, .node = node}},
                                  .supervisor = system.listener(supervisor)};
     replica = system.keep(system.home().spawn(
         actors::replica, told, std::shared_ptr<const actors::node_context>(prepared->node)));
@@ -161,6 +161,12 @@ TEST_CASE("REPLICA-1: a repeated report of a stage ends the replica", "[actors]"
   it.system.tell(it.replica, merging::vote(1));
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("replica:0: REPLICA-1"));
+}
+
+TEST_CASE("REPLICA-2: a replica that is not told of the process of a stage ends", "[actors]") {
+  merging it(1);
+  CHECK(it.asked.empty());
+  CHECK_THAT(it.end->text(), ContainsSubstring("REPLICA-2"));
 }
 
 TEST_CASE("REPLICA-1: a report of another step ends the replica", "[actors]") {

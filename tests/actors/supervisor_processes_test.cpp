@@ -17,6 +17,22 @@ using messages::ec;
 using tests::first_generation;
 using tests::supervised_processes;
 
+namespace {
+
+/// What the newest replica of each process is told of its process.
+std::vector<messages::hosting_process> newest_told(const supervised_processes& it) {
+  std::vector<messages::hosting_process> out;
+  for (const std::size_t p : {0, 1}) {
+    const auto& all = it.nodes[p].replicas.back().processes;
+    REQUIRE(all.size() == 1);
+    CHECK(all.front().process == int(p));
+    out.push_back(all.front());
+  }
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("a supervisor starts processes, and spawns ranks where they belong", "[actors]") {
   supervised_processes it;
   REQUIRE(it.agent.of<messages::start_process>().size() == 2);
@@ -27,7 +43,8 @@ TEST_CASE("a supervisor starts processes, and spawns ranks where they belong", "
     const auto& at = it.nodes[p];
     REQUIRE(at.replicas.size() == 1);
     CHECK(at.replicas[0].replica == int(p));
-    CHECK(at.replicas[0].processes.size() == 2);
+    REQUIRE(at.replicas[0].processes.size() == 1);  // of its own ranks only
+    CHECK(at.replicas[0].processes[0].process == int(p));
     CHECK(at.loaders == 1);
     REQUIRE(at.keepers.size() == 1);
     CHECK(at.keepers[0].process == int(1 - p));
@@ -160,7 +177,7 @@ TEST_CASE("after the death of a process its ranks restart from its keeper's copy
                  messages::process_died{first_generation, 1, 1, "its connection is gone"});
   CHECK(it.agent.of<messages::start_process>().size() == 3);
   REQUIRE(it.nodes[1].replicas.size() == 2);
-  const auto& told = it.nodes[1].replicas.back().processes;
+  const auto told = newest_told(it);
   CHECK(told[0].source == runtime::state_source{runtime::state_tier::estate, runtime::step_id(1)});
   CHECK(told[1].source
         == runtime::state_source{runtime::state_tier::keeper, runtime::step_id(1), 0});
@@ -186,7 +203,7 @@ TEST_CASE("a process that can move does so when its states are kept", "[actors]"
   CHECK(it.agent.of<messages::start_process>().back().process == 1);
   it.come(1, 2);
   REQUIRE(it.nodes[1].replicas.size() == 2);
-  const auto& told = it.nodes[1].replicas.back().processes;
+  const auto told = newest_told(it);
   CHECK(told[1].source
         == runtime::state_source{runtime::state_tier::keeper, runtime::step_id(1), 0});
   it.run(runtime::next(first_generation));
@@ -409,7 +426,7 @@ TEST_CASE("if a process and its keeper die together the run continues from their
   CHECK(it.nodes[0].looks == 1);
   CHECK(it.nodes[1].looks == 1);
   REQUIRE(it.nodes[1].replicas.size() == 2);
-  const auto& told = it.nodes[1].replicas.back().processes;
+  const auto told = newest_told(it);
   for (const int p : {0, 1}) {
     const auto& at = told[std::size_t(p)];
     CHECK(at.source.tier == (agrees ? runtime::state_tier::local : runtime::state_tier::start));
@@ -433,7 +450,7 @@ TEST_CASE("COLD-2: a restarted run searches local disks once its processes are r
   CHECK(it.nodes[0].looks == 1);
   CHECK(it.nodes[1].looks == 1);
   REQUIRE(it.nodes[1].replicas.size() == 1);
-  const auto& told = it.nodes[1].replicas.back().processes;
+  const auto told = newest_told(it);
   for (const int p : {0, 1}) {
     const auto& at = told[std::size_t(p)];
     CHECK(at.source.tier == (is_there ? runtime::state_tier::local : runtime::state_tier::start));

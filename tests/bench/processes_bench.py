@@ -10,13 +10,16 @@ acknowledges the states of the other's ranks in each step; the bytes do not depe
 share of a memcpy of these bytes in a step, and the keepers' share of all CPU time, which other load affects less.
 *idle*: a lane hangs, so that all processes wait. Prints the CPU time of each process meanwhile.
 *growth*: a small job of N replicas in N processes. Prints the seconds until all processes run, until the first step,
-and for the end; and memory from /proc/PID/smaps_rollup, which divides shared pages among processes (PSS).
+and for the end; memory from /proc/PID/smaps_rollup, which divides shared pages among processes (PSS); open TCP
+connections of a process; and, for each step, packets and bytes on the loopback interface, from all programs of this
+network namespace. Between two numbers it prints how each figure grows: as processes^x.
 
 Needs only Python's standard library. Run it on an idle machine.
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import re
@@ -203,7 +206,46 @@ def proportional_bytes(pid):
     raise ValueError(pid)
 
 
+def connections(pid):
+    """Established TCP connections of a process; each end on this machine counts."""
+    sockets = set()
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            sockets.add(os.readlink(fd))
+        except OSError:  # closed meanwhile
+            continue
+    established = 0
+    for table in ("tcp", "tcp6"):
+        path = pathlib.Path(f"/proc/{pid}/net/{table}")
+        for line in path.read_text().splitlines()[1:] if path.exists() else ():
+            fields = line.split()
+            established += fields[3] == "01" and f"socket:[{fields[9]}]" in sockets
+    return established
+
+
+def loopback():
+    """Packets and bytes that the loopback interface has received."""
+    for line in pathlib.Path("/proc/net/dev").read_text().splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == "lo":
+            received = counts.split()
+            return int(received[1]), int(received[0])
+    sys.exit("processes_bench: /proc/net/dev has no loopback interface 'lo'")
+
+
+def print_growth(rows):
+    figures = ["stand_s", "first_step_s", "step_ms", "node_bytes", "supervisor_bytes", "node_connections",
+               "supervisor_connections", "packets_a_step", "bytes_a_step"]
+    for before, now in zip(rows, rows[1:]):
+        if before["processes"] == now["processes"]:
+            continue
+        size = math.log(now["processes"] / before["processes"])
+        exponents = [f"{x} {math.log(now[x] / before[x]) / size:.2f}" for x in figures if before[x] > 0 and now[x] > 0]
+        print(f"{before['processes']} to {now['processes']} processes, exponents: {', '.join(exponents)}", flush=True)
+
+
 def growth(o, folder, rows):
+    begin = len(rows)
     for number in o.numbers:
         one = training(o, folder, *SMALL, "--world-size", number, "--global-batch-size", number, "--train-iters",
                        100000, "--processes", number, "--suspicion-seconds", 60)
@@ -211,8 +253,12 @@ def growth(o, folder, rows):
         stand = time.monotonic() - one.begin
         one.until(one.steps)
         first = time.monotonic() - one.begin
-        one.until(lambda: len(one.steps()) >= 20)
+        one.until(lambda: len(one.steps()) >= 5)
+        since, before = len(one.steps()), loopback()
+        one.until(lambda: len(one.steps()) >= since + 15)
+        steps, after = len(one.steps()) - since, loopback()
         memory = {name: proportional_bytes(pid) for name, pid in one.entries().items()}
+        open_to = {name: connections(pid) for name, pid in one.entries().items()}
         of_steps = statistics.median(x["elapsed_ms"] for x in one.steps()[5:])
         ends = time.monotonic()
         one.process.send_signal(signal.SIGTERM)
@@ -220,11 +266,18 @@ def growth(o, folder, rows):
         nodes = [x for name, x in memory.items() if name.startswith("node-")]
         rows.append({"part": "growth", "processes": number, "stand_s": stand, "first_step_s": first,
                      "end_s": time.monotonic() - ends, "step_ms": of_steps, "node_bytes": statistics.median(nodes),
-                     "supervisor_bytes": memory["supervisor"], "all_bytes": sum(memory.values())})
+                     "supervisor_bytes": memory["supervisor"], "all_bytes": sum(memory.values()),
+                     "node_connections": max(x for name, x in open_to.items() if name.startswith("node-")),
+                     "supervisor_connections": open_to["supervisor"],
+                     "packets_a_step": (after[0] - before[0]) / steps, "bytes_a_step": (after[1] - before[1]) / steps})
         print(f"{number} processes: all have an entry after {stand:.2f} s, the first step after {first:.2f} s, a step "
               f"{of_steps:.1f} ms, the end {rows[-1]['end_s']:.2f} s; memory (PSS) of a node "
               f"{rows[-1]['node_bytes'] / 2**20:.1f} MiB, of the supervisor {memory['supervisor'] / 2**20:.1f} MiB, "
-              f"of all {sum(memory.values()) / 2**20:.0f} MiB", flush=True)
+              f"of all {sum(memory.values()) / 2**20:.0f} MiB; TCP connections of a node "
+              f"{rows[-1]['node_connections']}, of the supervisor {rows[-1]['supervisor_connections']}; a step "
+              f"{rows[-1]['packets_a_step']:.0f} packets and {rows[-1]['bytes_a_step'] / 1e3:.1f} kB on the loopback "
+              f"interface", flush=True)
+    print_growth(rows[begin:])
 
 
 def main():

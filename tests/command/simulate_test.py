@@ -3,7 +3,9 @@
     simulate_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +38,31 @@ def check_trace(folder):
         texts.append((folder / name).read_bytes())
     if texts[0] != texts[1] or not texts[0].startswith(b"# seed 7\n") or texts[0].count(b"\n") < 100:
         raise wrong("a seed does not give the same trace twice, or no trace")
+
+
+def check_size(folder):
+    page = works("simulate", "--workers", 64, 128, "--kill", "process")
+    for part in ("64 workers in 8 processes on 8 hosts: TP 8, PP 8, DP 1", "128 workers in 16 processes",
+                 "states from: keeper"):
+        if part not in page:
+            raise wrong(f"the page lacks '{part}':\n{page}")
+    if not re.search(r"replica: most messages of one +0\.00\n", page):
+        raise wrong(f"the messages of a replica grow with the cluster:\n{page}")
+    found = json.loads(works("simulate", "--workers", 64, 128, "--json"))
+    if [x["workers"] for x in found["runs"]] != [64, 128] or found["latency_s"] <= 0 or found["handling_s"] <= 0:
+        raise wrong(f"JSON: {found}")
+    exponents = {x["figure"]: x["exponent"] for x in found["growth"]}
+    supervisor, stage = (exponents[f"{x}: most messages of one"] for x in ("supervisor", "stage"))
+    if abs(supervisor - 1) > 0.1 or abs(stage) > 0.01:
+        raise wrong(f"growth: {exponents}")
+
+
+def check_size_refused(folder):
+    refuses("leave out --seeds, --seed", "simulate", "--workers", 64, "--seed", 1)
+    refuses("give --workers", "simulate", "--kill", "rack")
+    refuses("a rack of 16 hosts", "simulate", "--workers", 64, "--kill", "rack")
+    refuses("64 workers in 100 processes", "simulate", "--workers", 64, "--processes", 100)
+    refuses("--workers", "simulate", "--workers", 1)
 
 
 def scratch_folders():

@@ -137,3 +137,24 @@ TEST_CASE("a world that ends leaves no actor and no fiber, even if one waits for
   }
   CHECK(kept.use_count() == 1);
 }
+
+TEST_CASE("an actor takes its time for each message, and others handle theirs meanwhile",
+          "[simulation]") {
+  lines seen;
+  world in(1, calm(), std::make_shared<turn_trace>());
+  const auto begin = in.now_ns();
+  in.take_time(10);
+  std::vector<caf::actor_id> looked;
+  in.before_message([&](caf::actor_id to, const auto&) { looked.push_back(to); });
+  const auto a = in.system().spawn(listener, &in, &seen, "a");
+  const auto b = in.system().spawn(listener, &in, &seen, "b");
+  caf::anon_send(a, 1);
+  caf::anon_send(a, 2);
+  caf::anon_send(b, 3);
+  run(in);
+  CHECK(seen
+        == lines{fmt::format("a 1 at {}", begin + 10),
+                 fmt::format("b 3 at {}", begin + 10),
+                 fmt::format("a 2 at {}", begin + 20)});
+  CHECK(looked == std::vector{a->id(), b->id(), a->id()});
+}

@@ -116,7 +116,9 @@ TEST_CASE("the ranks of a process need not be contiguous", "[runtime][trainer]")
   x.put(before, 2, at(8), state(8));
   CHECK(x.has(before, {0, 2}, 7));
   CHECK_FALSE(x.has(before, {0, 2}, 8));
+  CHECK(x.ranks() == std::vector{0, 1, 2});
   x.forget_others({0, 2});
+  CHECK(x.ranks() == std::vector{0, 2});
   CHECK(x.iterations({1}).empty());
   CHECK(x.iterations({0, 2}) == steps{7});
 }

@@ -1,0 +1,192 @@
+#include "actors/simulation/cluster.hpp"
+
+#include "actors/host/opened_job.hpp"
+#include "actors/simulation/idle_worker.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/job/pipeline.hpp"
+#include "runtime/trainer/worker_of_job.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <map>
+
+using namespace troupe;
+using namespace troupe::actors::simulation;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinAbs;
+
+namespace {
+
+/// Hides the warnings of simulated deaths.
+struct quiet {
+  quiet() { runtime::set_log_level(runtime::severity::error); }
+  ~quiet() { runtime::set_log_level(runtime::severity::info); }
+};
+
+cluster_settings of_size(int workers) {
+  return {.workers = workers, .processes = workers / 8, .hosts = workers / 8};
+}
+
+/// Each size runs once for all tests.
+const cluster_run& run_of(int workers) {
+  static std::map<int, cluster_run> all;
+  const quiet hides_progress;
+  if (!all.contains(workers))
+    all.emplace(workers, run_cluster(of_size(workers)));
+  return all.at(workers);
+}
+
+/// Chunks that take a part of the micro-batch.
+std::uint64_t chunks_with_batch(const cluster_settings& of) {
+  const auto pipeline = runtime::pipeline_of(cluster_job(of));
+  return std::uint64_t(
+      std::ranges::count_if(pipeline.flows, [](const auto& flow) { return !flow.batch.empty(); }));
+}
+
+double exponent(int smaller, int larger, double before, double now) {
+  const auto out = growth({smaller, larger}, {before, now});
+  REQUIRE(out);
+  return *out;
+}
+
+}  // namespace
+
+TEST_CASE("a step of a cluster has the messages of the protocol, and no others", "[simulation]") {
+  for (const int workers : {64, 128, 256}) {
+    CAPTURE(workers);
+    const auto& x = run_of(workers);
+    REQUIRE((x.tensor == 8 && x.pipeline == 8));
+    const auto ranks = std::uint64_t(workers), replicas = ranks / 64, processes = ranks / 8;
+    const auto passes = replicas * 8 * std::uint64_t(cluster_microbatches);
+    const auto batches = passes * chunks_with_batch(x.of);
+    const auto count
+        = [&](const char* to, const char* message) { return x.step.of(to, message).messages; };
+    CHECK(count("supervisor", "vote") == replicas);
+    CHECK(count("supervisor", "applied") == replicas);
+    CHECK(count("supervisor", "kept") == processes);
+    CHECK(x.step.of("supervisor").handled.messages == 2 * replicas + processes);
+    CHECK(x.step.of("supervisor").sent.messages == 2 * replicas + 1);
+    CHECK(count("replica", "run_step") == replicas);
+    CHECK(count("replica", "decision") == replicas);
+    CHECK(count("replica", "vote") == ranks);
+    CHECK(count("replica", "applied") == ranks);
+    CHECK(x.step.of("replica").handled.messages == 2 * replicas + 2 * ranks);
+    CHECK(count("stage", "run_step") == ranks);
+    CHECK(count("stage", "decision") == ranks);
+    CHECK(count("stage", "activation") == passes * 7);
+    CHECK(count("stage", "gradient") == passes * 7);
+    CHECK(count("stage", "batch_ready") == batches);
+    CHECK(count("loader", "request_batch") == batches);
+    CHECK(count("keeper", "keep") == ranks);
+    CHECK(x.step.of("keeper").actors == processes);
+    CHECK(count("monitor", "committed") == 1);
+    CHECK(x.step.of("node").handled.messages == 0);
+  }
+}
+
+TEST_CASE("the supervisor's work grows with the cluster, that of a replica and a stage does not",
+          "[simulation]") {
+  const std::pair<int, int> sizes[] = {{64, 128}, {128, 256}};
+  for (const auto& [smaller, larger] : sizes) {
+    CAPTURE(smaller);
+    const auto& a = run_of(smaller).step;
+    const auto& b = run_of(larger).step;
+    const auto of = [&, s = smaller, l = larger](const char* kind, auto part) {
+      return exponent(s, l, double(part(a.of(kind))), double(part(b.of(kind))));
+    };
+    const auto messages = [](const kind_counts& x) { return x.most_handled.messages; };
+    const auto bytes = [](const kind_counts& x) { return x.most_handled.bytes; };
+    CHECK_THAT(of("supervisor", messages), WithinAbs(1, 1e-9));
+    CHECK_THAT(of("supervisor", bytes), WithinAbs(1, 0.1));
+    CHECK_THAT(of("replica", messages), WithinAbs(0, 1e-9));
+    CHECK_THAT(of("stage", messages), WithinAbs(0, 1e-9));
+    CHECK_THAT(of("keeper", messages), WithinAbs(0, 1e-9));
+  }
+}
+
+TEST_CASE("a replica is told of the processes of its own ranks only", "[simulation]") {
+  const auto bytes_each = [](int workers) {
+    const auto all = run_of(workers).start.of("node", "spawn_replica");
+    CHECK(all.messages == std::uint64_t(workers) / 64);
+    return double(all.bytes) / double(all.messages);
+  };
+  CHECK_THAT(exponent(64, 256, bytes_each(64), bytes_each(256)), WithinAbs(0, 0.02));
+}
+
+TEST_CASE("equal clusters give equal figures, and a slower network gives a longer step",
+          "[simulation]") {
+  const auto& once = run_of(128);
+  const auto again = run_cluster(of_size(128));
+  CHECK(again.turns == once.turns);
+  CHECK(again.step_seconds == once.step_seconds);
+  CHECK(again.start_seconds == once.start_seconds);
+  CHECK(again.step.all.bytes == once.step.all.bytes);
+  auto slower = of_size(128);
+  slower.latency_ns *= 10;
+  CHECK(run_cluster(slower).step_seconds > once.step_seconds);
+  auto busier = of_size(128);
+  busier.handling_ns *= 10;
+  CHECK(run_cluster(busier).step_seconds > once.step_seconds);
+}
+
+TEST_CASE("a cluster goes back at most one step after the death of a process", "[simulation]") {
+  const quiet hides_warnings;
+  auto of = of_size(128);
+  of.kill = failing_part::process;
+  const auto x = run_cluster(of);
+  REQUIRE(x.recovery);
+  CHECK(x.recovery->processes == 1);
+  CHECK(x.recovery->from == "keeper");
+  CHECK(x.recovery->resumed + 1 >= std::uint64_t(of.steps));
+  CHECK(x.recovery->restart_seconds > 0);
+  CHECK(x.recovery->outage_seconds >= x.recovery->restart_seconds);
+  CHECK(x.recovery->messages.of("node", "end_generation").messages == 15);
+  CHECK(x.recovery->messages.of("node", "spawn_stage").messages == 128);
+}
+
+// Where a keeper stands decides whether states survive: in the same rack, they are lost.
+TEST_CASE("a cluster recovers from the death of a rack", "[simulation]") {
+  const quiet hides_warnings;
+  auto of = of_size(256);
+  of.kill = failing_part::rack;
+  const auto x = run_cluster(of);
+  REQUIRE(x.recovery);
+  CHECK(x.recovery->processes == hosts_in_rack);
+  if (x.recovery->from == "keeper")
+    CHECK(x.recovery->resumed + 1 >= std::uint64_t(of.steps));
+  else
+    CHECK((x.recovery->from == "start" && x.recovery->resumed == 0));
+}
+
+TEST_CASE("a cluster without such a part is refused", "[simulation]") {
+  auto of = of_size(64);
+  of.kill = failing_part::rack;
+  CHECK_THROWS_WITH(run_cluster(of), ContainsSubstring("a rack of 16 hosts"));
+  of = of_size(64);
+  of.processes = 65;
+  CHECK_THROWS_WITH(run_cluster(of), ContainsSubstring("64 workers in 65 processes"));
+}
+
+TEST_CASE("growth is the exponent between two sizes", "[simulation]") {
+  CHECK_THAT(*growth({10, 1000}, {3, 30000}), WithinAbs(2, 1e-12));
+  CHECK_THAT(*growth({64, 128}, {5, 5}), WithinAbs(0, 1e-12));
+  CHECK_FALSE(growth({64, 128}, {0, 5}));
+}
+
+TEST_CASE("IDLE-1: an idle worker's group exchanges no tensors", "[simulation]") {
+  const auto group = idle_communicator({.name = "data", .members = {3, 5}, .rank = 1});
+  CHECK((group->rank() == 1 && group->size() == 2));
+  CHECK_THROWS_WITH(group->barrier(), ContainsSubstring("IDLE-1"));
+}
+
+TEST_CASE("IDLE-2: a rank with several chunks is refused", "[simulation]") {
+  const auto job = cluster_job(of_size(64));
+  auto settings = runtime::settings_of(job, runtime::pipeline_of(job), 0);
+  settings.chunks.push_back(settings.chunks.front());
+  idle_ranks ranks;
+  CHECK_THROWS_WITH(ranks.of(settings, {0, 8}), ContainsSubstring("IDLE-2"));
+}
