@@ -64,9 +64,9 @@ int largest(const std::vector<int>& counts) {
   return *std::max_element(counts.begin(), counts.end());
 }
 
-// PLACE-3. Sorts the processes by domain and host, and rotates the list by the size of the largest domain.
-// The keeper is then in another domain, unless one has more than half of all processes. In a single
-// domain the same is done with hosts.
+// PLACE-3. Sorts the processes by domain and host, and rotates the list by the size of the largest
+// domain. The keeper is then in another domain, unless one has more than half of all processes. In
+// a single domain the same is done with hosts.
 std::vector<int> rotated(const numbered_sites& sites) {
   const auto n = sites.all.size();
   std::vector<int> order(n), out(n);

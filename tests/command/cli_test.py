@@ -62,9 +62,8 @@ def check_help(folder):
                     "preprocess", "conversations", "merge-datasets", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
-                    "eval", "generate", "layout", "layout gpt", "completion", "completion bash", "manual", "simulate", "chaos", "memory", "memory gpt",
-                    "forecast", "forecast gpt",
-                    "doctor",
+                    "eval", "generate", "layout", "layout gpt", "completion", "completion bash", "manual", "simulate", "chaos",
+                    "memory", "memory gpt", "forecast", "forecast gpt", "doctor",
                     "status", "monitor", "ctl", "ledger", "wait", "stop", "supervisor", "node", "credentials",
                     "schedule", "schedule plan", "schedule check", "schedule simulate"]:
         page = works(*command.split(), "--help")

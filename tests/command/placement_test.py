@@ -1,5 +1,4 @@
-"""Checks which process runs on which host and keeps which states: in `troupe layout`, in --dry-run and in the run. Run by
-ctest.
+"""Checks which process runs on which host and keeps which states: in `troupe layout`, --dry-run and the run. By ctest.
 
     placement_test.py PROGRAM NAME...   runs the named checks, or all
 """
@@ -75,12 +74,14 @@ def check_told(folder):
 def check_uneven(folder):
     """Hosts that processes cannot share evenly, and wrong files of failure domains, are refused by name."""
     train = [*JOB, *WORDS, "--insecure", "--dry-run", "--nodes"]
-    refuses("--nodes names 3 nodes, but the run has 4 processes (--processes), and without numbers all nodes have equally many; "
-            "nearest valid: 2 or 4 nodes, or a:1*2,b:1*1,c:1*1", *train, "a:1,b:1,c:1", "--processes", 4)
+    refuses("--nodes names 3 nodes, but the run has 4 processes (--processes), and without numbers all nodes "
+            "have equally many; nearest valid: 2 or 4 nodes, or a:1*2,b:1*1,c:1*1", *train, "a:1,b:1,c:1", "--processes", 4)
     refuses("nearest valid: 2 nodes", *train, "a:1,b:1,c:1", "--processes", 2)
     refuses("nearest valid: 1 or 3 nodes", *train, "a:1,b:1", "--processes", 3)
-    refuses("--nodes has room for 5 processes, but the run has 4 (--processes): give --processes 5, or other numbers after '*'", *train, "a:1*2,b:1*3", "--processes", 4)
-    refuses("'a:1*...' has no number of processes after the '*': give a whole number from 1 to 65536", *train, "a:1*x,b:1")
+    refuses("--nodes has room for 5 processes, but the run has 4 (--processes): give --processes 5, or other "
+            "numbers after '*'", *train, "a:1*2,b:1*3", "--processes", 4)
+    refuses("'a:1*...' has no number of processes after the '*': give a whole number from 1 to 65536",
+            *train, "a:1*x,b:1")
     refuses("--spare-nodes: 'c:1*...'", *train, "a:1,b:1", "--spare-nodes", "c:1*0")
     refuses("has no domain for the host 'c': add a line 'c DOMAIN'", *train, "a:1,b:1", "--spare-nodes", "c:1",
             *racks_of(folder, x="a b"))
@@ -90,8 +91,8 @@ def check_uneven(folder):
     refuses("none.txt", *train, "a:1,b:1", "--failure-domains", folder / "none.txt")
     refuses("--failure-domains needs --nodes", *JOB, *WORDS, "--dry-run", "--failure-domains", "x")
     layout = ["layout", "--world-size", 8, "--tensor-model-parallel-size", 2]
-    refuses("--hosts names 3 hosts, but the run has 8 processes (--processes), and without numbers all hosts have equally many; "
-            "nearest valid: 2 or 4 hosts, or host-0*3,host-1*3,host-2*2", *layout, "--hosts", 3)
+    refuses("--hosts names 3 hosts, but the run has 8 processes (--processes), and without numbers all hosts "
+            "have equally many; nearest valid: 2 or 4 hosts, or host-0*3,host-1*3,host-2*2", *layout, "--hosts", 3)
     refuses("'a' twice", *layout, "--hosts", "a,a")
     refuses("--processes 9 is more than the 8 ranks", *layout, "--hosts", 1, "--processes", 9)
     refuses("--processes needs --hosts", *layout, "--processes", 2)
@@ -108,8 +109,8 @@ TP    4       4            0           1
 DP    4       4            0           1
 PP    4       0            4           2
 """
-OVER = "warning: 1 of 4 tensor groups have ranks on several hosts, such as [2,3]: each layer then waits for the network; " \
-       "give each host a multiple of 2 ranks"
+OVER = "warning: 1 of 4 tensor groups have ranks on several hosts, such as [2,3]: each layer then waits for the " \
+       "network; give each host a multiple of 2 ranks"
 
 
 def check_layout(folder):
@@ -119,7 +120,8 @@ def check_layout(folder):
         raise wrong(f"the picture is\n{page}")
     if OVER not in (page := works(*words, "--hosts", "a*3,b*5")):
         raise wrong(f"no warning of tensor groups over hosts:\n{page}")
-    if "warning" in (page := works(*words, "--hosts", 4, "--processes", 4)) or "host-3  -       3          6-7    host-0" not in page:
+    page = works(*words, "--hosts", 4, "--processes", 4)
+    if "warning" in page or "host-3  -       3          6-7    host-0" not in page:
         raise wrong(f"four hosts:\n{page}")
     found = json.loads(works(*words, "--hosts", "a,b,c,d", *racks_of(folder, x="a c", y="b d"), "--json"))
     at = {x["host"]: x["ranks"] for x in found["hosts"]}
@@ -129,22 +131,25 @@ def check_layout(folder):
     for x in found["processes"]:
         if racks[x["host"]] == racks[found["processes"][x["keeper"]]["host"]]:
             raise wrong(f"process {x['process']} and its keeper are in one rack: {found['processes']}")
-    if [x for x in found["spans"] if x["axis"] == "tp"] != [{"axis": "tp", "groups": 4, "crossing": 0, "most_hosts": 1}]:
+    if found["spans"][0] != {"axis": "tp", "groups": 4, "crossing": 0, "most_hosts": 1}:
         raise wrong(f"spans {found['spans']}")
-    large = json.loads(works("layout", "--hosts", "a*6,b*2", "--world-size", 8, *racks_of(folder, x="a", y="b"), "--json"))
-    if not any("own failure domain" in x for x in large["warnings"]):
-        raise wrong(f"a domain with most processes: {large['warnings']}")
-    model = ["--num-layers", 4, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32, "--vocab-size", 128,
-             "--micro-batch-size", 2, "--global-batch-size", 16, "--hosts", 2, "--tokenizer-type", "NullTokenizer"]
+    if "the states of 4 processes are kept in their own failure domain" not in (page := works(
+            "layout", "--hosts", "a*6,b*2", "--world-size", 8, *racks_of(folder, x="a", y="b"))):
+        raise wrong(f"a domain with most processes:\n{page}")
+    model = ["--num-layers", 4, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32,
+             "--vocab-size", 128, "--micro-batch-size", 2, "--global-batch-size", 16,
+             "--hosts", 2, "--tokenizer-type", "NullTokenizer"]
     spans = {x["axis"]: x for x in json.loads(works("layout", "gpt", *words[1:], *model, "--json"))["spans"]}
-    if [spans["pp"]["crossing"], spans["tp"]["crossing"]] != [4, 0] or not 0 < spans["pp"]["received"] < spans["tp"]["received"]:
+    if (spans["pp"]["crossing"], spans["tp"]["crossing"]) != (4, 0):
+        raise wrong(f"a model's layout: {spans}")
+    if not 0 < spans["pp"]["received"] < spans["tp"]["received"]:
         raise wrong(f"a model's layout: {spans}")
     if "a rank receives in a step" not in works("layout", "gpt", *words[1:], *model):
         raise wrong("the page of a model does not show what ranks receive")
     refuses("--hosts is missing", "layout", "gpt", *words[1:], *model[:-4])
-    found = json.loads(works("layout", "--world-size", 65536, "--tensor-model-parallel-size", 8, "--pipeline-model-parallel-size", 8,
-                             "--hosts", 8192, "--json"))
-    if len(found["hosts"]) != 8192 or found["warnings"] or found["hosts"][-1]["ranks"] != list(range(65528, 65536)):
+    found = json.loads(works("layout", "--world-size", 65536, "--tensor-model-parallel-size", 8,
+                             "--pipeline-model-parallel-size", 8, "--hosts", 8192, "--json"))
+    if len(found["hosts"]) != 8192 or found["warnings"] or found["hosts"][-1]["ranks"] != [*range(65528, 65536)]:
         raise wrong(f"65536 ranks on 8192 hosts: {found['warnings']}, {found['hosts'][-1]}")
 
 
@@ -208,7 +213,8 @@ def check_rack_lost(folder):
     credentials = host_runs.keys(folder)
     nodes = [node(folder, *few, credentials=credentials, listen=f"127.0.0.{number}:0") for number in (2, 3, 4)]
     racks = racks_of(folder, x="127.0.0.2", y="127.0.0.3", z="127.0.0.4")
-    one = job(folder, *ENDLESS, *few, *over(nodes[:2], credentials, nodes[2:]), *racks, "--local-addr", "127.0.0.1", processes=4)
+    one = job(folder, *ENDLESS, *few, *over(nodes[:2], credentials, nodes[2:]), *racks, "--local-addr", "127.0.0.1",
+              processes=4)
     one.reaches(10)
     kept, _ = kept_in(one)
     if kept != {0: 2, 1: 3, 2: 0, 3: 1}:
