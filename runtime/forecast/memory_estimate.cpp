@@ -27,7 +27,7 @@ double estimate_memory(const model_outline& model, const step_outline& step) {
   double most = 0;
   for (std::size_t r = 0; r < p; ++r) {
     double kept = 0, bytes = 0, largest = 0;
-    // 1F1B holds p - r micro-batches, interleaved p + (p - 1 - 2 r) / v + ... of its share.
+    // Micro-batches that 1F1B holds on rank r, or an interleaved schedule: its warm-up and one.
     const double held = p == 1 ? 1
                         : v > 1
                             ? std::min(m, (double(p) * (v - 1) + 2.0 * double(p - 1 - r) + 1) / v)

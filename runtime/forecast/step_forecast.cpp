@@ -1,5 +1,6 @@
 #include "runtime/forecast/step_forecast.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/schedule/simulate.hpp"
@@ -67,7 +68,6 @@ struct chunk_costs {
   parameter_share parameters;
 
   double backward() const { return again.all() + pass.inputs.all() + pass.parameters.all(); }
-  double all() const { return pass.forward.all() + backward(); }
   step_parts parts() const {
     auto out = pass.forward;
     out += again;
@@ -77,14 +77,35 @@ struct chunk_costs {
   }
 };
 
-/// The parts of a layer's forward pass that the settings compute again.
-step_parts recomputed(const step_parts& forward, const recompute_settings& by, int layer) {
+/// The layer without its attention, norms and sums.
+layer_outline feed_forward_of(layer_outline x) {
+  x.products.erase(x.products.begin(), x.products.begin() + x.attention_products);
+  x.keys = 0;
+  x.stream = {};
+  x.tensor_blocks = 1;
+  return x;
+}
+
+/// The forward pass of a layer, and that of its feed-forward part.
+struct layer_passes {
+  step_parts all, feed_forward;
+};
+
+/// The parts of a layer's forward pass that the settings compute again. `layer`: in its chunk.
+step_parts recomputed(const layer_passes& forward,
+                      bool has_experts,
+                      const recompute_settings& by,
+                      int layer) {
   if (by.granularity == recompute_granularity::full
       && (by.method == recompute_method::uniform || layer < by.layers))
-    return forward;
+    return forward.all;
   step_parts out;
-  if (by.granularity == recompute_granularity::selective && by.core_attention)
-    out.attention = forward.attention;
+  if (by.granularity != recompute_granularity::selective)
+    return out;
+  if (has_experts ? by.experts : by.feed_forward)
+    out = forward.feed_forward;
+  if (by.core_attention)
+    out.attention = forward.all.attention;
   return out;
 }
 
@@ -114,14 +135,14 @@ class pipeline_costs {
     const double row = share_.rows * model.hidden * share_.element;
     const bool shared = share_.sequence_parallel || step.shared_handoffs;
     transfer_ = links_.transfer(shared ? row / step.tensor : row, spans_.far_stages);
-    std::vector<pass_costs> kinds;
-    std::vector<parameter_share> sizes;
     for (const auto& kind : model.kinds) {
-      kinds.push_back(layers_.of_layer(kind));
-      sizes.push_back(parameters_of(kind, share_));
+      const auto pass = layers_.of_layer(kind);
+      kinds_.push_back({pass,
+                        {pass.forward, layers_.of_layer(feed_forward_of(kind)).forward},
+                        parameters_of(kind, share_)});
     }
     for (std::size_t c = 0; c < step.chunks.size(); ++c)
-      chunks_.push_back(of_chunk(step.chunks[c], c, kinds, sizes));
+      chunks_.push_back(of_chunk(step.chunks[c], c));
   }
 
   const std::vector<chunk_costs>& chunks() const { return chunks_; }
@@ -145,10 +166,14 @@ class pipeline_costs {
   }
 
  private:
-  chunk_costs of_chunk(const chunk_outline& x,
-                       std::size_t index,
-                       const std::vector<pass_costs>& kinds,
-                       const std::vector<parameter_share>& sizes) const {
+  /// Of one layer.
+  struct kind_costs {
+    pass_costs pass;
+    layer_passes forward;
+    parameter_share parameters;
+  };
+
+  chunk_costs of_chunk(const chunk_outline& x, std::size_t index) const {
     chunk_costs out;
     const double table = model_.vocabulary * model_.hidden / step_.tensor;
     if (x.embedding) {
@@ -156,11 +181,13 @@ class pipeline_costs {
       out.parameters.dense += table + model_.positions * model_.hidden;
     }
     for (int layer = x.first; layer < x.end; ++layer) {
-      const auto kind = std::size_t(model_.layers[std::size_t(layer)]);
-      out.pass += kinds[kind];
-      out.again += recomputed(kinds[kind].forward, step_.recompute, layer - x.first);
-      out.parameters.dense += sizes[kind].dense;
-      out.parameters.experts += sizes[kind].experts;
+      const auto number = std::size_t(model_.layers[std::size_t(layer)]);
+      const auto& kind = kinds_[number];
+      const bool has_experts = model_.kinds[number].dispatched > 0;
+      out.pass += kind.pass;
+      out.again += recomputed(kind.forward, has_experts, step_.recompute, layer - x.first);
+      out.parameters.dense += kind.parameters.dense;
+      out.parameters.experts += kind.parameters.experts;
     }
     if (x.head) {
       out.pass += layers_.of_head();
@@ -228,18 +255,19 @@ class pipeline_costs {
   layer_costs layers_;
   collective_costs links_;
   double transfer_ = 0;
+  std::vector<kind_costs> kinds_;
   std::vector<chunk_costs> chunks_;
 };
 
 void require_devices(const step_outline& step, const cluster_outline& on) {
   if (step.world > on.devices())
     throw input_error(
-        "`layout.world` is {}, but the cluster '{}' has {} hosts with {} devices each: use fewer "
-        "workers, or describe more hosts",
+        "`layout.world` is {}, but the cluster '{}' has {} with {} each: use fewer workers, or "
+        "describe more hosts",
         step.world,
         on.name,
-        on.hosts,
-        on.devices_per_host);
+        counted(on.hosts, "host"),
+        counted(on.devices_per_host, "device"));
 }
 
 }  // namespace
@@ -268,9 +296,11 @@ step_forecast forecast_step(const model_outline& model,
   require_devices(step, on);
   const pipeline_costs costs(model, step, on, by);
   cost_model simulated{.costs = {}, .transfer = costs.transfer()};
-  for (const auto& chunk : costs.chunks()) {
+  for (std::size_t c = 0; c < costs.chunks().size(); ++c) {
+    const auto& chunk = costs.chunks()[c];
     const double again = chunk.again.all();
-    const bool in_plan = !plan.blocks.empty();  // else B computes again without an action
+    // Without an R in the plan, I computes again.
+    const bool in_plan = c < plan.blocks.size() && std::ranges::count(plan.blocks[c], char(1)) > 0;
     simulated.costs.push_back({.forward = chunk.pass.forward.all(),
                                .input_gradients = chunk.pass.inputs.all() + (in_plan ? 0 : again),
                                .weight_gradients = chunk.pass.parameters.all(),
