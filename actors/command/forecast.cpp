@@ -10,13 +10,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 namespace troupe::command {
 namespace {
 
 struct forecast_flags {
   std::string cluster;
-  double failure_hours = 0;  ///< 0: by the cluster's description
+  std::optional<double> failure_hours;
   bool json = false, search = false;
 };
 
@@ -33,7 +34,7 @@ int forecast(const training_flags& given, const forecast_flags& flags) {
   const auto job = resolve(shape_and_layout(given));
   told_forecast told{.job = job,
                      .on = on,
-                     .of = runtime::forecast_job(job, on, flags.failure_hours * 3600),
+                     .of = runtime::forecast_job(job, on, 3600 * flags.failure_hours.value_or(0)),
                      .largest = {}};
   told.largest = std::ranges::max(
       runtime::forecast_workers(job), {}, [](const auto& x) { return x.need.peak(); });

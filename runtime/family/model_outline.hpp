@@ -26,7 +26,8 @@ struct traffic_outline {
 
 struct layer_outline {
   std::vector<product_outline> products;
-  double score_width = 0;  ///< of all heads: sizes of a query and of a value
+  int attention_products = 0;  ///< the first of them; the others are of the feed-forward part
+  double score_width = 0;      ///< of all heads: sizes of a query and of a value
   double heads = 0;
   double keys = 0;         ///< seen by a query, on average
   traffic_outline stream;  ///< on the residual stream; tensor ranks divide it with sequences

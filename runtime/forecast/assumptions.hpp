@@ -2,9 +2,9 @@
 //
 // All but kernel_seconds were fitted to every second row of the tables in
 // tests/golden/forecast/published.json, from the first row on. The fit minimizes the sum of squares
-// of ln(forecast / published), with link_share and hidden_share at most 0.9. The other rows are
-// held out (docs/benchmarks/2026-11-30-forecast.md). A cluster's description may give measured
-// shares in place of the first four.
+// of ln(forecast / published), with a penalty beyond 5 %, and with link_share and hidden_share at
+// most 0.9. The other rows are held out (docs/benchmarks/2026-11-30-forecast.md). A cluster's
+// description may give measured values in place of the first four and the last two.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 #include "runtime/forecast/layout_search.hpp"
 
-#include "runtime/core/error.hpp"
+#include "runtime/forecast/memory_estimate.hpp"
 #include "runtime/schedule/generators.hpp"
 
 #include <algorithm>
@@ -9,6 +9,9 @@
 
 namespace troupe::runtime {
 namespace {
+
+/// Virtual stages of a rank: more hardly shorten the bubble.
+constexpr int most_virtual = 32;
 
 /// Plans beyond this number of forward passes are compared without a simulation.
 constexpr std::int64_t most_simulated = 1 << 18;
@@ -71,7 +74,7 @@ class layout_search {
     step.sequence_parallel = tensor > 1;
     if (std::int64_t(double(micro) * model_.sequence) % tensor != 0)
       return;
-    for (int v = 1; v * pipeline <= layers; ++v) {
+    for (int v = 1; v <= most_virtual && v * pipeline <= layers; ++v) {
       const int chunks = v * pipeline;
       if (v > 1 && (pipeline == 1 || step.microbatches() % pipeline != 0))
         continue;

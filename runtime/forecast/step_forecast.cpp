@@ -1,11 +1,11 @@
 #include "runtime/forecast/step_forecast.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/schedule/simulate.hpp"
 
 #include <algorithm>
-#include <functional>
 
 namespace troupe::runtime {
 namespace {
@@ -68,7 +68,6 @@ struct chunk_costs {
   parameter_share parameters;
 
   double backward() const { return again.all() + pass.inputs.all() + pass.parameters.all(); }
-  double all() const { return pass.forward.all() + backward(); }
   step_parts parts() const {
     auto out = pass.forward;
     out += again;
@@ -78,14 +77,35 @@ struct chunk_costs {
   }
 };
 
-/// The parts of a layer's forward pass that the settings compute again.
-step_parts recomputed(const step_parts& forward, const recompute_settings& by, int layer) {
+/// The layer without its attention, norms and sums.
+layer_outline feed_forward_of(layer_outline x) {
+  x.products.erase(x.products.begin(), x.products.begin() + x.attention_products);
+  x.keys = 0;
+  x.stream = {};
+  x.tensor_blocks = 1;
+  return x;
+}
+
+/// The forward pass of a layer, and that of its feed-forward part.
+struct layer_passes {
+  step_parts all, feed_forward;
+};
+
+/// The parts of a layer's forward pass that the settings compute again. `layer`: in its chunk.
+step_parts recomputed(const layer_passes& forward,
+                      bool has_experts,
+                      const recompute_settings& by,
+                      int layer) {
   if (by.granularity == recompute_granularity::full
       && (by.method == recompute_method::uniform || layer < by.layers))
-    return forward;
+    return forward.all;
   step_parts out;
-  if (by.granularity == recompute_granularity::selective && by.core_attention)
-    out.attention = forward.attention;
+  if (by.granularity != recompute_granularity::selective)
+    return out;
+  if (has_experts ? by.experts : by.feed_forward)
+    out = forward.feed_forward;
+  if (by.core_attention)
+    out.attention = forward.all.attention;
   return out;
 }
 
@@ -115,14 +135,14 @@ class pipeline_costs {
     const double row = share_.rows * model.hidden * share_.element;
     const bool shared = share_.sequence_parallel || step.shared_handoffs;
     transfer_ = links_.transfer(shared ? row / step.tensor : row, spans_.far_stages);
-    std::vector<pass_costs> kinds;
-    std::vector<parameter_share> sizes;
     for (const auto& kind : model.kinds) {
-      kinds.push_back(layers_.of_layer(kind));
-      sizes.push_back(parameters_of(kind, share_));
+      const auto pass = layers_.of_layer(kind);
+      kinds_.push_back({pass,
+                        {pass.forward, layers_.of_layer(feed_forward_of(kind)).forward},
+                        parameters_of(kind, share_)});
     }
     for (std::size_t c = 0; c < step.chunks.size(); ++c)
-      chunks_.push_back(of_chunk(step.chunks[c], c, kinds, sizes));
+      chunks_.push_back(of_chunk(step.chunks[c], c));
   }
 
   const std::vector<chunk_costs>& chunks() const { return chunks_; }
@@ -146,10 +166,14 @@ class pipeline_costs {
   }
 
  private:
-  chunk_costs of_chunk(const chunk_outline& x,
-                       std::size_t index,
-                       const std::vector<pass_costs>& kinds,
-                       const std::vector<parameter_share>& sizes) const {
+  /// Of one layer.
+  struct kind_costs {
+    pass_costs pass;
+    layer_passes forward;
+    parameter_share parameters;
+  };
+
+  chunk_costs of_chunk(const chunk_outline& x, std::size_t index) const {
     chunk_costs out;
     const double table = model_.vocabulary * model_.hidden / step_.tensor;
     if (x.embedding) {
@@ -157,11 +181,13 @@ class pipeline_costs {
       out.parameters.dense += table + model_.positions * model_.hidden;
     }
     for (int layer = x.first; layer < x.end; ++layer) {
-      const auto kind = std::size_t(model_.layers[std::size_t(layer)]);
-      out.pass += kinds[kind];
-      out.again += recomputed(kinds[kind].forward, step_.recompute, layer - x.first);
-      out.parameters.dense += sizes[kind].dense;
-      out.parameters.experts += sizes[kind].experts;
+      const auto number = std::size_t(model_.layers[std::size_t(layer)]);
+      const auto& kind = kinds_[number];
+      const bool has_experts = model_.kinds[number].dispatched > 0;
+      out.pass += kind.pass;
+      out.again += recomputed(kind.forward, has_experts, step_.recompute, layer - x.first);
+      out.parameters.dense += kind.parameters.dense;
+      out.parameters.experts += kind.parameters.experts;
     }
     if (x.head) {
       out.pass += layers_.of_head();
@@ -229,18 +255,19 @@ class pipeline_costs {
   layer_costs layers_;
   collective_costs links_;
   double transfer_ = 0;
+  std::vector<kind_costs> kinds_;
   std::vector<chunk_costs> chunks_;
 };
 
 void require_devices(const step_outline& step, const cluster_outline& on) {
   if (step.world > on.devices())
     throw input_error(
-        "`layout.world` is {}, but the cluster '{}' has {} hosts with {} devices each: use fewer "
-        "workers, or describe more hosts",
+        "`layout.world` is {}, but the cluster '{}' has {} with {} each: use fewer workers, or "
+        "describe more hosts",
         step.world,
         on.name,
-        on.hosts,
-        on.devices_per_host);
+        counted(on.hosts, "host"),
+        counted(on.devices_per_host, "device"));
 }
 
 }  // namespace
@@ -269,9 +296,11 @@ step_forecast forecast_step(const model_outline& model,
   require_devices(step, on);
   const pipeline_costs costs(model, step, on, by);
   cost_model simulated{.costs = {}, .transfer = costs.transfer()};
-  for (const auto& chunk : costs.chunks()) {
+  for (std::size_t c = 0; c < costs.chunks().size(); ++c) {
+    const auto& chunk = costs.chunks()[c];
     const double again = chunk.again.all();
-    const bool in_plan = !plan.blocks.empty();  // else B computes again without an action
+    // Without an R in the plan, I computes again.
+    const bool in_plan = c < plan.blocks.size() && std::ranges::count(plan.blocks[c], char(1)) > 0;
     simulated.costs.push_back({.forward = chunk.pass.forward.all(),
                                .input_gradients = chunk.pass.inputs.all() + (in_plan ? 0 : again),
                                .weight_gradients = chunk.pass.parameters.all(),
@@ -313,61 +342,6 @@ step_forecast estimate_step(const model_outline& model,
   out.bubble = (slowest.all() / v + 2 * costs.transfer()) * double(p - 1);
   costs.finish(out, hosted);
   return out;
-}
-
-double estimate_memory(const model_outline& model, const step_outline& step) {
-  const rank_share share{.tensor = double(step.tensor),
-                         .expert = double(step.expert),
-                         .expert_tensor = double(step.expert_tensor)};
-  const double t = step.tensor, rows = double(step.micro) * model.sequence;
-  const double element = double(size_of(step.precision));
-  const double stream = step.sequence_parallel ? t : 1;
-  const auto p = std::size_t(step.pipeline);
-  const double v = double(step.chunks.size()) / double(p), m = step.microbatches();
-  const bool rounds = element < 4;  // master weights beside rounded ones
-  const double shards = step.distributed_optimizer ? step.data() : 1;
-  const double expert_shards
-      = step.distributed_optimizer
-            ? std::max(1.0, double(step.world) / (double(p) * step.expert * step.expert_tensor))
-            : 1;
-  const double state = 8 + (rounds ? 4 : 0);
-  double most = 0;
-  for (std::size_t r = 0; r < p; ++r) {
-    double kept = 0, bytes = 0, largest = 0;
-    // 1F1B holds p - r micro-batches, interleaved p + (p - 1 - 2 r) / v + ... of its share.
-    const double held = p == 1 ? 1
-                        : v > 1
-                            ? std::min(m, (double(p) * (v - 1) + 2.0 * double(p - 1 - r) + 1) / v)
-                            : std::min(m, double(p - r));
-    for (std::size_t c = r; c < step.chunks.size(); c += p) {
-      const auto& chunk = step.chunks[c];
-      double dense = 0, experts = 0;
-      const double table = model.vocabulary * model.hidden / t;
-      if (chunk.embedding)
-        dense += table + model.positions * model.hidden;
-      if (chunk.head) {
-        dense += !model.tied || !chunk.embedding ? table : 0;
-        largest = std::max(largest, rows * model.vocabulary / t * (element + 4));
-      }
-      for (int layer = chunk.first; layer < chunk.end; ++layer) {
-        const auto& kind = model.kinds[std::size_t(model.layers[std::size_t(layer)])];
-        const auto size = parameters_of(kind, share);
-        dense += size.dense;
-        experts += size.experts;
-        const double all
-            = rows * element * (kind.kept / t + kind.kept_stream / stream + kind.kept_routed / t);
-        const bool again = step.recompute.granularity == recompute_granularity::full
-                           && (step.recompute.method == recompute_method::uniform
-                               || layer - chunk.first < step.recompute.layers);
-        kept += again ? rows * element * model.hidden / stream : all;
-        largest = std::max(largest, again ? all : 0);
-      }
-      bytes += (dense + experts) * (element + step.gradient_bytes)
-               + state * (dense / shards + experts / expert_shards);
-    }
-    most = std::max(most, bytes + kept * held + largest);
-  }
-  return most;
 }
 
 }  // namespace troupe::runtime

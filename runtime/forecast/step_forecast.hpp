@@ -72,7 +72,4 @@ step_forecast estimate_step(const model_outline& model,
                             const cluster_outline& on,
                             const forecast_assumptions& by = {});
 
-/// Bytes of the largest rank by formula. memory_forecast.hpp is exact and takes longer.
-double estimate_memory(const model_outline& model, const step_outline& step);
-
 }  // namespace troupe::runtime

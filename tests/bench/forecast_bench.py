@@ -58,8 +58,8 @@ def step_of(program, steps, words, folder):
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     run(program, "train", "gpt", *COMMON, *words, "--mock-data", "--tokenizer-type", "NullTokenizer",
-        "--threads-per-worker", 1, "--data-cache-path", folder / "index", "--train-iters", steps + WARM_UP, "--lr", 1e-4, "--eval-interval", 0,
-        "--log-interval", 1, "--log-file", log)
+        "--threads-per-worker", 1, "--data-cache-path", folder / "index", "--train-iters", steps + WARM_UP,
+        "--lr", 1e-4, "--eval-interval", 0, "--log-interval", 1, "--log-file", log)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     times = [x["elapsed_ms"] for x in rows if "elapsed_ms" in x][WARM_UP:]
     if len(times) < steps:

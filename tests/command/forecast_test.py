@@ -15,7 +15,8 @@ MODEL = ["--num-layers", 32, "--hidden-size", 4096, "--num-attention-heads", 32,
          "--vocab-size", 128000, "--hidden-dropout", 0, "--attention-dropout", 0, "--bf16"]
 STEP = ["--micro-batch-size", 1, "--global-batch-size", 128]
 LAYOUT = ["--world-size", 64, "--tensor-model-parallel-size", 2, "--sequence-parallel",
-          "--pipeline-model-parallel-size", 4, "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather"]
+          "--pipeline-model-parallel-size", 4, "--use-distributed-optimizer", "--overlap-grad-reduce",
+          "--overlap-param-gather"]
 
 
 def cluster(name):

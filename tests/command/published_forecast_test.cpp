@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <set>
 
 using namespace troupe;
@@ -39,6 +40,24 @@ TEST_CASE("forecasts of published rows stay as close as they are", "[forecast]")
   REQUIRE(fits == 12);
   CHECK(fitted / fits < 0.03);
   CHECK(held_out / double(rows.size() - std::size_t(fits)) < 0.07);
+}
+
+// Prints the table of docs/benchmarks/2026-11-30-forecast.md: test_command "[.rows]".
+TEST_CASE("the rows of published tables as Markdown", "[.rows]") {
+  for (const auto& row : published_rows(source_dir())) {
+    const auto step = layout_of(row);
+    const auto found = forecast_of(row, step);
+    std::printf("| %s | %s%s | %d | %d | %.2f | %.2f | %+.1f %% | %.1f %% |\n",
+                row.table.c_str(),
+                row.name.c_str(),
+                row.fitted ? "" : ", held out",
+                int(step.micro),
+                int(step.chunks.size()) / step.pipeline,
+                row.seconds,
+                found.seconds,
+                100 * (found.seconds / row.seconds - 1),
+                100 * found.bubble / found.seconds);
+  }
 }
 
 TEST_CASE("every second row of a table is held out of the fit", "[forecast]") {

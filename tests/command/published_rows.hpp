@@ -6,7 +6,7 @@
 #include "actors/command/cluster_file.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/family/gpt/gpt_estimates.hpp"
-#include "runtime/forecast/step_forecast.hpp"
+#include "runtime/forecast/memory_estimate.hpp"
 #include "runtime/schedule/generators.hpp"
 #include "tests/support/published_gpts.hpp"
 

@@ -39,6 +39,7 @@ void add_attention(layer_outline& to, const gpt_config& m) {
     to.kept += 2 * queries + 2 * keys;
   }
   to.products.push_back({values, C});
+  to.attention_products = int(to.products.size());
   to.score_width = queries + values;
   to.heads = H;
   to.keys = mean_keys(m);

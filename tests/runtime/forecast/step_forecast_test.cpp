@@ -160,6 +160,13 @@ TEST_CASE("recomputation adds a forward pass", "[forecast]") {
   const auto attention = forecast_with("1f1b", model, step);
   CHECK(attention.passes.products == Approx(without.passes.products));
   CHECK(attention.passes.attention > without.passes.attention);
+  step.recompute = {.granularity = recompute_granularity::selective,
+                    .core_attention = false,
+                    .feed_forward = true};
+  const auto feed_forward = forecast_with("1f1b", model, step);
+  CHECK(feed_forward.passes.products > 1.1 * without.passes.products);
+  CHECK(feed_forward.passes.products < with.passes.products);
+  CHECK(feed_forward.passes.attention == Approx(without.passes.attention));
 }
 
 TEST_CASE("overlapped sums cost less", "[forecast]") {
