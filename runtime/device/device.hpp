@@ -27,6 +27,8 @@ struct device_facts {
   /// Compute capability that the loaded code was compiled for: "9.0". Empty if unknown.
   std::string code = {};
   bool compiles = false;  ///< the loaded code is PTX: the driver compiles it at first use
+  /// Identifies the device on its host; unlike `number`, equal in all processes.
+  std::string id = {};
 };
 
 struct driver_facts {

@@ -1,0 +1,91 @@
+"""`troupe train --backend cuda` over several processes, on emulated devices. Run by ctest:
+
+    gpu_processes_test.py PROGRAM PLUGINS NAME...   runs the named checks, or all
+"""
+
+import json
+import signal
+import sys
+
+import cli_test
+from cli_test import works
+from process_runs import job, killed, replaced, require_same
+
+PLUGINS = sys.argv[2]
+MODEL = ("train gpt --mock-data --tokenizer-type NullTokenizer --vocab-size 63 --num-layers 2 --hidden-size 32 "
+         "--num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 "
+         "--global-batch-size 4 --lr 1e-3 --log-interval 1 --eval-iters 0 --threads-per-worker 1 "
+         "--straggler-ratio 0 --backend cuda --product-choices none --lr-decay-iters 40").split()
+PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
+
+
+def run(folder, *words, processes=2, iterations=4, devices=4):
+    there = {"TROUPE_PLUGINS": PLUGINS, "TROUPE_EMULATED_DEVICES": str(devices), "XDG_CACHE_HOME": str(folder / "cache")}
+    return job(folder, "--train-iters", iterations, *words, processes=processes, environment=there, base=MODEL)
+
+
+def judge(folder, *words, **more):
+    return run(folder, *words, processes=1, **more).ends()
+
+
+def require_one_restart(one, source="keeper"):
+    told = one.restarts()
+    if len(told) != 1 or told[0].get("state_from") != source:
+        raise one.fails(f"expected one restart, from {source}: the log has {told}")
+
+
+def check_same_bits(folder):
+    """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits."""
+    for words in (PIPELINE, ["--world-size", 2, "--use-distributed-optimizer", "--bf16"],
+                  ["--world-size", 4, "--tensor-model-parallel-size", 2, "--overlap-grad-reduce"]):
+        require_same(run(folder, *words).ends(), judge(folder, *words), f"two processes, {words}")
+
+
+def check_saved(folder):
+    """Two processes save, and one or two processes go on from there to the same bits."""
+    wanted = judge(folder, *PIPELINE, iterations=6)
+    save = folder / "save"
+    run(folder, *PIPELINE, "--save", save, "--save-interval", 1, "--exit-interval", 3, iterations=6).ends()
+    works("checkpoint", "verify", save / "iter_0000003")
+    for processes in (1, 2):
+        again = run(folder, *PIPELINE, "--load", save, processes=processes, iterations=6).ends()
+        here, there = ([(x["iteration"], x["state_digest"]) for x in one.steps()] for one in (again, wanted))
+        if here != there[3:]:
+            raise again.fails(f"{processes} processes went on to {here} instead of {there[3:]}")
+
+
+def check_killed(folder):
+    """A process is killed. Its ranks continue on devices with the states that their keeper has in host memory."""
+    wanted = judge(folder, *PIPELINE, iterations=40)
+    one = run(folder, *PIPELINE, iterations=40)
+    one.reaches(5)
+    replaced(one, 1, killed(one, 1, signal.SIGKILL))
+    one.ends()
+    require_same(one, wanted, "the death of a process")
+    require_one_restart(one)
+
+
+def check_planted(folder):
+    """A process is killed, or a lane hangs, between the parts of a step. The failure detector finds the lane."""
+    wanted = judge(folder, *PIPELINE, iterations=6)
+    for death in ("lane:1.0@3:forward:kill", "lane:0.1@3:reduce:kill", "lane:1.1@3:reduce:hang"):
+        one = run(folder, *PIPELINE, "--plant-death", death, iterations=6).ends()
+        require_same(one, wanted, death)
+        if len(one.restarts()) != 1:
+            raise one.fails(f"{death}: the log has {one.restarts()}")
+        if death.endswith("hang") and "lane:1.1" not in json.dumps(one.restarts()):
+            raise one.fails(f"the restart does not name lane:1.1: {one.restarts()}")
+
+
+def check_devices(folder):
+    """Processes of a host have devices of their own, unless the devices are named."""
+    one = run(folder, "--world-size", 2, devices=1)
+    one.process.wait()
+    if one.process.returncode == 0 or "belongs to another process of this run" not in one.text():
+        raise one.fails(f"two processes on one device ended with {one.process.returncode}")
+    named = ["--world-size", 2, "--devices", 0]
+    require_same(run(folder, *named, devices=1).ends(), judge(folder, *named, devices=1), "a shared device")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[3:], globals()))
