@@ -209,7 +209,8 @@ std::unique_ptr<runtime::communicator> group_registry::join(const group_place& x
   const int size = int(x.members.size());
   const std::lock_guard lock(mutex_);
   if (by_nccl_ != nullptr && size > 1)
-    return runtime::make_nccl_communicator(*by_nccl_, {x.name, x.along, x.rank, size, x.device});
+    return runtime::make_nccl_communicator(
+        *by_nccl_, {x.name, x.along, x.rank, size, x.device, x.processes, x.names});
   if (between_)
     if (auto out = between_(x, generation_, token_))
       return out;
@@ -223,6 +224,24 @@ std::unique_ptr<runtime::communicator> group_registry::join(const group_place& x
   if (!x.names.empty())
     group->introduce(x.name, x.rank, x.names[std::size_t(x.rank)]);
   return std::make_unique<runtime::local_communicator>(group, x.rank);
+}
+
+std::optional<runtime::nccl_id> group_registry::id_for_others(const group_place& x) {
+  const bool spans = std::ranges::any_of(
+      x.processes, [&x](int process) { return process != x.processes.front(); });
+  if (by_nccl_ == nullptr || x.rank != 0 || !spans)
+    return std::nullopt;
+  return by_nccl_->id_of(x.name);
+}
+
+void group_registry::give(const std::string& group, const runtime::nccl_id& id) {
+  if (by_nccl_ != nullptr)
+    by_nccl_->give(group, id);
+}
+
+void group_registry::lose(int process, const std::string& why) {
+  if (by_nccl_ != nullptr)
+    by_nccl_->lose(process, why);
 }
 
 }  // namespace troupe::actors

@@ -35,22 +35,17 @@ group_registry::join_between_processes node_state::groups_between_processes(
     const opened_job& job) const {
   if (!context_->neighbours)
     return {};
-  return [placed = job.placed,
-          on_device = job.job.backend == runtime::backend_kind::cuda,
-          by = context_->neighbours](
+  return [on_device = job.job.backend == runtime::backend_kind::cuda, by = context_->neighbours](
              const group_place& x,
              std::uint64_t generation,
              const runtime::cancel_token& until) -> std::unique_ptr<runtime::communicator> {
-    std::vector<int> homes;
-    for (const int rank : x.members)
-      homes.push_back(placed.process_of(rank));
-    if (std::all_of(homes.begin(), homes.end(), [&](int p) { return p == by->self().process; }))
+    if (std::ranges::all_of(x.processes, [&](int p) { return p == by->self().process; }))
       return nullptr;
     auto out = by->join({.name = x.name,
                          .along = x.along,
                          .generation = runtime::generation_id(generation),
                          .members = x.names},
-                        homes,
+                        x.processes,
                         x.rank,
                         until);
     if (on_device)
@@ -77,6 +72,12 @@ caf::error node_state::admit(const Request& x) {
     generation_ = x.generation;
     groups_ = context_->env.make_groups(
         value(generation_), opened->job.devices.exchange, groups_between_processes(*opened));
+    if (context_->neighbours)
+      context_->neighbours->when_forgotten(
+          [groups = std::weak_ptr(groups_)](int process, const std::string& why) {
+            if (const auto living = groups.lock())
+              living->lose(process, why);
+          });
     held_->release_by([groups = groups_, by = context_->transport, generation = generation_] {
       groups->token().cancel();
       by->end_generation(generation);

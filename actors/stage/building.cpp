@@ -110,14 +110,24 @@ void stage_state::join_groups() {
   for (auto& x : runtime::groups_of(job_->pipeline, job_->seats, told_.rank)) {
     const bool by_wire = overlaps && is_outside_passes(x) && !x.along.has(runtime::axis::pipeline);
     std::vector<std::string> names;
-    for (const int member : x.members)
+    std::vector<int> processes;
+    for (const int member : x.members) {
       names.push_back((by_wire ? "wire:" : "lane:") + job_->seats.name(member));
-    auto joined = groups_->join({.name = x.name,
-                                 .along = x.along,
-                                 .members = x.members,
-                                 .rank = x.rank,
-                                 .device = runtime::device_of(job_->job, told_.rank),
-                                 .names = std::move(names)});
+      processes.push_back(job_->placed.process_of(member));
+    }
+    const group_place place{.name = x.name,
+                            .along = x.along,
+                            .members = x.members,
+                            .rank = x.rank,
+                            .device = runtime::device_of(job_->job, told_.rank),
+                            .processes = std::move(processes),
+                            .names = std::move(names)};
+    auto joined = groups_->join(place);
+    if (const auto id = groups_->id_for_others(place))
+      opened_.push_back({.generation = told_.generation,
+                         .group = x.name,
+                         .members = x.members,
+                         .id = {id->bytes.begin(), id->bytes.end()}});
     context_->groups.push_back({std::move(x), std::move(joined)});
   }
 }
@@ -143,11 +153,21 @@ void stage_state::meet(const messages::meet& peers) {
   if (peers.generation != told_.generation)
     return;
   peers_ = peers;
+  for (auto& x : std::exchange(opened_, {}))
+    node_->messages->send(self_, peers_.replica, std::move(x));
   if (told_.source.tier == runtime::state_tier::keeper
       || told_.source.tier == runtime::state_tier::local)
     fetch_state();
   else
     build();
+}
+
+void stage_state::receive(const messages::group_opened& x) {
+  runtime::nccl_id id;
+  if (x.generation != told_.generation || x.id.size() != id.bytes.size())
+    return;
+  std::ranges::transform(x.id, id.bytes.begin(), [](std::uint8_t byte) { return char(byte); });
+  groups_->give(x.group, id);
 }
 
 namespace {

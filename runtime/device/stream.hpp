@@ -18,6 +18,7 @@
 
 namespace troupe::runtime {
 
+class awaited;
 class operation_profile;
 class operation_timer;
 
@@ -68,7 +69,7 @@ class stream {
 
   // Between the host and memory that the stream computes on: see memory_pool.
   void write(void* to, const void* from, std::size_t bytes) { pool_.write(to, from, bytes); }
-  void read(void* to, const void* from, std::size_t bytes) const { pool_.read(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) const;
 
   /// An event that other streams can wait for; null on the CPU, where all work has finished.
   std::shared_ptr<device_event> mark() { return queue_ ? queue_->mark() : nullptr; }
@@ -85,6 +86,9 @@ class stream {
   void attend();
   /// Sleeps until all work has finished.
   void finish();
+  /// From now on, waits of the host for this stream count as waits for the ranks that `x` names: a
+  /// device works with them. `number`: wait_reason::number.
+  void depends_on(std::weak_ptr<const awaited> x, std::uint64_t number);
   /// Throws device_failure if the device has failed; does not block.
   void check();
 
@@ -94,6 +98,8 @@ class stream {
  private:
   /// Shared scratch memory of the operations, at least `bytes` large.
   std::span<std::byte> scratch(std::size_t bytes);
+  template <class Wait>
+  void wait_by(Wait wait) const;
 
   kernels::backend where_;
   int threads_;
@@ -107,6 +113,8 @@ class stream {
   mutable std::shared_ptr<device_event>
       anchor_;  ///< a timed event of the queue: reference for ns_of
   mutable std::int64_t anchor_ns_ = 0;
+  std::weak_ptr<const awaited> others_;
+  std::uint64_t number_ = 0;  ///< among the others
 };
 
 }  // namespace troupe::runtime

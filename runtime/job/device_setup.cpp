@@ -2,6 +2,7 @@
 
 #include "kernels/backend/cuda_library.hpp"
 #include "kernels/backend/plugin.hpp"
+#include "runtime/collective/nccl/nccl.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -127,6 +128,8 @@ void prepare_devices(const training_job& job, const std::vector<int>& ranks) {
   if (job.devices.numbers.empty())
     tell_left_out();
   const auto used = used_devices(job, ranks);
+  if (job.devices.exchange != collectives::local && !ranks.empty())
+    open_nccl();
   if (job.devices.exchange != collectives::local && ranks.size() > used.size())
     throw input_error(
         "`devices.exchange` {} needs a device for each of the {} workers of this process, but "

@@ -46,12 +46,12 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
         fmt::format("each of `layout.processes` {} would choose the algorithms of its products by "
                     "its own measurement, with other bits: give `devices.product_choices` none",
                     l.processes));
-  if (l.processes > 1 && job.devices.exchange != collectives::local)
-    wrong.push_back(
-        fmt::format("`devices.exchange` {} is for one process, but `layout.processes` is {}: give "
-                    "`devices.exchange` local",
-                    to_string(job.devices.exchange),
-                    l.processes));
+  if (l.processes > 1 && job.devices.exchange == collectives::nccl_fast)
+    wrong.push_back(fmt::format(
+        "`devices.exchange` nccl-fast is for one process, but `layout.processes` is {}: "
+        "NCCL's order of sums may change with the hosts of processes; give "
+        "`devices.exchange` nccl",
+        l.processes));
   return wrong.size() == before;
 }
 

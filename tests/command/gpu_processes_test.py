@@ -4,7 +4,6 @@
 """
 
 import json
-import signal
 import sys
 
 import cli_test
@@ -16,6 +15,7 @@ MODEL = ("train gpt --mock-data --tokenizer-type NullTokenizer --vocab-size 63 -
          "--num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 "
          "--global-batch-size 4 --lr 1e-3 --log-interval 1 --eval-iters 0 --threads-per-worker 1 "
          "--straggler-ratio 0 --backend cuda --product-choices none --lr-decay-iters 40").split()
+BOTH = "local", "nccl"  # --collectives
 PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
 
 
@@ -28,17 +28,19 @@ def judge(folder, *words, **more):
     return run(folder, *words, processes=1, **more).ends()
 
 
-def require_one_restart(one, source="keeper"):
+def require_one_restart(one):
     told = one.restarts()
-    if len(told) != 1 or told[0].get("state_from") != source:
-        raise one.fails(f"expected one restart, from {source}: the log has {told}")
+    if len(told) != 1 or told[0].get("state_from") != "keeper":
+        raise one.fails(f"expected one restart, from the keeper: the log has {told}")
 
 
 def check_same_bits(folder):
-    """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits."""
+    """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits, staged and by NCCL."""
     for words in (PIPELINE, ["--world-size", 2, "--use-distributed-optimizer", "--bf16"],
                   ["--world-size", 4, "--tensor-model-parallel-size", 2, "--overlap-grad-reduce"]):
-        require_same(run(folder, *words).ends(), judge(folder, *words), f"two processes, {words}")
+        wanted = judge(folder, *words)
+        for by in BOTH:
+            require_same(run(folder, *words, "--collectives", by).ends(), wanted, f"two processes, {by}, {words}")
 
 
 def check_saved(folder):
@@ -56,33 +58,38 @@ def check_saved(folder):
 
 def check_killed(folder):
     """A process is killed. Its ranks continue on devices with the states that their keeper has in host memory."""
-    wanted = judge(folder, *PIPELINE, iterations=40)
-    one = run(folder, *PIPELINE, iterations=40)
-    one.reaches(5)
-    replaced(one, 1, killed(one, 1, signal.SIGKILL))
-    one.ends()
-    require_same(one, wanted, "the death of a process")
-    require_one_restart(one)
+    wanted = judge(folder, *PIPELINE, iterations=80)
+    for by in BOTH:
+        one = run(folder, *PIPELINE, "--collectives", by, iterations=80)
+        one.reaches(5)
+        replaced(one, 1, killed(one, 1))
+        one.until("the run continues", one.restarts)
+        one.goes_on(wanted, f"the death of a process, {by}")
+        require_one_restart(one)
 
 
 def check_planted(folder):
     """A process is killed, or a lane hangs, between the parts of a step. The failure detector finds the lane."""
     wanted = judge(folder, *PIPELINE, iterations=6)
-    for death in ("lane:1.0@3:forward:kill", "lane:0.1@3:reduce:kill", "lane:1.1@3:reduce:hang"):
-        one = run(folder, *PIPELINE, "--plant-death", death, iterations=6).ends()
-        require_same(one, wanted, death)
-        if len(one.restarts()) != 1:
-            raise one.fails(f"{death}: the log has {one.restarts()}")
-        if death.endswith("hang") and "lane:1.1" not in json.dumps(one.restarts()):
-            raise one.fails(f"the restart does not name lane:1.1: {one.restarts()}")
+    for by, death in [("local", "lane:1.0@3:forward:kill"),
+                      *((by, death) for by in BOTH for death in ("lane:0.1@3:reduce:kill", "lane:1.1@3:reduce:hang"))]:
+        one = run(folder, *PIPELINE, "--collectives", by, "--plant-death", death, iterations=6).ends()
+        require_same(one, wanted, f"{by}, {death}")
+        told = json.dumps(one.restarts())
+        if len(one.restarts()) != 1 or death.endswith("hang") and "1.1" not in told:
+            raise one.fails(f"{by}, {death}: the log has {told}")
 
 
 def check_devices(folder):
-    """Processes of a host have devices of their own, unless the devices are named."""
+    """Processes of a host have devices of their own, unless the devices are named. NCCL refuses shared ones."""
     one = run(folder, "--world-size", 2, devices=1)
     one.process.wait()
     if one.process.returncode == 0 or "belongs to another process of this run" not in one.text():
         raise one.fails(f"two processes on one device ended with {one.process.returncode}")
+    one = run(folder, "--world-size", 2, "--devices", 0, "--collectives", "nccl", "--recovery", "off", devices=1)
+    one.process.wait()
+    if one.process.returncode == 0 or "NCCL" not in one.text():
+        raise one.fails(f"NCCL on one device ended with {one.process.returncode}")
     named = ["--world-size", 2, "--devices", 0]
     require_same(run(folder, *named, devices=1).ends(), judge(folder, *named, devices=1), "a shared device")
 

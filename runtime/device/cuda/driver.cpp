@@ -234,7 +234,22 @@ class cuda_driver final : public device_driver {
             .obstacle = obstacle(device),
             .code = code.made_for == 0 ? "" : capability_text(code.made_for),
             .compiles = code.is_ptx,
-            .id = text_of(x.uuid)};
+            .id = text_of(x.uuid),
+            .hidden = hidden_from(device)};
+  }
+
+  static bool can_read(int device, int other) {
+    int can = 0;
+    require(cudaDeviceCanAccessPeer(&can, device, other), "asking whether devices see each other");
+    return can != 0;
+  }
+
+  std::vector<int> hidden_from(int device) const {
+    std::vector<int> out;
+    for (int other = 0; other < count(); ++other)
+      if (other != device && !can_read(device, other))
+        out.push_back(other);
+    return out;
   }
 
   std::int64_t free_memory(int device) const override {
@@ -256,9 +271,7 @@ class cuda_driver final : public device_driver {
   }
 
   bool let_read(int device, int other) override {
-    int can = 0;
-    require(cudaDeviceCanAccessPeer(&can, device, other), "asking whether devices see each other");
-    if (can == 0)
+    if (!can_read(device, other))
       return false;
     const visit there(device);
     const auto status = cudaDeviceEnablePeerAccess(other, 0);
