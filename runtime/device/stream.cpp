@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/waiting.hpp"
 #include "runtime/device/operation_timer.hpp"
+#include "runtime/device/queue_points.hpp"
 #include "runtime/telemetry/trace.hpp"
 
 #include <cstring>
@@ -116,6 +117,15 @@ bool stream::has_passed(const moment& x) const {
 void stream::attend() {
   if (queue_ != nullptr)
     queue_->attend();
+}
+
+void stream::show_progress() {
+  if (queue_ == nullptr)
+    return;
+  if (points_ == nullptr)
+    points_ = std::make_shared<queue_points>();
+  points_->add(queue_->mark());
+  follow_work(points_);
 }
 
 template <class Wait>

@@ -21,6 +21,7 @@ namespace troupe::runtime {
 class awaited;
 class operation_profile;
 class operation_timer;
+class queue_points;
 
 /// Owned by one thread. On the CPU an operation has finished when `run` returns. On a device it has
 /// been enqueued: the host uses `read` or waits before it reads results. With a shadow pool nothing
@@ -86,6 +87,9 @@ class stream {
   void attend();
   /// Sleeps until all work has finished.
   void finish();
+  /// The failure detector sees progress of this thread when the device has done the work until
+  /// here.
+  void show_progress();
   /// From now on, waits of the host for this stream count as waits for the ranks that `x` names: a
   /// device works with them. `number`: wait_reason::number.
   void depends_on(std::weak_ptr<const awaited> x, std::uint64_t number);
@@ -113,6 +117,7 @@ class stream {
   mutable std::shared_ptr<device_event>
       anchor_;  ///< a timed event of the queue: reference for ns_of
   mutable std::int64_t anchor_ns_ = 0;
+  std::shared_ptr<queue_points> points_;
   std::weak_ptr<const awaited> others_;
   std::uint64_t number_ = 0;  ///< among the others
 };
