@@ -135,7 +135,9 @@ void neighbours::forget(const messages::process_name& who, const std::string& wh
   loss_hearer tell;
   {
     const std::lock_guard lock(mutex_);
-    tell = forgotten_;
+    const auto known = others_.find(who.process);
+    if (known == others_.end() || known->second.who == who)  // a later incarnation lives
+      tell = forgotten_;
   }
   if (tell)
     tell(who.process, why);

@@ -50,7 +50,7 @@ std::vector<const void*> staged_communicator::read(stream& from,
 void staged_communicator::all_reduce_sum(
     stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   const auto bytes = n * std::int64_t(size_of(type));
-  const auto here = read(stream, parts, std::size_t(bytes));
+  const auto here = read(stream, parts, bytes);
   group_->all_reduce_sum(host_, type, here, room_.get(), n);  // the first part becomes the sum
   stream.write(to, room_.get(), std::size_t(bytes));
 }
@@ -69,7 +69,7 @@ void staged_communicator::all_gather(stream& stream, const void* mine, void* to,
   auto* const all = room(ends.back());
   stream.read(at(all, begin), mine, std::size_t(bytes));
   group_->all_gather(host_, at(all, begin), all, ends);
-  copy_unless_same(stream, at(to, begin), mine, std::size_t(bytes));
+  copy_unless_same(stream, at(to, begin), mine, bytes);
   stream.write(to, all, std::size_t(begin));
   stream.write(
       at(to, begin + bytes), at(all, begin + bytes), std::size_t(ends.back() - begin - bytes));

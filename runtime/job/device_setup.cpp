@@ -364,7 +364,7 @@ void tell_attention(const training_job& job) {
 
 double matrix_rate_of_devices(const training_job& job) {
   const bool narrow = job.training.precision != dtype::f32;
-  if (job.layout.processes > 1)
+  if (job.layout.processes > 1 && job.devices.numbers.empty())
     return job.layout.world * measured_device_rate(devices_of(job).front(), narrow);
   std::vector<int> ranks(std::size_t(job.layout.world));
   std::iota(ranks.begin(), ranks.end(), 0);

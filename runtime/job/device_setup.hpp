@@ -59,7 +59,7 @@ void keep_product_choices(const training_job& job);
 void tell_attention(const training_job& job);
 
 /// The sum over the devices of the job's workers in FLOP per second; see measured_device_rate. With
-/// several processes, each rank is taken to have a device like the first one here.
+/// several processes and no named devices, each rank counts with a device like the first one here.
 double matrix_rate_of_devices(const training_job& job);
 
 /// Parts of the run's identity: "NVIDIA H200", and the libraries that decide bits.
