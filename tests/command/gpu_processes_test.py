@@ -56,6 +56,15 @@ def check_saved(folder):
             raise again.fails(f"{processes} processes went on to {here} instead of {there[3:]}")
 
 
+def check_verified(folder):
+    """Passes that a replica in another process computes again have the same bits, and change none."""
+    wanted = judge(folder, *PIPELINE)
+    one = run(folder, *PIPELINE, "--verify-fraction", 1).ends()
+    require_same(one, wanted, "verified passes")
+    if one.restarts():
+        raise one.fails(f"a pass was computed otherwise: {one.restarts()}")
+
+
 def check_killed(folder):
     """A process is killed. Its ranks continue on devices with the states that their keeper has in host memory."""
     wanted = judge(folder, *PIPELINE, iterations=80)
