@@ -20,7 +20,8 @@
   MESSAGE(spawn_checkpointer) MESSAGE(spawn_monitor) MESSAGE(spawn_viewer) MESSAGE(spawn_replica) \
   MESSAGE(spawn_stage) MESSAGE(loader_spawned) MESSAGE(checkpointer_spawned) \
   MESSAGE(monitor_spawned) MESSAGE(viewer_spawned) MESSAGE(replica_spawned) \
-  MESSAGE(stage_spawned) MESSAGE(meet) MESSAGE(group_opened) MESSAGE(shut_down) MESSAGE(conclude) MESSAGE(concluded) \
+  MESSAGE(stage_spawned) MESSAGE(meet) MESSAGE(group_opened) MESSAGE(shut_down) MESSAGE(conclude) \
+  MESSAGE(concluded) \
   MESSAGE(save_failed) MESSAGE(save_again) MESSAGE(chosen) MESSAGE(ask_again) \
   MESSAGE(end_generation) MESSAGE(generation_ended) MESSAGE(look_again) MESSAGE(look_at_lanes) \
   MESSAGE(use_loader) MESSAGE(use_checkpointer) MESSAGE(abandon) MESSAGE(abandoned) \
