@@ -322,7 +322,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
         "this process would compute other bits than the run: their identities differ.{}\nGive "
         "every host the same build, libraries and kind of processor or device",
         differences(told.identity, here, "the run", "this process"));
-  out->devices = runtime::hold_devices(job, ranks, network.run_id);
+  out->devices = runtime::hold_devices(job, ranks, network.run_id, who.incarnation > 1);
   add_message_path(*out, job);
   add_data_planes(*out, who, network, true);
   inject(*out, job.faults);

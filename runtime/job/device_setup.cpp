@@ -156,20 +156,25 @@ void prepare_devices(const training_job& job, const std::vector<int>& ranks) {
 
 std::shared_ptr<void> hold_devices(const training_job& job,
                                    const std::vector<int>& ranks,
-                                   const std::string& run) {
+                                   const std::string& run,
+                                   bool started_again) {
   if (job.backend != kernels::backend::cuda || !job.devices.numbers.empty())
     return nullptr;
   const auto out = std::make_shared<std::vector<std::shared_ptr<void>>>();
   for (const int d : used_devices(job, ranks)) {
     const auto facts = open_devices().facts(d);
     out->push_back(hold_device(run, facts.id));
-    if (out->back() == nullptr)
+    if (out->back() != nullptr)
+      continue;
+    const auto what = fmt::format(
+        "device {} ({}) belongs to another process of this run on this host", d, facts.name);
+    if (!started_again)
       throw input_error(
-          "device {} ({}) belongs to another process of this run on this host: give fewer "
-          "`layout.processes`, or more devices (CUDA_VISIBLE_DEVICES), or name the devices to "
-          "share in `devices.numbers`",
-          d,
-          facts.name);
+          "{}: give fewer `layout.processes`, or more devices (CUDA_VISIBLE_DEVICES), or name the "
+          "devices to share in `devices.numbers`",
+          what);
+    log_warning("{}: both are slower, and its memory may not suffice; start a node on another host",
+                what);
   }
   return out;
 }

@@ -28,10 +28,12 @@ void prepare_devices(const training_job& job, const std::vector<int>& ranks);
 
 /// Claims the devices of a process's ranks, so that no other process of the run on this host uses
 /// them; see hold_device. Null if they may be shared: on other backends, and if
-/// `devices.numbers` names them. Throws input_error if another process has one.
+/// `devices.numbers` names them. If another process has one, throws input_error, or only warns for
+/// a process that was started again: it may have moved here from a lost host.
 [[nodiscard]] std::shared_ptr<void> hold_devices(const training_job& job,
                                                  const std::vector<int>& ranks,
-                                                 const std::string& run);
+                                                 const std::string& run,
+                                                 bool started_again);
 
 /// Algorithm by product, of all products that the job's process has computed; stored in
 /// checkpoints. Empty on other backends, and if nothing is measured.
