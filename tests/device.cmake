@@ -49,6 +49,7 @@ troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
 add_dependencies(test_collective_cuda emulated_plugins)
 add_executable(nccl_peer support/nccl_peer.cpp)
 target_link_libraries(nccl_peer PRIVATE troupe_runtime_collective)
+set_target_properties(nccl_peer PROPERTIES TROUPE_TEST_PROGRAM TRUE)
 foreach(check same released two_on_one_device)
   troupe_script_test(collective_cuda/processes_${check} collective_cuda/processes_test.py
                      $<TARGET_FILE:nccl_peer> ${PROJECT_BINARY_DIR}/emulated ${check} AS device
