@@ -1,6 +1,7 @@
 #include "runtime/collective/staged_communicator.hpp"
 
 #include "runtime/collective/offsets.hpp"
+#include "runtime/core/waiting.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -17,6 +18,13 @@ memory_pool shared_by(memory_source from) {
 
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + 63) / 64 * 64;
+}
+
+/// Waits for all work of the stream. The lane that reduces gradients may wait for most of a
+/// backward pass, whose progress another lane shows.
+void fetch(const stream& by, void* to, const void* from, std::int64_t bytes) {
+  const flagged_wait told({.what = "its device"});
+  by.read(to, from, std::size_t(bytes));
 }
 
 }  // namespace
@@ -40,7 +48,7 @@ std::vector<const void*> staged_communicator::read(stream& from,
   auto* place = room(aligned(bytes) * std::int64_t(parts.size()));
   std::vector<const void*> out;
   for (const auto* part : parts) {
-    from.read(place, part, std::size_t(bytes));
+    fetch(from, place, part, bytes);
     out.push_back(place);
     place += aligned(bytes);
   }
@@ -67,7 +75,7 @@ void staged_communicator::reduce_scatter_sum(
 void staged_communicator::all_gather(stream& stream, const void* mine, void* to, offsets ends) {
   const auto begin = begin_of(ends, rank()), bytes = size_of_cut(ends, rank());
   auto* const all = room(ends.back());
-  stream.read(at(all, begin), mine, std::size_t(bytes));
+  fetch(stream, at(all, begin), mine, bytes);
   group_->all_gather(host_, at(all, begin), all, ends);
   copy_unless_same(stream, at(to, begin), mine, bytes);
   stream.write(to, all, std::size_t(begin));
@@ -79,7 +87,7 @@ void staged_communicator::all_to_all(
     stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends) {
   const auto sent = aligned(from_ends.back());
   auto* const here = room(sent + to_ends.back());
-  stream.read(here, from, std::size_t(from_ends.back()));
+  fetch(stream, here, from, from_ends.back());
   group_->all_to_all(host_, here, from_ends, at(here, sent), to_ends);
   stream.write(to, at(here, sent), std::size_t(to_ends.back()));
 }
@@ -87,7 +95,7 @@ void staged_communicator::all_to_all(
 void staged_communicator::broadcast(stream& stream, void* data, std::int64_t bytes, int root) {
   auto* const here = room(bytes);
   if (rank() == root)
-    stream.read(here, data, std::size_t(bytes));
+    fetch(stream, here, data, bytes);
   group_->broadcast(host_, here, bytes, root);
   if (rank() != root)
     stream.write(data, here, std::size_t(bytes));

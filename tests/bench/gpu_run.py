@@ -245,7 +245,7 @@ def in_processes(b, name, devices, layout, processes, more=()):
              "--global-batch-size", 8 * batch, *layout]
     runs = {}
     for kind, flags in [("alone", []), *((by, ["--processes", processes, "--collectives", by]) for by in ["local", *more]),
-                        ("killed", ["--processes", processes, "--plant-death", "lane:0.0@4:reduce:kill"])]:
+                        ("killed", ["--processes", processes, "--plant-death", "lane:0.0@4:forward:kill"])]:
         run = runs[kind] = train(b, f"{name}_{kind}", "gpt2", m, m["layers"][-1], batch, n, 60, [*words, *flags])
         if run and runs["alone"] and kind != "alone":
             tell_digests(b, f"{name}, {kind}", runs["alone"], run, n)

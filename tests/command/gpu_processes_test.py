@@ -16,7 +16,8 @@ MODEL = ("train gpt --mock-data --tokenizer-type NullTokenizer --vocab-size 63 -
          "--global-batch-size 4 --lr 1e-3 --log-interval 1 --eval-iters 0 --threads-per-worker 1 "
          "--straggler-ratio 0 --backend cuda --product-choices none --lr-decay-iters 40").split()
 BOTH = "local", "nccl"  # --collectives
-PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]
+PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]  # a process for each stage
+TENSOR = ["--world-size", 4, "--tensor-model-parallel-size", 2]  # a process for each replica
 
 
 def run(folder, *words, processes=2, iterations=4, devices=4):
@@ -37,7 +38,7 @@ def require_one_restart(one):
 def check_same_bits(folder):
     """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits, staged and by NCCL."""
     for words in (PIPELINE, ["--world-size", 2, "--use-distributed-optimizer", "--bf16"],
-                  ["--world-size", 4, "--tensor-model-parallel-size", 2, "--overlap-grad-reduce"]):
+                  [*TENSOR, "--overlap-grad-reduce"]):
         wanted = judge(folder, *words)
         for by in BOTH:
             require_same(run(folder, *words, "--collectives", by).ends(), wanted, f"two processes, {by}, {words}")
@@ -58,8 +59,8 @@ def check_saved(folder):
 
 def check_verified(folder):
     """Passes that a replica in another process computes again have the same bits, and change none."""
-    wanted = judge(folder, *PIPELINE)
-    one = run(folder, *PIPELINE, "--verify-fraction", 1).ends()
+    wanted = judge(folder, *TENSOR)
+    one = run(folder, *TENSOR, "--verify-fraction", 1).ends()
     require_same(one, wanted, "verified passes")
     if one.restarts():
         raise one.fails(f"a pass was computed otherwise: {one.restarts()}")
@@ -67,9 +68,9 @@ def check_verified(folder):
 
 def check_killed(folder):
     """A process is killed. Its ranks continue on devices with the states that their keeper has in host memory."""
-    wanted = judge(folder, *PIPELINE, iterations=80)
-    for by in BOTH:
-        one = run(folder, *PIPELINE, "--collectives", by, iterations=80)
+    for words, by in ((PIPELINE, "local"), (TENSOR, "nccl")):
+        wanted = judge(folder, *words, iterations=80)
+        one = run(folder, *words, "--collectives", by, iterations=80)
         one.reaches(5)
         replaced(one, 1, killed(one, 1))
         one.until("the run continues", one.restarts)
@@ -79,13 +80,13 @@ def check_killed(folder):
 
 def check_planted(folder):
     """A process is killed, or a lane hangs, between the parts of a step. The failure detector finds the lane."""
-    wanted = judge(folder, *PIPELINE, iterations=6)
-    for by, death in [("local", "lane:1.0@3:forward:kill"),
-                      *((by, death) for by in BOTH for death in ("lane:0.1@3:reduce:kill", "lane:1.1@3:reduce:hang"))]:
-        one = run(folder, *PIPELINE, "--collectives", by, "--plant-death", death, iterations=6).ends()
+    wanted = judge(folder, *TENSOR, iterations=6)
+    for by, death in [("local", "lane:1.0.0@3:forward:kill"),
+                      *((by, x) for by in BOTH for x in ("lane:0.0.1@3:reduce:kill", "lane:1.0.1@3:reduce:hang"))]:
+        one = run(folder, *TENSOR, "--collectives", by, "--plant-death", death, iterations=6).ends()
         require_same(one, wanted, f"{by}, {death}")
         told = json.dumps(one.restarts())
-        if len(one.restarts()) != 1 or death.endswith("hang") and "1.1" not in told:
+        if len(one.restarts()) != 1 or death.endswith("hang") and "1.0.1" not in told:
             raise one.fails(f"{by}, {death}: the log has {told}")
 
 
