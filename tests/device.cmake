@@ -47,6 +47,14 @@ troupe_test(device_cuda troupe_actors troupe_runtime_inference troupe_emulator S
 add_dependencies(test_device_cuda emulated_plugins)
 troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
 add_dependencies(test_collective_cuda emulated_plugins)
+add_executable(nccl_peer support/nccl_peer.cpp)
+target_link_libraries(nccl_peer PRIVATE troupe_runtime_collective)
+set_target_properties(nccl_peer PROPERTIES TROUPE_TEST_PROGRAM TRUE)
+foreach(check same released two_on_one_device)
+  troupe_script_test(collective_cuda/processes_${check} collective_cuda/processes_test.py
+                     $<TARGET_FILE:nccl_peer> ${PROJECT_BINARY_DIR}/emulated ${check} AS device
+                     NEEDS nccl_peer emulated_plugins)
+endforeach()
 
 # A benchmark of device operations. The test only checks that all of them exist and run.
 if(NOT TROUPE_SANITIZE)
@@ -57,7 +65,9 @@ if(NOT TROUPE_SANITIZE)
   troupe_script_test(bench/gpu_operations bench_gpu --smoke NEEDS bench_gpu emulated_plugins)
   troupe_script_test(bench/gpu_run bench/gpu_run.py --smoke --bin $<TARGET_FILE_DIR:troupe>
                      --out ${PROJECT_BINARY_DIR}/gpu_smoke NEEDS troupe bench_gpu emulated_plugins)
-  set_tests_properties(bench/gpu_operations bench/gpu_run PROPERTIES
+  troupe_script_test(bench/gpu_processes bench/gpu_run.py --smoke --part processes --bin $<TARGET_FILE_DIR:troupe>
+                     --out ${PROJECT_BINARY_DIR}/gpu_processes NEEDS troupe emulated_plugins)
+  set_tests_properties(bench/gpu_operations bench/gpu_run bench/gpu_processes PROPERTIES
                        ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
 endif()
 troupe_script_test(bench/gpu_verdicts bench/gpu_run_test.py UNSANITIZED)
@@ -65,6 +75,10 @@ foreach(check same_bits choices lost_choices older_gradients refusals memory mem
               occupied missing_attention preferred_attention scalar_attention rounding)
   troupe_script_test(command/gpu_${check} command/gpu_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
+endforeach()
+foreach(check same_bits saved verified killed planted devices)
+  troupe_script_test(command/gpu_processes_${check} command/gpu_processes_test.py
+                     $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check} UNSANITIZED)
 endforeach()
 
 # cuDNN's plans are made for a described device, without a real one. A fake driver accepts their

@@ -57,7 +57,9 @@ troupe_full("jobs on emulated devices: gpu_same_bits, gpu_refusals, kernels_cuda
   command/gpu_choices command/gpu_lost_choices command/gpu_older_gradients command/gpu_memory*
   command/gpu_failing_device command/gpu_several_devices command/gpu_refused_choices command/gpu_saving
   command/gpu_occupied command/gpu_missing_attention command/gpu_preferred_attention command/gpu_scalar_attention
-  command/gpu_rounding kernels/cuda_coarse)
+  command/gpu_rounding command/gpu_processes_saved command/gpu_processes_verified
+  command/gpu_processes_planted command/gpu_processes_devices
+  kernels/cuda_coarse)
 
 troupe_full("scripts for a session on a real GPU" bench/gpu_*)
 troupe_full("sums in a script that measures experts, with fake programs" bench/experts)

@@ -128,6 +128,42 @@ void look_at_others(const machine_facts& x, std::vector<finding>& out) {
     note(out, nccl.reason + what, remedy_of_closed(nccl));
 }
 
+/// Checks what ranks on several devices exchange data by.
+void look_at_links(const machine_facts& x, std::vector<finding>& out) {
+  constexpr std::int64_t enough = std::int64_t{256} << 20;
+  const auto& devices = x.accelerators.devices;
+  const auto& shared = x.limits.shared_memory;
+  const auto& locked = x.limits.locked_memory;
+  for (const auto& device : devices)
+    if (device.obstacle.empty() && !device.hidden.empty())
+      note(out,
+           fmt::format("device {} cannot read the memory of {}: in one process, --collectives "
+                       "local is refused for sums over them, and NCCL goes through host memory",
+                       device.number,
+                       fmt::join(device.hidden, ", ")),
+           "nvidia-smi topo -p2p r shows why; use --collectives nccl, or one process per device");
+  if (devices.size() > 1 && shared && *shared < enough)
+    note(out,
+         fmt::format("/dev/shm has {}: NCCL may not find room there for buffers between processes "
+                     "of this host",
+                     runtime::human_bytes(double(*shared))),
+         "mount -o remount,size=1G /dev/shm; in a container, docker run --shm-size=1g");
+  if (!x.gpus.adapters)
+    return;
+  if (!x.gpus.direct)
+    note(out,
+         "nvidia_peermem is not loaded: unless NCCL finds DMA-BUF, data between hosts goes through "
+         "host memory (no GPUDirect RDMA)",
+         "modprobe nvidia_peermem");
+  if (locked)
+    note(
+        out,
+        fmt::format("only {} of memory may be locked: InfiniBand and RoCE adapters lock the memory "
+                    "that they send",
+                    runtime::human_bytes(double(*locked))),
+        "ulimit -l unlimited; in a container, docker run --ulimit memlock=-1");
+}
+
 std::string plugin_text(const plugin_facts& x) {
   if (x.path.empty())
     return fmt::format("{}: not in this build", x.name);
@@ -182,7 +218,9 @@ ordered_json device_json(const runtime::device_facts& x) {
           {"memory", x.memory},
           {"obstacle", x.obstacle},
           {"code", x.code},
-          {"compiles", x.compiles}};
+          {"compiles", x.compiles},
+          {"id", x.id},
+          {"hidden", x.hidden}};
 }
 
 }  // namespace
@@ -198,6 +236,7 @@ void add_gpu_findings(const machine_facts& x, std::vector<finding>& out) {
   if (!may_have_gpu(x) || !look_at_cuda(x, out))
     return;
   look_at_others(x, out);
+  look_at_links(x, out);
   const auto& devices = x.accelerators.devices;
   const auto able = std::count_if(
       devices.begin(), devices.end(), [](const auto& d) { return d.obstacle.empty(); });

@@ -13,16 +13,20 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace troupe::command {
 namespace {
 
 std::vector<memory_share> shares_of_devices(const runtime::training_job& job,
                                             const std::vector<runtime::memory_forecast>& needs) {
-  std::map<int, memory_share> by_device;
+  // Processes have devices of their own, unless the devices are named: hold_devices.
+  const auto placed = runtime::placed_of(job.layout);
+  const bool shares = !job.devices.numbers.empty();
+  std::map<std::pair<int, int>, memory_share> by_device;
   for (std::size_t rank = 0; rank < needs.size(); ++rank) {
     const int number = runtime::device_of(job, int(rank));
-    auto& share = by_device[number];
+    auto& share = by_device[{shares ? 0 : placed.process_of(int(rank)), number}];
     if (share.workers++ == 0) {
       runtime::require_device(number);
       const auto facts = runtime::open_devices().facts(number);

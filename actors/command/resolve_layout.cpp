@@ -129,7 +129,14 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
   job.backend = flags.backend == "auto" ? runtime::chosen_backend()
                                         : runtime::backend_from(flags.backend).value();
   job.devices.numbers = device_numbers(flags.device_numbers, wrong);
-  job.devices.measure_products = d.product_choices != "none";
+  const bool alone = job.layout.processes == 1 || job.backend != runtime::backend_kind::cuda;
+  job.devices.measure_products = alone && d.product_choices != "none";
+  if (!alone && !d.product_choices.empty() && d.product_choices != "none")
+    wrong.push_back(
+        fmt::format("--product-choices {} is for one process: {} processes take the library's "
+                    "first suggestion, which is the same in all; leave it out, or give none",
+                    d.product_choices.string(),
+                    job.layout.processes));
   if (!job.devices.measure_products)
     job.devices.product_choices.clear();
   if (job.backend == runtime::backend_kind::cuda)

@@ -132,6 +132,20 @@ void neighbours::forget(const messages::process_name& who, const std::string& wh
     transport_->forget(who.key(), why);
   if (windows_)
     windows_->release(who.key(), why);
+  loss_hearer tell;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = others_.find(who.process);
+    if (known == others_.end() || known->second.who == who)  // a later incarnation lives
+      tell = forgotten_;
+  }
+  if (tell)
+    tell(who.process, why);
+}
+
+void neighbours::when_forgotten(loss_hearer x) {
+  const std::lock_guard lock(mutex_);
+  forgotten_ = std::move(x);
 }
 
 void neighbours::renew_connections(int process) {

@@ -82,6 +82,10 @@ class neighbours {
   /// Sets the listener of connections that break while their process lives.
   void when_broken(broken_connections::hearer x);
 
+  using loss_hearer = std::function<void(int process, const std::string& why)>;
+  /// Sets the function that `forget` also calls; empty: none. It may be called for a moment longer.
+  void when_forgotten(loss_hearer x);
+
   /// Sets the function that makes a control connection again. `renew_connections` calls it after
   /// `control_broke`.
   void connect_control_by(std::function<void(const messages::process_address&)> x);
@@ -114,6 +118,7 @@ class neighbours {
   std::map<int, messages::process_address> others_;  ///< newest incarnation of each place
   std::set<messages::process_name> without_control_, control_asked_for_;
   std::function<void(const messages::process_address&)> connect_control_;
+  loss_hearer forgotten_;
 };
 
 }  // namespace troupe::actors

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 namespace troupe::actors {
 
@@ -205,11 +206,19 @@ group_registry::group_registry(runtime::cancel_token token,
         by == runtime::collectives::nccl ? collective_mode::ordered : collective_mode::fast);
 }
 
+std::vector<std::string> group_place::names() const {
+  std::vector<std::string> out;
+  if (name_of)
+    std::ranges::transform(members, std::back_inserter(out), name_of);
+  return out;
+}
+
 std::unique_ptr<runtime::communicator> group_registry::join(const group_place& x) {
   const int size = int(x.members.size());
   const std::lock_guard lock(mutex_);
   if (by_nccl_ != nullptr && size > 1)
-    return runtime::make_nccl_communicator(*by_nccl_, {x.name, x.along, x.rank, size, x.device});
+    return runtime::make_nccl_communicator(
+        *by_nccl_, {x.name, x.along, x.rank, size, x.device, x.processes, x.names()});
   if (between_)
     if (auto out = between_(x, generation_, token_))
       return out;
@@ -223,6 +232,24 @@ std::unique_ptr<runtime::communicator> group_registry::join(const group_place& x
   if (x.name_of)
     group->introduce(x.name, x.rank, x.name_of(x.members[std::size_t(x.rank)]));
   return std::make_unique<runtime::local_communicator>(group, x.rank);
+}
+
+std::optional<runtime::nccl_id> group_registry::id_for_others(const group_place& x) {
+  const bool spans = std::ranges::any_of(
+      x.processes, [&x](int process) { return process != x.processes.front(); });
+  if (by_nccl_ == nullptr || x.rank != 0 || !spans)
+    return std::nullopt;
+  return by_nccl_->id_of(x.name);
+}
+
+void group_registry::give(const std::string& group, const runtime::nccl_id& id) {
+  if (by_nccl_ != nullptr)
+    by_nccl_->give(group, id);
+}
+
+void group_registry::lose(int process, const std::string& why) {
+  if (by_nccl_ != nullptr)
+    by_nccl_->lose(process, why);
 }
 
 }  // namespace troupe::actors

@@ -127,12 +127,15 @@ class group_meeting {
 struct group_place {
   std::string name = {};  ///< unique within a generation
   runtime::axis_set along = runtime::axis::data;
-  std::vector<int> members = {};  ///< ranks of the mesh, in the order of the group
-  int rank = 0;                   ///< index in `members`
-  int device = 0;                 ///< device that it computes on
+  std::vector<int> members = {};    ///< ranks of the mesh, in the order of the group
+  int rank = 0;                     ///< index in `members`
+  int device = 0;                   ///< device that it computes on
+  std::vector<int> processes = {};  ///< of each member
   /// The name of a rank on its process's lane board (runtime/device/lane_board.hpp), shown by
   /// members that wait for it. Called only when needed: groups have up to as many members as ranks.
   std::function<std::string(int rank)> name_of = {};
+
+  std::vector<std::string> names() const;  ///< of all members; empty without `name_of`
 };
 
 /// The groups of one generation. Any thread.
@@ -154,6 +157,14 @@ class group_registry {
   /// A rank's communicator in a group; the first caller creates the group. Each rank joins once,
   /// all with the same axis and members.
   std::unique_ptr<runtime::communicator> join(const group_place& x);
+
+  /// A group that NCCL serves between processes is joined by an id. Empty if it needs none from
+  /// this rank: another one is its first, it is in one process, or NCCL does not serve it.
+  std::optional<runtime::nccl_id> id_for_others(const group_place& x);
+  /// The id of such a group has come.
+  void give(const std::string& group, const runtime::nccl_id& id);
+  /// Ends the waits in groups of NCCL with ranks in that process; `neighbours` ends the others.
+  void lose(int process, const std::string& why);
 
   const runtime::cancel_token& token() const { return token_; }
 

@@ -87,7 +87,7 @@ std::shared_ptr<prepared_job> prepare_to_go_on(const runtime::held_run_folder& f
   out->description = read_job_description(runtime::read_description(folder),
                                           "'" + folder.description().string() + "'");
   const auto& job = node.jobs->open(out->description)->job;
-  runtime::prepare_devices(job);
+  runtime::prepare_devices(job, {});  // its ranks are in other processes
   add_message_path(node, job);
   inject(node, job.faults);
   add_saved_states(node, out->description);

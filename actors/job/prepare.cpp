@@ -313,13 +313,16 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
                                               const runtime::registered_functions& functions) {
   auto out = std::make_shared<node_context>();
   out->jobs->add(functions);
-  const auto& job = out->jobs->open(told)->job;
-  runtime::prepare_devices(job);
+  const auto opened = out->jobs->open(told);
+  const auto& job = opened->job;
+  const auto& ranks = opened->placed.ranks_of(who.process);
+  runtime::prepare_devices(job, ranks);
   if (const auto here = runtime::identity(job); here != told.identity)
     throw runtime::input_error(
         "this process would compute other bits than the run: their identities differ.{}\nGive "
         "every host the same build, libraries and kind of processor or device",
         differences(told.identity, here, "the run", "this process"));
+  out->devices = runtime::hold_devices(job, ranks, network.run_id, who.incarnation > 1);
   add_message_path(*out, job);
   add_data_planes(*out, who, network, true);
   inject(*out, job.faults);
@@ -328,7 +331,7 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   add_start_state(*out, job, told);
   add_saved_states(*out, told);
   add_local_states(*out, job, told);
-  add_gpu_meter(*out, *out->jobs->open(told), who.process);
+  add_gpu_meter(*out, *opened, who.process);
   return out;
 }
 
@@ -359,7 +362,9 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   auto out = std::make_shared<prepared_job>();
   auto& node = *out->node;
   out->description = describe(job, node);
-  runtime::prepare_devices(job);
+  runtime::prepare_devices(
+      job,
+      job.layout.processes > 1 ? std::vector<int>() : runtime::placed_of(job.layout).ranks_of(0));
   add_message_path(node, job);
   if (job.layout.processes == 1) {
     node.transport = make_transport(job.transport, job.recovery.suspicion);

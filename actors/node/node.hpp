@@ -82,8 +82,7 @@ class node_state {
   std::unique_ptr<runtime::lane_board::place::at_message> take_turn(const char* what) const;
   runtime::lane_board::place::waiting waits_for() const;
   /// Empty in single-process runs.
-  group_registry::join_between_processes groups_between_processes(
-      runtime::process_map placed) const;
+  group_registry::join_between_processes groups_between_processes(const opened_job& job) const;
   /// Releases all waits of the current generation at once.
   void release_generation();
   void lose(const caf::down_msg& x);

@@ -5,13 +5,14 @@
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "messages/core/error.hpp"
+#include "runtime/collective/staged_communicator.hpp"
+#include "runtime/device/backend_kind.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,28 +32,25 @@ auto takes(Self* self, What what) {
 }  // namespace
 
 group_registry::join_between_processes node_state::groups_between_processes(
-    runtime::process_map placed) const {
+    const opened_job& job) const {
   if (!context_->neighbours)
     return {};
-  return [placed, by = context_->neighbours](
+  return [on_device = job.job.backend == runtime::backend_kind::cuda, by = context_->neighbours](
              const group_place& x,
              std::uint64_t generation,
              const runtime::cancel_token& until) -> std::unique_ptr<runtime::communicator> {
-    std::vector<int> homes;
-    for (const int rank : x.members)
-      homes.push_back(placed.process_of(rank));
-    if (std::all_of(homes.begin(), homes.end(), [&](int p) { return p == by->self().process; }))
+    if (std::ranges::all_of(x.processes, [&](int p) { return p == by->self().process; }))
       return nullptr;
-    std::vector<std::string> names;
-    if (x.name_of)
-      std::ranges::transform(x.members, std::back_inserter(names), x.name_of);
-    return by->join({.name = x.name,
-                     .along = x.along,
-                     .generation = runtime::generation_id(generation),
-                     .members = std::move(names)},
-                    homes,
-                    x.rank,
-                    until);
+    auto out = by->join({.name = x.name,
+                         .along = x.along,
+                         .generation = runtime::generation_id(generation),
+                         .members = x.names()},
+                        x.processes,
+                        x.rank,
+                        until);
+    if (on_device)
+      return std::make_unique<runtime::staged_communicator>(std::move(out), by->shared_memory());
+    return out;
   };
 }
 
@@ -73,7 +71,13 @@ caf::error node_state::admit(const Request& x) {
     release_generation();
     generation_ = x.generation;
     groups_ = context_->env.make_groups(
-        value(generation_), opened->job.devices.exchange, groups_between_processes(opened->placed));
+        value(generation_), opened->job.devices.exchange, groups_between_processes(*opened));
+    if (context_->neighbours)
+      context_->neighbours->when_forgotten(
+          [groups = std::weak_ptr(groups_)](int process, const std::string& why) {
+            if (const auto living = groups.lock())
+              living->lose(process, why);
+          });
     held_->release_by([groups = groups_, by = context_->transport, generation = generation_] {
       groups->token().cancel();
       by->end_generation(generation);

@@ -124,6 +124,27 @@ void replica_state::introduce() {
       peers.followers.push_back(at(other));
     context_->messages->send(self_, at(rank), std::move(peers));
   }
+  for (const auto& x : std::exchange(opened_, {}))
+    tell_members(x);
+}
+
+// The first member has sent it.
+void replica_state::tell_members(const messages::group_opened& x) {
+  for (const int member : x.members)
+    if (member != x.members.front() && is_here(member))
+      context_->messages->send(self_, stages_[std::size_t(job_->seats.stage_index(member))], x);
+}
+
+void replica_state::receive(const messages::group_opened& x) {
+  if (x.generation != told_.generation || x.members.empty())
+    return;
+  if (is_here(x.members.front())
+      && !std::ranges::all_of(x.members, [this](int rank) { return is_here(rank); }))
+    context_->messages->send(self_, told_.supervisor, x);
+  if (spawned_ == stages())
+    tell_members(x);
+  else
+    opened_.push_back(x);
 }
 
 void replica_state::lose(const caf::down_msg& x) {
@@ -290,6 +311,7 @@ messages::replica_actor::behavior_type replica(
     std::shared_ptr<const shared_resources> context) {
   self->state.start(std::move(told), std::move(context));
   return {
+      receives<messages::group_opened>(self),
       receives<messages::run_step>(self),
       receives<messages::decision>(self),
       receives<messages::take_snapshot>(self),

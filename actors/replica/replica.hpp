@@ -24,6 +24,7 @@ class replica_state {
   explicit replica_state(messages::replica_actor::pointer self) : self_(self) {}
 
   void start(messages::spawn_replica told, std::shared_ptr<const shared_resources> context);
+  void receive(const messages::group_opened& x);
   void receive(const messages::run_step& x);
   void receive(const messages::decision& x);
   void receive(const messages::take_snapshot& x);
@@ -41,6 +42,9 @@ class replica_state {
  private:
   /// Stages have the indices of seats::replica.
   int stages() const { return int(ranks_.size()); }
+  bool is_here(int rank) const {
+    return job_->seats.at(rank)[runtime::axis::data] == told_.replica;
+  }
   /// The process that hosts a stage.
   int process_of(int stage_index) const;
   /// Null: it hosts none of the stages.
@@ -54,6 +58,7 @@ class replica_state {
   void add(int stage_index, const messages::stage_actor& stage);
   void refuse(const caf::error& why);
   void introduce();
+  void tell_members(const messages::group_opened& x);
   void lose(const caf::down_msg& x);
   /// Reports to the failure detector what it waits for.
   runtime::lane_board::place::waiting waits_for() const;
@@ -66,6 +71,7 @@ class replica_state {
   std::shared_ptr<const shared_resources> context_;
   std::vector<messages::stage_actor> stages_;
   int spawned_ = 0;
+  std::vector<messages::group_opened> opened_;  ///< came before all stages were spawned
   std::vector<messages::ready> ready_;
   std::vector<messages::vote> votes_;
   std::vector<messages::applied> applied_;

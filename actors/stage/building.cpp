@@ -110,16 +110,25 @@ void stage_state::join_groups() {
   const bool overlaps = overlaps_gradients() || overlaps_parameters();
   for (auto& x : runtime::groups_of(job_->pipeline, job_->seats, told_.rank)) {
     const bool by_wire = overlaps && is_outside_passes(x) && !x.along.has(runtime::axis::pipeline);
+    std::vector<int> processes;
+    for (const int member : x.members)
+      processes.push_back(job_->placed.process_of(member));
     // Only the group needs its members from here on.
-    auto joined
-        = groups_->join({.name = x.name,
-                         .along = x.along,
-                         .members = std::move(x.members),
-                         .rank = x.rank,
-                         .device = runtime::device_of(job_->job, told_.rank),
-                         .name_of = [job = job_, lane = by_wire ? "wire:" : "lane:"](int rank) {
-                           return lane + job->seats.name(rank);
-                         }});
+    const group_place place{.name = x.name,
+                            .along = x.along,
+                            .members = std::move(x.members),
+                            .rank = x.rank,
+                            .device = runtime::device_of(job_->job, told_.rank),
+                            .processes = std::move(processes),
+                            .name_of = [job = job_, lane = by_wire ? "wire:" : "lane:"](int rank) {
+                              return lane + job->seats.name(rank);
+                            }};
+    auto joined = groups_->join(place);
+    if (const auto id = groups_->id_for_others(place))
+      opened_.push_back({.generation = told_.generation,
+                         .group = x.name,
+                         .members = place.members,
+                         .id = {id->bytes.begin(), id->bytes.end()}});
     context_->groups.push_back({std::move(x), std::move(joined)});
   }
 }
@@ -145,11 +154,21 @@ void stage_state::meet(const messages::meet& peers) {
   if (peers.generation != told_.generation)
     return;
   peers_ = peers;
+  for (auto& x : std::exchange(opened_, {}))
+    node_->messages->send(self_, peers_.replica, std::move(x));
   if (told_.source.tier == runtime::state_tier::keeper
       || told_.source.tier == runtime::state_tier::local)
     fetch_state();
   else
     build();
+}
+
+void stage_state::receive(const messages::group_opened& x) {
+  runtime::nccl_id id;
+  if (x.generation != told_.generation || x.id.size() != id.bytes.size())
+    return;
+  std::ranges::transform(x.id, id.bytes.begin(), [](std::uint8_t byte) { return char(byte); });
+  groups_->give(x.group, id);
 }
 
 namespace {

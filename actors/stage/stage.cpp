@@ -309,6 +309,7 @@ messages::stage_actor::behavior_type stage(
                                    self->state.path(),
                                    self->state.place(),
                                    [self](const messages::run_step& x) { self->state.run(x); }),
+      receives<messages::group_opened>(self),
       receives<messages::activation>(self),
       receives<messages::gradient>(self),
       receives<messages::batch_ready>(self),

@@ -64,6 +64,7 @@ class stage_state {
              std::shared_ptr<group_registry> groups);
 
   void meet(const messages::meet& peers);
+  void receive(const messages::group_opened& x);
   void run(const messages::run_step& step);
   void receive(const messages::activation& x);
   void receive(const messages::gradient& x);
@@ -294,6 +295,7 @@ class stage_state {
   std::shared_ptr<const stage_resources> node_;
   std::shared_ptr<group_registry> groups_;
   messages::meet peers_;
+  std::vector<messages::group_opened> opened_;  ///< groups whose other ranks wait for their ids
   std::map<inbox_key, runtime::ticket_bundle> inbox_;
   /// Choices of the rank that it follows, arrived early, by step and number.
   std::map<std::pair<runtime::step_id, std::uint64_t>, runtime::action> early_;

@@ -20,6 +20,7 @@ void roster::form(const order_form& x) {
 void roster::forget_ranks() {
   forming_.reset();
   replicas_.clear();
+  opened_.clear();
   std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });
 }
 

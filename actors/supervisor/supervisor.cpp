@@ -104,6 +104,7 @@ messages::supervisor_actor::behavior_type supervisor(
   self->state.start(std::move(node), std::move(told), std::move(context), std::move(front), after);
   auto& at = self->state.parts();
   return {
+      received_by<messages::group_opened>(self, at.actors),
       received_by<messages::ready>(self, at.recovery),
       received_by<messages::vote>(self, at.steps),
       received_by<messages::applied>(self, at.steps),

@@ -6,6 +6,8 @@
 //   replica -> node      spawn_stage
 //   node -> requester    monitor_spawned, ...
 //   replica -> stage     meet            handles of its peers
+//   stage -> its replica -> supervisor -> the other replicas with members -> their stages
+//                        group_opened    how to join a group of NCCL between processes
 
 #pragma once
 
@@ -140,6 +142,14 @@ struct meet {
   checkpointer_actor checkpointer = {};
   keeper_actor keeper = {};  ///< keeper of its states, if any
   keeper_actor holder = {};  ///< keeper of its initial state, if the source is a keeper
+};
+
+/// Sent by the first rank of a group with ranks in several processes, after `meet`.
+struct group_opened {
+  runtime::generation_id generation = {};
+  std::string group = {};             ///< unique within a generation
+  std::vector<int> members = {};      ///< ranks of the job, in the order of the group
+  std::vector<std::uint8_t> id = {};  ///< see nccl_id
 };
 
 }  // namespace troupe::messages

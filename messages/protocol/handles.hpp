@@ -20,7 +20,8 @@
   MESSAGE(spawn_checkpointer) MESSAGE(spawn_monitor) MESSAGE(spawn_viewer) MESSAGE(spawn_replica) \
   MESSAGE(spawn_stage) MESSAGE(loader_spawned) MESSAGE(checkpointer_spawned) \
   MESSAGE(monitor_spawned) MESSAGE(viewer_spawned) MESSAGE(replica_spawned) \
-  MESSAGE(stage_spawned) MESSAGE(meet) MESSAGE(shut_down) MESSAGE(conclude) MESSAGE(concluded) \
+  MESSAGE(stage_spawned) MESSAGE(meet) MESSAGE(group_opened) MESSAGE(shut_down) MESSAGE(conclude) \
+  MESSAGE(concluded) \
   MESSAGE(save_failed) MESSAGE(save_again) MESSAGE(chosen) MESSAGE(ask_again) \
   MESSAGE(end_generation) MESSAGE(generation_ended) MESSAGE(look_again) MESSAGE(look_at_lanes) \
   MESSAGE(use_loader) MESSAGE(use_checkpointer) MESSAGE(abandon) MESSAGE(abandoned) \
@@ -49,6 +50,8 @@ TROUPE_MESSAGES(TROUPE_DECLARE_MESSAGE)
 
 /// The root actor: drives, decides and commits steps.
 using supervisor_actor = caf::typed_actor<
+    // Tell this to the members of other replicas.
+    caf::reacts_to<group_opened>,
     // A replica is built.
     caf::reacts_to<ready>,
     // A replica's gradients are reduced.
@@ -89,6 +92,8 @@ using replica_actor = caf::typed_actor<
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
+    // Forwarded from a local stage, and to the local members.
+    caf::reacts_to<group_opened>,
     // Merged over the stages, then forwarded.
     caf::reacts_to<ready>,
     caf::reacts_to<vote>,
@@ -100,6 +105,8 @@ using replica_actor = caf::typed_actor<
 using stage_actor = caf::typed_actor<
     // Handles of its peers.
     caf::reacts_to<meet>,
+    // A group can be joined.
+    caf::reacts_to<group_opened>,
     // Execute a step.
     caf::reacts_to<run_step>,
     // Inputs of actions.

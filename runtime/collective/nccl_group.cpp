@@ -35,9 +35,20 @@ nccl_library& open_nccl() {
 
 void nccl_meeting::give(const std::string& group, std::uint64_t generation, const nccl_id& id) {
   const std::lock_guard lock(mutex_);
-  const bool is_new = ids_.emplace(std::pair(group, generation), id).second;
-  ensure(is_new, "COLLECTIVE-6: a group of a generation has one id");
+  const auto at = ids_.emplace(std::pair(group, generation), id).first;
+  ensure(at->second == id, "COLLECTIVE-6: a group of a generation has one id");
   changed_.notify_all();
+}
+
+nccl_id nccl_meeting::made(const std::string& group, std::uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  const std::pair key(group, generation);
+  auto found = ids_.find(key);
+  if (found == ids_.end()) {
+    found = ids_.emplace(key, open_nccl().make_id()).first;
+    changed_.notify_all();
+  }
+  return found->second;
 }
 
 nccl_id nccl_meeting::wait_for(const std::string& group,
@@ -48,6 +59,7 @@ nccl_id nccl_meeting::wait_for(const std::string& group,
     changed_.notify_all();
   });
   const std::pair key(group, generation);
+  const flagged_wait told({.what = "the id of a group"});
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ids_.contains(key) || token.is_cancelled(); });
   const auto found = ids_.find(key);
@@ -70,22 +82,34 @@ nccl_groups::nccl_groups(cancel_token generation,
 
 nccl_groups::~nccl_groups() = default;
 
+void nccl_groups::lose(int process, const std::string& why) {
+  std::map<std::string, std::shared_ptr<nccl_group>> groups;
+  {
+    const std::lock_guard lock(mutex_);
+    lost_.emplace(process, why);
+    groups = groups_;
+  }
+  for (const auto& [name, group] : groups)
+    group->lose(process, why);
+}
+
 std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of,
                                                           const nccl_member& member) {
   open_nccl();
   require_device(member.device);
   std::shared_ptr<nccl_group> group;
+  std::map<int, std::string> lost;
   {
     const std::lock_guard lock(of.mutex_);
     auto& found = of.groups_[member.group];
     if (found == nullptr)
       found = std::make_shared<nccl_group>(
-          member.group,
-          member.along,
-          member.size,
-          nccl_terms{of.token_, of.number_, of.mode_, of.ids_, of.scratch_, of.watch_});
+          member, nccl_terms{of.token_, of.number_, of.mode_, of.ids_, of.scratch_, of.watch_});
     group = found;
+    lost = of.lost_;
   }
+  for (const auto& [process, why] : lost)
+    group->lose(process, why);
   group->take(member);
   return std::make_unique<nccl_rank>(std::move(group), member.rank, member.device);
 }

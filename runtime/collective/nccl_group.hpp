@@ -25,11 +25,15 @@
 // generation is cancelled.
 //
 // If NCCL fails on one rank, also asynchronously, the group's ranks in this process are aborted and
-// throw device_failure with the first cause.
+// throw device_failure with the first cause; peer_lost, if ranks are in several processes and NCCL
+// reports a connection.
 //
-// Ranks in several processes are prepared for: a nccl_id can travel in a message
-// (nccl_meeting::give at the receiver), and stages can hand on tensors by `send` and `receive`.
-// Within a process a ticket is a shared tensor and needs neither.
+// Ranks may be in several processes. The first rank's process makes the group's id
+// (nccl_groups::id_of); a message takes it to the others (nccl_groups::give). When a process is
+// lost, `lose` aborts the groups with ranks in it, and their ranks throw peer_lost with its cause.
+//
+// A communicator connects in the first operation on it. All ranks of a group call its operations in
+// one order, so an order of first operations that cannot deadlock creates without deadlock, too.
 
 #pragma once
 
@@ -43,6 +47,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -55,9 +60,11 @@ inline constexpr std::int64_t ordered_scratch = std::int64_t{64} << 20;
 /// Rendezvous of the ranks for their group's id. Any thread.
 class nccl_meeting {
  public:
-  /// Publishes the id, once per group and generation. Called by rank 0, or where its message
-  /// arrives.
+  /// Publishes the id; a group has one per generation. Called where the message of rank 0 arrives,
+  /// perhaps once for each rank.
   void give(const std::string& group, std::uint64_t generation, const nccl_id& id);
+  /// For rank 0: the id, which the first call makes and publishes. Throws device_failure.
+  nccl_id made(const std::string& group, std::uint64_t generation);
   /// Sleeps until the id is given. Throws `cancelled`.
   nccl_id wait_for(const std::string& group, std::uint64_t generation, const cancel_token& token);
 
@@ -77,6 +84,10 @@ struct nccl_member {
   int rank;
   int size;
   int device;  ///< device of the rank's streams; unique in the group
+  /// The process of each rank. Empty: all are in this one.
+  std::vector<int> processes = {};
+  /// Names of the ranks for the failure detector (device/lane_board.hpp); may be empty.
+  std::vector<std::string> names = {};
 };
 
 /// The groups of one generation. A rank closes when both this object and its communicator are
@@ -92,6 +103,13 @@ class nccl_groups {
   nccl_groups(const nccl_groups&) = delete;
   nccl_groups& operator=(const nccl_groups&) = delete;
 
+  // Any thread.
+  /// For rank 0 of a group with ranks in several processes: the id for the others.
+  nccl_id id_of(const std::string& group) { return ids_->made(group, number_); }
+  void give(const std::string& group, const nccl_id& id) { ids_->give(group, number_, id); }
+  /// Aborts the groups with ranks in that process, also those that are made later.
+  void lose(int process, const std::string& why);
+
  private:
   friend std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of,
                                                                    const nccl_member& member);
@@ -104,6 +122,7 @@ class nccl_groups {
   const std::shared_ptr<nccl_watch> watch_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<nccl_group>> groups_;
+  std::map<int, std::string> lost_;  ///< processes, and how
 };
 
 /// Operations require a stream on the communicator's device (COLLECTIVE-5).

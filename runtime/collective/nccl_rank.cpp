@@ -9,9 +9,9 @@ void nccl_rank::connect() {
     return;
   auto end = group_->make_end(rank_, device_);
   const auto& of = group_->terms();
-  group_->carry_out(*end, [&](nccl_end& x) {
+  group_->carry_out(rank_, *end, [&](nccl_end& x) {
     if (rank_ == 0)
-      of.ids->give(group_->name(), of.generation, open_nccl().make_id());
+      of.ids->made(group_->name(), of.generation);
     x.join(of.ids->wait_for(group_->name(), of.generation, of.token), size_, rank_);
   });
   group_->connected(end);
@@ -24,6 +24,7 @@ void nccl_rank::prepare(stream& stream) {
   connect();
   if (queues_.insert(stream.queue()).second)
     group_->works_on(stream.queue());
+  stream.depends_on(group_, std::uint64_t(rank_));
 }
 
 void nccl_rank::barrier() {
@@ -39,12 +40,12 @@ void nccl_rank::barrier() {
     x.all_gather(own_->queue()->native(), token_.get() + rank_, token_.get(), 1);
   });
   const auto met = own_->mark();
-  group_->wait_until([&] { return met->passed(); });
+  group_->wait_until(rank_, [&] { return met->passed(); });
   group_->check();
 }
 
 void nccl_rank::call(const std::function<void(nccl_end&)>& of_nccl) {
-  group_->carry_out(*end_, of_nccl);
+  group_->carry_out(rank_, *end_, of_nccl);
 }
 
 // ncclCommSplit requires that no operation is in progress.
@@ -60,7 +61,7 @@ std::unique_ptr<nccl_communicator> nccl_rank::split(axis_set along, int color, i
   group_->enter(rank_, collective_call::split());
   for (const auto& queue : queues_) {
     const auto done = queue->mark();
-    group_->wait_until([&] { return done->passed(); });
+    group_->wait_until(rank_, [&] { return done->passed(); });
   }
   if (color < 0) {
     call([](nccl_end& x) { x.split_for_others(); });
@@ -68,9 +69,9 @@ std::unique_ptr<nccl_communicator> nccl_rank::split(axis_set along, int color, i
   }
   auto child = group_->child(along, rank_, color);
   auto end = child->make_end(rank_, device_);
-  child->carry_out(*end, [&](nccl_end& x) { x.split_from(*end_, color, key); });
+  child->carry_out(rank_, *end, [&](nccl_end& x) { x.split_from(*end_, color, key); });
   int rank = 0;
-  child->carry_out(*end, [&](nccl_end& x) {
+  child->carry_out(rank_, *end, [&](nccl_end& x) {
     rank = x.rank();
     child->sized(x.size());
   });

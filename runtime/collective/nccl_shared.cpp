@@ -54,14 +54,14 @@ void nccl_watch::watch() {
   }
 }
 
-nccl_group::nccl_group(std::string name,
-                       axis_set along,
-                       int size,
+nccl_group::nccl_group(const nccl_member& like,
                        nccl_terms terms,
                        std::shared_ptr<nccl_group> parent)
-    : name_(std::move(name)),
-      along_(along),
-      size_(size),
+    : name_(like.group),
+      along_(like.along),
+      size_(like.size),
+      processes_(like.processes),
+      names_(like.names),
       terms_(std::move(terms)),
       parent_(std::move(parent)) {
   if (parent_ == nullptr)  // children are stopped by their parent
@@ -123,7 +123,10 @@ std::shared_ptr<nccl_group> nccl_group::child(axis_set along, int rank, int colo
   const auto name = fmt::format("{}, color {} of split {}", name_, color, splits_[rank]++);
   auto out = children_[name].lock();
   if (out == nullptr) {
-    out = std::make_shared<nccl_group>(name, along, -1, terms_, shared_from_this());
+    out = std::make_shared<nccl_group>(
+        nccl_member{.group = name, .along = along, .rank = -1, .size = -1, .device = -1},
+        terms_,
+        shared_from_this());
     children_[name] = out;
     living_children_.insert(out.get());
   }
@@ -180,11 +183,13 @@ void nccl_group::promise_broken(const std::string& text) {
   leave();
 }
 
-void nccl_group::wait_until(const std::function<bool()>& condition) {
+void nccl_group::wait_until(int rank, const std::function<bool()>& condition) {
   auto pause = shortest_break;
   for (int round = 0; !condition(); ++round) {
     std::unique_lock lock(mutex_);
     if (why_ == cause::none && round >= eager_rounds) {
+      const flagged_wait told(
+          {wait_reason::party::group, "", std::uint64_t(rank), shared_from_this()});
       changed_.wait_for(lock, pause, [this] { return why_ != cause::none; });
       pause = std::min<std::chrono::microseconds>(pause * 2, longest_break);
     }
@@ -222,8 +227,34 @@ void nccl_group::look() {
     try {
       end->settled();
     } catch (const nccl_end::failure& x) {
-      stop(cause::failure, x.what());
+      fail(x);
     }
+}
+
+wait_report nccl_group::missing(std::uint64_t rank) const {
+  wait_report out{.what = fmt::format("NCCL in '{}'", name_)};
+  for (std::size_t r = 0; r < names_.size(); ++r)
+    if (r != rank)
+      out.whom.push_back(names_[r]);
+  return out;
+}
+
+void nccl_group::lose(int process, const std::string& why) {
+  const auto at = std::ranges::find(processes_, process);
+  if (at == processes_.end())
+    return;
+  stop(cause::lost,
+       fmt::format("rank {} of the group '{}' was in process {}: {}; its generation must end",
+                   at - processes_.begin(),
+                   name_,
+                   process,
+                   why));
+}
+
+void nccl_group::fail(const nccl_end::failure& x) {
+  const bool spans
+      = std::ranges::any_of(processes_, [&](int p) { return p != processes_.front(); });
+  stop(spans && x.may_be_of_peer ? cause::lost : cause::failure, x.what());
 }
 
 // NCCL frees a process's ranks only after all of them are aborted, and an abort may wait for other
@@ -254,8 +285,8 @@ void nccl_group::stop(cause why, const std::string& text) {
   changed_.notify_all();
 }
 
-// Peers may write to a rank's arrays until the queues have passed. Waiting sets the current device,
-// so a separate thread waits and the caller keeps its device.
+// Waiting for a queue sets the current device, so a separate thread waits and the caller keeps its
+// device.
 void nccl_group::leave() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return aborting_ == 0; });
@@ -267,6 +298,7 @@ void nccl_group::leave() {
     throw broken_promise(text);
   if (why == cause::failure)
     throw device_failure(text);
+  // Peers may write to a rank's arrays until the queues have passed.
   const auto finish = [&queues] {
     for (const auto& queue : queues)
       try {
@@ -280,6 +312,8 @@ void nccl_group::leave() {
   } catch (const io_error&) {  // no thread available
     finish();
   }
+  if (why == cause::lost)
+    throw peer_lost("{}", text);
   throw cancelled();
 }
 

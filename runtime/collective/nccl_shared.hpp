@@ -4,6 +4,7 @@
 
 #include "runtime/collective/nccl_group.hpp"
 #include "runtime/collective/nccl_ledger.hpp"
+#include "runtime/core/waiting.hpp"
 
 #include <functional>
 #include <set>
@@ -40,16 +41,15 @@ struct nccl_terms {
 };
 
 /// Any thread. Stopping is final; all ranks get the first cause.
-class nccl_group : public std::enable_shared_from_this<nccl_group> {
+class nccl_group final : public awaited, public std::enable_shared_from_this<nccl_group> {
  public:
-  /// The size of a child is set later by `sized`, once NCCL has made it.
-  nccl_group(std::string name,
-             axis_set along,
-             int size,
+  /// The size of a child is set later by `sized`, once NCCL has made it. Of `like` only what is
+  /// equal for all ranks counts.
+  nccl_group(const nccl_member& like,
              nccl_terms terms,
              std::shared_ptr<nccl_group> parent = nullptr);
   /// Closes all ends in parallel.
-  ~nccl_group();
+  ~nccl_group() override;
   nccl_group(const nccl_group&) = delete;
   nccl_group& operator=(const nccl_group&) = delete;
 
@@ -76,31 +76,38 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   /// Calls NCCL on the end and sleeps until the call has settled. Throws the group's cause if it
   /// was stopped.
   template <class Call>
-  void carry_out(nccl_end& end, Call&& call) {
+  void carry_out(int rank, nccl_end& end, Call&& call) {
     check();
     try {
       call(end);
-      wait_until([&] { return end.settled(); });
+      wait_until(rank, [&] { return end.settled(); });
     } catch (const nccl_end::failure& x) {
-      stop(cause::failure, x.what());
+      fail(x);
       leave();
     }
   }
   /// Polls `condition` with increasing breaks. Throws the group's cause if it was stopped.
-  void wait_until(const std::function<bool()>& condition);
+  void wait_until(int rank, const std::function<bool()>& condition);
 
   /// Registers a queue that the group works on. `cancelled` is thrown only after the queue has
   /// passed.
   void works_on(const std::shared_ptr<device_queue>& queue);
 
+  /// All other ranks: a queue does not tell which one it waits for.
+  wait_report missing(std::uint64_t rank) const override;
+
   /// Throws the group's cause if it was stopped.
   void check();
+
+  /// A process is lost: stops the group if it has ranks there.
+  void lose(int process, const std::string& why);
 
   /// Called by the watch.
   void look();
 
  private:
-  enum class cause { none, cancelled, promise, failure };
+  enum class cause { none, cancelled, promise, failure, lost };
+  void fail(const nccl_end::failure& x);
   void stop(cause why, const std::string& text);
   void promise_broken(const std::string& text);
   [[noreturn]] void leave();
@@ -108,6 +115,8 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   const std::string name_;
   const axis_set along_;
   int size_;
+  const std::vector<int> processes_;
+  const std::vector<std::string> names_;
   const nccl_terms terms_;
   const std::shared_ptr<nccl_group> parent_;
   mutable std::mutex mutex_;  ///< lock order: parent before child

@@ -37,6 +37,11 @@ void mark_progress() {
     watch->advance();
 }
 
+void follow_work(std::weak_ptr<work_elsewhere> x) {
+  if (watch)
+    watch->follow(std::move(x));
+}
+
 void watched_thread::begin(std::uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
   now_ = {.since_ns = now_ns};
@@ -58,8 +63,15 @@ void watched_thread::advance() {
     now_.since_ns = lane_clock_ns();
 }
 
+void watched_thread::follow(std::weak_ptr<work_elsewhere> x) {
+  const std::lock_guard lock(mutex_);
+  elsewhere_ = std::move(x);
+}
+
 watched_thread::seen watched_thread::look() const {
   const std::lock_guard lock(mutex_);
+  if (const auto work = elsewhere_.lock(); work && work->has_advanced())
+    now_.since_ns = lane_clock_ns();
   return now_;
 }
 

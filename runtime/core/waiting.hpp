@@ -77,6 +77,14 @@ struct wait_reason {
   std::shared_ptr<const awaited> by = {};
 };
 
+/// Work that a thread has handed on, as to a device. Any thread.
+class work_elsewhere {
+ public:
+  virtual ~work_elsewhere() = default;
+  /// True if it has made progress since the last call.
+  virtual bool has_advanced() = 0;
+};
+
 /// Progress of a thread, as the failure detector sees it. Any thread may look.
 class watched_thread {
  public:
@@ -92,11 +100,14 @@ class watched_thread {
   void end_wait();
   /// Reports progress within a long piece of work.
   void advance();
+  /// From now on, progress of that work counts as progress of the thread.
+  void follow(std::weak_ptr<work_elsewhere> x);
   seen look() const;
 
  private:
   mutable std::mutex mutex_;
-  seen now_;
+  mutable seen now_;  ///< a look finds progress of the work elsewhere
+  std::weak_ptr<work_elsewhere> elsewhere_;
 };
 
 /// Reports the waits and the progress of this thread to `next`; null stops it. Returns the previous
@@ -106,6 +117,9 @@ watched_thread* watch_of_thread(watched_thread* next);
 /// Reports progress of this thread. Call it in loops with short passes that may in total take
 /// longer than the failure detector's timeout.
 void mark_progress();
+
+/// watched_thread::follow for this thread.
+void follow_work(std::weak_ptr<work_elsewhere> x);
 
 /// Reports this thread as waiting, for as long as the object lives.
 class flagged_wait {

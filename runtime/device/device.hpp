@@ -27,6 +27,9 @@ struct device_facts {
   /// Compute capability that the loaded code was compiled for: "9.0". Empty if unknown.
   std::string code = {};
   bool compiles = false;  ///< the loaded code is PTX: the driver compiles it at first use
+  /// Identifies the device on its host; unlike `number`, equal in all processes.
+  std::string id = {};
+  std::vector<int> hidden = {};  ///< devices whose memory it cannot access (no peer access)
 };
 
 struct driver_facts {

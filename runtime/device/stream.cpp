@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/waiting.hpp"
 #include "runtime/device/operation_timer.hpp"
+#include "runtime/device/queue_points.hpp"
 #include "runtime/telemetry/trace.hpp"
 
 #include <cstring>
@@ -118,9 +119,36 @@ void stream::attend() {
     queue_->attend();
 }
 
+void stream::show_progress() {
+  if (queue_ == nullptr)
+    return;
+  if (points_ == nullptr)
+    points_ = std::make_shared<queue_points>();
+  points_->add(queue_->mark());
+  follow_work(points_);
+}
+
+template <class Wait>
+void stream::wait_by(Wait wait) const {
+  auto by = others_.lock();
+  if (by == nullptr)
+    return wait();
+  const flagged_wait told({wait_reason::party::group, "", number_, std::move(by)});
+  wait();
+}
+
 void stream::finish() {
   if (queue_ != nullptr)
-    queue_->finish();
+    wait_by([this] { queue_->finish(); });
+}
+
+void stream::read(void* to, const void* from, std::size_t bytes) const {
+  wait_by([&] { pool_.read(to, from, bytes); });
+}
+
+void stream::depends_on(std::weak_ptr<const awaited> x, std::uint64_t number) {
+  others_ = std::move(x);
+  number_ = number;
 }
 
 void stream::check() {

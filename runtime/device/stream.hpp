@@ -18,8 +18,10 @@
 
 namespace troupe::runtime {
 
+class awaited;
 class operation_profile;
 class operation_timer;
+class queue_points;
 
 /// Owned by one thread. On the CPU an operation has finished when `run` returns. On a device it has
 /// been enqueued: the host uses `read` or waits before it reads results. With a shadow pool nothing
@@ -68,7 +70,7 @@ class stream {
 
   // Between the host and memory that the stream computes on: see memory_pool.
   void write(void* to, const void* from, std::size_t bytes) { pool_.write(to, from, bytes); }
-  void read(void* to, const void* from, std::size_t bytes) const { pool_.read(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) const;
 
   /// An event that other streams can wait for; null on the CPU, where all work has finished.
   std::shared_ptr<device_event> mark() { return queue_ ? queue_->mark() : nullptr; }
@@ -85,6 +87,12 @@ class stream {
   void attend();
   /// Sleeps until all work has finished.
   void finish();
+  /// The failure detector sees progress of this thread when the device has done the work until
+  /// here.
+  void show_progress();
+  /// From now on, waits of the host for this stream count as waits for the ranks that `x` names: a
+  /// device works with them. `number`: wait_reason::number.
+  void depends_on(std::weak_ptr<const awaited> x, std::uint64_t number);
   /// Throws device_failure if the device has failed; does not block.
   void check();
 
@@ -94,6 +102,8 @@ class stream {
  private:
   /// Shared scratch memory of the operations, at least `bytes` large.
   std::span<std::byte> scratch(std::size_t bytes);
+  template <class Wait>
+  void wait_by(Wait wait) const;
 
   kernels::backend where_;
   int threads_;
@@ -107,6 +117,9 @@ class stream {
   mutable std::shared_ptr<device_event>
       anchor_;  ///< a timed event of the queue: reference for ns_of
   mutable std::int64_t anchor_ns_ = 0;
+  std::shared_ptr<queue_points> points_;
+  std::weak_ptr<const awaited> others_;
+  std::uint64_t number_ = 0;  ///< among the others
 };
 
 }  // namespace troupe::runtime

@@ -2,10 +2,12 @@
 
 #include "kernels/backend/cuda_library.hpp"
 #include "kernels/backend/plugin.hpp"
+#include "runtime/collective/nccl/nccl.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/device/device.hpp"
+#include "runtime/device/held_device.hpp"
 #include "runtime/device/product_choices.hpp"
 #include "runtime/machine/matrix_rate.hpp"
 
@@ -14,6 +16,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
 
 namespace troupe::runtime {
@@ -58,9 +61,9 @@ std::vector<fs::path> choice_files(const training_job& job) {
   return out;
 }
 
-std::set<int> used_devices(const training_job& job) {
+std::set<int> used_devices(const training_job& job, const std::vector<int>& ranks) {
   std::set<int> out;
-  for (int rank = 0; rank < job.layout.world; ++rank)
+  for (const int rank : ranks)
     out.insert(device_of(job, rank));
   return out;
 }
@@ -74,8 +77,7 @@ void tell_left_out() {
 
 /// Enables peer access, which sums over workers' memory need. Throws input_error if two devices
 /// have none.
-void let_workers_read(const training_job& job) {
-  const auto used = used_devices(job);
+void let_workers_read(const training_job& job, const std::set<int>& used) {
   for (const int d : used)
     for (const int other : used)
       if (d != other && !open_devices().let_read(d, other)
@@ -118,26 +120,31 @@ int device_of(const training_job& job, int rank) {
   return all[std::size_t(rank) % all.size()];
 }
 
-void prepare_devices(const training_job& job) {
+void prepare_devices(const training_job& job, const std::vector<int>& ranks) {
   if (job.backend != kernels::backend::cuda)
     return;
   for (const int d : devices_of(job))
     require_device(d);
   if (job.devices.numbers.empty())
     tell_left_out();
-  if (const auto devices = devices_of(job);
-      job.devices.exchange != collectives::local && job.layout.world > int(devices.size()))
+  const auto used = used_devices(job, ranks);
+  if (job.devices.exchange != collectives::local && !ranks.empty())
+    open_nccl();
+  if (job.devices.exchange != collectives::local && ranks.size() > used.size())
     throw input_error(
-        "`devices.exchange` {} needs a device for each of the {} workers, but there are {}: NCCL "
-        "serves one rank per device; give `devices.exchange` local, or more `devices.numbers`",
+        "`devices.exchange` {} needs a device for each of the {} workers of this process, but "
+        "there are {}: NCCL serves one rank per device; give `devices.exchange` local, or more "
+        "`devices.numbers`",
         to_string(job.devices.exchange),
-        job.layout.world,
-        devices.size());
-  let_workers_read(job);
+        ranks.size(),
+        used.size());
+  let_workers_read(job, used);
   auto& library = kernels::open_cuda();
   library.set_products({.tf32 = job.devices.tf32,
                         .measure = job.devices.measure_products,
                         .strict = job.checkpoints.strict_identity});
+  if (!job.devices.measure_products)
+    return;
   std::set<std::string> known;
   std::vector<product_choice> given;
   for (const auto& path : choice_files(job))
@@ -145,6 +152,31 @@ void prepare_devices(const training_job& job) {
       if (known.insert(choice.product).second)
         given.push_back(choice);
   library.give_choices(given, kernels::choices_of::others);
+}
+
+std::shared_ptr<void> hold_devices(const training_job& job,
+                                   const std::vector<int>& ranks,
+                                   const std::string& run,
+                                   bool started_again) {
+  if (job.backend != kernels::backend::cuda || !job.devices.numbers.empty())
+    return nullptr;
+  const auto out = std::make_shared<std::vector<std::shared_ptr<void>>>();
+  for (const int d : used_devices(job, ranks)) {
+    const auto facts = open_devices().facts(d);
+    out->push_back(hold_device(run, facts.id));
+    if (out->back() != nullptr)
+      continue;
+    const auto what = fmt::format(
+        "device {} ({}) belongs to another process of this run on this host", d, facts.name);
+    if (!started_again)
+      throw input_error(
+          "{}: give fewer `layout.processes`, or more devices (CUDA_VISIBLE_DEVICES), or name the "
+          "devices to share in `devices.numbers`",
+          what);
+    log_warning("{}: both are slower, and its memory may not suffice; start a node on another host",
+                what);
+  }
+  return out;
 }
 
 std::map<std::string, std::string> products_of(const training_job& job) {
@@ -336,9 +368,14 @@ void tell_attention(const training_job& job) {
 }
 
 double matrix_rate_of_devices(const training_job& job) {
+  const bool narrow = job.training.precision != dtype::f32;
+  if (job.layout.processes > 1 && job.devices.numbers.empty())
+    return job.layout.world * measured_device_rate(devices_of(job).front(), narrow);
+  std::vector<int> ranks(std::size_t(job.layout.world));
+  std::iota(ranks.begin(), ranks.end(), 0);
   double sum = 0;
-  for (const int d : used_devices(job))
-    sum += measured_device_rate(d, job.training.precision != dtype::f32);
+  for (const int d : used_devices(job, ranks))
+    sum += measured_device_rate(d, narrow);
   return sum;
 }
 

@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -14,14 +16,24 @@ namespace troupe::runtime {
 /// a GPU exists but is not usable.
 kernels::backend chosen_backend();
 
-/// The device of a worker of this process: the job's devices in turn, by rank.
+/// The device of a worker of this process: the job's devices in turn, by rank. Neighbouring ranks
+/// of a host have devices of their own while there are enough.
 int device_of(const training_job& job, int rank);
 
-/// Checks the devices of a job and sets how products are computed. Call it before the first worker;
-/// does nothing on other backends than cuda. Takes algorithms that earlier runs stored beside the
-/// checkpoints or in the user's cache, if the library accepts them; take_products takes those in
-/// the checkpoint. Throws input_error and backend_missing.
-void prepare_devices(const training_job& job);
+/// Checks the devices of a job for the ranks of this process, and sets how products are computed.
+/// Call it before the first worker; does nothing on other backends than cuda. Takes algorithms that
+/// earlier runs stored beside the checkpoints or in the user's cache, if the library accepts them;
+/// take_products takes those in the checkpoint. Throws input_error and backend_missing.
+void prepare_devices(const training_job& job, const std::vector<int>& ranks);
+
+/// Claims the devices of a process's ranks, so that no other process of the run on this host uses
+/// them; see hold_device. Null if they may be shared: on other backends, and if
+/// `devices.numbers` names them. If another process has one, throws input_error, or only warns for
+/// a process that was started again: it may have moved here from a lost host.
+[[nodiscard]] std::shared_ptr<void> hold_devices(const training_job& job,
+                                                 const std::vector<int>& ranks,
+                                                 const std::string& run,
+                                                 bool started_again);
 
 /// Algorithm by product, of all products that the job's process has computed; stored in
 /// checkpoints. Empty on other backends, and if nothing is measured.
@@ -48,7 +60,8 @@ void keep_product_choices(const training_job& job);
 /// nondeterministic attention runs deterministically. Any thread; complete after the first update.
 void tell_attention(const training_job& job);
 
-/// The sum over the devices of the job's workers in FLOP per second; see measured_device_rate.
+/// The sum over the devices of the job's workers in FLOP per second; see measured_device_rate. With
+/// several processes and no named devices, each rank counts with a device like the first one here.
 double matrix_rate_of_devices(const training_job& job);
 
 /// Parts of the run's identity: "NVIDIA H200", and the libraries that decide bits.

@@ -41,11 +41,17 @@ bool validate_sizes(const training_job& job, sentences& wrong) {
         "`layout.processes` is {} and `layout.world` {}: each process hosts at least one worker",
         l.processes,
         l.world));
-  if (l.processes > 1 && job.backend == kernels::backend::cuda)
-    wrong.emplace_back(
-        "`layout.processes` above 1 sums gradients in host memory, and `backend` cuda keeps them "
-        "on "
-        "the device; give `layout.processes` 1");
+  if (l.processes > 1 && job.backend == kernels::backend::cuda && job.devices.measure_products)
+    wrong.push_back(
+        fmt::format("each of `layout.processes` {} would choose the algorithms of its products by "
+                    "its own measurement, with other bits: give `devices.product_choices` none",
+                    l.processes));
+  if (l.processes > 1 && job.devices.exchange == collectives::nccl_fast)
+    wrong.push_back(fmt::format(
+        "`devices.exchange` nccl-fast is for one process, but `layout.processes` is {}: "
+        "NCCL's order of sums may change with the hosts of processes; give "
+        "`devices.exchange` nccl",
+        l.processes));
   return wrong.size() == before;
 }
 

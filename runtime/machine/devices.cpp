@@ -94,6 +94,10 @@ gpu_facts look_at_gpus(const fs::path& root) {
   gpu_facts out{.devices = device_files(root / "dev")};
   ask_driver(out);
   out.tool = has_program("nvidia-smi");
+  std::error_code failure;
+  out.adapters
+      = fs::directory_iterator(root / "sys/class/infiniband", failure) != fs::directory_iterator();
+  out.direct = fs::exists(root / "sys/module/nvidia_peermem", failure);
   return out;
 }
 

@@ -57,6 +57,8 @@ struct gpu_facts {
   std::string driver_version;      ///< the CUDA version that it supports, "12.4"; empty if unknown
   std::vector<std::string> names;  ///< as reported by the driver
   bool tool = false;               ///< nvidia-smi is in $PATH
+  bool adapters = false;           ///< there are InfiniBand or RoCE adapters
+  bool direct = false;  ///< nvidia_peermem is loaded, by which adapters reach memory of devices
 };
 
 struct transport_facts {

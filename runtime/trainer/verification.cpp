@@ -73,6 +73,7 @@ bundle worker::copy_of(const bundle& x) {
       stream_.copy(copy.raw(), part.raw(), part.bytes());
     out.add(name, std::move(copy));
   }
+  publish(stream_, out);
   return out;
 }
 

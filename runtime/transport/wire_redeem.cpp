@@ -150,6 +150,9 @@ void wire_transport::reception::finish() {
     by_.stream->copy(to.to.block().get() + to.begin, x.to, to.end - to.begin);
     x.keep.reset();  // returns to its pool after the copy
   }
+  if (const auto written = on_device_ ? by_.stream->mark() : nullptr)
+    for (const auto& x : ranges_)
+      publish(x.to.block(), written);  // another queue may take it, as a stager does
 }
 
 void wire_transport::reception::begin(const range& x) {

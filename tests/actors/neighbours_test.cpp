@@ -66,3 +66,19 @@ TEST_CASE("LINK-1: a control connection is made again once both ends know of the
   }
   CHECK_FALSE(mine.waits_for_control());
 }
+
+TEST_CASE("the loss of a process is told, but not that of an earlier incarnation", "[actors]") {
+  actors::neighbours mine({0, 1}, nullptr, nullptr);
+  std::vector<std::string> heard;
+  mine.when_forgotten([&](int process, const std::string& why) {
+    heard.push_back(std::to_string(process) + " " + why);
+  });
+  mine.introduce({.who = {1, 2}});
+  mine.forget({1, 1}, "killed");
+  CHECK(heard.empty());
+  mine.forget({1, 2}, "stopped");
+  CHECK(heard == std::vector<std::string>{"1 stopped"});
+  mine.when_forgotten({});
+  mine.forget({1, 2}, "stopped");
+  CHECK(heard.size() == 1);
+}

@@ -104,6 +104,20 @@ TEST_CASE("a replica forwards orders of its generation to every stage", "[actors
     CHECK(stage.of<messages::run_step>().size() == 1);
 }
 
+TEST_CASE("a replica tells its members of a group how to join it", "[actors]") {
+  merging it;
+  messages::group_opened opened{
+      .generation = first_generation, .group = "tensor", .members = {1, 3}, .id = {1, 2}};
+  it.system.tell(it.replica, opened);
+  opened.generation = runtime::generation_id(2);
+  it.system.tell(it.replica, opened);
+  for (const std::size_t stage : {0, 1, 2})
+    CHECK(it.heard[stage].of<messages::group_opened>().empty());
+  REQUIRE(it.heard[3].of<messages::group_opened>().size() == 1);
+  CHECK(it.heard[3].of<messages::group_opened>().front().id == std::vector<std::uint8_t>{1, 2});
+  CHECK(it.supervisor.of<messages::group_opened>().empty());  // it has no member elsewhere
+}
+
 TEST_CASE("SHARDS-3: a replica tells every stage to drop the snapshot of a failed attempt",
           "[actors]") {
   merging it;

@@ -173,6 +173,18 @@ TEST_CASE("a supervisor sends each replica its settings, and begins when all are
   CHECK(it.restored == 1);
 }
 
+TEST_CASE("a supervisor tells the other replicas of a group how to join it", "[actors]") {
+  supervised it;
+  messages::group_opened opened{
+      .generation = first_generation, .group = "data", .members = {0, 1}, .id = {1, 2}};
+  it.system.tell(it.supervisor, opened);
+  opened.generation = runtime::generation_id(9);
+  it.system.tell(it.supervisor, opened);
+  CHECK(it.heard[0].of<messages::group_opened>().empty());  // its stage has sent it
+  REQUIRE(it.heard[1].of<messages::group_opened>().size() == 1);
+  CHECK(it.heard[1].of<messages::group_opened>().front().group == "data");
+}
+
 TEST_CASE("a supervisor decides after all votes, commits after all have applied, and ends",
           "[actors]") {
   supervised it;

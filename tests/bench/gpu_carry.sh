@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lib" "$to"
 programs=()
-for name in troupe bench_gpu test_kernels_device libtroupe_cuda.so libtroupe_cudnn.so libtroupe_nccl.so \
+for name in troupe bench_gpu test_kernels_device libtroupe_cuda.so libtroupe_cudnn.so libtroupe_nccl.so libtroupe_ucx.so \
   libtroupe_attention_for_tests.so; do
   if [[ -e $bin/$name ]]; then
     strip -o "$work/$name" "$bin/$name"

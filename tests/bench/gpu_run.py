@@ -28,11 +28,18 @@ def machine(b):
     b.row("programs", f"carried, of commit {commit.read_text().strip()}" if commit.exists() else "built here")
 
 
+def said_by_doctor(b):
+    return next((x["gpu"] for x in objects(b.log("doctor")) if "gpu" in x), None)
+
+
+def seen_devices(b):
+    return (said_by_doctor(b) or {}).get("seen", [])
+
+
 def doctor(b):
-    text = b.run("doctor", [b.bin / "troupe", "doctor", "--json"], 60, ok=(0, 2))
-    if text is None:
+    if b.run("doctor", [b.bin / "troupe", "doctor", "--json"], 60, ok=(0, 2)) is None:
         return
-    found = next((x["gpu"] for x in objects(text) if "gpu" in x), None)
+    found = said_by_doctor(b)
     if found is None:
         return b.failure("doctor", "no JSON in its output")
     for x in found.get("seen", []):
@@ -230,6 +237,32 @@ def quick(b):
     guarded(b, peers_run)
 
 
+def in_processes(b, name, devices, layout, processes, more=()):
+    """Trains GPT-2 in one process and in several, with each kind of collectives; equal digests, also after a death."""
+    m, n = models_of(b)["gpt2"], b.steps
+    batch = m["batches"][0]
+    words = ["--backend", "cuda", "--product-choices", "none", "--bf16", "--devices", ",".join(map(str, devices)),
+             "--global-batch-size", 8 * batch, *layout]
+    runs = {}
+    for kind, flags in [("alone", []), *((by, ["--processes", processes, "--collectives", by]) for by in ["local", *more]),
+                        ("killed", ["--processes", processes, "--plant-death", "lane:0.0@4:forward:kill"])]:
+        run = runs[kind] = train(b, f"{name}_{kind}", "gpt2", m, m["layers"][-1], batch, n, 60, [*words, *flags])
+        if run and runs["alone"] and kind != "alone":
+            tell_digests(b, f"{name}, {kind}", runs["alone"], run, n)
+        if run and kind != "killed":
+            b.row(f"{name}, {kind}: tokens/s", f"{tokens_per_second(b, run):.0f}")
+
+
+def processes(b):
+    """Two processes share one GPU; where there are several GPUs, each gets a process."""
+    for name, layout in [("two_replicas", []), ("two_stages", ["--pipeline-model-parallel-size", 2])]:
+        guarded(b, in_processes, name, [0], ["--world-size", 2, *layout], 2)
+    count = len(seen_devices(b))
+    if count < 2:
+        return b.left_out("several GPUs", "there is one")
+    guarded(b, in_processes, "each_gpu", range(count), ["--world-size", count], count, ["nccl"])
+
+
 def steps(b):
     one_model(b, b.part)
 
@@ -243,6 +276,7 @@ PARTS = {
     "llama": ([doctor, steps], 560),
     "kernels": ([doctor, kernel_tests, operations], 420),
     "sanitizer": ([sanitizer], 410),
+    "processes": ([doctor, processes], 420),
 }
 SMOKE_PARTS = ["quick", "losses", "gpt2", "llama", "kernels"]
 

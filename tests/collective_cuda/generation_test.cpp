@@ -106,6 +106,51 @@ TEST_CASE("a check after the wait for a queue finds results that the end of a ge
   CHECK(found == 3);
 }
 
+TEST_CASE("the loss of a process releases the ranks of its groups with the cause",
+          "[collective][nccl]") {
+  auto groups = groups_of({});
+  std::atomic<int> waiting = 0, named = 0, others = 0;
+  on_threads(4, [&](int r) {
+    stream stream(kernels::backend::cuda, 1, {}, r);
+    const auto mine = make_nccl_communicator(
+        groups, {r < 2 ? "here" : "lost", axis::data, r % 2, 2, r, {0, r < 2 ? 0 : 1}});
+    auto x = ones(stream, 1000);
+    sum(*mine, stream, x);
+    stream.finish();
+    ++waiting;
+    if (r == 3) {  // plays the dead process
+      while (waiting < 4)
+        std::this_thread::yield();
+      groups.lose(1, "killed by signal 9");
+      return;
+    }
+    if (r < 2) {
+      sum(*mine, stream, x);
+      stream.finish();
+      mine->check();
+      ++others;
+      return;
+    }
+    try {
+      for (;;) {
+        sum(*mine, stream, x);
+        stream.finish();
+        mine->check();
+      }
+    } catch (const peer_lost& loss) {
+      named += std::string(loss.what()).find("process 1: killed by signal 9") != std::string::npos;
+    }
+  });
+  CHECK(named == 1);
+  CHECK(others == 2);
+  CHECK_THROWS_AS(
+      [&] {  // a group that is joined after the loss
+        const auto late = make_nccl_communicator(groups, {"late", axis::data, 0, 2, 0, {0, 1}});
+        late->check();
+      }(),
+      peer_lost);
+}
+
 TEST_CASE("a generation may end during the initialisation of communicators", "[collective][nccl]") {
   const int delay_us = GENERATE(0, 50, 200, 500, 1000, 5000);
   const bool all_come = GENERATE(false, true);

@@ -190,6 +190,19 @@ TEST_CASE("successive generations in one process may use the same group names",
   SUCCEED();
 }
 
+TEST_CASE("ranks of other processes join by an id from a message", "[collective][nccl]") {
+  auto first = ordered_groups(), second = ordered_groups();
+  second.give("pair", first.id_of("pair"));
+  CHECK(first.id_of("pair") == first.id_of("pair"));
+  on_threads(2, [&](int r) {
+    stream stream(kernels::backend::cuda, 1, {}, r);
+    const auto mine = make_nccl_communicator(
+        r == 0 ? first : second, {"pair", axis::data, r, 2, r, {0, 1}, {"lane:0.0", "lane:1.0"}});
+    ensure(sum(*mine, stream, 1) == std::vector<float>(4, 2), "the sum of both");
+  });
+  SUCCEED();
+}
+
 TEST_CASE("several groups of the same ranks work in parallel", "[collective][nccl]") {
   auto groups = ordered_groups();
   on_threads(4, [&](int r) {
@@ -235,8 +248,9 @@ TEST_CASE("COLLECTIVE-6: each rank of a group joins once, with the same descript
                          MessageMatches(StartsWith("COLLECTIVE-6")));
   nccl_meeting ids;
   ids.give("pair", 1, {});
+  CHECK_NOTHROW(ids.give("pair", 1, {}));  // for another rank of the process
   CHECK_THROWS_MATCHES(
-      ids.give("pair", 1, {}), broken_promise, MessageMatches(StartsWith("COLLECTIVE-6")));
+      ids.give("pair", 1, {{'x'}}), broken_promise, MessageMatches(StartsWith("COLLECTIVE-6")));
   CHECK_NOTHROW(ids.give("pair", 2, {}));
 }
 

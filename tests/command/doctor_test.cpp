@@ -131,6 +131,26 @@ TEST_CASE("a device without compiled code is named with a build that has it", "[
   CHECK(said_of_gpu(x).find("PTX") == std::string::npos);
 }
 
+TEST_CASE("what several devices exchange data by is named with a remedy", "[doctor]") {
+  auto x = with_gpu();
+  x.limits.locked_memory = 65536;
+  x.limits.shared_memory = std::int64_t{64} << 20;
+  CHECK(said_of_gpu(x) == said_of_gpu(with_gpu()));  // one device, without adapters
+  x.accelerators.devices.push_back(x.accelerators.devices.front());
+  x.accelerators.devices.back().hidden = {0};
+  x.gpus.adapters = true;
+  const auto said = said_of_gpu(x);
+  for (const auto* part : {"cannot read the memory of 0",
+                           "/dev/shm has 67.1 MB",
+                           "--shm-size=1g",
+                           "modprobe nvidia_peermem",
+                           "65.5 kB of memory may be locked",
+                           "ulimit -l unlimited"}) {
+    CAPTURE(said, part);
+    CHECK(said.find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE("a machine without a GPU has no finding about plug-ins", "[doctor]") {
   auto x = healthy();
   CHECK_FALSE(may_have_gpu(x));

@@ -279,7 +279,7 @@ TEST_CASE("NCCL requires a device per worker", "[device]") {
   job.devices.numbers = {1};
   job.devices.exchange = runtime::collectives::nccl;
   CHECK_THROWS_WITH(
-      runtime::prepare_devices(job),
+      runtime::prepare_devices(job, {0, 1}),
       Catch::Matchers::ContainsSubstring("`devices.exchange` nccl needs a device for each "
-                                         "of the 2 workers, but there are 1"));
+                                         "of the 2 workers of this process, but there are 1"));
 }

@@ -3,6 +3,7 @@
 #include "runtime/tensor/reads.hpp"
 
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/device/queue_points.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/emulator/control.hpp"
@@ -102,4 +103,16 @@ TEST_CASE("constants of all micro-batches are uploaded once", "[device]") {
   std::uint32_t there = 0;
   stream.read(&there, ask("a").get(), sizeof there);
   CHECK(there == 0x07070707);
+}
+
+TEST_CASE("the failure detector sees each point of a queue that the device has passed",
+          "[device]") {
+  runtime::stream stream(kernels::backend::cuda, 1, {});
+  runtime::queue_points points;
+  CHECK_FALSE(points.has_advanced());
+  points.add(stream.mark());
+  points.add(stream.mark());
+  stream.finish();
+  CHECK(points.has_advanced());
+  CHECK_FALSE(points.has_advanced());
 }

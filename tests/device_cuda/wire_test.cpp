@@ -183,6 +183,19 @@ TEST_CASE("a wire moves tensors in pieces between devices, and between a device 
   CHECK(there.leased() == 0);
 }
 
+TEST_CASE("a tensor that a device redeemed may be lent to another queue", "[device]") {
+  wire_transport here({.process = 1, .piece = 1000},
+                      [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
+  wire_transport there({.process = 2, .piece = 1000},
+                       [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });
+  here.introduce(there.address());
+  stream first(backend_kind::cuda, 1, {}, 0), second(backend_kind::cuda, 1, {}, 0);
+  const std::vector tickets{there.deposit(published(first, 700, 1), now)};
+  const auto came = here.redeem_all(tickets, {.stream = &first});
+  const auto lent = taken(second, came.front());
+  CHECK(elements_of<std::int32_t>(second, lent) == numbers(700, 1));
+}
+
 TEST_CASE("a wire moves many device tensors at once", "[device]") {
   wire_transport by({.process = 1, .through_the_wire = true, .piece = 512},
                     [](wire_owner& o) { return make_ucx_wire(o, settings_without_secret()); });

@@ -21,7 +21,7 @@ bool exists(int device) {
 cudaDeviceProp properties_of(int device) {
   cudaDeviceProp is = {};
   std::snprintf(is.name, sizeof is.name, "Troupe emulated device");
-  std::snprintf(is.uuid.bytes, sizeof is.uuid.bytes, "emulated-%d", device);
+  std::snprintf(is.uuid.bytes, sizeof is.uuid.bytes, "emulated-%d", number_on_machine(device));
   is.totalGlobalMem = machine().memory;
   is.sharedMemPerBlock = 48 << 10;
   is.sharedMemPerMultiprocessor = 228 << 10;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "tests/emulator/include/nccl.h"
+#include "tests/emulator/nccl_between.hpp"
 #include "tests/emulator/streams.hpp"
 
 #include <deque>
@@ -55,6 +56,8 @@ struct nccl_meeting {
 
 struct nccl_world {
   int size;
+  std::shared_ptr<nccl_segment> segment = {};  ///< null for a split
+  bool spans = false;                          ///< ranks in several processes
   std::map<int, std::shared_ptr<nccl_member>> members = {};
   std::map<std::uint64_t, nccl_meeting> meetings = {};
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<nccl_message>>> messages = {};
@@ -75,7 +78,8 @@ struct nccl_member {
   ncclResult_t state = ncclInProgress;
   std::string last_error = {};
   bool aborted = false;
-  int outstanding = 0;  ///< unfinished bundles
+  int outstanding = 0;                    ///< unfinished bundles
+  std::uint64_t begun = 0, finished = 0;  ///< bundles
   std::uint64_t meetings = 0;
   std::uint64_t splits = 0;
 };
@@ -92,8 +96,20 @@ struct nccl_lock {
 
 /// Carries out a bundle: the operations of one rank in one group, for one stream. Returns when all
 /// are done or the rank's communicator was aborted. Runs on the stream's thread with device memory
-/// closed.
-void carry_out(const nccl_member_pointer& by, const std::vector<nccl_operation>& bundle);
+/// closed. In a world of several processes, bundles run in the order of their numbers.
+void carry_out(const nccl_member_pointer& by,
+               const std::vector<nccl_operation>& bundle,
+               std::uint64_t number);
+
+/// Begins every id.
+inline constexpr char nccl_seal[] = "Troupe emulated NCCL ";
+
+/// A new id. Empty if the system refuses.
+std::string make_id();
+
+/// Completes the world of a member if the ranks of other processes have joined. The caller holds
+/// the lock.
+void look(nccl_member& member);
 
 /// Joins the world of an id. The states of its members change when the last one has arrived.
 ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_pointer& as);

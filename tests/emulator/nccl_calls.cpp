@@ -4,15 +4,13 @@
 #include "tests/emulator/nccl.hpp"
 #include "tests/emulator/settings.hpp"
 
+#include <algorithm>
 #include <cstring>
-#include <random>
 #include <set>
 #include <thread>
 
 namespace troupe::emulator {
 namespace {
-
-constexpr char seal[] = "Troupe emulated NCCL ";
 
 /// Calls of one thread since ncclGroupStart.
 struct group_state {
@@ -20,6 +18,7 @@ struct group_state {
     nccl_member_pointer by;
     std::shared_ptr<stream_queue> on;
     std::vector<nccl_operation> operations;
+    std::uint64_t number = 0;  ///< in the order of calls
   };
   int depth = 0;
   std::vector<bundle> bundles = {};
@@ -32,7 +31,10 @@ ncclResult_t settled(const nccl_member_pointer& member) {
   if (!member->blocking)
     return ncclInProgress;
   nccl_lock lock;
-  lock.wait([&] { return member->state != ncclInProgress || member->aborted; });
+  lock.wait([&] {
+    look(*member);
+    return member->state != ncclInProgress || member->aborted;
+  });
   return member->state;
 }
 
@@ -76,9 +78,10 @@ bool later(const nccl_member& member) {
 
 void push(const group_state::bundle& what, std::shared_ptr<const void> finished) {
   what.on->push(item_kind::host,
-                [by = what.by, operations = what.operations, finished = std::move(finished)] {
-                  carry_out(by, operations);
-                });
+                [by = what.by,
+                 operations = what.operations,
+                 number = what.number,
+                 finished = std::move(finished)] { carry_out(by, operations, number); });
 }
 
 ncclResult_t start(group_state::bundle what) {
@@ -87,11 +90,13 @@ ncclResult_t start(group_state::bundle what) {
   std::shared_ptr<const void> finished(by.get(), [by](const void*) {
     const nccl_lock lock;
     --by->outstanding;
+    ++by->finished;
     nccl_lock::wake();
   });
   {
     const nccl_lock lock;
     ++by->outstanding;
+    what.number = by->begun++;
     for (auto& one : what.operations)
       if (one.kind != nccl_kind::send && one.kind != nccl_kind::receive)
         one.number = by->meetings++;
@@ -197,15 +202,10 @@ extern "C" {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (const int planted = planted_fault("ncclGetUniqueId"); planted != 0)
     return ncclResult_t(planted);
-  static std::atomic<std::uint64_t> made = 0;
-  std::random_device random;
-  *id = {};
-  std::snprintf(id->internal,
-                sizeof id->internal,
-                "%s%016llx-%08x",
-                seal,
-                static_cast<unsigned long long>(++made),
-                random());
+  const auto made = make_id();
+  if (made.empty())
+    return ncclSystemError;
+  std::copy(made.begin(), made.end(), id->internal);
   return ncclSuccess;
 }
 
@@ -216,7 +216,7 @@ ncclResult_t ncclCommInitRankConfig(
   if (obstacle("nccl") != cudaSuccess)
     return ncclUnhandledCudaError;
   if (comm == nullptr || ranks < 1 || rank < 0 || rank >= ranks || !is_config(config)
-      || std::strncmp(id.internal, seal, sizeof seal - 1) != 0)
+      || std::strncmp(id.internal, nccl_seal, sizeof nccl_seal - 1) != 0)
     return refused("ncclCommInitRankConfig: the rank, the id or the configuration is invalid");
   const auto member = make(comm, current_device(), blocks(config));
   join({id.internal, sizeof id.internal}, ranks, rank, member);
@@ -234,6 +234,10 @@ ncclResult_t ncclCommSplit(
     return refused("ncclCommSplit: the colour or the configuration is invalid");
   {
     const nccl_lock lock;
+    if (parent->world->spans) {
+      say("NCCL: ncclCommSplit of ranks in several processes is not emulated");
+      return ncclInvalidUsage;
+    }
     if (parent->outstanding > 0) {
       say("NCCL: ncclCommSplit was called while operations of the communicator are unfinished");
       return ncclInvalidUsage;
@@ -298,6 +302,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const auto member = member_of(comm);
   if (!member)
     return refused("ncclCommGetAsyncError: the communicator does not exist");
+  look(*member);
   *error = member->state;
   return ncclSuccess;
 }

@@ -9,6 +9,9 @@
 namespace troupe::emulator {
 namespace {
 
+constexpr const char* disagreement
+    = "the ranks disagree on a collective: its kind, count, type or root";
+
 struct withdrawn {};  ///< thrown when the rank's communicator was aborted
 
 const void* moved(const void* from, std::size_t bytes) {
@@ -79,9 +82,7 @@ void meet(nccl_lock& lock, nccl_member& self, const nccl_operation& is) {
   const bool agreed
       = std::ranges::all_of(at.arrived, [&](const auto& other) { return same(is, other.second); });
   if (!agreed) {
-    fail(self,
-         ncclInvalidUsage,
-         "the ranks disagree on a collective: its kind, count, type or root");
+    fail(self, ncclInvalidUsage, disagreement);
     lock.wait([&] { return self.aborted; });
     throw withdrawn{};
   }
@@ -151,7 +152,119 @@ void wait_for(nccl_lock& lock,
 
 }  // namespace
 
-void carry_out(const nccl_member_pointer& by, const std::vector<nccl_operation>& bundle) {
+namespace {
+
+using message = nccl_segment::message;
+
+std::vector<std::byte> copied(const void* from, std::size_t bytes) {
+  std::vector<std::byte> out(bytes);
+  const memory_access access;
+  if (bytes > 0)
+    std::memcpy(out.data(), from, bytes);
+  return out;
+}
+
+nccl_header head_of(const nccl_operation& is) {
+  return {int(is.kind), int(is.type), is.peer, is.count};
+}
+
+/// A collective of ranks in several processes: each gets the inputs of all and computes its output.
+/// False if the communicator was aborted.
+bool meet_between(nccl_member& self, const nccl_operation& is, const std::function<bool()>& ended) {
+  auto& world = *self.world;
+  const auto all = is.count * bytes_of(is.type);
+  const bool is_silent = is.kind == nccl_kind::broadcast && self.rank != is.peer;
+  const auto input = is.kind == nccl_kind::reduce_scatter ? all * std::size_t(world.size)
+                     : is_silent                          ? 0
+                                                          : all;
+  const auto mine = copied(is.from, input);
+  std::vector<message> out, in;
+  for (int r = 0; r < world.size; ++r)
+    if (r != self.rank) {
+      out.push_back({.peer = r, .head = head_of(is), .bytes = mine});
+      in.push_back({.peer = r});
+    }
+  if (!world.segment->exchange(self.rank, out, in, ended))
+    return false;
+  nccl_meeting at;
+  at.arrived[self.rank] = is;
+  at.arrived[self.rank].from = mine.data();
+  bool agreed = true;
+  for (const auto& x : in) {
+    const nccl_operation other{.kind = nccl_kind(x.head.kind),
+                               .from = x.bytes.data(),
+                               .count = x.head.count,
+                               .type = ncclDataType_t(x.head.type),
+                               .peer = x.head.peer};
+    agreed = agreed && same(is, other);
+    at.arrived[x.peer] = other;
+  }
+  if (!agreed) {
+    nccl_lock lock;
+    fail(self, ncclInvalidUsage, disagreement);
+    lock.wait([&] { return self.aborted; });
+    return false;
+  }
+  const auto sum = result(is, self.rank, at);
+  const memory_access access;
+  if (!sum.empty())
+    std::memcpy(is.to, sum.data(), sum.size());
+  return true;
+}
+
+bool pass_between(nccl_member& self,
+                  const std::vector<nccl_operation>& bundle,
+                  const std::function<bool()>& ended) {
+  std::vector<message> out, in;
+  std::vector<nccl_operation> receives;
+  for (const auto& one : bundle)
+    if (one.kind == nccl_kind::send) {
+      out.push_back({.peer = one.peer,
+                     .head = head_of(one),
+                     .bytes = copied(one.from, one.count * bytes_of(one.type))});
+    } else if (one.kind == nccl_kind::receive) {
+      in.push_back({.peer = one.peer});
+      receives.push_back(one);
+    }
+  if (!self.world->segment->exchange(self.rank, out, in, ended))
+    return false;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto wanted = receives[i].count * bytes_of(receives[i].type);
+    if (in[i].bytes.size() != wanted) {
+      const nccl_lock lock;
+      fail(self, ncclInvalidUsage, "a rank sends other bytes than its peer expects");
+    }
+    const memory_access access;
+    std::memcpy(receives[i].to, in[i].bytes.data(), std::min(wanted, in[i].bytes.size()));
+  }
+  return true;
+}
+
+void carry_out_between(nccl_member& self,
+                       const std::vector<nccl_operation>& bundle,
+                       std::uint64_t number) {
+  {
+    nccl_lock lock;
+    lock.wait([&] { return self.finished == number || self.aborted; });
+  }
+  const auto ended = [&self] {
+    const nccl_lock lock;
+    return self.aborted;
+  };
+  for (const auto& one : bundle)
+    if (one.kind != nccl_kind::send && one.kind != nccl_kind::receive
+        && !meet_between(self, one, ended))
+      return;
+  pass_between(self, bundle, ended);
+}
+
+}  // namespace
+
+void carry_out(const nccl_member_pointer& by,
+               const std::vector<nccl_operation>& bundle,
+               std::uint64_t number) {
+  if (by->world->spans)
+    return carry_out_between(*by, bundle, number);
   nccl_lock lock;
   std::vector<std::pair<int, std::shared_ptr<nccl_message>>> sent;
   // Posts all sends before any wait, so that a group cannot block itself.

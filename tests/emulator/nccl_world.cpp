@@ -1,9 +1,13 @@
 // Worlds of NCCL: ranks meet by id or split.
 
 #include "tests/emulator/nccl.hpp"
+#include "tests/emulator/settings.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <cstdio>
+#include <random>
 #include <set>
 
 namespace troupe::emulator {
@@ -13,6 +17,7 @@ struct shared_state {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::shared_ptr<nccl_world>> waiting;  ///< incomplete worlds
+  std::map<std::string, std::shared_ptr<nccl_segment>> made;   ///< ids that no rank has joined here
 };
 
 // Never destroyed: streams still work while the process ends.
@@ -21,11 +26,18 @@ shared_state& shared() {
   return *is;
 }
 
+/// The name of its memory, which follows the last space.
+std::string place_in(const std::string& id) {
+  return std::string(id.c_str()).substr(id.rfind(' ') + 1);
+}
+
 /// Sets the states of a complete world's members. NCCL supports one rank per device.
 void complete(nccl_world& world) {
   std::set<int> devices;
   for (const auto& [rank, member] : world.members)
-    devices.insert(member->device);
+    devices.insert(number_on_machine(member->device));
+  for (int rank = 0; world.spans && rank < world.size; ++rank)
+    devices.insert(world.segment->device(rank));
   for (const auto& [rank, member] : world.members) {
     if (int(devices.size()) < world.size)
       fail(*member, ncclInvalidUsage, "two ranks of a communicator are on one device");
@@ -40,7 +52,9 @@ void complete(nccl_world& world) {
 nccl_lock::nccl_lock() : held(shared().mutex) {}
 
 void nccl_lock::wait(const std::function<bool()>& condition) {
-  shared().changed.wait(held, condition);
+  // Other processes wake nobody here.
+  while (!shared().changed.wait_for(held, std::chrono::milliseconds(1), condition))
+    continue;
 }
 
 void nccl_lock::wake() {
@@ -54,12 +68,42 @@ void fail(nccl_member& member, ncclResult_t error, const std::string& text) {
   nccl_lock::wake();
 }
 
+std::string make_id() {
+  static std::uint64_t made = 0;
+  std::string place;
+  auto segment = nccl_segment::create(place);
+  if (!segment)
+    return "";
+  const nccl_lock lock;
+  char number[64] = {};
+  std::snprintf(number,
+                sizeof number,
+                "%llu-%08x ",
+                static_cast<unsigned long long>(++made),
+                std::random_device()());
+  ncclUniqueId id = {};
+  const auto text = nccl_seal + std::string(number) + place;
+  std::copy_n(text.data(), std::min(text.size(), sizeof id.internal - 1), id.internal);
+  const std::string out(id.internal, sizeof id.internal);
+  shared().made[out] = std::move(segment);
+  return out;
+}
+
 ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_pointer& as) {
   const nccl_lock lock;
   auto& world = shared().waiting[id];
-  if (!world)
-    world = std::make_shared<nccl_world>(nccl_world{size});
-  if (world->size != size || world->members.contains(rank)) {
+  if (!world) {
+    auto made = shared().made.extract(id);
+    world = std::make_shared<nccl_world>(
+        nccl_world{size, made ? made.mapped() : nccl_segment::open(place_in(id))});
+  }
+  if (!world->segment) {
+    shared().waiting.erase(id);
+    fail(*as, ncclSystemError, "the process that made the id is gone");
+    return ncclSystemError;
+  }
+  if (world->size != size || size > nccl_segment::most_ranks
+      || !world->segment->announce(rank, number_on_machine(as->device))) {
     fail(*as,
          ncclInvalidUsage,
          "rank " + std::to_string(rank) + " of " + std::to_string(size) + " joined a world of "
@@ -74,6 +118,16 @@ ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_p
     shared().waiting.erase(id);
   }
   return ncclSuccess;
+}
+
+void look(nccl_member& member) {
+  auto* const world = member.world.get();
+  if (world == nullptr || member.state != ncclInProgress || !world->segment || world->spans
+      || int(world->members.size()) == world->size || world->segment->announced() < world->size)
+    return;
+  world->spans = true;
+  complete(*world);
+  std::erase_if(shared().waiting, [world](const auto& x) { return x.second.get() == world; });
 }
 
 void join_split(const nccl_member_pointer& parent, int color, int key, nccl_member_pointer child) {

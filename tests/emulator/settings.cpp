@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
 #include <sstream>
 #include <thread>
 #include <unistd.h>
@@ -85,7 +86,12 @@ fault_list& faults() {
 settings* from_environment() {
   auto* const is = new settings;
   const int cores = int(std::max(1U, std::thread::hardware_concurrency()));
-  is->devices = number("TROUPE_EMULATED_DEVICES", is->devices);
+  std::vector<int> all(std::size_t(number("TROUPE_EMULATED_DEVICES", is->devices)));
+  std::iota(all.begin(), all.end(), 0);
+  const int devices = int(all.size());
+  is->visible = numbers("CUDA_VISIBLE_DEVICES", std::move(all));
+  std::erase_if(is->visible, [devices](int x) { return x < 0 || x >= devices; });
+  is->devices = int(is->visible.size());
   is->memory = number("TROUPE_EMULATED_MEMORY", is->memory);
   is->driver = number("TROUPE_EMULATED_DRIVER", is->driver);
   is->processors = number("TROUPE_EMULATED_PROCESSORS", is->processors);
@@ -107,9 +113,13 @@ settings& machine() {
   return *is;
 }
 
+int number_on_machine(int device) {
+  return machine().visible.at(std::size_t(device));
+}
+
 int architecture_of(int device) {
   const auto& all = machine().architectures;
-  return all[std::min(std::size_t(device), all.size() - 1)];
+  return all[std::min(std::size_t(number_on_machine(device)), all.size() - 1)];
 }
 
 call_counts& counted() {

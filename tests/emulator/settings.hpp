@@ -2,6 +2,8 @@
 // process.
 //
 //   TROUPE_EMULATED_DEVICES       Number of devices. Default: 1
+//   CUDA_VISIBLE_DEVICES          Numbers of the devices that this process sees, with commas.
+//                                 Default: all
 //   TROUPE_EMULATED_MEMORY        Bytes per device. Default: 2147483648
 //   TROUPE_EMULATED_DRIVER        Version of the driver; 0: no driver. Default: 13000
 //   TROUPE_EMULATED_PROCESSORS    Multiprocessors per device. Default: 4
@@ -35,7 +37,8 @@
 namespace troupe::emulator {
 
 struct settings {
-  int devices = 1;
+  int devices = 1;           ///< that this process sees
+  std::vector<int> visible;  ///< their numbers on the machine
   std::size_t memory = std::size_t{2} << 30;
   int driver = 13000;
   int processors = 4;
@@ -48,6 +51,9 @@ struct settings {
 };
 
 settings& machine();
+
+/// The number of a device on the machine: equal in all processes.
+int number_on_machine(int device);
 
 int architecture_of(int device);
 

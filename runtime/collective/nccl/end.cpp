@@ -16,7 +16,7 @@ void require(ncclResult_t result, const std::string& who, const char* what, nccl
   std::string text = "NCCL: " + who + ", " + what + ": " + ncclGetErrorString(result);
   if (said != nullptr && *said != 0)
     text += std::string(" (") + said + ")";
-  throw nccl_end::failure(text);
+  throw nccl_end::failure(text, result == ncclRemoteError || result == ncclSystemError);
 }
 
 end::~end() {

@@ -46,7 +46,11 @@ struct nccl_receive {
 /// throw device_failure with rank, group and NCCL's message. Failures are permanent.
 class nccl_end {
  public:
-  using failure = kernels::device_failure;
+  struct failure : kernels::device_failure {
+    explicit failure(const std::string& text, bool by_peer = false)
+        : kernels::device_failure(text), may_be_of_peer(by_peer) {}
+    bool may_be_of_peer;  ///< NCCL names a connection or a remote process, not this device
+  };
 
   /// Aborts if not closed.
   virtual ~nccl_end() = default;

@@ -18,6 +18,16 @@ void require(cudaError_t status, const char* what) {
                          + cudaGetErrorString(status));
 }
 
+std::string text_of(const cudaUUID_t& x) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string out;
+  for (const auto byte : x.bytes) {
+    out += digits[std::uint8_t(byte) >> 4];
+    out += digits[std::uint8_t(byte) & 15];
+  }
+  return out;
+}
+
 /// Device that the calling thread is bound to; -1: none. cudaGetDevice would report 0 then, and
 /// switching back to 0 would create a context on a device that the run may not use.
 thread_local int attended = -1;
@@ -223,7 +233,23 @@ class cuda_driver final : public device_driver {
             .multiprocessors = x.multiProcessorCount,
             .obstacle = obstacle(device),
             .code = code.made_for == 0 ? "" : capability_text(code.made_for),
-            .compiles = code.is_ptx};
+            .compiles = code.is_ptx,
+            .id = text_of(x.uuid),
+            .hidden = hidden_from(device)};
+  }
+
+  static bool can_read(int device, int other) {
+    int can = 0;
+    require(cudaDeviceCanAccessPeer(&can, device, other), "asking whether devices see each other");
+    return can != 0;
+  }
+
+  std::vector<int> hidden_from(int device) const {
+    std::vector<int> out;
+    for (int other = 0; other < count(); ++other)
+      if (other != device && !can_read(device, other))
+        out.push_back(other);
+    return out;
   }
 
   std::int64_t free_memory(int device) const override {
@@ -245,9 +271,7 @@ class cuda_driver final : public device_driver {
   }
 
   bool let_read(int device, int other) override {
-    int can = 0;
-    require(cudaDeviceCanAccessPeer(&can, device, other), "asking whether devices see each other");
-    if (can == 0)
+    if (!can_read(device, other))
       return false;
     const visit there(device);
     const auto status = cudaDeviceEnablePeerAccess(other, 0);

@@ -11,9 +11,11 @@
 
 namespace troupe::runtime {
 
-/// Collectives between the workers of one process.
+/// Collectives between workers.
 enum class collectives : std::uint8_t {
-  local,  ///< workers read each other's memory; sums in rank order
+  /// Workers read each other's memory, those of other processes through the host; sums in rank
+  /// order.
+  local,
   nccl,   ///< NCCL moves the data; sums in rank order: the same bits
   /// NCCL also sums, in its own order: other bits, equal in every run on equal machines
   nccl_fast,
@@ -73,9 +75,10 @@ struct device_settings {
                        .type = "NAME",
                        .help
                        = "How workers on GPUs reduce and exchange data. local: they read each "
-                         "other's memory. nccl: NCCL transfers, and sums are taken in rank "
-                         "order; the same bits as local. nccl-fast: NCCL sums in its own order; "
-                         "other bits, which repeat in every run on such machines."})
+                         "other's memory, between processes through the host's. nccl: NCCL "
+                         "transfers, and sums are taken in rank order; the same bits as local. "
+                         "nccl-fast: NCCL sums in its own order; other bits, which repeat in "
+                         "every run on such machines; for one process."})
             .one_of(collectives::local, collectives::nccl, collectives::nccl_fast));
   }
 };

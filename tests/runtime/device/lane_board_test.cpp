@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -140,4 +141,21 @@ TEST_CASE("a place left behind is hidden, and counts until it has ended", "[boar
   old.reset();
   service.reset();
   CHECK(board.left_behind() == 0);
+}
+
+TEST_CASE("progress of a device counts as progress of the lane that waits for it", "[board]") {
+  struct device final : work_elsewhere {
+    bool advanced = false;
+    bool has_advanced() override { return std::exchange(advanced, false); }
+  };
+  lane_board board;
+  const auto place = board.add({.who = "lane:0.0"});
+  const auto work = std::make_shared<device>();
+  const lane_board::place::at_work busy(*place, "1F0", 1, 5);
+  follow_work(work);
+  CHECK(only(board).since_ns == 5);
+  work->advanced = true;
+  const auto since = only(board).since_ns;
+  CHECK(since > 5);
+  CHECK(only(board).since_ns == since);
 }

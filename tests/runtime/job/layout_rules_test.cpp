@@ -198,6 +198,21 @@ TEST_CASE("processes add a limited number of gradients at once", "[job]") {
   CHECK(broken(job).empty());
 }
 
+TEST_CASE("several processes with devices neither measure products nor let NCCL choose an order",
+          "[job]") {
+  auto job = mixture();
+  job.backend = kernels::backend::cuda;
+  job.devices.exchange = collectives::nccl_fast;
+  CHECK(broken(job).empty());
+  job.layout.processes = 2;
+  job.devices.measure_products = false;
+  CHECK_THAT(broken(job), ContainsSubstring("give `devices.exchange` nccl"));
+  job.devices.exchange = collectives::nccl;
+  CHECK(broken(job).empty());
+  job.devices.measure_products = true;
+  CHECK_THAT(broken(job), ContainsSubstring("give `devices.product_choices` none"));
+}
+
 TEST_CASE("VERIFY-4: a group of experts and a replica that overlap refuse verification", "[job]") {
   auto job = mixture(2);
   job.layout.world = 6;

@@ -120,6 +120,16 @@ TEST_CASE("GPUs are the numbered devices", "[machine]") {
         == std::vector<std::string>{"/dev/nvidia0", "/dev/nvidia1"});
 }
 
+TEST_CASE("adapters and GPUDirect are seen", "[machine]") {
+  const planted at;
+  CHECK_FALSE(look_at_gpus(at.root.path()).adapters);
+  at.file("sys/class/infiniband/mlx5_0/node_type", "1: CA");
+  CHECK(look_at_gpus(at.root.path()).adapters);
+  CHECK_FALSE(look_at_gpus(at.root.path()).direct);
+  at.file("sys/module/nvidia_peermem/version", "1.3");
+  CHECK(look_at_gpus(at.root.path()).direct);
+}
+
 TEST_CASE("a fraction of a processor is rounded up, to at least one", "[machine]") {
   CHECK(processor_facts{.online = 8, .allowed = 4, .quota = 2.5}.usable() == 3);
   CHECK(processor_facts{.online = 8, .allowed = 4, .quota = 0.1}.usable() == 1);

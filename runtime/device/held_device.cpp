@@ -1,0 +1,39 @@
+#include "runtime/device/held_device.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/hash.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace troupe::runtime {
+
+// An abstract name of a Unix socket: the kernel frees it with the process, and no file remains.
+std::shared_ptr<void> hold_device(const std::string& run, const std::string& device) {
+  const auto what = fmt::format("{}/{}/{}", ::getuid(), run, device);
+  const auto name = fmt::format("troupe device {:016x}", hash64(what.data(), what.size()));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int handle = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (handle < 0)
+    throw io_error(
+        "cannot make a socket to claim a device: {}; raise the limit of descriptors "
+        "(ulimit -n)",
+        system_message(errno));
+  if (::bind(handle, reinterpret_cast<const sockaddr*>(&address), size) == 0)
+    return {nullptr, [handle](void*) { ::close(handle); }};
+  const int why = errno;
+  ::close(handle);
+  if (why != EADDRINUSE)
+    throw io_error("cannot claim a device by a socket's name: {}", system_message(why));
+  return nullptr;
+}
+
+}  // namespace troupe::runtime
