@@ -22,11 +22,11 @@ constexpr std::size_t largest_file = 1 << 16;
 
 /// The units of a quantity, with their factors.
 using units = std::vector<std::pair<std::string_view, double>>;
-const units bytes = {{"GB", 1e9}, {"MB", 1e6}, {"TB", 1e12}};
-const units bytes_per_second = {{"GB/s", 1e9}, {"MB/s", 1e6}, {"TB/s", 1e12}};
-const units operations = {{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}, {"PFLOP/s", 1e15}};
-const units seconds = {{"s", 1}, {"us", 1e-6}, {"ms", 1e-3}, {"h", 3600}};
-const units none = {};
+const units byte_units = {{"GB", 1e9}, {"MB", 1e6}, {"TB", 1e12}};
+const units rate_units = {{"GB/s", 1e9}, {"MB/s", 1e6}, {"TB/s", 1e12}};
+const units operation_units = {{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}, {"PFLOP/s", 1e15}};
+const units time_units = {{"s", 1}, {"us", 1e-6}, {"ms", 1e-3}, {"h", 3600}};
+const units no_unit = {};
 
 class section;
 using reading = std::function<void(const YAML::Node& value, const section& in)>;
@@ -124,19 +124,19 @@ class section {
   std::string file_, path_;
 };
 
-key text(const std::string& name, std::string& to) {
+key text_key(const std::string& name, std::string& to) {
   return {name, [&to, name](const YAML::Node& at, const section& in) {
             to = in.above(name).word(at, name);
           }};
 }
 
 template <class T>
-key value(const std::string& name,
-          T& to,
-          const units& allowed,
-          double least,
-          double most,
-          bool is_required = true) {
+key quantity_key(const std::string& name,
+                 T& to,
+                 const units& allowed,
+                 double least,
+                 double most,
+                 bool is_required = true) {
   return {name,
           [&to, name, &allowed, least, most](const YAML::Node& at, const section& in) {
             to = in.above(name).number(at, name, allowed, least, most);
@@ -144,17 +144,17 @@ key value(const std::string& name,
           is_required};
 }
 
-key whole(const std::string& name, int& to) {
+key count_key(const std::string& name, int& to) {
   return {name, [&to, name](const YAML::Node& at, const section& in) {
             const auto up = in.above(name);
-            const double found = up.number(at, name, none, 1, 1e6);
+            const double found = up.number(at, name, no_unit, 1, 1e6);
             to = int(found);
             if (found != to)
               up.refuse(at, "`{}` is '{}': a whole number is expected", name, at.Scalar());
           }};
 }
 
-key below(const std::string& name, std::vector<key> keys, bool is_required = true) {
+key section_key(const std::string& name, std::vector<key> keys, bool is_required = true) {
   return {name,
           [keys = std::move(keys)](const YAML::Node& at, const section& in) { in.read(at, keys); },
           is_required};
@@ -167,39 +167,40 @@ runtime::cluster_outline parse_cluster(const std::string& content, const std::st
   runtime::cluster_outline out;
   auto& d = out.device;
   auto& s = out.measured;
-  const std::vector<key> keys
-      = {text("name", out.name),
-         below("device",
-               {text("name", d.name),
-                value("memory", d.memory, bytes, 1e6, most),
-                value("bandwidth", d.bandwidth, bytes_per_second, least_rate, most),
-                value("f32", d.f32, operations, least_rate, most),
-                value("bf16", d.bf16, operations, least_rate, most),
-                value("f16", d.f16, operations, least_rate, most, false)}),
-         whole("hosts", out.hosts),
-         whole("devices-per-host", out.devices_per_host),
-         below("inside",
-               {value("bandwidth", out.inside.bandwidth, bytes_per_second, least_rate, most),
-                value("latency", out.inside.latency, seconds, 0, 1)}),
-         below("between",
-               {value("bandwidth", out.between.bandwidth, bytes_per_second, least_rate, most),
-                value("latency", out.between.latency, seconds, 0, 1),
-                value("rails", out.rails, none, 0.01, 1e4)}),
-         below("failures",
-               {value("device-time", out.device_seconds_between_failures, seconds, 1, longest),
-                value("detection", out.detection, seconds, 0, longest),
-                value("restart", out.restart, seconds, 0, longest),
-                value("job-restart", out.job_restart, seconds, 0, longest),
-                value("checkpoint", out.checkpoint, seconds, 0, longest)},
-               false),
-         below("measured",
-               {value("products", s.products, none, 0.001, 1.5, false),
-                value("attention", s.attention, none, 0.001, 1.5, false),
-                value("memory", s.memory, none, 0.001, 1.5, false),
-                value("links", s.links, none, 0.001, 1.5, false),
-                value("step", s.step, seconds, 0, 60, false),
-                value("kernel", s.kernel, seconds, 0, 1, false)},
-               false)};
+  const std::vector<key> keys = {
+      text_key("name", out.name),
+      section_key("device",
+                  {text_key("name", d.name),
+                   quantity_key("memory", d.memory, byte_units, 1e6, most),
+                   quantity_key("bandwidth", d.bandwidth, rate_units, least_rate, most),
+                   quantity_key("f32", d.f32, operation_units, least_rate, most),
+                   quantity_key("bf16", d.bf16, operation_units, least_rate, most),
+                   quantity_key("f16", d.f16, operation_units, least_rate, most, false)}),
+      count_key("hosts", out.hosts),
+      count_key("devices-per-host", out.devices_per_host),
+      section_key("inside",
+                  {quantity_key("bandwidth", out.inside.bandwidth, rate_units, least_rate, most),
+                   quantity_key("latency", out.inside.latency, time_units, 0, 1)}),
+      section_key("between",
+                  {quantity_key("bandwidth", out.between.bandwidth, rate_units, least_rate, most),
+                   quantity_key("latency", out.between.latency, time_units, 0, 1),
+                   quantity_key("rails", out.rails, no_unit, 0.01, 1e4)}),
+      section_key(
+          "failures",
+          {quantity_key("device-time", out.device_seconds_between_failures, time_units, 1, longest),
+           quantity_key("detection", out.detection, time_units, 0, longest),
+           quantity_key("restart", out.restart, time_units, 0, longest),
+           quantity_key("job-restart", out.job_restart, time_units, 0, longest),
+           quantity_key("checkpoint", out.checkpoint, time_units, 0, longest)},
+          false),
+      section_key("measured",
+                  {quantity_key("products", s.products, no_unit, 0.001, 1.5, false),
+                   quantity_key("attention", s.attention, no_unit, 0.001, 1.5, false),
+                   quantity_key("memory", s.memory, no_unit, 0.001, 1.5, false),
+                   quantity_key("links", s.links, no_unit, 0.001, 1.5, false),
+                   quantity_key("step", s.step, time_units, 0, 60, false),
+                   quantity_key("kernel", s.kernel, time_units, 0, 1, false)},
+                  false)};
   try {
     section(file, "").read(YAML::Load(content), keys);
   } catch (const YAML::Exception& failure) {

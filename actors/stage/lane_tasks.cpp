@@ -23,11 +23,13 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
                        value(x.step),
                        clock_ns(x.stage),
                        x.label == "build" ? patience_with_disks : 1);
-        auto begin = x.trace ? std::optional(by.now()) : std::nullopt;
-        what(*x.context, by);
-        if (begin)
-          x.context->trace(
-              *x.trace, {x.label, x.rank, x.step, 0, 0, x.track}, std::move(*begin), by);
+        if (x.trace) {
+          const auto begin = by.now();
+          what(*x.context, by);
+          x.context->trace(*x.trace, {x.label, x.rank, x.step, 0, 0, x.track}, begin, by);
+        } else {
+          what(*x.context, by);
+        }
         if (seen)
           by.show_progress();
       },
