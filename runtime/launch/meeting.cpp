@@ -1,0 +1,421 @@
+#include "runtime/launch/meeting.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/shortened.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace json = nlohmann;
+constexpr const char *join_path = "/join", *nodes_path = "/nodes", *end_path = "/end",
+                     *ask_path = "/ask_to_end";
+constexpr const char* without_credentials = "insecure";
+constexpr int refused_status = 409;
+constexpr auto between_looks = std::chrono::milliseconds(50);
+constexpr std::size_t callers_besides = 64;
+constexpr json_limits most_of_request = {.bytes = 1 << 20, .depth = 4};
+
+json::json parsed(const std::string& body, const char* what) {
+  return parse_json(body, what, most_of_request);
+}
+
+json::json json_of(const launch_member& x) {
+  return {{"rank", x.rank},
+          {"world", x.world},
+          {"local_rank", x.local_rank ? json::json(*x.local_rank) : json::json()},
+          {"host", x.host},
+          {"machine", x.machine},
+          {"pid", x.pid},
+          {"build", x.build},
+          {"command", x.command}};
+}
+
+std::vector<std::string> texts_in(const json::json& of, const char* key, const std::string& where) {
+  std::vector<std::string> out;
+  const auto& all = member(of, key, where);
+  for (const auto& one : all)
+    if (one.is_string())
+      out.push_back(one.get<std::string>());
+  if (!all.is_array() || out.size() != all.size())
+    throw input_error("{}: '{}' is not a list of texts", where, key);
+  return out;
+}
+
+launch_member member_in(const json::json& x) {
+  const std::string where = "a process of the launch";
+  launch_member out;
+  out.rank = int(std::min<std::int64_t>(count_member(x, "rank", where), INT32_MAX));
+  out.world = int(std::min<std::int64_t>(count_member(x, "world", where), INT32_MAX));
+  if (!member(x, "local_rank", where).is_null())
+    out.local_rank = int(std::min<std::int64_t>(count_member(x, "local_rank", where), INT32_MAX));
+  out.host = shortened(string_member(x, "host", where), 253);
+  out.machine = shortened(string_member(x, "machine", where), 64);
+  out.pid = count_member(x, "pid", where);
+  out.build = shortened(string_member(x, "build", where), 1000);
+  out.command = texts_in(x, "command", where);
+  return out;
+}
+
+json::json json_of(const launch_end& x) {
+  return {{"exit_code", x.exit_code}, {"reason", x.reason}, {"first", x.first}};
+}
+
+launch_end end_in(const std::string& body) {
+  const std::string where = "the answer of rank 0";
+  const auto x = parsed(body, where.c_str());
+  return {.exit_code = int(count_member(x, "exit_code", where) & 0xff),
+          .reason = string_member(x, "reason", where),
+          .first = member(x, "first", where) == true};
+}
+
+std::string text_of(const launch_member& x) {
+  return fmt::format("rank {} (process {} on {})", x.rank, x.pid, x.host);
+}
+
+/// The first word that differs, for a message.
+std::string difference(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto word = [](auto at, auto end) {
+    return at == end ? std::string("nothing more") : "'" + shortened(*at, 100) + "'";
+  };
+  return word(x, a.end()) + " instead of " + word(y, b.end());
+}
+
+std::string service_url(const std::string& address, std::uint16_t port, bool tls) {
+  const bool v6 = address.find(':') != std::string::npos;
+  return fmt::format(
+      "{}://{}{}{}:{}", tls ? "https" : "http", v6 ? "[" : "", address, v6 ? "]" : "", port);
+}
+
+http::service_address service_at(const std::string& address,
+                                 std::uint16_t port,
+                                 const std::filesystem::path& keys) {
+  http::service_address out{.url = service_url(address, port, !keys.empty())};
+  out.token = without_credentials;
+  if (!keys.empty()) {
+    out.token = read_credentials(keys).secret;
+    out.authority = credential_files_in(keys).authority;
+    out.any_name = true;
+  }
+  return out;
+}
+
+}  // namespace
+
+meeting::meeting(launch_member self,
+                 const std::string& address,
+                 std::uint16_t port,
+                 const std::optional<credentials>& keys)
+    : self_(std::move(self)), token_(keys ? keys->secret : without_credentials) {
+  places_[self_.rank] = {.it = self_, .told = true};
+  http::settings how{.product = "troupe launch"};
+  how.limits.connections = std::size_t(self_.world) * 2 + callers_besides;
+  how.limits.body_bytes = most_of_request.bytes;
+  if (keys)
+    how.tls = http::server_certificate{.chain = keys->certificate, .key = keys->key};
+  std::vector<http::server::route> routes;
+  const auto add = [&](const char* path, auto take) {
+    routes.push_back({http::method::post, path, [this, take](waiting x) {
+                        if (!http::is_token(http::bearer_token(x->asked()), token_))
+                          return x->answer(http::error_response(
+                              401, "this process has other credentials than rank 0"));
+                        const std::lock_guard lock(mutex_);
+                        take(std::move(x));
+                        changed_.notify_all();
+                      }});
+  };
+  add(join_path, [this](waiting x) { joins(std::move(x)); });
+  add(nodes_path, [this](waiting x) { has_nodes(x); });
+  add(end_path, [this](waiting x) { waits_for_end(std::move(x)); });
+  add(ask_path, [this](waiting x) { asks_to_end(x); });
+  server_ = std::make_unique<http::server>(
+      std::vector<http::endpoint>{{.address = address, .port = port}}, std::move(routes), how);
+}
+
+meeting::~meeting() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [rank, one] : places_)
+    one.joins = one.ends = nullptr;
+}
+
+std::string meeting::fault_of(const launch_member& x) const {
+  if (x.world != self_.world)
+    return fmt::format("{} counts {} ranks, but {} counts {}: start all by one launcher",
+                       text_of(x),
+                       x.world,
+                       text_of(self_),
+                       self_.world);
+  if (x.rank >= x.world)
+    return fmt::format("{} is not below the number of ranks, {}", text_of(x), x.world);
+  if (const auto at = places_.find(x.rank);
+      at != places_.end() && (at->second.it.pid != x.pid || at->second.it.host != x.host))
+    return fmt::format(
+        "two processes have rank {}: process {} on {} and process {} on {}; give each its own rank",
+        x.rank,
+        at->second.it.pid,
+        at->second.it.host,
+        x.pid,
+        x.host);
+  if (x.build != self_.build)
+    return fmt::format("{} is another build than {}: {}, not {}; install one build on all hosts",
+                       text_of(x),
+                       text_of(self_),
+                       x.build,
+                       self_.build);
+  if (x.command != self_.command)
+    return fmt::format("{} was started with another command line than {}: {}; give all the same",
+                       text_of(x),
+                       text_of(self_),
+                       difference(x.command, self_.command));
+  return "";
+}
+
+bool meeting::is_first(const launch_member& x) const {
+  if (x.local_rank)
+    return *x.local_rank == 0;
+  return std::none_of(places_.begin(), places_.end(), [&](const auto& one) {
+    const auto& other = one.second.it;
+    return other.rank < x.rank && other.host == x.host && other.machine == x.machine;
+  });
+}
+
+void meeting::answer_end(waiting& x, place* of) {
+  auto end = *end_;
+  end.first = of == nullptr || is_first(of->it);
+  x->answer({.status = refused_status, .body = json_text_replacing(json_of(end))});
+  x.reset();
+  if (of != nullptr)
+    of->told = true;
+}
+
+void meeting::joins(waiting x) {
+  const auto who = member_in(parsed(x->asked().body, join_path));
+  auto why = fault_of(who);
+  if (!why.empty() && !end_) {
+    if (fault_.empty())
+      fault_ = why;
+    end_ = {.exit_code = 2, .reason = refusal()};
+    for (auto& [rank, one] : places_)
+      for (auto* const open : {&one.joins, &one.ends})
+        if (*open)
+          answer_end(*open, &one);
+  }
+  if (!why.empty()) {  // not in its place, which another process may have
+    place stranger{.it = who};
+    answer_end(x, &stranger);
+    return;
+  }
+  auto& place = places_[who.rank];
+  place.it = who;
+  place.joins = std::move(x);
+  if (end_)
+    answer_end(place.joins, &place);
+  else if (each_ >= 0)  // it asks again
+    answer_join(std::exchange(place.joins, nullptr), place);
+}
+
+void meeting::answer_join(const waiting& x, const place& of) const {
+  x->answer({.body = json_text(json::json({{"nodes", is_first(of.it) ? each_ : 0}}))});
+}
+
+void meeting::has_nodes(const waiting& x) {
+  const auto told = parsed(x->asked().body, nodes_path);
+  const auto at = places_.find(int(count_member(told, "rank", nodes_path)));
+  if (at == places_.end())
+    throw input_error("this rank has not joined");
+  at->second.nodes = texts_in(told, "nodes", nodes_path);
+  at->second.has_nodes = true;
+  if (const auto why = string_member(told, "failure", nodes_path); !why.empty() && fault_.empty())
+    fault_ = fmt::format("{} cannot start its node: {}", text_of(at->second.it), why);
+  x->answer({.body = "{}"});
+}
+
+void meeting::waits_for_end(waiting x) {
+  const auto told = parsed(x->asked().body, end_path);
+  const auto at = places_.find(int(count_member(told, "rank", end_path)));
+  if (at == places_.end())
+    throw input_error("this rank has not joined");
+  at->second.ends = std::move(x);
+  if (end_)
+    answer_end(at->second.ends, &at->second);
+}
+
+void meeting::asks_to_end(const waiting& x) {
+  const auto told = parsed(x->asked().body, ask_path);
+  x->answer({.body = "{}"});
+  if (!asked_.empty())
+    return;
+  asked_ = shortened(string_member(told, "why", ask_path), 100);
+  if (take_request_)
+    take_request_(asked_);
+}
+
+void meeting::give_requests_to(std::function<void(const std::string& why)> take) {
+  const std::lock_guard lock(mutex_);
+  take_request_ = std::move(take);
+  if (take_request_ && !asked_.empty())
+    take_request_(asked_);
+}
+
+std::string meeting::refusal() const {
+  return fmt::format("the launch of {} ranks is refused: {}", self_.world, fault_);
+}
+
+std::string meeting::missing() const {
+  constexpr std::size_t shown = 8;
+  std::string out;
+  std::size_t count = 0;
+  for (int rank = 0; rank < self_.world; ++rank)
+    if (!places_.contains(rank) && ++count <= shown)
+      out += (out.empty() ? "" : ", ") + std::to_string(rank);
+  return fmt::format("{} {}{}",
+                     count == 1 ? "rank" : "ranks",
+                     out,
+                     count > shown ? fmt::format(" and {} more", count - shown) : "");
+}
+
+void meeting::wait(std::chrono::milliseconds at_most,
+                   const std::function<bool()>& stop,
+                   const std::function<bool()>& holds,
+                   const std::function<std::string()>& late) {
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  std::unique_lock lock(mutex_);
+  while (fault_.empty() && !holds()) {
+    if (stop() || !asked_.empty())
+      throw cancelled();
+    if (std::chrono::steady_clock::now() > until)
+      fault_ = late();
+    else
+      changed_.wait_for(lock, between_looks);
+  }
+  if (!fault_.empty())
+    throw input_error("{}", refusal());
+}
+
+void meeting::gather(std::chrono::milliseconds at_most, const std::function<bool()>& stop) {
+  wait(
+      at_most,
+      stop,
+      [this] { return int(places_.size()) == self_.world; },
+      [&] {
+        return fmt::format(
+            "{} did not come within {} s; see that the launcher has started {} and that it reaches "
+            "this host",
+            missing(),
+            at_most.count() / 1000,
+            int(places_.size()) + 1 == self_.world ? "it" : "them");
+      });
+}
+
+std::vector<std::string> meeting::hosts() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out;
+  for (const auto& [rank, one] : places_)
+    if (is_first(one.it))
+      out.push_back(one.it.host);
+  return out;
+}
+
+std::vector<std::vector<std::string>> meeting::nodes(int each,
+                                                     std::chrono::milliseconds at_most,
+                                                     const std::function<bool()>& stop) {
+  {
+    const std::lock_guard lock(mutex_);
+    each_ = each;
+    for (auto& [rank, one] : places_)
+      if (auto open = std::exchange(one.joins, nullptr))
+        answer_join(open, one);
+  }
+  const auto is_due = [this](const place& x) { return x.it.rank != self_.rank && is_first(x.it); };
+  if (each > 0)
+    wait(
+        at_most,
+        stop,
+        [&] {
+          return std::all_of(places_.begin(), places_.end(), [&](const auto& one) {
+            return !is_due(one.second) || one.second.has_nodes;
+          });
+        },
+        [&] {
+          const auto late = std::find_if(places_.begin(), places_.end(), [&](const auto& one) {
+            return is_due(one.second) && !one.second.has_nodes;
+          });
+          return fmt::format("{} has not started its node within {} s",
+                             text_of(late->second.it),
+                             at_most.count() / 1000);
+        });
+  const std::lock_guard lock(mutex_);
+  std::vector<std::vector<std::string>> out;
+  for (const auto& [rank, one] : places_)
+    if (is_first(one.it))
+      out.push_back(one.nodes);
+  return out;
+}
+
+void meeting::end(int exit_code, const std::string& reason, std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  if (!end_)
+    end_ = {.exit_code = exit_code, .reason = reason};
+  for (auto& [rank, one] : places_)
+    for (auto* const open : {&one.joins, &one.ends})
+      if (*open)
+        answer_end(*open, &one);
+  changed_.wait_for(lock, patience, [this] {
+    return int(places_.size()) == self_.world
+           && std::all_of(
+               places_.begin(), places_.end(), [](const auto& one) { return one.second.told; });
+  });
+}
+
+meeting_member::meeting_member(launch_member self,
+                               const std::string& address,
+                               std::uint16_t port,
+                               const std::filesystem::path& keys)
+    : self_(std::move(self)), at_(service_at(address, port, keys)), client_(at_) {}
+
+http::response meeting_member::ask(http::client& by,
+                                   const char* target,
+                                   const nlohmann::json& what,
+                                   const std::function<bool()>& stop) const {
+  auto out
+      = by.post(target, json_text_replacing(what), "application/json", [&] { return !stop(); });
+  if (out.status == 401)
+    throw input_error(
+        "rank 0 at {} does not know this process's credentials: give all ranks the same", at_.url);
+  if (out.status != 200 && out.status != refused_status)
+    throw io_error(
+        "rank 0 at {} answered with status {}: {}", at_.url, out.status, shortened(out.body, 300));
+  return out;
+}
+
+std::variant<int, launch_end> meeting_member::join(const std::function<bool()>& stop) {
+  const auto answer = ask(client_, join_path, json_of(self_), stop);
+  if (answer.status == refused_status)
+    return end_in(answer.body);
+  return int(count_member(parsed(answer.body, join_path), "nodes", "the answer of rank 0"));
+}
+
+void meeting_member::report(const std::vector<std::string>& nodes, const std::string& failure) {
+  ask(client_, nodes_path, {{"rank", self_.rank}, {"nodes", nodes}, {"failure", failure}}, [] {
+    return false;
+  });
+}
+
+launch_end meeting_member::wait_for_end() {
+  const auto answer = ask(client_, end_path, {{"rank", self_.rank}}, [] { return false; });
+  if (answer.status != refused_status)
+    throw io_error("rank 0 at {} has not told the end of the run", at_.url);
+  return end_in(answer.body);
+}
+
+void meeting_member::ask_to_end(const std::string& why) const {
+  http::client other(at_);
+  ask(other, ask_path, {{"rank", self_.rank}, {"why", why}}, [] { return false; });
+}
+
+}  // namespace troupe::runtime

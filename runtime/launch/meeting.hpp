@@ -1,0 +1,151 @@
+// The meeting of a launch: all its processes report to the process of rank 0, over TLS with the
+// credentials of the run. Rank 0 has each host start its nodes, and tells the end of the run to
+// all. docs/protocol/launch.md.
+
+#pragma once
+
+#include "runtime/http/client.hpp"
+#include "runtime/http/server.hpp"
+#include "runtime/process/credentials.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// A process of a launch.
+struct launch_member {
+  int rank = 0, world = 1;
+  std::optional<int> local_rank;  ///< rank among the processes of its host, if it is told
+  std::string host;               ///< name
+  std::string machine;            ///< equal for processes of one boot of one machine
+  std::int64_t pid = 0;           ///< with `host`, tells two processes with one rank apart
+  std::string build;              ///< version_text
+  std::vector<std::string> command = {};
+};
+
+/// The end of the run, for the processes of its launch.
+struct launch_end {
+  int exit_code = 0;
+  std::string reason;  ///< empty, or what a process says that is `first` of its host
+  bool first = false;
+};
+
+/// Rank 0. Any thread, except the destructor.
+///
+///   MEETING-1  A launch has each rank from 0 to world - 1 once, with one build and one command.
+///              Otherwise every process of it gets the reason and the exit code 2.
+class meeting {
+ public:
+  /// Listens at a numeric address; port 0: any free one. Without credentials it uses no TLS. Throws
+  /// io_error.
+  meeting(launch_member self,
+          const std::string& address,
+          std::uint16_t port,
+          const std::optional<credentials>& keys);
+  /// Processes that have not been told the end find that rank 0 is gone.
+  ~meeting();
+
+  std::uint16_t port() const { return server_->ports().front(); }
+
+  /// Waits until all ranks are there. Throws input_error with the reason (MEETING-1), and
+  /// `cancelled` when `stop` returns true. Call `end` then.
+  void gather(std::chrono::milliseconds at_most, const std::function<bool()>& stop);
+
+  /// After `gather`: names of the hosts, in the order of their first ranks.
+  std::vector<std::string> hosts() const;
+
+  /// Has each other host start `each` nodes. Returns their addresses, "10.0.0.2:7000", by host; of
+  /// the first host none. Throws as `gather`.
+  std::vector<std::vector<std::string>> nodes(int each,
+                                              std::chrono::milliseconds at_most,
+                                              const std::function<bool()>& stop);
+
+  /// Passes requests of other ranks to end the run in order: the name of their signal. An earlier
+  /// request is passed at once. Empty: to no one from now on.
+  void give_requests_to(std::function<void(const std::string& why)> take);
+
+  /// Tells all the end, once; waits until each has heard it, at most `patience`.
+  void end(int exit_code,
+           const std::string& reason,
+           std::chrono::milliseconds patience = std::chrono::seconds(3));
+
+ private:
+  using waiting = std::shared_ptr<http::exchange>;
+  struct place {
+    launch_member it;
+    waiting joins = {}, ends = {};        ///< its unanswered requests
+    std::vector<std::string> nodes = {};  ///< addresses that it has reported
+    bool has_nodes = false, told = false;
+  };
+
+  void joins(waiting x);
+  void has_nodes(const waiting& x);
+  void waits_for_end(waiting x);
+  void asks_to_end(const waiting& x);
+  std::string fault_of(const launch_member& x) const;
+  std::string missing() const;
+  bool is_first(const launch_member& x) const;
+  void answer_join(const waiting& x, const place& of) const;
+  void answer_end(waiting& x, place* of);
+  std::string refusal() const;
+  void wait(std::chrono::milliseconds at_most,
+            const std::function<bool()>& stop,
+            const std::function<bool()>& holds,
+            const std::function<std::string()>& late);
+
+  const launch_member self_;
+  const std::string token_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, place> places_;  ///< by rank; this process is one
+  std::string fault_;            ///< the first one
+  int each_ = -1;                ///< nodes for each host; -1: not decided
+  std::optional<launch_end> end_;
+  std::string asked_;
+  std::function<void(const std::string&)> take_request_;
+  std::unique_ptr<http::server> server_;  ///< the last: its thread uses the others
+};
+
+/// The other ranks. One thread, except where noted.
+class meeting_member {
+ public:
+  /// `address`: numeric. `keys`: folder of credentials; empty: no TLS. Does not connect yet.
+  meeting_member(launch_member self,
+                 const std::string& address,
+                 std::uint16_t port,
+                 const std::filesystem::path& keys);
+
+  /// Waits until all ranks are there. Returns the number of nodes to start here, or the end of a
+  /// launch that is refused. Throws io_error when rank 0 is not there, input_error when it does not
+  /// know these credentials, and `cancelled` when `stop` returns true.
+  std::variant<int, launch_end> join(const std::function<bool()>& stop);
+  /// The addresses of these nodes, or why they do not start.
+  void report(const std::vector<std::string>& nodes, const std::string& failure = {});
+  /// Waits for the end of the run. Throws io_error when rank 0 is gone.
+  launch_end wait_for_end();
+  /// Any thread. Throws io_error.
+  void ask_to_end(const std::string& why) const;
+
+ private:
+  http::response ask(http::client& by,
+                     const char* target,
+                     const nlohmann::json& what,
+                     const std::function<bool()>& stop) const;
+
+  const launch_member self_;
+  const http::service_address at_;
+  http::client client_;
+};
+
+}  // namespace troupe::runtime
