@@ -1,6 +1,5 @@
 #include "actors/command/attended_node.hpp"
 
-#include "actors/process/standing_node.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/shortened.hpp"
 
@@ -12,7 +11,6 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
-#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -21,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto between_looks = std::chrono::milliseconds(20);
+constexpr auto between_reads = std::chrono::milliseconds(20);
 constexpr auto patience_at_end = std::chrono::seconds(5);
 
-std::string text_of(const fs::path& file) {
+std::string contents_of(const fs::path& file) {
   std::ostringstream out;
   out << std::ifstream(file).rdbuf();
   return out.str();
@@ -88,15 +86,14 @@ attended_node::~attended_node() {
   }
 }
 
-void attended_node::ask_to_end() {
-  constexpr std::string_view word = actors::node_ends_at;
+void attended_node::say(std::string_view word) {
   const auto line = std::string(word) + "\n";
   static_cast<void>(::write(input_.number(), line.data(), line.size()) == 0);
 }
 
 std::string attended_node::last_words() const {
   constexpr std::size_t most = 500;
-  auto text = text_of(output_);
+  auto text = contents_of(output_);
   while (!text.empty() && text.back() == '\n')
     text.pop_back();
   if (text.size() > most)
@@ -108,8 +105,8 @@ std::string attended_node::last_words() const {
 std::string attended_node::address(std::chrono::steady_clock::time_point until,
                                    const std::function<bool()>& stop) {
   for (;;) {
-    const auto end = child_.wait(between_looks);
-    const auto text = text_of(output_);
+    const auto end = child_.wait(between_reads);
+    const auto text = contents_of(output_);
     constexpr std::string_view before = actors::node_listens_at;
     const auto at = text.find(before);
     if (const auto comma = text.find(',', at); at != text.npos && comma != text.npos && !end)

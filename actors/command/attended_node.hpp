@@ -4,12 +4,14 @@
 
 #pragma once
 
+#include "actors/process/standing_node.hpp"
 #include "runtime/process/child_process.hpp"
 
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::command {
@@ -40,9 +42,12 @@ class attended_node {
   /// True if it has ended by itself after `at_most`.
   bool has_ended(std::chrono::milliseconds at_most) { return child_.wait(at_most).has_value(); }
   /// Asks it to end at once, with its processes.
-  void ask_to_end();
+  void ask_to_end() { say(actors::node_ends_at); }
+  /// Asks it to end if no run has begun on it.
+  void ask_to_end_unless_it_serves() { say(actors::node_ends_unused_at); }
 
  private:
+  void say(std::string_view word);
   std::string last_words() const;
 
   std::string host_;

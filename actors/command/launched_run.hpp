@@ -1,7 +1,5 @@
 // Runs that a launcher or this command spreads over hosts: srun, mpirun, torchrun's environment, or
 // a host file with ssh. docs/guides/clusters.md, docs/protocol/launch.md.
-//
-//   LAUNCH-2  A process of a launch of several trains only as a part of it.
 
 #pragma once
 

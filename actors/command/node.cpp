@@ -90,9 +90,13 @@ class attendance {
   /// The thread reads until the process ends.
   void watch() {
     runtime::start_thread("attendance", [over = over_, begun = begun_] {
-      const bool told = next_line() == actors::node_ends_at;
-      if (told || !*begun)
-        over->signalled();
+      for (;;) {
+        const auto told = next_line();
+        if (told == actors::node_ends_at || !*begun)
+          over->signalled();
+        if (told.empty())
+          return;
+      }
     }).detach();
   }
   std::function<void()> begins() const {
@@ -221,8 +225,8 @@ void add_node(command_line& program) {
   line.toggle("--once", "Ends after its first job.", [flags] { flags->once = true; });
   line.toggle("--attended",
               "For a command that starts this node: the first line of standard input has the "
-              "credentials. The line `end` ends the node, and so does the end of the input before "
-              "its first job. Signals are ignored.",
+              "credentials. The line `end` ends the node. So do other lines, and the end of the "
+              "input, before its first job. Signals are ignored.",
               [flags] { flags->attended = true; });
   line.value(
       {.name = "--run",

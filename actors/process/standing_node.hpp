@@ -46,9 +46,10 @@ inline std::chrono::milliseconds longest_hold(std::chrono::milliseconds suspicio
   return 2 * std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
 }
 
-/// The text before a node's address in its log, and the line on the standard input of an attended
-/// node that ends it at once.
-inline constexpr const char *node_listens_at = " waits for jobs at ", *node_ends_at = "end";
+/// The text before a node's address in its log, and lines on the standard input of an attended
+/// node: it ends at once, or if no run has begun.
+inline constexpr const char *node_listens_at = " waits for jobs at ", *node_ends_at = "end",
+                            *node_ends_unused_at = "end if unused";
 
 struct standing_node_settings {
   std::filesystem::path run;  ///< its folder, held, with the credentials

@@ -12,7 +12,7 @@ namespace troupe::runtime {
 namespace {
 
 namespace json = nlohmann;
-constexpr const char *join_path = "/join", *nodes_path = "/nodes", *end_path = "/end",
+constexpr const char *join_path = "/join", *node_path = "/node", *end_path = "/end",
                      *ask_path = "/ask_to_end";
 constexpr const char* without_credentials = "insecure";
 constexpr int refused_status = 409;
@@ -130,7 +130,7 @@ meeting::meeting(launch_member self,
                       }});
   };
   add(join_path, [this](waiting x) { joins(std::move(x)); });
-  add(nodes_path, [this](waiting x) { has_nodes(x); });
+  add(node_path, [this](waiting x) { has_node(x); });
   add(end_path, [this](waiting x) { waits_for_end(std::move(x)); });
   add(ask_path, [this](waiting x) { asks_to_end(x); });
   server_ = std::make_unique<http::server>(
@@ -215,22 +215,21 @@ void meeting::joins(waiting x) {
   place.joins = std::move(x);
   if (end_)
     answer_end(place.joins, &place);
-  else if (each_ >= 0)  // it asks again
+  else if (with_nodes_)  // it asks again
     answer_join(std::exchange(place.joins, nullptr), place);
 }
 
 void meeting::answer_join(const waiting& x, const place& of) const {
-  x->answer({.body = json_text(json::json({{"nodes", is_first(of.it) ? each_ : 0}}))});
+  x->answer({.body = json_text(json::json({{"starts_node", *with_nodes_ && is_first(of.it)}}))});
 }
 
-void meeting::has_nodes(const waiting& x) {
-  const auto told = parsed(x->asked().body, nodes_path);
-  const auto at = places_.find(int(count_member(told, "rank", nodes_path)));
+void meeting::has_node(const waiting& x) {
+  const auto told = parsed(x->asked().body, node_path);
+  const auto at = places_.find(int(count_member(told, "rank", node_path)));
   if (at == places_.end())
     throw input_error("this rank has not joined");
-  at->second.nodes = texts_in(told, "nodes", nodes_path);
-  at->second.has_nodes = true;
-  if (const auto why = string_member(told, "failure", nodes_path); !why.empty() && fault_.empty())
+  at->second.node = shortened(string_member(told, "node", node_path), 300);
+  if (const auto why = string_member(told, "failure", node_path); !why.empty() && fault_.empty())
     fault_ = fmt::format("{} cannot start its node: {}", text_of(at->second.it), why);
   x->answer({.body = "{}"});
 }
@@ -321,39 +320,37 @@ std::vector<std::string> meeting::hosts() const {
   return out;
 }
 
-std::vector<std::vector<std::string>> meeting::nodes(int each,
-                                                     std::chrono::milliseconds at_most,
-                                                     const std::function<bool()>& stop) {
-  {
-    const std::lock_guard lock(mutex_);
-    each_ = each;
-    for (auto& [rank, one] : places_)
-      if (auto open = std::exchange(one.joins, nullptr))
-        answer_join(open, one);
-  }
-  const auto is_due = [this](const place& x) { return x.it.rank != self_.rank && is_first(x.it); };
-  if (each > 0)
-    wait(
-        at_most,
-        stop,
-        [&] {
-          return std::all_of(places_.begin(), places_.end(), [&](const auto& one) {
-            return !is_due(one.second) || one.second.has_nodes;
-          });
-        },
-        [&] {
-          const auto late = std::find_if(places_.begin(), places_.end(), [&](const auto& one) {
-            return is_due(one.second) && !one.second.has_nodes;
-          });
-          return fmt::format("{} has not started its node within {} s",
-                             text_of(late->second.it),
-                             at_most.count() / 1000);
-        });
+void meeting::begin(bool with_nodes) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::vector<std::string>> out;
+  with_nodes_ = with_nodes;
+  for (auto& [rank, one] : places_)
+    if (const auto open = std::exchange(one.joins, nullptr))
+      answer_join(open, one);
+}
+
+std::vector<std::string> meeting::nodes(std::chrono::milliseconds at_most,
+                                        const std::function<bool()>& stop) {
+  begin(true);
+  const auto late = [this] {
+    return std::find_if(places_.begin(), places_.end(), [this](const auto& one) {
+      const auto& x = one.second;
+      return x.it.rank != self_.rank && is_first(x.it) && x.node.empty();
+    });
+  };
+  wait(
+      at_most,
+      stop,
+      [&] { return late() == places_.end(); },
+      [&] {
+        return fmt::format("{} has not started its node within {} s",
+                           text_of(late()->second.it),
+                           at_most.count() / 1000);
+      });
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out;
   for (const auto& [rank, one] : places_)
     if (is_first(one.it))
-      out.push_back(one.nodes);
+      out.push_back(one.node);
   return out;
 }
 
@@ -393,15 +390,16 @@ http::response meeting_member::ask(http::client& by,
   return out;
 }
 
-std::variant<int, launch_end> meeting_member::join(const std::function<bool()>& stop) {
+std::variant<bool, launch_end> meeting_member::join(const std::function<bool()>& stop) {
   const auto answer = ask(client_, join_path, json_of(self_), stop);
   if (answer.status == refused_status)
     return end_in(answer.body);
-  return int(count_member(parsed(answer.body, join_path), "nodes", "the answer of rank 0"));
+  const std::string where = "the answer of rank 0";
+  return member(parsed(answer.body, join_path), "starts_node", where) == true;
 }
 
-void meeting_member::report(const std::vector<std::string>& nodes, const std::string& failure) {
-  ask(client_, nodes_path, {{"rank", self_.rank}, {"nodes", nodes}, {"failure", failure}}, [] {
+void meeting_member::report(const std::string& node, const std::string& failure) {
+  ask(client_, node_path, {{"rank", self_.rank}, {"node", node}, {"failure", failure}}, [] {
     return false;
   });
 }

@@ -65,11 +65,12 @@ class meeting {
   /// After `gather`: names of the hosts, in the order of their first ranks.
   std::vector<std::string> hosts() const;
 
-  /// Has each other host start `each` nodes. Returns their addresses, "10.0.0.2:7000", by host; of
-  /// the first host none. Throws as `gather`.
-  std::vector<std::vector<std::string>> nodes(int each,
-                                              std::chrono::milliseconds at_most,
-                                              const std::function<bool()>& stop);
+  /// Has each other host start a node. Returns their addresses, "10.0.0.2:7000", by host; that of
+  /// the first host is empty. Throws as `gather`.
+  std::vector<std::string> nodes(std::chrono::milliseconds at_most,
+                                 const std::function<bool()>& stop);
+  /// Instead: no host starts one.
+  void begin_without_nodes() { begin(false); }
 
   /// Passes requests of other ranks to end the run in order: the name of their signal. An earlier
   /// request is passed at once. Empty: to no one from now on.
@@ -84,13 +85,14 @@ class meeting {
   using waiting = std::shared_ptr<http::exchange>;
   struct place {
     launch_member it;
-    waiting joins = {}, ends = {};        ///< its unanswered requests
-    std::vector<std::string> nodes = {};  ///< addresses that it has reported
-    bool has_nodes = false, told = false;
+    waiting joins = {}, ends = {};  ///< its unanswered requests
+    std::string node = {};          ///< the address that it has reported
+    bool told = false;
   };
 
   void joins(waiting x);
-  void has_nodes(const waiting& x);
+  void has_node(const waiting& x);
+  void begin(bool with_nodes);
   void waits_for_end(waiting x);
   void asks_to_end(const waiting& x);
   std::string fault_of(const launch_member& x) const;
@@ -108,9 +110,9 @@ class meeting {
   const std::string token_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int, place> places_;  ///< by rank; this process is one
-  std::string fault_;            ///< the first one
-  int each_ = -1;                ///< nodes for each host; -1: not decided
+  std::map<int, place> places_;     ///< by rank; this process is one
+  std::string fault_;               ///< the first one
+  std::optional<bool> with_nodes_;  ///< no value: not decided
   std::optional<launch_end> end_;
   std::string asked_;
   std::function<void(const std::string&)> take_request_;
@@ -126,12 +128,12 @@ class meeting_member {
                  std::uint16_t port,
                  const std::filesystem::path& keys);
 
-  /// Waits until all ranks are there. Returns the number of nodes to start here, or the end of a
-  /// launch that is refused. Throws io_error when rank 0 is not there, input_error when it does not
+  /// Waits until all ranks are there. Returns whether to start a node here, or the end of a launch
+  /// that is refused. Throws io_error when rank 0 is not there, input_error when it does not
   /// know these credentials, and `cancelled` when `stop` returns true.
-  std::variant<int, launch_end> join(const std::function<bool()>& stop);
-  /// The addresses of these nodes, or why they do not start.
-  void report(const std::vector<std::string>& nodes, const std::string& failure = {});
+  std::variant<bool, launch_end> join(const std::function<bool()>& stop);
+  /// The address of that node, or why it does not start.
+  void report(const std::string& node, const std::string& failure = {});
   /// Waits for the end of the run. Throws io_error when rank 0 is gone.
   launch_end wait_for_end();
   /// Any thread. Throws io_error.
