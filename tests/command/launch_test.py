@@ -38,8 +38,8 @@ class launch:
         self.log, self.save, self.each = self.folder / "log.jsonl", self.folder / "save", each
         self.words = [*JOB, "--data-cache-path", cli_test.INDEX, *words, "--log-file", self.log,
                       *(["--save", self.save, "--load", self.save] if save else [])]
-        told = {"WORLD_SIZE": hosts * each, "LOCAL_WORLD_SIZE": each, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(),
-                "TMPDIR": self.folder, **(environment or {})}
+        told = {"WORLD_SIZE": hosts * each, "LOCAL_WORLD_SIZE": each, "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": free_port(), "TMPDIR": self.folder, **(environment or {})}
         self.processes = []
         for rank in range(hosts * each):
             changes, more = (own or {}).get(rank, ({}, []))
@@ -90,7 +90,8 @@ class launch:
         return self
 
     def leaves_no_file(self):
-        found = [x for x in self.folder.rglob("*") if x.name.startswith((".launch-", "troupe-launch-", "troupe-run-", "key.pem"))]
+        private = (".launch-", "troupe-launch-", "troupe-run-", "key.pem")
+        found = [x for x in self.folder.rglob("*") if x.name.startswith(private)]
         if found:
             raise self.fails(f"the launch left {found}")
 
@@ -122,6 +123,10 @@ def judged(folder, *words):
     return job(folder, "--world-size", 4, *words, processes=2).ends()
 
 
+def require_ended_early(folder, one, what):
+    require_same(one, judged(folder, *ENDLESS, "--exit-interval", one.steps()[-1]["iteration"]), what)
+
+
 def check_same(folder):
     """Four ranks on two hosts are one run of two processes, with its bits; the number of workers follows."""
     one = launch(folder, *SHORT, each=2)
@@ -145,7 +150,7 @@ def check_credentials(folder):
             raise one.fails(f"process {pid} shows the secret")
     one.processes[1].send_signal(signal.SIGTERM)
     one.ends()
-    require_same(one, judged(folder, *ENDLESS, "--exit-interval", one.steps()[-1]["iteration"]), "with given credentials")
+    require_ended_early(folder, one, "with given credentials")
 
 
 def check_one_host(folder):
@@ -166,7 +171,8 @@ def check_signals(folder):
     if not (one.save / f"iter_{saved:07}").exists():
         raise one.fails(f"iteration {saved} is not saved: {list(one.save.iterdir())}")
     words = [x for x in one.words[len(JOB):] if x not in ("--save", "--load", one.save)]
-    again = launch(folder, *words, "--save", one.save, "--load", one.save, save=False, environment={"TORCHELASTIC_RESTART_COUNT": 1})
+    again = launch(folder, *words, "--save", one.save, "--load", one.save, save=False,
+                   environment={"TORCHELASTIC_RESTART_COUNT": 1})
     again.until("it continues", lambda: any(x["iteration"] > saved for x in again.steps()))
     if f"resuming from iteration {saved}" not in again.said(0):
         raise again.fails("it does not say where it resumes")
@@ -194,7 +200,7 @@ def check_lost_host(folder):
     one.reaches(one.steps()[-1]["iteration"] + 5)
     one.processes[0].send_signal(signal.SIGTERM)
     one.ends(but=[1])
-    require_same(one, judged(folder, *ENDLESS, "--exit-interval", one.steps()[-1]["iteration"]), "after the loss of a host")
+    require_ended_early(folder, one, "after the loss of a host")
 
 
 def refused(folder, texts, *words, **how):
@@ -220,8 +226,8 @@ def check_refused(folder):
     refused(folder, ["RANK=", "MASTER_ADDR is not set"], environment={"MASTER_ADDR": None})
     refused(folder, ["by srun, and rank", "start this command by one of them"],
             environment={"SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0, "SLURM_PROCID": 1, "SLURM_STEP_NUM_TASKS": 3,
-                         "SLURM_STEP_NODELIST": "a", "SLURM_STEP_TASKS_PER_NODE": 3, "SLURM_NODEID": 0, "SLURM_LOCALID": 0,
-                         "TORCHELASTIC_RUN_ID": "x"})
+                         "SLURM_STEP_NODELIST": "a", "SLURM_STEP_TASKS_PER_NODE": 3, "SLURM_NODEID": 0,
+                         "SLURM_LOCALID": 0, "TORCHELASTIC_RUN_ID": "x"})
     one = refused(folder, ["have no common secret", "`troupe credentials DIR`"], each=2, save=False)
     if any(one.said(x) for x in (1, 3)):
         raise one.fails("a host says the reason twice")
@@ -259,7 +265,8 @@ def check_host_file(folder):
 
 def check_host_file_refused(folder):
     """A host that cannot be reached is named with the words of ssh, and the others keep no process."""
-    for host, says in (("127.0.0.9", "ssh: no route to 127.0.0.9"), ("nowhere.invalid", "no address of the host 'nowhere.invalid'")):
+    for host, says in (("127.0.0.9", "ssh: no route to 127.0.0.9"),
+                       ("nowhere.invalid", "no address of the host 'nowhere.invalid'")):
         one = over_hosts(folder, *SHORT, hosts=["127.0.0.1 slots=2", f"{host} slots=2"]).ends(2)
         one.leaves_no_file()
         if says not in one.said(0) or f"'{host}'" not in one.said(0) or one.steps():
