@@ -386,7 +386,7 @@ int run_as_rank(const launch_environment& by,
         decide_processes(flags, by.hosts.size());
       return by.rank == 0 ? work(flags, nullptr) : 0;
     }
-    if (by.rank == 0)
+    if (by.rank == 0)  // LAUNCH-2: no other rank trains
       return rank_0(by, flags, words).run(work);
     return other_rank(by, flags, words).run();
   } catch (const usage_error&) {  // each host says it once

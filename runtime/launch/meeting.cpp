@@ -143,6 +143,7 @@ meeting::~meeting() {
     one.joins = one.ends = nullptr;
 }
 
+// MEETING-1.
 std::string meeting::fault_of(const launch_member& x) const {
   if (x.world != self_.world)
     return fmt::format("{} counts {} ranks, but {} counts {}: start all by one launcher",

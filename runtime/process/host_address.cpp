@@ -131,8 +131,8 @@ std::string address_of_this_host() {
   if (all.size() == 1 || all[1].family != all[0].family)
     return all[0].address;
   throw input_error(
-      "this host has several addresses ({} on {}, {} on {}) and no default route: name the network "
-      "interface that other hosts reach",
+      "this host has several addresses ({} on {}, {} on {}) and no default route: give "
+      "`hosts.interface` the one that other hosts reach",
       all[0].address,
       all[0].interface,
       all[1].address,

@@ -216,7 +216,7 @@ def refused(folder, texts, *words, **how):
 
 
 def check_refused(folder):
-    """Contradictory environments and launches that are no whole are refused by name, and none trains alone."""
+    """LAUNCH-2, MEETING-1: contradictory environments and incomplete launches are refused, and none trains."""
     few = ["--launch-timeout", 5]
     refused(folder, ["two processes have rank 1"], *few, each=2, own={3: ({"RANK": 1}, [])})
     refused(folder, ["rank 1 did not come within 5 s"], *few, hosts=1, environment={"WORLD_SIZE": 2})
