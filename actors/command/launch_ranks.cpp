@@ -321,7 +321,10 @@ class other_rank {
     } catch (const runtime::error& x) {
       failure = x.what();
     }
-    member_->report(address, failure);
+    try {
+      member_->report(address, failure);
+    } catch (const runtime::io_error&) {  // rank 0 is gone, as wait_for_end finds
+    }
   }
 
   void pass_on(const std::string& name) const {

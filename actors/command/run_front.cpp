@@ -491,8 +491,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
     throw;
   }
   if (!runtime::finish_log(reader_patience) || leaves_threads)
-    end_at_once(request,
-                code);  // a normal exit would wait for a hanging reader of our output, or a node
+    end_at_once(request, code);  // a normal exit would wait for a hanging reader, or a node
   return code;
 }
 

@@ -45,22 +45,22 @@ void look_again(const fs::path& folder) {
   }
 }
 
-fs::path made_in(const fs::path& path) {
+fs::path hidden_name(const fs::path& path) {
   make_folder(path.parent_path());
-  return path.parent_path() / fmt::format("{}.new-{}", path.filename().string(), ::getpid());
+  return path.parent_path() / (path.filename().string() + ".new");
 }
 
 }  // namespace
 
 launch_folder::launch_folder(const fs::path& path, bool insecure)
     : path_(path),
-      hidden_(made_in(path)),
+      hidden_(hidden_name(path)),
       insecure_(insecure),
       lock_(path, fmt::format("start the launch of '{}'", path.string())) {
   std::error_code ignored;
-  if (is_own_folder(path_))
-    fs::remove_all(path_, ignored);
-  fs::remove_all(hidden_, ignored);
+  for (const auto& left : {path_, hidden_})
+    if (is_own_folder(left))
+      fs::remove_all(left, ignored);
   make_own_folder(hidden_);
   if (!insecure)
     make_credentials(hidden_ / credential_folder, path.filename().string());
