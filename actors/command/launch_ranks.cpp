@@ -1,6 +1,7 @@
 #include "actors/command/launch_ranks.hpp"
 
 #include "actors/command/launch_nodes.hpp"
+#include "actors/command/meeting_place.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
@@ -10,6 +11,7 @@
 #include "runtime/job/build.hpp"
 #include "runtime/job/device_setup.hpp"
 #include "runtime/launch/launch_folder.hpp"
+#include "runtime/launch/meeting_member.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/host_address.hpp"
 #include "runtime/process/process_id.hpp"
@@ -41,46 +43,6 @@ std::size_t devices_here(const training_flags& flags) {
   return backend == runtime::backend_kind::cuda ? std::size_t(runtime::open_devices().count()) : 0;
 }
 
-/// Where the processes of a launch meet.
-struct meeting_place {
-  fs::path folder;       ///< that all see; empty: `address` and `port` are told
-  fs::path credentials;  ///< given by the user; empty: those of the folder, or none
-  std::string address;
-  std::uint16_t port = 0;
-};
-
-std::string id_of(const launch_environment& by) {
-  auto out = by.id.empty() || by.id == "none" ? fmt::format("{}-{}", by.address, by.port) : by.id;
-  return by.restarts > 0 ? fmt::format("{}-{}", out, by.restarts) : out;
-}
-
-bool is_on_one_host(const launch_environment& by) {
-  return by.hosts.size() == 1 || by.local_world == by.world;
-}
-
-meeting_place place_of(const launch_environment& by, const training_flags& flags) {
-  meeting_place out{
-      .folder = {}, .credentials = flags.hosts.credentials, .address = by.address, .port = by.port};
-  const auto& save = flags.job.checkpoints.save;
-  if (is_on_one_host(by))
-    out.folder = runtime::launch_folder_path({}, id_of(by));
-  else if (!save.empty() && flags.hosts.credentials.empty())
-    out.folder = runtime::launch_folder_path(save, id_of(by));
-  else if (flags.hosts.credentials.empty() && !flags.hosts.insecure)
-    throw usage_error(
-        "the processes of this launch by {} run on several hosts and have no common secret: give "
-        "--save a folder that all hosts see; or run `troupe credentials DIR`, copy DIR to each "
-        "host "
-        "with its modes, and give --credentials DIR; or, in an isolated network, --insecure",
-        by.launcher);
-  else if (by.address.empty())
-    throw usage_error(
-        "{} does not say where rank 0 is: set MASTER_ADDR and MASTER_PORT for all ranks, or give "
-        "--save a folder that all hosts see, without --credentials",
-        by.launcher);
-  return out;
-}
-
 void refuse_contradictions(const launch_environment& by, const training_flags& flags) {
   const auto& x = flags.hosts;
   for (const auto& [given, flag] : {std::pair(!x.nodes.empty(), "--nodes"),
@@ -109,32 +71,11 @@ launch_member self_of(const launch_environment& by, const std::vector<std::strin
           .command = words};
 }
 
-/// The address of rank 0 for the others.
-std::string address_of_rank_0(const launch_environment& by,
-                              const training_flags& flags,
-                              const meeting_place& where) {
-  if (!flags.hosts.interface.empty())
-    return runtime::address_of_interface(flags.hosts.interface);
-  if (is_on_one_host(by))
-    return "127.0.0.1";
-  if (!by.address.empty())
-    try {
-      const auto out = runtime::numeric_address(by.address);
-      // A host often has its own name at a loopback address.
-      if (!runtime::is_loopback(out) || by.address == out || by.address == "localhost")
-        return out;
-    } catch (const runtime::input_error&) {
-      if (where.folder.empty())
-        throw;
-    }
-  return runtime::address_of_this_host();
-}
-
 /// Rank 0, up to the end of the meeting.
 class rank_0 {
  public:
   rank_0(const launch_environment& by, training_flags& flags, const std::vector<std::string>& words)
-      : by_(by), flags_(flags), place_(place_of(by, flags)) {
+      : by_(by), flags_(flags), place_(meeting_place_of(by, flags)) {
     if (by.local_rank.value_or(0) != 0)
       throw runtime::input_error(
           "rank 0 of this launch by {} has the local rank {}: it must be the first of its host",
@@ -236,7 +177,7 @@ class other_rank {
              const training_flags& flags,
              const std::vector<std::string>& words)
       : flags_(flags),
-        place_(place_of(by, flags)),
+        place_(meeting_place_of(by, flags)),
         self_(self_of(by, words)),
         signals_(nodes_),
         until_(clock::now() + launch_patience(flags)) {}

@@ -11,70 +11,15 @@
 namespace troupe::runtime {
 namespace {
 
-namespace json = nlohmann;
-constexpr const char *join_path = "/join", *node_path = "/node", *end_path = "/end",
-                     *ask_path = "/ask_to_end";
-constexpr const char* without_credentials = "insecure";
-constexpr int refused_status = 409;
 constexpr auto between_looks = std::chrono::milliseconds(50);
 constexpr std::size_t callers_besides = 64;
-constexpr json_limits most_of_request = {.bytes = 1 << 20, .depth = 4};
-
-json::json parsed(const std::string& body, const char* what) {
-  return parse_json(body, what, most_of_request);
-}
-
-json::json json_of(const launch_member& x) {
-  return {{"rank", x.rank},
-          {"world", x.world},
-          {"local_rank", x.local_rank ? json::json(*x.local_rank) : json::json()},
-          {"host", x.host},
-          {"machine", x.machine},
-          {"pid", x.pid},
-          {"build", x.build},
-          {"command", x.command}};
-}
-
-std::vector<std::string> texts_in(const json::json& of, const char* key, const std::string& where) {
-  std::vector<std::string> out;
-  const auto& all = member(of, key, where);
-  for (const auto& one : all)
-    if (one.is_string())
-      out.push_back(one.get<std::string>());
-  if (!all.is_array() || out.size() != all.size())
-    throw input_error("{}: '{}' is not a list of texts", where, key);
-  return out;
-}
-
-launch_member member_in(const json::json& x) {
-  const std::string where = "a process of the launch";
-  launch_member out;
-  out.rank = int(std::min<std::int64_t>(count_member(x, "rank", where), INT32_MAX));
-  out.world = int(std::min<std::int64_t>(count_member(x, "world", where), INT32_MAX));
-  if (!member(x, "local_rank", where).is_null())
-    out.local_rank = int(std::min<std::int64_t>(count_member(x, "local_rank", where), INT32_MAX));
-  out.host = shortened(string_member(x, "host", where), 253);
-  out.machine = shortened(string_member(x, "machine", where), 64);
-  out.pid = count_member(x, "pid", where);
-  out.build = shortened(string_member(x, "build", where), 1000);
-  out.command = texts_in(x, "command", where);
-  return out;
-}
-
-json::json json_of(const launch_end& x) {
-  return {{"exit_code", x.exit_code}, {"reason", x.reason}, {"first", x.first}};
-}
-
-launch_end end_in(const std::string& body) {
-  const std::string where = "the answer of rank 0";
-  const auto x = parsed(body, where.c_str());
-  return {.exit_code = int(count_member(x, "exit_code", where) & 0xff),
-          .reason = string_member(x, "reason", where),
-          .first = member(x, "first", where) == true};
-}
 
 std::string text_of(const launch_member& x) {
   return fmt::format("rank {} (process {} on {})", x.rank, x.pid, x.host);
+}
+
+nlohmann::json request_of(const std::shared_ptr<http::exchange>& x, const char* what) {
+  return parse_json(x->asked().body, what, launch_message_limits);
 }
 
 /// The first word that differs, for a message.
@@ -86,36 +31,17 @@ std::string difference(const std::vector<std::string>& a, const std::vector<std:
   return word(x, a.end()) + " instead of " + word(y, b.end());
 }
 
-std::string service_url(const std::string& address, std::uint16_t port, bool tls) {
-  const bool v6 = address.find(':') != std::string::npos;
-  return fmt::format(
-      "{}://{}{}{}:{}", tls ? "https" : "http", v6 ? "[" : "", address, v6 ? "]" : "", port);
-}
-
-http::service_address service_at(const std::string& address,
-                                 std::uint16_t port,
-                                 const std::filesystem::path& keys) {
-  http::service_address out{.url = service_url(address, port, !keys.empty())};
-  out.token = without_credentials;
-  if (!keys.empty()) {
-    out.token = read_credentials(keys).secret;
-    out.authority = credential_files_in(keys).authority;
-    out.any_name = true;
-  }
-  return out;
-}
-
 }  // namespace
 
 meeting::meeting(launch_member self,
                  const std::string& address,
                  std::uint16_t port,
                  const std::optional<credentials>& keys)
-    : self_(std::move(self)), token_(keys ? keys->secret : without_credentials) {
+    : self_(std::move(self)), token_(keys ? keys->secret : no_credentials_token) {
   places_[self_.rank] = {.it = self_, .told = true};
   http::settings how{.product = "troupe launch"};
   how.limits.connections = std::size_t(self_.world) * 2 + callers_besides;
-  how.limits.body_bytes = most_of_request.bytes;
+  how.limits.body_bytes = launch_message_limits.bytes;
   if (keys)
     how.tls = http::server_certificate{.chain = keys->certificate, .key = keys->key};
   std::vector<http::server::route> routes;
@@ -129,10 +55,10 @@ meeting::meeting(launch_member self,
                         changed_.notify_all();
                       }});
   };
-  add(join_path, [this](waiting x) { joins(std::move(x)); });
-  add(node_path, [this](waiting x) { has_node(x); });
-  add(end_path, [this](waiting x) { waits_for_end(std::move(x)); });
-  add(ask_path, [this](waiting x) { asks_to_end(x); });
+  add(launch_path::join, [this](waiting x) { joins(std::move(x)); });
+  add(launch_path::node, [this](waiting x) { has_node(x); });
+  add(launch_path::end, [this](waiting x) { waits_for_end(std::move(x)); });
+  add(launch_path::ask_to_end, [this](waiting x) { asks_to_end(x); });
   server_ = std::make_unique<http::server>(
       std::vector<http::endpoint>{{.address = address, .port = port}}, std::move(routes), how);
 }
@@ -188,14 +114,14 @@ bool meeting::is_first(const launch_member& x) const {
 void meeting::answer_end(waiting& x, place* of) {
   auto end = *end_;
   end.first = of == nullptr || is_first(of->it);
-  x->answer({.status = refused_status, .body = json_text_replacing(json_of(end))});
+  x->answer({.status = launch_end_status, .body = json_text_replacing(json_of(end))});
   x.reset();
   if (of != nullptr)
     of->told = true;
 }
 
 void meeting::joins(waiting x) {
-  const auto who = member_in(parsed(x->asked().body, join_path));
+  const auto who = launch_member_in(x->asked().body);
   auto why = fault_of(who);
   if (!why.empty() && !end_) {
     if (fault_.empty())
@@ -221,23 +147,25 @@ void meeting::joins(waiting x) {
 }
 
 void meeting::answer_join(const waiting& x, const place& of) const {
-  x->answer({.body = json_text(json::json({{"starts_node", *with_nodes_ && is_first(of.it)}}))});
+  x->answer(
+      {.body = json_text(nlohmann::json({{"starts_node", *with_nodes_ && is_first(of.it)}}))});
 }
 
 void meeting::has_node(const waiting& x) {
-  const auto told = parsed(x->asked().body, node_path);
-  const auto at = places_.find(int(count_member(told, "rank", node_path)));
+  const auto told = request_of(x, launch_path::node);
+  const auto at = places_.find(int(count_member(told, "rank", launch_path::node)));
   if (at == places_.end())
     throw input_error("this rank has not joined");
-  at->second.node = shortened(string_member(told, "node", node_path), 300);
-  if (const auto why = string_member(told, "failure", node_path); !why.empty() && fault_.empty())
+  at->second.node = shortened(string_member(told, "node", launch_path::node), 300);
+  if (const auto why = string_member(told, "failure", launch_path::node);
+      !why.empty() && fault_.empty())
     fault_ = fmt::format("{} cannot start its node: {}", text_of(at->second.it), why);
   x->answer({.body = "{}"});
 }
 
 void meeting::waits_for_end(waiting x) {
-  const auto told = parsed(x->asked().body, end_path);
-  const auto at = places_.find(int(count_member(told, "rank", end_path)));
+  const auto told = request_of(x, launch_path::end);
+  const auto at = places_.find(int(count_member(told, "rank", launch_path::end)));
   if (at == places_.end())
     throw input_error("this rank has not joined");
   at->second.ends = std::move(x);
@@ -246,11 +174,11 @@ void meeting::waits_for_end(waiting x) {
 }
 
 void meeting::asks_to_end(const waiting& x) {
-  const auto told = parsed(x->asked().body, ask_path);
+  const auto told = request_of(x, launch_path::ask_to_end);
   x->answer({.body = "{}"});
   if (!asked_.empty())
     return;
-  asked_ = shortened(string_member(told, "why", ask_path), 100);
+  asked_ = shortened(string_member(told, "why", launch_path::ask_to_end), 100);
   if (take_request_)
     take_request_(asked_);
 }
@@ -368,53 +296,6 @@ void meeting::end(int exit_code, const std::string& reason, std::chrono::millise
            && std::all_of(
                places_.begin(), places_.end(), [](const auto& one) { return one.second.told; });
   });
-}
-
-meeting_member::meeting_member(launch_member self,
-                               const std::string& address,
-                               std::uint16_t port,
-                               const std::filesystem::path& keys)
-    : self_(std::move(self)), at_(service_at(address, port, keys)), client_(at_) {}
-
-http::response meeting_member::ask(http::client& by,
-                                   const char* target,
-                                   const nlohmann::json& what,
-                                   const std::function<bool()>& stop) const {
-  auto out
-      = by.post(target, json_text_replacing(what), "application/json", [&] { return !stop(); });
-  if (out.status == 401)
-    throw input_error(
-        "rank 0 at {} does not know this process's credentials: give all ranks the same", at_.url);
-  if (out.status != 200 && out.status != refused_status)
-    throw io_error(
-        "rank 0 at {} answered with status {}: {}", at_.url, out.status, shortened(out.body, 300));
-  return out;
-}
-
-std::variant<bool, launch_end> meeting_member::join(const std::function<bool()>& stop) {
-  const auto answer = ask(client_, join_path, json_of(self_), stop);
-  if (answer.status == refused_status)
-    return end_in(answer.body);
-  const std::string where = "the answer of rank 0";
-  return member(parsed(answer.body, join_path), "starts_node", where) == true;
-}
-
-void meeting_member::report(const std::string& node, const std::string& failure) {
-  ask(client_, node_path, {{"rank", self_.rank}, {"node", node}, {"failure", failure}}, [] {
-    return false;
-  });
-}
-
-launch_end meeting_member::wait_for_end() {
-  const auto answer = ask(client_, end_path, {{"rank", self_.rank}}, [] { return false; });
-  if (answer.status != refused_status)
-    throw io_error("rank 0 at {} has not told the end of the run", at_.url);
-  return end_in(answer.body);
-}
-
-void meeting_member::ask_to_end(const std::string& why) const {
-  http::client other(at_);
-  ask(other, ask_path, {{"rank", self_.rank}, {"why", why}}, [] { return false; });
 }
 
 }  // namespace troupe::runtime

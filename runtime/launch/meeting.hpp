@@ -4,8 +4,8 @@
 
 #pragma once
 
-#include "runtime/http/client.hpp"
 #include "runtime/http/server.hpp"
+#include "runtime/launch/launch_messages.hpp"
 #include "runtime/process/credentials.hpp"
 
 #include <chrono>
@@ -15,31 +15,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace troupe::runtime {
-
-/// A process of a launch.
-struct launch_member {
-  int rank = 0, world = 1;
-  std::optional<int> local_rank;  ///< rank among the processes of its host, if it is told
-  std::string host;               ///< name
-  std::string machine;            ///< equal for processes of one boot of one machine
-  std::int64_t pid = 0;           ///< with `host`, tells two processes with one rank apart
-  std::string build;              ///< version_text
-  std::vector<std::string> command = {};
-};
-
-/// The end of the run, for the processes of its launch.
-struct launch_end {
-  int exit_code = 0;
-  std::string reason;  ///< empty, or what a process says that is `first` of its host
-  bool first = false;
-};
 
 /// Rank 0. Any thread, except the destructor.
 ///
@@ -117,37 +97,6 @@ class meeting {
   std::string asked_;
   std::function<void(const std::string&)> take_request_;
   std::unique_ptr<http::server> server_;  ///< the last: its thread uses the others
-};
-
-/// The other ranks. One thread, except where noted.
-class meeting_member {
- public:
-  /// `address`: numeric. `keys`: folder of credentials; empty: no TLS. Does not connect yet.
-  meeting_member(launch_member self,
-                 const std::string& address,
-                 std::uint16_t port,
-                 const std::filesystem::path& keys);
-
-  /// Waits until all ranks are there. Returns whether to start a node here, or the end of a launch
-  /// that is refused. Throws io_error when rank 0 is not there, input_error when it does not
-  /// know these credentials, and `cancelled` when `stop` returns true.
-  std::variant<bool, launch_end> join(const std::function<bool()>& stop);
-  /// The address of that node, or why it does not start.
-  void report(const std::string& node, const std::string& failure = {});
-  /// Waits for the end of the run. Throws io_error when rank 0 is gone.
-  launch_end wait_for_end();
-  /// Any thread. Throws io_error.
-  void ask_to_end(const std::string& why) const;
-
- private:
-  http::response ask(http::client& by,
-                     const char* target,
-                     const nlohmann::json& what,
-                     const std::function<bool()>& stop) const;
-
-  const launch_member self_;
-  const http::service_address at_;
-  http::client client_;
 };
 
 }  // namespace troupe::runtime

@@ -1,6 +1,7 @@
 #include "runtime/launch/meeting.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/launch/meeting_member.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
