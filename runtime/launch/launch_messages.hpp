@@ -33,7 +33,8 @@ struct launch_end {
 
 /// Paths of the requests.
 namespace launch_path {
-constexpr const char *join = "/join", *node = "/node", *end = "/end", *ask_to_end = "/ask_to_end";
+constexpr const char *join = "/join", *node = "/node", *end = "/end", *heard = "/heard",
+                     *ask_to_end = "/ask_to_end";
 }  // namespace launch_path
 constexpr int launch_end_status = 409;  ///< of an answer with a launch_end
 /// The token of a launch without credentials.

@@ -38,7 +38,7 @@ meeting::meeting(launch_member self,
                  std::uint16_t port,
                  const std::optional<credentials>& keys)
     : self_(std::move(self)), token_(keys ? keys->secret : no_credentials_token) {
-  places_[self_.rank] = {.it = self_, .told = true};
+  places_[self_.rank] = {.it = self_, .heard = true};
   http::settings how{.product = "troupe launch"};
   how.limits.connections = std::size_t(self_.world) * 2 + callers_besides;
   how.limits.body_bytes = launch_message_limits.bytes;
@@ -58,6 +58,7 @@ meeting::meeting(launch_member self,
   add(launch_path::join, [this](waiting x) { joins(std::move(x)); });
   add(launch_path::node, [this](waiting x) { has_node(x); });
   add(launch_path::end, [this](waiting x) { waits_for_end(std::move(x)); });
+  add(launch_path::heard, [this](waiting x) { has_heard(x); });
   add(launch_path::ask_to_end, [this](waiting x) { asks_to_end(x); });
   server_ = std::make_unique<http::server>(
       std::vector<http::endpoint>{{.address = address, .port = port}}, std::move(routes), how);
@@ -111,37 +112,35 @@ bool meeting::is_first(const launch_member& x) const {
   });
 }
 
-void meeting::answer_end(waiting& x, place* of) {
-  auto end = *end_;
-  end.first = of == nullptr || is_first(of->it);
+void meeting::answer_with(launch_end end, waiting& x, const launch_member& who) const {
+  end.first = is_first(who);
   x->answer({.status = launch_end_status, .body = json_text_replacing(json_of(end))});
   x.reset();
-  if (of != nullptr)
-    of->told = true;
+}
+
+void meeting::answer_all() {
+  for (auto& [rank, one] : places_)
+    for (auto* const open : {&one.joins, &one.ends})
+      if (*open)
+        answer_with(*end_, *open, one.it);
 }
 
 void meeting::joins(waiting x) {
   const auto who = launch_member_in(x->asked().body);
-  auto why = fault_of(who);
-  if (!why.empty() && !end_) {
-    if (fault_.empty())
-      fault_ = why;
-    end_ = {.exit_code = 2, .reason = refusal()};
-    for (auto& [rank, one] : places_)
-      for (auto* const open : {&one.joins, &one.ends})
-        if (*open)
-          answer_end(*open, &one);
-  }
-  if (!why.empty()) {  // not in its place, which another process may have
-    place stranger{.it = who};
-    answer_end(x, &stranger);
-    return;
+  if (const auto why = fault_of(who); !why.empty()) {
+    if (!with_nodes_ && !end_) {  // later it does not disturb the run
+      fault_ = fault_.empty() ? why : fault_;
+      end_ = {.exit_code = 2, .reason = refusal()};
+      answer_all();
+    }
+    const launch_end alone{.exit_code = 2, .reason = "this launch runs already: " + why};
+    return answer_with(with_nodes_ ? alone : *end_, x, who);
   }
   auto& place = places_[who.rank];
   place.it = who;
   place.joins = std::move(x);
   if (end_)
-    answer_end(place.joins, &place);
+    answer_with(*end_, place.joins, who);
   else if (with_nodes_)  // it asks again
     answer_join(std::exchange(place.joins, nullptr), place);
 }
@@ -170,7 +169,15 @@ void meeting::waits_for_end(waiting x) {
     throw input_error("this rank has not joined");
   at->second.ends = std::move(x);
   if (end_)
-    answer_end(at->second.ends, &at->second);
+    answer_with(*end_, at->second.ends, at->second.it);
+}
+
+void meeting::has_heard(const waiting& x) {
+  const auto told = request_of(x, launch_path::heard);
+  const auto at = places_.find(int(count_member(told, "rank", launch_path::heard)));
+  if (end_ && at != places_.end())
+    at->second.heard = true;
+  x->answer({.body = "{}"});
 }
 
 void meeting::asks_to_end(const waiting& x) {
@@ -287,14 +294,11 @@ void meeting::end(int exit_code, const std::string& reason, std::chrono::millise
   std::unique_lock lock(mutex_);
   if (!end_)
     end_ = {.exit_code = exit_code, .reason = reason};
-  for (auto& [rank, one] : places_)
-    for (auto* const open : {&one.joins, &one.ends})
-      if (*open)
-        answer_end(*open, &one);
+  answer_all();
   changed_.wait_for(lock, patience, [this] {
     return int(places_.size()) == self_.world
            && std::all_of(
-               places_.begin(), places_.end(), [](const auto& one) { return one.second.told; });
+               places_.begin(), places_.end(), [](const auto& one) { return one.second.heard; });
   });
 }
 

@@ -67,19 +67,21 @@ class meeting {
     launch_member it;
     waiting joins = {}, ends = {};  ///< its unanswered requests
     std::string node = {};          ///< the address that it has reported
-    bool told = false;
+    bool heard = false;             ///< the end
   };
 
   void joins(waiting x);
   void has_node(const waiting& x);
   void begin(bool with_nodes);
   void waits_for_end(waiting x);
+  void has_heard(const waiting& x);
   void asks_to_end(const waiting& x);
   std::string fault_of(const launch_member& x) const;
   std::string missing() const;
   bool is_first(const launch_member& x) const;
   void answer_join(const waiting& x, const place& of) const;
-  void answer_end(waiting& x, place* of);
+  void answer_with(launch_end end, waiting& x, const launch_member& who) const;
+  void answer_all();
   std::string refusal() const;
   void wait(std::chrono::milliseconds at_most,
             const std::function<bool()>& stop,

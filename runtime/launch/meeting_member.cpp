@@ -55,7 +55,7 @@ http::response meeting_member::ask(http::client& by,
 std::variant<bool, launch_end> meeting_member::join(const std::function<bool()>& stop) {
   const auto answer = ask(client_, launch_path::join, json_of(self_), stop);
   if (answer.status == launch_end_status)
-    return launch_end_in(answer.body);
+    return heard(answer.body);
   const std::string where = "the answer of rank 0";
   return member(parse_json(answer.body, where, launch_message_limits), "starts_node", where)
          == true;
@@ -71,7 +71,16 @@ launch_end meeting_member::wait_for_end() {
   const auto answer = ask(client_, launch_path::end, {{"rank", self_.rank}}, [] { return false; });
   if (answer.status != launch_end_status)
     throw io_error("rank 0 at {} has not told the end of the run", at_.url);
-  return launch_end_in(answer.body);
+  return heard(answer.body);
+}
+
+launch_end meeting_member::heard(const std::string& answer) {
+  auto out = launch_end_in(answer);
+  try {
+    ask(client_, launch_path::heard, {{"rank", self_.rank}}, [] { return false; });
+  } catch (const io_error&) {  // it does not wait any more
+  }
+  return out;
 }
 
 void meeting_member::ask_to_end(const std::string& why) const {

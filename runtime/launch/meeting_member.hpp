@@ -35,6 +35,8 @@ class meeting_member {
   void ask_to_end(const std::string& why) const;
 
  private:
+  /// Tells rank 0, which waits for it, that this process knows the end.
+  launch_end heard(const std::string& answer);
   http::response ask(http::client& by,
                      const char* target,
                      const nlohmann::json& what,

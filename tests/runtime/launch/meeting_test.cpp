@@ -150,6 +150,21 @@ TEST_CASE("MEETING-1: a launch with a wrong process is refused in all of them", 
   refused(with(member_of(1), [](launch_member& x) { x.rank = 4; }), "is not below the number");
 }
 
+TEST_CASE("a process that comes to a launch that runs is refused alone", "[launch]") {
+  launch all;
+  std::vector<std::future<heard>> others;
+  for (int rank = 1; rank < 4; ++rank)
+    others.push_back(started(all, member_of(rank)));
+  all.rank_0().gather(patience, never);
+  all.rank_0().begin_without_nodes();
+  const auto late = started(all, with(member_of(2), [](launch_member& x) { x.pid = 999; })).get();
+  CHECK(late.end.exit_code == 2);
+  CHECK_THAT(late.end.reason, ContainsSubstring("this launch runs already: two processes have"));
+  all.rank_0().end(0, "");
+  for (auto& one : others)
+    CHECK(one.get().end.exit_code == 0);
+}
+
 TEST_CASE("MEETING-1: missing ranks are named", "[launch]") {
   launch all;
   auto other = started(all, member_of(2));
