@@ -76,11 +76,13 @@ void own_nodes::end_at_once() {
 }
 
 launch_signals::launch_signals(own_nodes& nodes)
-    : watch_([this](const char* name) { first(name); },
-             [&nodes](const char* name) {
-               nodes.end_at_once();
-               ::_exit(exit_code_of_signal(name));
-             }) {}
+    : watch_(
+        std::in_place,
+        [this](const char* name) { first(name); },
+        [&nodes](const char* name) {
+          nodes.end_at_once();
+          ::_exit(exit_code_of_signal(name));
+        }) {}
 
 std::string launch_signals::name() const {
   const std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,12 @@ class scratch_folder {
 /// The nodes that this process has started. One thread, except where noted.
 class own_nodes {
  public:
+  own_nodes() = default;
+  /// Asks all to end, before the destructor of each waits.
+  ~own_nodes() { end_at_once(); }
+  own_nodes(const own_nodes&) = delete;
+  own_nodes& operator=(const own_nodes&) = delete;
+
   /// `host`: for messages. `credentials`: their folder; empty without. Throws as attended_node and
   /// read_credentials.
   void start(const std::string& host,
@@ -73,6 +80,11 @@ class launch_signals {
   /// Passes the first signal on, also one that has come; empty: to no one. Returns when no call
   /// runs.
   void pass_to(std::function<void(const std::string& name)> take);
+  /// Leaves later signals to the run. True if one has come.
+  bool end_of_watch() {
+    watch_.reset();
+    return have_come();
+  }
 
  private:
   void first(const char* name);
@@ -80,7 +92,7 @@ class launch_signals {
   mutable std::mutex mutex_;
   std::string name_;
   std::function<void(const std::string&)> take_;
-  signal_watch watch_;
+  std::optional<signal_watch> watch_;
 };
 
 void tell_stopped();

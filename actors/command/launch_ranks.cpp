@@ -148,9 +148,7 @@ class rank_0 {
         give_nodes(flags_, all, credentials_);
         flags_.hosts.local_address = address_;
       }
-      const bool stopped = stop();
-      signals_.reset();  // the run has its own
-      if (!stopped)
+      if (!signals_->end_of_watch())
         return true;
     } catch (const runtime::cancelled&) {  // here, or at another rank
     }

@@ -36,6 +36,11 @@ int run_over_host_file(training_flags& flags, const train_work& work) {
   decide_processes(flags, hosts.size());
   if (flags.dry_run)
     return work(flags, nullptr);
+  if (hosts.size() == 1 && flags.job.layout.processes == 1)
+    throw usage_error(
+        "--hostfile {} names one host, but a run of one process runs where its command is: name "
+        "more hosts, or give --processes",
+        flags.hosts.host_file.string());
   const scratch_folder folder;
   auto credentials = flags.hosts.credentials;
   if (credentials.empty() && !flags.hosts.insecure) {
@@ -44,13 +49,15 @@ int run_over_host_file(training_flags& flags, const train_work& work) {
   }
   own_nodes nodes;
   {
-    const launch_signals signals(nodes);
+    launch_signals signals(nodes);
     try {
       for (const auto& one : hosts)
         nodes.start(one.host, by_ssh(flags, one.host), credentials);
       give_nodes(flags,
                  nodes.addresses(launch_patience(flags), [&] { return signals.have_come(); }),
                  credentials);
+      if (signals.end_of_watch())
+        throw runtime::cancelled();
     } catch (const runtime::cancelled&) {
       tell_stopped();
       return 0;
