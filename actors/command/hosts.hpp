@@ -21,6 +21,10 @@ struct host_flags {
   std::filesystem::path credentials;
   std::string local_address;
   bool insecure = false;
+  std::filesystem::path host_file;  ///< runtime/launch/host_file.hpp; may be empty
+  std::string ssh_command = "ssh -o BatchMode=yes -o ConnectTimeout=10";
+  std::string interface;  ///< network interface for other hosts; empty: by name or route
+  double launch_timeout = 60;
 
   static constexpr auto fields() {
     using runtime::row;
@@ -64,7 +68,31 @@ struct host_flags {
                        .help = "Sends messages between processes without TLS, including the secret "
                                "of the data plane. Anyone who reaches a port can read and change "
                                "the run, and run programs as its user. Only for an isolated "
-                               "network; the nodes need this flag, too."}));
+                               "network; the nodes need this flag, too."}),
+        row("host_file", &x::host_file)
+            .own_flag({.name = "--hostfile",
+                       .type = "FILE",
+                       .default_value = "no other host is started",
+                       .help = "Hosts, one a line: HOST slots=WORKERS. This command starts a node "
+                               "on each by --ssh-command, and ends it after the run."}),
+        row("ssh_command", &x::ssh_command)
+            .own_flag({.name = "--ssh-command",
+                       .type = "COMMAND",
+                       .help = "With --hostfile: runs a command on a host. A shell calls it with "
+                               "two more words: the host, and the command."}),
+        row("interface", &x::interface)
+            .own_flag({.name = "--interface",
+                       .type = "NAME",
+                       .default_value = "the one that the host's name or the route tells",
+                       .help = "Network interface, such as ib0, at which each host of a launch or "
+                               "of --hostfile listens."}),
+        row("launch_timeout", &x::launch_timeout)
+            .own_flag({.name = "--launch-timeout",
+                       .type = "SECONDS",
+                       .unit = "seconds",
+                       .help = "How long the processes of srun, mpirun or torchrun wait for each "
+                               "other, and --hostfile for its nodes.",
+                       .range = runtime::real_range{.least = 0.1, .most = 1e6}}));
   }
 };
 

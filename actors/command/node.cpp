@@ -6,27 +6,33 @@
 #include "actors/job/run.hpp"
 #include "actors/process/standing_node.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/job/build.hpp"
 #include "runtime/process/credentials.hpp"
 #include "runtime/process/host_address.hpp"
+#include "runtime/process/host_agent.hpp"
 #include "runtime/process/process_entry.hpp"
 
+#include <atomic>
+#include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace troupe::command {
 namespace {
 
 struct node_flags {
-  std::string listen;
+  std::string listen, interface;
   std::filesystem::path credentials, run;
   double suspicion = 10;
-  bool once = false, insecure = false;
+  bool once = false, insecure = false, attended = false;
 };
 
 /// Ends the node on a signal, even if the signal arrives before the node runs.
@@ -61,12 +67,57 @@ std::string listened_at(const std::string& host) {
   return out;
 }
 
+/// The next line of standard input; empty at its end.
+std::string next_line() {
+  constexpr std::size_t longest = 65536;
+  std::string out;
+  for (char c = 0; out.size() < longest;) {
+    const auto size = ::read(STDIN_FILENO, &c, 1);
+    if (size < 0 && errno == EINTR)
+      continue;
+    if (size <= 0 || c == '\n')
+      break;
+    out += c;
+  }
+  return out;
+}
+
+/// Ends an attended node when its command says so, or is gone before a run has begun. Later the run
+/// may continue without its command.
+class attendance {
+ public:
+  explicit attendance(std::shared_ptr<end_switch> over) : over_(std::move(over)) {}
+  /// The thread reads until the process ends.
+  void watch() {
+    runtime::start_thread("attendance", [over = over_, begun = begun_] {
+      for (;;) {
+        const auto told = next_line();
+        if (told == actors::node_ends_at || !*begun)
+          over->signalled();
+        if (told.empty())
+          return;
+      }
+    }).detach();
+  }
+  std::function<void()> begins() const {
+    return [begun = begun_] { *begun = true; };
+  }
+
+ private:
+  std::shared_ptr<end_switch> over_;
+  std::shared_ptr<std::atomic<bool>> begun_ = std::make_shared<std::atomic<bool>>(false);
+};
+
 runtime::held_run_folder folder_of(const node_flags& flags) {
   const std::vector<std::string> command{"troupe", "node", "--listen", flags.listen};
   auto out = flags.run.empty()
                  ? runtime::held_run_folder::temporary(runtime::version_text(), command)
                  : runtime::held_run_folder(flags.run, runtime::version_text(), command);
-  if (!flags.insecure)
+  if (flags.attended && !flags.insecure)
+    runtime::write_credentials(out.credentials(), runtime::credentials_in(next_line()));
+  else if (flags.attended)
+    next_line();
+  else if (!flags.insecure)
     runtime::copy_credentials(flags.credentials, out.credentials());
   return out;
 }
@@ -87,22 +138,33 @@ class emptied {
 };
 
 int stand(const node_flags& flags) {
-  if (flags.listen.empty())
-    throw usage_error("--listen is missing: give ADDRESS:PORT, where runs reach this node");
-  if (flags.credentials.empty() == !flags.insecure)
+  if (flags.listen.empty() == flags.interface.empty())
+    throw usage_error(
+        "give --listen ADDRESS:PORT, where runs reach this node, or --interface NAME");
+  if (flags.attended && !flags.credentials.empty())
+    throw usage_error("--attended reads credentials from standard input: leave out --credentials");
+  if (!flags.attended && flags.credentials.empty() == !flags.insecure)
     throw usage_error(
         "--listen needs --credentials DIR, which `troupe credentials DIR` makes, or --insecure, "
         "for a network without other users: give one of them");
-  const auto where = runtime::read_host_and_port(flags.listen);
-  end_switch over;
-  const signal_watch signals([&](const char*) { over.signalled(); });
+  const auto where = flags.interface.empty() ? runtime::read_host_and_port(flags.listen)
+                                             : runtime::host_and_port{
+                                                 runtime::address_of_interface(flags.interface), 0};
+  if (flags.attended)
+    runtime::ignore_requests_to_end();  // schedulers send signals to all processes of a job
+  const auto over = std::make_shared<end_switch>();
+  const signal_watch signals([&](const char*) { over->signalled(); });
+  attendance attended(over);
   actors::standing_node_settings settings;
   settings.address = listened_at(where.host);
   settings.port = where.port;
+  settings.begins = attended.begins();
   settings.suspicion = flags.suspicion;
   settings.once = flags.once;
   settings.insecure = flags.insecure;
   auto folder = folder_of(flags);
+  if (flags.attended)
+    attended.watch();
   runtime::copy_log_to(folder.log_of("standing-node"));
   warn_if_insecure(flags.insecure);
   runtime::write_entry(folder, runtime::entry_of_this_process("standing-node", "standing node"));
@@ -125,12 +187,12 @@ int stand(const node_flags& flags) {
   };
   try {
     const int code = actors::run_standing_node(
-        settings, [&](const std::function<void()>& end) { over.connect(end); });
-    over.connect([] {});
+        settings, [&](const std::function<void()>& end) { over->connect(end); });
+    over->connect([] {});
     folder.end(code, "");
     return code;
   } catch (const std::exception& failure) {
-    over.connect([] {});
+    over->connect([] {});
     folder.end(actors::exit_code_of(failure), failure.what());
     throw;
   }
@@ -146,6 +208,11 @@ void add_node(command_line& program) {
               .help = "Address for runs that name it by --nodes or --spare-nodes; serves one run "
                       "at a time. Port 0: the system chooses a port, which is shown."},
              text(flags->listen));
+  line.value({.name = "--interface",
+              .type = "NAME",
+              .help = "Instead of --listen: listens at the address of this network interface, such "
+                      "as eth0, at a free port, which is shown."},
+             text(flags->interface));
   line.value({.name = "--credentials",
               .type = "DIR",
               .help = "Credentials from `troupe credentials`, by which runs and this node "
@@ -156,6 +223,11 @@ void add_node(command_line& program) {
               "network without other users.",
               [flags] { flags->insecure = true; });
   line.toggle("--once", "Ends after its first job.", [flags] { flags->once = true; });
+  line.toggle("--attended",
+              "For a command that starts this node: the first line of standard input has the "
+              "credentials. The line `end` ends the node. So do other lines, and the end of the "
+              "input, before its first job. Signals are ignored.",
+              [flags] { flags->attended = true; });
   line.value(
       {.name = "--run",
        .type = "DIR",

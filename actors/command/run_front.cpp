@@ -460,6 +460,11 @@ int show_run(const runtime::training_job& job, const run_request& request) {
         second.set(name);
         supervisor.kill();
       });
+  const auto launch = requests_of_launch(request, [&](const std::string& why) {
+    if (!first.has_come())
+      first.set(why);
+    supervisor.ask_to_end(why);
+  });
   runtime::write_log_beside();
   int code = 0;
   bool leaves_threads = false;
@@ -490,7 +495,7 @@ int show_run(const runtime::training_job& job, const run_request& request) {
     throw;
   }
   if (!runtime::finish_log(reader_patience) || leaves_threads)
-    std::_Exit(code);  // a normal exit would wait for a hanging reader of our output, or a node
+    end_at_once(request, code);  // a normal exit would wait for a hanging reader, or a node
   return code;
 }
 

@@ -361,7 +361,7 @@ actors::outcome run_prepared(const std::shared_ptr<actors::prepared_job>& prepar
   shown.end(end.exit_code, end.reason);
   if (end.left_behind) {  // its lane may still use what a normal exit destroys
     finish(request, end.exit_code);
-    std::_Exit(end.exit_code);
+    end_at_once(request, end.exit_code);
   }
   return end;
 }
@@ -449,6 +449,20 @@ actors::outcome carry_out(const runtime::training_job& job,
 
 }  // namespace
 
+std::shared_ptr<void> requests_of_launch(const run_request& request,
+                                         const std::function<void(const std::string& why)>& ask) {
+  if (!request.meeting)
+    return nullptr;
+  request.meeting->give_requests_to(ask);
+  return {nullptr, [meeting = request.meeting](void*) { meeting->give_requests_to({}); }};
+}
+
+void end_at_once(const run_request& request, int exit_code) {
+  if (request.meeting)
+    request.meeting->end(exit_code, "");
+  std::_Exit(exit_code);
+}
+
 runtime::severity level_of(const runtime::watch_settings& watch) {
   using runtime::severity;
   const auto asked = runtime::severity_named(watch.log_level).value_or(severity::error);
@@ -463,6 +477,8 @@ int run_training(const runtime::training_job& job, const run_request& request) {
     drain.signalled(name);
   });
   const asked_by_front asked(request.front, drain);
+  const auto launch
+      = requests_of_launch(request, [&drain](const std::string& why) { drain.signalled(why); });
   unshown_log nobody;
   if (request.front != nullptr)
     runtime::give_log_to(request.front);
@@ -487,7 +503,7 @@ int run_training(const runtime::training_job& job, const run_request& request) {
     throw;
   }
   if (!finish(request, code))
-    std::_Exit(code);  // a normal exit would wait for the hanging reader of our output
+    end_at_once(request, code);  // a normal exit would wait for the hanging reader of our output
   return code;
 }
 

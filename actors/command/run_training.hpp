@@ -4,11 +4,14 @@
 
 #include "actors/command/hosts.hpp"
 #include "runtime/job/job.hpp"
+#include "runtime/launch/meeting.hpp"
 #include "runtime/process/front_connection.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,8 +29,17 @@ struct run_request {
   /// Number of this supervisor process. A successor (above 1) continues from the run's folder and
   /// shows nothing.
   std::uint32_t incarnation = 1;
-  bool moved = false;  ///< the run began on another host, which is lost
+  bool moved = false;                              ///< the run began on another host, which is lost
+  std::shared_ptr<runtime::meeting> meeting = {};  ///< of the launch; null without
 };
+
+/// Passes requests to end of other processes of the launch to `ask`, for the lifetime of the
+/// result. `ask` may come beside a signal of this process.
+std::shared_ptr<void> requests_of_launch(const run_request& request,
+                                         const std::function<void(const std::string& why)>& ask);
+
+/// Ends this process at once, after it has told the other processes of the launch.
+[[noreturn]] void end_at_once(const run_request& request, int exit_code);
 
 /// The minimum severity of lines on the console.
 runtime::severity level_of(const runtime::watch_settings& watch);

@@ -4,13 +4,12 @@
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/hosts.hpp"
-#include "actors/command/launcher.hpp"
+#include "actors/command/launched_run.hpp"
 #include "actors/command/print.hpp"
 #include "actors/command/run_front.hpp"
 #include "actors/command/run_training.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/shell_words.hpp"
-#include "runtime/core/log.hpp"
 #include "runtime/job/build.hpp"
 
 #include <cstdlib>
@@ -23,6 +22,39 @@
 namespace troupe::command {
 
 namespace {
+
+int train_one(const command_line& line,
+              const runtime::model_family& family,
+              training_flags& flags,
+              const std::shared_ptr<runtime::meeting>& meeting) {
+  const std::string name(family.name());
+  recognise_folders(flags);
+  const auto job = resolve(flags);
+  if (flags.dry_run) {
+    print_page(describe(job, hosts_of(flags.hosts, job.layout.processes)));
+    return 0;
+  }
+  const auto hosts = find_hosts(flags.hosts, job.layout.processes);
+  write_back(job, flags);
+  const auto& kept = job.checkpoints;
+  auto again = for_shell((kept.save / configuration_file).string());
+  if (kept.load.empty())  // a run does not begin anew among the checkpoints of another
+    again += " --load " + for_shell(kept.save.string());
+  std::vector<std::string> typed{"troupe", "train", name};
+  typed.insert(typed.end(), line.given().begin(), line.given().end());
+  const run_request request{
+      .configuration
+      = configuration_text(kept_settings(line, flags),
+                           {"The configuration of a run: every flag that was "
+                            "given or decided. Paths are as given.",
+                            fmt::format("To resume it: troupe train {} --config {}", name, again),
+                            runtime::version_text()}),
+      .command = std::move(typed),
+      .run_folder = flags.run_folder,
+      .hosts = hosts,
+      .meeting = meeting};
+  return job.layout.processes > 1 ? show_run(job, request) : run_training(job, request);
+}
 
 /// "troupe train gpt", and so on.
 void add_family(command_line& train, const runtime::model_family& family) {
@@ -55,38 +87,18 @@ void add_family(command_line& train, const runtime::model_family& family) {
   line.tells_besides([flags, table] {
     return *table == nullptr ? what_is_missing(*flags) : std::vector<std::string>();
   });
-  line.runs([flags, table, name, &family, &line] {
+  line.runs([flags, table, &family, &line] {
     if (*table != nullptr) {
       print_page((*table)(family));
       return 0;
     }
-    recognise_folders(*flags);
-    const auto job = resolve(*flags);
-    if (flags->dry_run) {
-      print_page(describe(job, hosts_of(flags->hosts, job.layout.processes)));
-      return 0;
-    }
-    if (const auto warning = launcher_warning([](const char* x) { return std::getenv(x); }))
-      runtime::log_warning("{}", *warning);
-    const auto hosts = find_hosts(flags->hosts, job.layout.processes);
-    write_back(job, *flags);
-    const auto& kept = job.checkpoints;
-    auto again = for_shell((kept.save / configuration_file).string());
-    if (kept.load.empty())  // a run does not begin anew among the checkpoints of another
-      again += " --load " + for_shell(kept.save.string());
-    std::vector<std::string> typed{"troupe", "train", name};
-    typed.insert(typed.end(), line.given().begin(), line.given().end());
-    const run_request request{
-        .configuration
-        = configuration_text(kept_settings(line, *flags),
-                             {"The configuration of a run: every flag that was "
-                              "given or decided. Paths are as given.",
-                              fmt::format("To resume it: troupe train {} --config {}", name, again),
-                              runtime::version_text()}),
-        .command = std::move(typed),
-        .run_folder = flags->run_folder,
-        .hosts = hosts};
-    return job.layout.processes > 1 ? show_run(job, request) : run_training(job, request);
+    return run_launched(
+        *flags,
+        line.given(),
+        [](const char* x) { return std::getenv(x); },
+        [&line, &family](training_flags& all, const auto& meeting) {
+          return train_one(line, family, all, meeting);
+        });
   });
 }
 

@@ -119,7 +119,8 @@ messages::serving standing_node_state::serve(const messages::serve& x) {
   runtime::write_rendezvous(runtime::run_folder::open(settings_.run),
                             {.incarnation = x.incarnation, .address = x.address, .port = x.port});
   job_ = x;
-  ++jobs_;
+  if (jobs_++ == 0 && settings_.begins)
+    settings_.begins();
   ending_ = false;
   self_->monitor(x.launcher);
   if (x.places.empty())

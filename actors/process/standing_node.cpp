@@ -259,7 +259,7 @@ int run_standing_node(const standing_node_settings& settings,
   (*self)->monitor(node);
   const auto port = publish(node, settings.address, settings.port);
   runtime::log_info(
-      " waits for jobs at {}:{}, {}", settings.address, port, runtime::version_text());
+      "{}{}:{}, {}", node_listens_at, settings.address, port, runtime::version_text());
   started([weak = caf::actor_cast<caf::weak_actor_ptr>(node)] {
     if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
       message_path().send_from_outside(caf::actor_cast<messages::standing_node_actor>(alive),

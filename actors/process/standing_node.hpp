@@ -46,6 +46,11 @@ inline std::chrono::milliseconds longest_hold(std::chrono::milliseconds suspicio
   return 2 * std::max<std::chrono::milliseconds>(3 * suspicion, std::chrono::seconds(15));
 }
 
+/// The text before a node's address in its log, and lines on the standard input of an attended
+/// node: it ends at once, or if no run has begun.
+inline constexpr const char *node_listens_at = " waits for jobs at ", *node_ends_at = "end",
+                            *node_ends_unused_at = "end if unused";
+
 struct standing_node_settings {
   std::filesystem::path run;  ///< its folder, held, with the credentials
   std::filesystem::path
@@ -55,7 +60,8 @@ struct standing_node_settings {
   double suspicion = 10;   ///< seconds; runs with another value are refused
   bool insecure = false;   ///< see control_plane.hpp
   bool once = false;       ///< end after the first job
-  std::vector<std::string> agent;  ///< as in launch_settings
+  std::function<void()> begins = {};  ///< called when it serves its first job
+  std::vector<std::string> agent;     ///< as in launch_settings
   bool outlived = false;
   std::function<std::vector<std::string>(const node_program&)> node;
   /// Command that continues a run from a copy of its folder, replacing the supervisor process of

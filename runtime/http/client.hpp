@@ -29,6 +29,8 @@ struct service_address {
   std::string socket = {};
   std::string token = {};                ///< sent as bearer token; never part of an error
   std::filesystem::path authority = {};  ///< CA certificates (PEM); empty: those of the system
+  /// Accepts a certificate of the authority with any name: it signs only for these servers.
+  bool any_name = false;
   /// True: connects through the proxy that http_proxy or https_proxy names. The proxy of an http
   /// URL sees the token. False: connects directly.
   bool by_proxy = false;

@@ -57,9 +57,13 @@ class file_actions {
 
 class spawn_descriptors {
  public:
-  spawn_descriptors(int output, const std::vector<int>& inherited) {
-    require(::posix_spawn_file_actions_addopen(all_.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0),
-            "standard input");
+  spawn_descriptors(int input, int output, const std::vector<int>& inherited) {
+    if (input >= 0)
+      move(input, STDIN_FILENO);
+    else
+      require(
+          ::posix_spawn_file_actions_addopen(all_.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0),
+          "standard input");
     move(output, STDOUT_FILENO);
     move(output, STDERR_FILENO);
     const int end = first_inherited + int(inherited.size());
@@ -129,7 +133,7 @@ child_process::child_process(const child_program& what) : kills_before_(out_of_m
     throw io_error("cannot start a process: no program is named");
   const auto output = open_output(what.output);
   const spawn_attributes attributes;
-  spawn_descriptors descriptors(output.number(), what.inherited);
+  spawn_descriptors descriptors(what.input, output.number(), what.inherited);
   auto command = what.command, environment = environment_with(what.environment);
   if (const int failure = ::posix_spawn(&id_.pid,
                                         command.front().c_str(),

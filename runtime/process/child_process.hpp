@@ -23,9 +23,10 @@ struct child_program {
   /// Descriptors of this process that become 3, 4, ... in the child, in this order. The child has
   /// no others but 0 to 2.
   std::vector<int> inherited = {};
+  int input = -1;  ///< descriptor that becomes standard input; -1: /dev/null
 };
 
-/// A child in its own session and process group, without a terminal. Its standard input is empty.
+/// A child in its own session and process group, without a terminal.
 /// Signals have their defaults: none blocked, none ignored. Processes that it starts are in its
 /// group unless they leave it. One thread.
 ///

@@ -1,6 +1,8 @@
 #include "runtime/process/credentials.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_reader.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/process/descriptor.hpp"
 
 #include <array>
@@ -184,23 +186,41 @@ credential_files credential_files_in(const fs::path& folder) {
 void make_credentials(const fs::path& folder,
                       const std::string& run_id,
                       const std::string& secret) {
-  make_private_folder(folder);
   const auto authority_key = new_key(), key = new_key();
   const auto authority = certificate_of(
       authority_key.get(), "authority of troupe run " + run_id, nullptr, authority_key.get());
   const auto certificate = certificate_of(
       key.get(), "process of troupe run " + run_id, authority.get(), authority_key.get());
-  write_all(folder,
-            {.authority = pem_of(authority.get()),
-             .certificate = pem_of(certificate.get()),
-             .key = pem_of(key.get()),
-             .secret = secret.empty() ? new_secret() : secret});
+  write_credentials(folder,
+                    {.authority = pem_of(authority.get()),
+                     .certificate = pem_of(certificate.get()),
+                     .key = pem_of(key.get()),
+                     .secret = secret.empty() ? new_secret() : secret});
 }
 
 void copy_credentials(const fs::path& from, const fs::path& to) {
-  const auto all = read_credentials(from);
-  make_private_folder(to);
-  write_all(to, all);
+  write_credentials(to, read_credentials(from));
+}
+
+void write_credentials(const fs::path& folder, const credentials& x) {
+  make_private_folder(folder);
+  write_all(folder, x);
+}
+
+std::string text_of(const credentials& x) {
+  return json_text(nlohmann::json({{"authority", x.authority},
+                                   {"certificate", x.certificate},
+                                   {"key", x.key},
+                                   {"secret", x.secret}}));
+}
+
+credentials credentials_in(const std::string& text) {
+  const std::string where = "the credentials on standard input";
+  const auto all = parse_json(text, where, {.bytes = 65536, .depth = 2});
+  return {.authority = string_member(all, "authority", where),
+          .certificate = string_member(all, "certificate", where),
+          .key = string_member(all, "key", where),
+          .secret = string_member(all, "secret", where)};
 }
 
 credentials read_credentials(const fs::path& folder) {

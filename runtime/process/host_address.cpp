@@ -7,11 +7,14 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <ifaddrs.h>
 #include <memory>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -39,6 +42,33 @@ std::string text_of(const sockaddr* x, socklen_t size) {
   if (::getnameinfo(x, size, out.data(), out.size(), nullptr, 0, NI_NUMERICHOST) != 0)
     throw io_error("cannot format an address of this machine");
   return out.data();
+}
+
+struct interface_address {
+  std::string interface, address;
+  int family;
+};
+
+/// Of interfaces that are up, without link-local addresses: IPv4 first.
+std::vector<interface_address> addresses_of_interfaces() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0)
+    throw io_error("cannot list the network interfaces of this host: {}", system_message(errno));
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(all, ::freeifaddrs);
+  std::vector<interface_address> out;
+  for (const int family : {AF_INET, AF_INET6})
+    for (const auto* x = all; x != nullptr; x = x->ifa_next) {
+      if (x->ifa_addr == nullptr || x->ifa_addr->sa_family != family
+          || (x->ifa_flags & IFF_UP) == 0)
+        continue;
+      const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(x->ifa_addr);
+      if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+        continue;
+      out.push_back({x->ifa_name,
+                     text_of(x->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof *v6),
+                     family});
+    }
+  return out;
 }
 
 }  // namespace
@@ -74,6 +104,39 @@ bool is_loopback(const std::string& numeric) {
   if (::inet_pton(AF_INET, numeric.c_str(), &v4) == 1)
     return ntohl(v4.s_addr) >> bits_below == first;
   return ::inet_pton(AF_INET6, numeric.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+std::string address_of_interface(const std::string& name) {
+  std::string names;
+  for (const auto& x : addresses_of_interfaces()) {
+    if (x.interface == name)
+      return x.address;
+    if (names.find(x.interface) == std::string::npos)
+      names += (names.empty() ? "" : ", ") + x.interface;
+  }
+  throw input_error(
+      "this host has no network interface '{}' with an address: name one of {}", name, names);
+}
+
+std::string address_of_this_host() {
+  constexpr const char* any_global = "192.0.2.1";  // for documentation (RFC 5737): never near
+  try {
+    return own_address_towards(any_global);
+  } catch (const io_error&) {  // without a default route
+  }
+  auto all = addresses_of_interfaces();
+  std::erase_if(all, [](const auto& x) { return is_loopback(x.address); });
+  if (all.empty())
+    return "127.0.0.1";
+  if (all.size() == 1 || all[1].family != all[0].family)
+    return all[0].address;
+  throw input_error(
+      "this host has several addresses ({} on {}, {} on {}) and no default route: give "
+      "`hosts.interface` the one that other hosts reach",
+      all[0].address,
+      all[0].interface,
+      all[1].address,
+      all[1].interface);
 }
 
 std::string own_address_towards(const std::string& numeric) {

@@ -26,6 +26,14 @@ bool is_wildcard(const std::string& numeric);
 /// True for 127.0.0.0/8 and ::1, which other hosts cannot reach.
 bool is_loopback(const std::string& numeric);
 
+/// The address of a network interface of this machine, such as "eth0"; IPv4 first. Throws
+/// input_error with the names of all interfaces that have one.
+std::string address_of_interface(const std::string& name);
+
+/// An address by which other hosts reach this one: that of the default route, else the only one
+/// that is not loopback, else 127.0.0.1. Throws input_error when there are several.
+std::string address_of_this_host();
+
 /// This machine's source address on the route to `numeric`. Sends nothing. Throws io_error when
 /// there is no route.
 std::string own_address_towards(const std::string& numeric);

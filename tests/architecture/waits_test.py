@@ -29,6 +29,7 @@ MAY = {
     "runtime/data/preprocess": "its own workers",
     "runtime/machine/": "measurements of the machine",
     "runtime/process/": "processes are not simulated",
+    "runtime/launch/": "processes of a launch meet before the run",
     "actors/command/": "the program's own threads",
     "actors/job/run.cpp": "the main thread",
     "actors/job/ending.cpp": "the main thread, at the end of a process",

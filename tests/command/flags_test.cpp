@@ -1,5 +1,4 @@
 #include "actors/command/commands.hpp"
-#include "actors/command/launcher.hpp"
 #include "runtime/family/gpt/gpt.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/job/batches.hpp"
@@ -499,20 +498,6 @@ TEST_CASE("--skip-train turns saving off", "[command]") {
 
 TEST_CASE("a learning rate of 0 is allowed", "[command]") {
   CHECK(tests::job_of_flags("--lr 0").training.rate.maximum == 0);
-}
-
-TEST_CASE("a launcher that starts several copies causes a warning", "[command]") {
-  const auto warning = [](const char* name, const char* value) {
-    return launcher_warning(
-        [=](const char* asked) { return std::string_view(asked) == name ? value : nullptr; });
-  };
-  CHECK_THAT(warning("WORLD_SIZE", "2").value(),
-             ContainsSubstring("WORLD_SIZE is 2: if torchrun starts this command 2 times"));
-  CHECK(warning("SLURM_NTASKS", "64"));
-  CHECK(warning("OMPI_COMM_WORLD_SIZE", "4"));
-  CHECK_FALSE(warning("WORLD_SIZE", "1"));
-  CHECK_FALSE(warning("WORLD_SIZE", ""));
-  CHECK_FALSE(warning("HOME", "2"));
 }
 
 TEST_CASE("--load-hf and --load accept a Hugging Face folder with model and tokenizer",

@@ -1,0 +1,66 @@
+#include "runtime/launch/launch_folder.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/process/credentials.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+TEST_CASE("the folder of a launch appears with address and credentials, and is removed",
+          "[launch]") {
+  const troupe::tests::scratch_folder shared;
+  const auto path = launch_folder_path(shared.path() / "save", "12.0");
+  CHECK(path == shared.path() / "save" / ".launch-12.0");
+  CHECK_FALSE(find_launch_folder(path, false));
+  {
+    launch_folder made(path, false);
+    CHECK_FALSE(find_launch_folder(path, false));
+    made.publish("10.0.0.1", 4000);
+    const auto found = find_launch_folder(path, false);
+    REQUIRE(found);
+    CHECK(found->address == "10.0.0.1");
+    CHECK(found->port == 4000);
+    CHECK(read_credentials(found->credentials) == read_credentials(made.credentials()));
+    CHECK(fs::status(path).permissions() == fs::perms::owner_all);
+  }
+  CHECK_FALSE(find_launch_folder(path, false));
+  CHECK(fs::is_empty(shared.path() / "save"));
+}
+
+TEST_CASE("a launch replaces the folder that a killed one left", "[launch]") {
+  const troupe::tests::scratch_folder shared;
+  const auto path = launch_folder_path(shared.path(), "x");
+  fs::create_directory(path);
+  fs::permissions(path, fs::perms::owner_all);
+  launch_folder made(path, true);
+  CHECK_FALSE(fs::exists(path));
+  made.publish("::1", 4001);
+  const auto found = find_launch_folder(path, true);
+  REQUIRE(found);
+  CHECK(found->address == "::1");
+  CHECK(found->credentials.empty());
+}
+
+TEST_CASE("a folder of a launch that others may enter is refused", "[launch]") {
+  const troupe::tests::scratch_folder shared;
+  const auto path = shared / "open";
+  fs::create_directory(path);
+  fs::permissions(path, fs::perms::owner_all | fs::perms::group_read);
+  CHECK_THROWS_AS(find_launch_folder(path, true), input_error);
+  CHECK_THROWS_AS(launch_folder(path, true), input_error);
+  CHECK(fs::exists(path));
+}
+
+TEST_CASE("the path of a launch's folder has a safe name", "[launch]") {
+  CHECK_THAT(launch_folder_path({}, "prterun-a-1@1/../x").string(),
+             ContainsSubstring("troupe-launch-") && ContainsSubstring("prterun-a-1_1_.._x"));
+}
