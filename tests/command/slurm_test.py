@@ -1,0 +1,99 @@
+"""Runs that examples/slurm/train.sbatch starts, on a Slurm of the test's own (cluster_hosts.py). Run by ctest.
+
+    slurm_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import sys
+
+import cli_test
+from cli_test import wrong
+from cluster_hosts import slurm, until
+from cluster_runs import ENDLESS, SHORT, UNEVEN, launched, require_same_run, saved
+
+KILL_WAIT = 60  # seconds from SIGTERM to SIGKILL
+TELLS = """echo $SLURM_PROCID $SLURM_STEP_NUM_TASKS $SLURM_STEP_TASKS_PER_NODE $SLURM_STEP_NODELIST $SLURM_NODEID \
+$SLURM_LOCALID $SLURM_JOB_ID.$SLURM_STEP_ID ${SLURM_JOB_END_TIME:-no end}"""
+
+
+def check_environment(folder):
+    """Slurm sets what tests/runtime/launch/launch_environment_test.cpp expects of it."""
+    with slurm(folder, 2, tasks=2) as cluster:
+        said = cluster.works("srun", "--nodes", 2, "--ntasks-per-node", 2, "--time", 5, "sh", "-c", TELLS)
+    expected = [f"{rank} 4 2(x2) node[1-2] {rank // 2} {rank % 2} 1.0 no end" for rank in range(4)]
+    if sorted(said.splitlines()) != expected:
+        raise wrong(f"srun set\n{said}\nexpected\n" + "\n".join(expected))
+
+
+def check_same(folder):
+    """One task and two tasks of each host give the losses and the checkpoint of two processes."""
+    with slurm(folder, 2, tasks=2) as cluster:
+        for tasks in (1, 2):
+            one = launched(folder, cluster, *SHORT).submits("--ntasks-per-node", tasks)
+            one.until("both hosts compute", lambda: one.hosted() == [1, 1])
+            one.ends().leaves_nothing()
+            require_same_run(one, folder, f"with {tasks} tasks on each host", *SHORT)
+
+
+def check_requeue(folder):
+    """The operator queues a running job again: it saves and ends, and its next start resumes. Signals to its tasks then
+    end it."""
+    with slurm(folder, 2, KillWait=KILL_WAIT) as cluster:
+        one = launched(folder, cluster, *ENDLESS).submits()
+        one.reaches(10)
+        cluster.works("scontrol", "requeue", one.number)
+        resumes_and_ends(folder, one)
+
+
+def check_time_limit(folder):
+    """Slurm's signal before the time limit ends a run in order. It saves, and the script queues the job again."""
+    with slurm(folder, 2) as cluster:
+        one = launched(folder, cluster, *ENDLESS).submits("--time", 1, "--signal", "B:USR1@60")
+        resumes_and_ends(folder, one)
+
+
+def resumes_and_ends(folder, one):
+    one.until("the job waits for its next start", lambda: one.cluster.job(one.number).get("Reason") == "BeginTime")
+    if [one.steps()[-1]["iteration"]] != saved(one):
+        raise one.fails(f"saved {saved(one)}, the last step is {one.steps()[-1]['iteration']}")
+    one.cluster.works("scontrol", "update", f"JobId={one.number}", "StartTime=now", "TimeLimit=60")  # else in 2 minutes
+    one.goes_on()
+    if one.cluster.job(one.number).get("Restarts") != "1":
+        raise one.fails(f"Slurm says {one.cluster.job(one.number)}")
+    if f"resuming from iteration {saved(one)[0]}" not in one.out.read_text():
+        raise one.fails("the second start does not say where it resumes")
+    ends_by_signal(one)
+    require_same_run(one, folder, "after the job was queued again", *ENDLESS)
+
+
+def ends_by_signal(one):
+    """`scancel --signal` reaches the tasks alone, so the script does not queue the job again."""
+    one.cluster.works("scancel", "--signal", "USR1", one.number)
+    one.ends().leaves_nothing()
+
+
+def check_lost_host(folder):
+    """The second host is lost: the first one has its process from then on, and Slurm does not end the job."""
+    with slurm(folder, 2) as cluster:
+        one = launched(folder, cluster, *ENDLESS).submits(words=["--suspicion-seconds", 3])
+        one.reaches(10)
+        one.until("both hosts compute", lambda: one.hosted() == [1, 1])
+        cluster.nodes[1].ends()
+        one.until("the first host has both processes", lambda: one.hosted(0) == [2])
+        one.goes_on()
+        until("Slurm has noticed", lambda: "down*" in cluster.states(), cluster.logs)
+        one.goes_on()
+        ends_by_signal(one)
+        require_same_run(one, folder, "after a host was lost", *ENDLESS)
+
+
+def check_exit_code(folder):
+    """A refused run ends the job with exit code 2, and each host says why once."""
+    with slurm(folder, 2, tasks=2) as cluster:
+        one = launched(folder, cluster, *UNEVEN).submits("--ntasks-per-node", 2)
+        one.ends(2)
+        if not 1 <= one.out.read_text().count("--world-size 3 is not a multiple of") <= len(cluster.nodes):
+            raise one.fails("not each host says the reason once")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
