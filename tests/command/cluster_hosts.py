@@ -55,8 +55,6 @@ StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
 SlurmdTimeout=10
 KillWait=20
 MinJobAge=300
@@ -66,10 +64,15 @@ NodeName={names} CPUs={tasks} State=UNKNOWN
 """
 
 
+def path_of(program):
+    """Also of a daemon, whose folder only root's PATH has."""
+    return shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
 def require_programs(*names):
     """Skips the test if a program is not installed, and says how to install it."""
     for name in names:
-        if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
+        if not path_of(name):
             print(f"skipped: no '{name}' here; `bash examples/install_packages.sh cluster` installs it")
             sys.exit(SKIPPED)
 
@@ -79,27 +82,27 @@ def until(what, holds, text=lambda: "", within=PATIENCE):
     while time.monotonic() < end:
         if found := holds():
             return found
-        time.sleep(0.05)
+        time.sleep(0.1)
     raise wrong(f"not within {within} s: {what}\n{text()}")
 
 
 class machine:
     """One host."""
 
-    def __init__(self, folder, name, address, within=()):
+    def __init__(self, folder, name, address):
         self.name, self.address = name, address
         # The kernel kills it with the test, and all processes of the namespaces with it.
-        self.outer = subprocess.Popen([*within, "setpriv", "--pdeathsig", "KILL", *NAMESPACES, "bash", "-ec", FIRST, "-",
-                                       name, folder / "hosts", address], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      stdin=subprocess.DEVNULL, text=True)
+        self.outer = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *NAMESPACES, "bash", "-ec", FIRST, "-", name,
+                                       folder / "hosts", address], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True)
         if (said := self.outer.stdout.readline()) != "up\n":
             self.ends()
             print(f"skipped: this user may not make a host of namespaces: {said.strip()}")
             sys.exit(SKIPPED)
         self.pid = int(pathlib.Path(f"/proc/{self.outer.pid}/task/{self.outer.pid}/children").read_text().split()[0])
 
-    def within(self, folder="/"):
-        return ["nsenter", "--target", str(self.pid), "--net", "--mount", "--uts", "--pid", f"--wdns={folder}"]
+    def within(self):
+        return ["nsenter", "--target", str(self.pid), "--net", "--mount", "--uts", "--pid", "--wdns=/"]
 
     def start(self, *words, out=subprocess.DEVNULL, environment=None):
         return subprocess.Popen([*self.within(), *map(str, words)], stdin=subprocess.DEVNULL, stdout=out,
@@ -156,8 +159,11 @@ class machines:
         at = {name: f"{NETWORK}.{n}" for n, name in enumerate(names, 1)}
         (self.folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{at[x]} {x}\n" for x in names))
         self.environment = {x: y for x, y in os.environ.items() if not x.startswith(("SLURM", "OMPI_", "PMIX_"))}
+        self.temporary = self.folder / "tmp"  # of runs on all hosts
+        self.temporary.mkdir()
+        self.environment["TMPDIR"] = str(self.temporary)
         self.environment["PATH"] = f"{pathlib.Path(cli_test.PROGRAM).parent}:{os.environ['PATH']}"
-        self.all = []
+        self.all, self.daemons = [], {}
         with self.ended_if_it_fails():
             for name in names:
                 self.all.append(machine(self.folder, name, at[name]))
@@ -189,8 +195,21 @@ class machines:
         one.works("ip", "addr", "add", one.address + "/24", "dev", "eth0")
         one.works("ip", "link", "set", "eth0", "up")
 
+    def daemon(self, one, program, *words):
+        """Starts it on that host. Its output is a log. Named by its full path, because sshd starts itself again."""
+        with open(self.folder / f"{program}-{one.name}.log", "w") as out:
+            self.daemons[f"{program} of {one.name}"] = one.start(path_of(program), *words, out=out)
+
+    def until_up(self, what, holds):
+        def looks():
+            if ended := [x for x, process in self.daemons.items() if process.poll() is not None]:
+                raise wrong(f"{ended} ended before: {what}\n{self.logs()}")
+            return holds()
+        until(what, looks, self.logs)
+
     def logs(self):
-        return "".join(f"\n--- {x.name}\n{x.read_text(errors='replace')[-3000:]}" for x in sorted(self.folder.glob("*.log")))
+        return "".join(f"\n--- {x.name}\n{x.read_text(errors='replace')[-3000:]}"
+                       for x in sorted(self.folder.glob("*.log")))
 
     def ends(self):
         for one in reversed(self.all):
@@ -212,21 +231,18 @@ class slurm(machines):
         super().__init__(folder, count)
         with self.ended_if_it_fails():
             self.configure(tasks, settings)
-            self.head.start("munged", "--foreground", "--force", *(f"--{x}={self.folder / y}" for x, y in [
-                ("key-file", "munge.key"), ("socket", "munge.socket"), ("pid-file", "munge.pid"), ("seed-file", "munge.seed"),
-                ("log-file", "munge.log")]))
-            until("munged answers", (self.folder / "munge.socket").exists, self.logs)
-            self.head.start("slurmctld", "-D", "-f", self.conf)
+            self.daemon(self.head, "munged", "--foreground", "--force", *(f"--{x}-file={self.folder}/munge.{x}"
+                        for x in ("key", "pid", "seed", "log")), f"--socket={self.folder}/munge.socket")
+            self.until_up("munged answers", (self.folder / "munge.socket").exists)
+            self.daemon(self.head, "slurmctld", "-D", "-f", self.conf)
             for one in self.nodes:
-                one.start("slurmd", "-D", "-N", one.name, "-f", self.conf)
-            until("all hosts of Slurm are idle", lambda: self.states() == ["idle"] * count, self.logs)
+                self.daemon(one, "slurmd", "-D", "-N", one.name, "-f", self.conf)
+            self.until_up("all hosts of Slurm are idle", lambda: self.states() == ["idle"] * count)
 
     def configure(self, tasks, settings):
         lines = SLURM_CONF.format(folder=self.folder, names=f"node[1-{len(self.nodes)}]", tasks=tasks).strip().splitlines()
-        given = {**dict(x.split("=", 1) for x in lines), **settings}
-        names = {name: given.pop(name) for name in ("NodeName", "PartitionName")}  # only known settings may come before them
         self.conf = self.folder / "slurm.conf"
-        self.conf.write_text("".join(f"{x}={y}\n" for x, y in [*given.items(), *names.items()]))
+        self.conf.write_text("".join(f"{x}={y}\n" for x, y in {**dict(x.split("=", 1) for x in lines), **settings}.items()))
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(128))
@@ -264,22 +280,26 @@ class ssh_hosts(machines):
                                check=True, timeout=PATIENCE)
             self.write("sshd.conf", HostKey=self.folder / "host_key", StrictModes="no", UsePAM="no", PidFile="none",
                        PasswordAuthentication="no", KbdInteractiveAuthentication="no", MaxStartups="100",
-                       SetEnv=f'PATH="{self.environment["PATH"]}"')
-            self.config = self.client("ssh.conf", "user_key")
+                       SetEnv=" ".join(f'{x}="{self.environment[x]}"' for x in ("PATH", "TMPDIR")))
+            public = " ".join((self.folder / "host_key.pub").read_text().split()[:2])
+            known = self.folder / "known_hosts"
+            known.write_text("".join(f"{one.name} {public}\n" for one in self.nodes))
+            config = self.write("ssh.conf", IdentityFile=self.folder / "user_key", IdentitiesOnly="yes",
+                                UserKnownHostsFile=known, GlobalKnownHostsFile="/dev/null", StrictHostKeyChecking="yes",
+                                BatchMode="yes", ConnectTimeout=10, LogLevel="ERROR")
+            self.environment["SSH"] = ssh = f"ssh -F {config}"
             for one in self.nodes:
                 shutil.copy(self.folder / "user_key.pub", self.keys_of(one))
-                with open(self.folder / f"sshd-{one.name}.log", "w") as out:
-                    one.start(shutil.which("sshd", path="/usr/sbin:/sbin"), "-D", "-e", "-f", self.folder / "sshd.conf",
-                              "-o", f"AuthorizedKeysFile={self.keys_of(one)}", out=out)
+                self.daemon(one, "sshd", "-D", "-e", "-f", self.folder / "sshd.conf",
+                            "-o", f"AuthorizedKeysFile={self.keys_of(one)}")
             for one in self.nodes:
-                until(f"sshd of {one.name} answers",
-                      lambda: self.head.run("ssh", "-F", self.config, one.name, "true")[0] == 0, self.logs)
+                self.until_up(f"sshd of {one.name} answers",
+                              lambda: self.head.run(*ssh.split(), one.name, "true")[0] == 0)
             # Root may start it, with more processes than cores. Its files are in the test's folder.
             self.environment.update({f"OMPI_{x}": y for x, y in {
                 "ALLOW_RUN_AS_ROOT": "1", "ALLOW_RUN_AS_ROOT_CONFIRM": "1", "MCA_rmaps_base_oversubscribe": "1",
                 "MCA_hwloc_base_binding_policy": "none", "MCA_orte_tmpdir_base": str(self.folder),
-                "MCA_plm_rsh_agent": f"ssh -F {self.config}"}.items()})
-            self.environment["SSH"] = f"ssh -F {self.config}"
+                "MCA_plm_rsh_agent": ssh}.items()})
 
     def keys_of(self, one):
         """The keys that its sshd accepts."""
@@ -288,14 +308,6 @@ class ssh_hosts(machines):
     def write(self, name, **settings):
         (self.folder / name).write_text("".join(f"{x} {y}\n" for x, y in settings.items()))
         return self.folder / name
-
-    def client(self, name, key):
-        known = self.folder / "known_hosts"
-        public = " ".join((self.folder / "host_key.pub").read_text().split()[:2])
-        known.write_text("".join(f"{one.name} {public}\n" for one in self.nodes))
-        return self.write(name, IdentityFile=self.folder / key, IdentitiesOnly="yes", UserKnownHostsFile=known,
-                          GlobalKnownHostsFile="/dev/null", StrictHostKeyChecking="yes", BatchMode="yes", ConnectTimeout=10,
-                          LogLevel="ERROR")
 
     def hostfile(self, *lines):
         at = self.folder / "hostfile"

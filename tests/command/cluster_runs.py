@@ -24,8 +24,8 @@ class launched:
         self.folder.mkdir()
         self.log, self.out, self.save = (self.folder / x for x in ("log.jsonl", "out.txt", "save"))
         self.out.touch()
-        self.words = [*JOB[2:], "--data-cache-path", cli_test.INDEX, *words, "--log-file", self.log, "--save", self.save,
-                      "--load", self.save]
+        self.words = [*JOB[2:], "--data-cache-path", cli_test.INDEX, *words, "--log-file", self.log,
+                      "--save", self.save, "--load", self.save]
         self.number = self.process = None
 
     records, steps = job.records, job.steps
@@ -38,7 +38,8 @@ class launched:
     def starts(self, *command, words=()):
         """By a command on `head`."""
         with open(self.out, "w") as out:
-            self.process = self.cluster.head.start(*command, *self.words, *words, out=out, environment=self.cluster.environment)
+            self.process = self.cluster.head.start(*command, *self.words, *words, out=out,
+                                                   environment=self.cluster.environment)
         return self
 
     def signal(self, number):
@@ -52,8 +53,9 @@ class launched:
         if self.process:
             return None if self.process.poll() is None else f"exit code {self.process.returncode}"
         job = self.cluster.job(self.number)
-        ended = job.get("JobState") not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
-        return f"{job.get('JobState')}, exit code {job.get('ExitCode', ':').split(':')[0]}" if ended else None
+        if job.get("JobState", "PENDING") in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"):
+            return None
+        return f"{job['JobState']}, exit code {job['ExitCode'].split(':')[0]}"
 
     def fails(self, why):
         return wrong(f"{why}\n{self.out.read_text(errors='replace')}\n{self.cluster.logs()}")
@@ -85,11 +87,12 @@ class launched:
         hosts = self.cluster.nodes if number is None else [self.cluster.nodes[number]]
         return [len(one.processes("troupe:node")) for one in hosts]
 
-    def leaves_nothing(self):
-        """No host has a process of the program, and no folder its credentials."""
+    def leaves_nothing(self, but=()):
+        """No host has a process of the program. No files are left, except in these folders of a host that was lost."""
         until("no process is left", lambda: not any(one.processes() for one in self.cluster.all),
               lambda: str(self.fails("")))
-        left = [x for x in self.folder.rglob("*") if "credentials" in x.name or x.name.startswith(".launch")]
+        files = [*self.folder.rglob("credentials"), *self.folder.rglob(".launch*"), *self.cluster.temporary.iterdir()]
+        left = [x for x in files if x not in but]
         if left:
             raise self.fails(f"the run left {left}")
 

@@ -38,7 +38,7 @@ def check_same(folder):
 def check_one_host(folder):
     """Two ranks of one host are one run. Both end with it."""
     with hosts(folder) as cluster:
-        one = launched(folder, cluster, *SHORT).starts("mpirun", "-np", 2, "troupe", "train", "gpt", words=["--processes", 2])
+        one = launched(folder, cluster, *SHORT, "--processes", 2).starts("mpirun", "-np", 2, "troupe", "train", "gpt")
         one.ends().leaves_nothing()
         require_same_run(one, folder, "with two ranks on one host", *SHORT)
 

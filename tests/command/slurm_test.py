@@ -10,7 +10,7 @@ from cli_test import wrong
 from cluster_hosts import slurm, until
 from cluster_runs import ENDLESS, SHORT, UNEVEN, launched, require_same_run, saved
 
-KILL_WAIT = 60  # seconds from SIGTERM to SIGKILL
+KILL_WAIT = 60  # seconds from SIGTERM to SIGKILL; a run on a busy machine saves within them
 TELLS = """echo $SLURM_PROCID $SLURM_STEP_NUM_TASKS $SLURM_STEP_TASKS_PER_NODE $SLURM_STEP_NODELIST $SLURM_NODEID \
 $SLURM_LOCALID $SLURM_JOB_ID.$SLURM_STEP_ID ${SLURM_JOB_END_TIME:-no end}"""
 
@@ -27,8 +27,8 @@ def check_environment(folder):
 def check_same(folder):
     """One task and two tasks of each host give the losses and the checkpoint of two processes."""
     with slurm(folder, 2, tasks=2) as cluster:
-        for tasks in (1, 2):
-            one = launched(folder, cluster, *SHORT).submits("--ntasks-per-node", tasks)
+        for tasks, words in ((1, []), (2, ["--interface", "eth0"])):
+            one = launched(folder, cluster, *SHORT, *words).submits("--ntasks-per-node", tasks)
             one.until("both hosts compute", lambda: one.hosted() == [1, 1])
             one.ends().leaves_nothing()
             require_same_run(one, folder, f"with {tasks} tasks on each host", *SHORT)
@@ -65,10 +65,10 @@ def resumes_and_ends(folder, one):
     require_same_run(one, folder, "after the job was queued again", *ENDLESS)
 
 
-def ends_by_signal(one):
+def ends_by_signal(one, left=()):
     """`scancel --signal` reaches the tasks alone, so the script does not queue the job again."""
     one.cluster.works("scancel", "--signal", "USR1", one.number)
-    one.ends().leaves_nothing()
+    one.ends().leaves_nothing(left)
 
 
 def check_lost_host(folder):
@@ -77,12 +77,13 @@ def check_lost_host(folder):
         one = launched(folder, cluster, *ENDLESS).submits(words=["--suspicion-seconds", 3])
         one.reaches(10)
         one.until("both hosts compute", lambda: one.hosted() == [1, 1])
+        left = list(cluster.temporary.iterdir())
         cluster.nodes[1].ends()
         one.until("the first host has both processes", lambda: one.hosted(0) == [2])
         one.goes_on()
         until("Slurm has noticed", lambda: "down*" in cluster.states(), cluster.logs)
         one.goes_on()
-        ends_by_signal(one)
+        ends_by_signal(one, left)
         require_same_run(one, folder, "after a host was lost", *ENDLESS)
 
 

@@ -47,16 +47,17 @@ def check_lost_host(folder):
         one = starts(folder, cluster, *ENDLESS, "--suspicion-seconds", 3)
         one.reaches(10)
         one.until("both hosts compute", lambda: one.hosted() == [1, 1])
+        left = list(cluster.temporary.iterdir())
         cluster.nodes[1].ends()
         one.until("the first host has both processes", lambda: one.hosted(0) == [2])
         one.goes_on()
-        ends_by_signal(one)
+        ends_by_signal(one, left)
         require_same_run(one, folder, "after a host was lost", *ENDLESS)
 
 
-def ends_by_signal(one):
+def ends_by_signal(one, left=()):
     one.signal(signal.SIGTERM)
-    one.ends().leaves_nothing()
+    one.ends().leaves_nothing(left)
 
 
 def check_variables(folder):
