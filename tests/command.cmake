@@ -232,7 +232,7 @@ foreach(check namespaces one_way cut_off black_hole)  # skipped without permissi
 endforeach()
 troupe_compared_with_undisturbed(hosts_killed hosts_agent_killed hosts_supervisor_killed hosts_namespaces)
 # On hosts of namespaces, with Debian's Slurm, Open MPI and ssh. Skipped without them, or without permission.
-set(checks slurm_environment slurm_same slurm_requeue slurm_time_limit slurm_lost_host slurm_exit_code
+set(checks slurm_environment slurm_same slurm_requeue slurm_time_limit slurm_lost_host slurm_lost_first_host slurm_exit_code
            mpi_same mpi_one_host mpi_signal mpi_exit_code ssh_same ssh_refused ssh_lost_host ssh_variables)
 foreach(check ${checks})
   string(REGEX MATCH "^[a-z]+" launcher ${check})

@@ -121,12 +121,14 @@ class machine:
         return out
 
     def pids(self):
-        """All its processes."""
-        inside, found = os.readlink(f"/proc/{self.pid}/ns/pid"), []
-        for at in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if os.readlink(at / "ns/pid") == inside:
-                    found.append(int(at.name))
+        """All its processes; none after its end."""
+        found = []
+        with contextlib.suppress(OSError):
+            inside = os.readlink(f"/proc/{self.pid}/ns/pid")
+            for at in pathlib.Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(at / "ns/pid") == inside:
+                        found.append(int(at.name))
         return found
 
     def processes(self, word=None):
@@ -231,8 +233,8 @@ class slurm(machines):
         super().__init__(folder, count)
         with self.ended_if_it_fails():
             self.configure(tasks, settings)
-            self.daemon(self.head, "munged", "--foreground", "--force", *(f"--{x}-file={self.folder}/munge.{x}"
-                        for x in ("key", "pid", "seed", "log")), f"--socket={self.folder}/munge.socket")
+            self.daemon(self.head, "munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket",
+                        *(f"--{x}-file={self.folder}/munge.{x}" for x in ("key", "pid", "seed")))
             self.until_up("munged answers", (self.folder / "munge.socket").exists)
             self.daemon(self.head, "slurmctld", "-D", "-f", self.conf)
             for one in self.nodes:
@@ -240,9 +242,10 @@ class slurm(machines):
             self.until_up("all hosts of Slurm are idle", lambda: self.states() == ["idle"] * count)
 
     def configure(self, tasks, settings):
-        lines = SLURM_CONF.format(folder=self.folder, names=f"node[1-{len(self.nodes)}]", tasks=tasks).strip().splitlines()
+        text = SLURM_CONF.format(folder=self.folder, names=f"node[1-{len(self.nodes)}]", tasks=tasks)
+        lines = {**dict(x.split("=", 1) for x in text.split("\n") if x), **settings}
         self.conf = self.folder / "slurm.conf"
-        self.conf.write_text("".join(f"{x}={y}\n" for x, y in {**dict(x.split("=", 1) for x in lines), **settings}.items()))
+        self.conf.write_text("".join(f"{x}={y}\n" for x, y in lines.items()))
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(128))

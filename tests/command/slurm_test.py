@@ -52,17 +52,21 @@ def check_time_limit(folder):
 
 
 def resumes_and_ends(folder, one):
+    resumes(one)
+    if f"resuming from iteration {saved(one)[0]} of" not in one.out.read_text():
+        raise one.fails(f"the second start did not resume from the only checkpoint, of iteration {saved(one)}")
+    ends_by_signal(one)
+    require_same_run(one, folder, "after the job was queued again", *ENDLESS)
+
+
+def resumes(one):
+    """Waits until Slurm has ended the job, and starts it again at once instead of in two minutes."""
     one.until("the job waits for its next start", lambda: one.cluster.job(one.number).get("Reason") == "BeginTime")
-    if [one.steps()[-1]["iteration"]] != saved(one):
-        raise one.fails(f"saved {saved(one)}, the last step is {one.steps()[-1]['iteration']}")
-    one.cluster.works("scontrol", "update", f"JobId={one.number}", "StartTime=now", "TimeLimit=60")  # else in 2 minutes
+    one.cluster.works("scontrol", "update", f"JobId={one.number}", "StartTime=now", "TimeLimit=60")
+    one.until("it resumes", lambda: "resuming from iteration" in one.out.read_text())
     one.goes_on()
     if one.cluster.job(one.number).get("Restarts") != "1":
         raise one.fails(f"Slurm says {one.cluster.job(one.number)}")
-    if f"resuming from iteration {saved(one)[0]}" not in one.out.read_text():
-        raise one.fails("the second start does not say where it resumes")
-    ends_by_signal(one)
-    require_same_run(one, folder, "after the job was queued again", *ENDLESS)
 
 
 def ends_by_signal(one, left=()):
@@ -74,7 +78,7 @@ def ends_by_signal(one, left=()):
 def check_lost_host(folder):
     """The second host is lost: the first one has its process from then on, and Slurm does not end the job."""
     with slurm(folder, 2) as cluster:
-        one = launched(folder, cluster, *ENDLESS).submits(words=["--suspicion-seconds", 3])
+        one = launched(folder, cluster, *ENDLESS).submits("--no-kill", words=["--suspicion-seconds", 3])
         one.reaches(10)
         one.until("both hosts compute", lambda: one.hosted() == [1, 1])
         left = list(cluster.temporary.iterdir())
@@ -85,6 +89,20 @@ def check_lost_host(folder):
         one.goes_on()
         ends_by_signal(one, left)
         require_same_run(one, folder, "after a host was lost", *ENDLESS)
+
+
+def check_lost_first_host(folder):
+    """The host of the script and of rank 0 is lost: Slurm queues the job again, and it resumes on two other hosts."""
+    with slurm(folder, 3) as cluster:
+        one = launched(folder, cluster, *ENDLESS, "--save-interval", 10).submits(words=["--suspicion-seconds", 3])
+        one.reaches(30)
+        left = list(cluster.temporary.iterdir())
+        cluster.nodes[0].ends()
+        resumes(one)
+        if one.hosted()[1:] != [1, 1]:
+            raise one.fails(f"the hosts have {one.hosted()[1:]} processes")
+        ends_by_signal(one, left)
+        require_same_run(one, folder, "after the first host was lost", *ENDLESS)
 
 
 def check_exit_code(folder):
