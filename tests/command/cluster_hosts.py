@@ -102,7 +102,8 @@ class machine:
         self.pid = int(pathlib.Path(f"/proc/{self.outer.pid}/task/{self.outer.pid}/children").read_text().split()[0])
 
     def within(self):
-        return ["nsenter", "--target", str(self.pid), "--net", "--mount", "--uts", "--pid", "--wdns=/"]
+        return ["nsenter", "--target", str(self.pid), "--net", "--mount", "--uts", "--pid", "--root",  # also below chroot
+                "--wdns=/"]
 
     def start(self, *words, out=subprocess.DEVNULL, environment=None):
         return subprocess.Popen([*self.within(), *map(str, words)], stdin=subprocess.DEVNULL, stdout=out,
@@ -246,6 +247,8 @@ class slurm(machines):
         lines = {**dict(x.split("=", 1) for x in text.split("\n") if x), **settings}
         self.conf = self.folder / "slurm.conf"
         self.conf.write_text("".join(f"{x}={y}\n" for x, y in lines.items()))
+        # This version sets up nothing before it is used, and nothing here uses it: it needs no cgroups and no systemd.
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(128))

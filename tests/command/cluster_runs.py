@@ -92,7 +92,7 @@ class launched:
         until("no process is left", lambda: not any(one.processes() for one in self.cluster.all),
               lambda: str(self.fails("")))
         files = [*self.folder.rglob("credentials"), *self.folder.rglob(".launch*"), *self.cluster.temporary.iterdir()]
-        left = [x for x in files if x not in but]
+        left = [x for x in files if x not in but and x.parent not in but]
         if left:
             raise self.fails(f"the run left {left}")
 

@@ -47,7 +47,9 @@ def check_requeue(folder):
 def check_time_limit(folder):
     """Slurm's signal before the time limit ends a run in order. It saves, and the script queues the job again."""
     with slurm(folder, 2) as cluster:
-        one = launched(folder, cluster, *ENDLESS).submits("--time", 1, "--signal", "B:USR1@60")
+        one = launched(folder, cluster, *ENDLESS).submits("--signal", "B:USR1@180")
+        one.reaches(10)
+        cluster.works("scontrol", "update", f"JobId={one.number}", "TimeLimit=3")  # in minutes: the signal is due
         resumes_and_ends(folder, one)
 
 
@@ -96,7 +98,7 @@ def check_lost_first_host(folder):
     with slurm(folder, 3) as cluster:
         one = launched(folder, cluster, *ENDLESS, "--save-interval", 10).submits(words=["--suspicion-seconds", 3])
         one.reaches(30)
-        left = list(cluster.temporary.iterdir())
+        left = [*cluster.temporary.iterdir(), *one.save.glob(".launch*")]
         cluster.nodes[0].ends()
         resumes(one)
         if one.hosted()[1:] != [1, 1]:
