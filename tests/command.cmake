@@ -235,9 +235,8 @@ troupe_compared_with_undisturbed(hosts_killed hosts_agent_killed hosts_superviso
 set(checks slurm_environment slurm_same slurm_requeue slurm_time_limit slurm_lost_host slurm_lost_first_host slurm_exit_code
            mpi_same mpi_one_host mpi_signal mpi_exit_code ssh_same ssh_refused ssh_lost_host ssh_variables)
 foreach(check ${checks})
-  string(REGEX MATCH "^[a-z]+" launcher ${check})
-  string(REGEX REPLACE "^[a-z]+_" "" name ${check})
-  troupe_script_test(command/${check} command/${launcher}_test.py ${program} ${name} UNSANITIZED)
+  string(REGEX MATCH "^([a-z]+)_(.+)$" whole ${check})
+  troupe_script_test(command/${check} command/${CMAKE_MATCH_1}_test.py ${program} ${CMAKE_MATCH_2} UNSANITIZED)
   if(TEST command/${check})
     set_tests_properties(command/${check} PROPERTIES SKIP_RETURN_CODE 77)
   endif()

@@ -52,10 +52,10 @@ class launched:
         """What ended it, or nothing while it runs."""
         if self.process:
             return None if self.process.poll() is None else f"exit code {self.process.returncode}"
-        job = self.cluster.job(self.number)
-        if job.get("JobState", "PENDING") in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"):
+        told = self.cluster.job(self.number)
+        if told.get("JobState", "PENDING") in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"):
             return None
-        return f"{job['JobState']}, exit code {job['ExitCode'].split(':')[0]}"
+        return f"{told['JobState']}, exit code {told['ExitCode'].split(':')[0]}"
 
     def fails(self, why):
         return wrong(f"{why}\n{self.out.read_text(errors='replace')}\n{self.cluster.logs()}")
