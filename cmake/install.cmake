@@ -36,6 +36,8 @@ install(DIRECTORY examples/clusters examples/configurations examples/schedules
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(DIRECTORY examples/monitoring DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program
         PATTERN *.py PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+install(DIRECTORY examples/slurm examples/mpi examples/ssh DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+        USE_SOURCE_PERMISSIONS COMPONENT program)
 install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(PROGRAMS examples/best_checkpoint.py examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
         examples/11_two_hosts.sh examples/12_kill_9.sh examples/14_experts.sh
@@ -55,7 +57,8 @@ install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
         FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt
-        PATTERN configurations EXCLUDE PATTERN monitoring EXCLUDE PATTERN schedules EXCLUDE)
+        PATTERN configurations EXCLUDE PATTERN monitoring EXCLUDE PATTERN schedules EXCLUDE
+        PATTERN slurm EXCLUDE PATTERN mpi EXCLUDE PATTERN ssh EXCLUDE)
 install(FILES cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
 

@@ -3,6 +3,7 @@
 #
 #   bash examples/install_packages.sh build        to build the program
 #   bash examples/install_packages.sh build test   also to build and run the tests
+#   bash examples/install_packages.sh cluster      Slurm, Open MPI and an ssh server, which tests and examples start by themselves
 #   bash examples/install_packages.sh check        CI's tools to check format, manual pages, completions, the run's page and its metrics
 #   bash examples/install_packages.sh package      to make Debian packages and test them in a chroot
 #   bash examples/install_packages.sh fuzz         clang++ with libFuzzer, for the preset dev
@@ -18,6 +19,7 @@ build=(g++ cmake ninja-build pkg-config
        libboost-context-dev libjs-chart.js)
 text=(bible-kjv bible-kjv-text)
 test=(catch2/bookworm-backports ccache git iproute2 openssl python3 "${text[@]}")  # the tests run the pages' commands on this text
+cluster=(slurmctld slurmd slurm-client munge openmpi-bin openssh-server openssh-client iproute2)
 check=(clang-format clang-tidy mandoc man-db zsh fish chromium chromium-driver prometheus)
 package=(dpkg-dev file debootstrap)
 fuzz=(clang libclang-rt-14-dev libomp-dev)
@@ -27,12 +29,13 @@ for group in "$@"; do
   case $group in
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test[@]}") ;;
+    cluster) wanted+=("${cluster[@]}") ;;
     check) wanted+=("${check[@]}") ;;
     package) wanted+=("${package[@]}") ;;
     fuzz) wanted+=("${fuzz[@]}") ;;
     text) wanted+=("${text[@]}") ;;
     *)
-      echo "install_packages.sh: unknown group '$group'; groups: build test check fuzz package text" >&2
+      echo "install_packages.sh: unknown group '$group'; groups: build test cluster check fuzz package text" >&2
       exit 2
       ;;
   esac
@@ -85,10 +88,19 @@ Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 SOURCES
 fi
-# The tests start prometheus by themselves, so its service stays off: masked for systemd, and not started now.
-if [[ " ${missing[*]} " == *" prometheus "* ]]; then
+# The tests start these services by themselves, so a newly installed one stays off: masked for systemd, and not started
+# now.
+quiet=()
+for one in prometheus munge slurmctld slurmd openssh-server; do
+  if [[ " ${missing[*]} " == *" $one "* ]]; then
+    quiet+=("${one/openssh-server/ssh}")
+  fi
+done
+if ((${#quiet[@]})); then
   quietly mkdir -p /etc/systemd/system
-  [[ -e /etc/systemd/system/prometheus.service ]] || quietly ln -s /dev/null /etc/systemd/system/prometheus.service
+  for one in "${quiet[@]}"; do
+    [[ -e /etc/systemd/system/$one.service ]] || quietly ln -s /dev/null "/etc/systemd/system/$one.service"
+  done
   policy=/usr/sbin/policy-rc.d
   if [[ ! -e $policy ]]; then
     trap 'rm -f "$log"; "${as_root[@]}" rm -f "$policy"' EXIT

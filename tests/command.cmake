@@ -238,6 +238,16 @@ foreach(check namespaces one_way cut_off black_hole)  # skipped without permissi
   endif()
 endforeach()
 troupe_compared_with_undisturbed(hosts_killed hosts_agent_killed hosts_supervisor_killed hosts_namespaces)
+# On hosts of namespaces, with Debian's Slurm, Open MPI and ssh. Skipped without them, or without permission.
+set(checks slurm_environment slurm_same slurm_requeue slurm_time_limit slurm_lost_host slurm_lost_first_host slurm_exit_code
+           mpi_same mpi_one_host mpi_signal mpi_exit_code ssh_same ssh_refused ssh_lost_host ssh_variables)
+foreach(check ${checks})
+  string(REGEX MATCH "^([a-z]+)_(.+)$" whole ${check})
+  troupe_script_test(command/${check} command/${CMAKE_MATCH_1}_test.py ${program} ${CMAKE_MATCH_2} UNSANITIZED)
+  if(TEST command/${check})
+    set_tests_properties(command/${check} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endforeach()
 troupe_script_test(command/transport command/transport_test.py ${program})
 foreach(check hub manifest limits)  # they limit memory and time, and sanitizers take more of both
   troupe_script_test(command/forged_${check} command/forged_test.py ${program} ${check} UNSANITIZED TIMEOUT 900)

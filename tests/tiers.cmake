@@ -45,6 +45,10 @@ troupe_full("the same over several hosts: hosts_same, hosts_killed and hosts_str
   command/launch_lost_host command/launch_host_file_refused
   examples/11_two_hosts)
 
+troupe_full("the same by another launcher, or a wait for a launcher: slurm_same, slurm_requeue, mpi_same, mpi_signal, \
+ssh_same and ssh_refused are in `change`"
+  command/slurm_time_limit command/slurm_lost_*host command/mpi_one_host command/mpi_exit_code command/ssh_lost_host)
+
 troupe_full("campaigns of faults from outside: scenario/deaths and links_broken are in `change`"
   command/chaos_* command/links_silent command/links_control* command/disks_silent command/disks_slow
   command/disks_ledger_synced command/disks_read_only_at_first command/stragglers_link command/stragglers_input
@@ -125,4 +129,5 @@ set(TROUPE_WAITING
   command/lost_supervisor_gone command/lost_supervisor_typed_again command/lost_supervisor_wakes command/disks_read_only
   command/object_signal command/processes_all_alone command/processes_front_killed command/processes_full_disk
   command/processes_shard_writer_planted command/processes_temporary_without_successor
-  command/robust_refused_threads examples/11_two_hosts)
+  command/robust_refused_threads command/slurm_lost_host command/slurm_lost_first_host command/slurm_time_limit command/ssh_lost_host
+  command/ssh_refused examples/11_two_hosts)
