@@ -28,8 +28,7 @@ std::vector<std::string> by_ssh(const training_flags& flags, const std::string& 
       where = {"--listen", any_port_at(runtime::numeric_address(runtime::without_user(host)))};
     } catch (const runtime::input_error& failure) {
       throw runtime::input_error(
-          "--hostfile {}: {}; for a name that only ssh knows, write its address, or give "
-          "--interface",
+          "--hostfile {}: {}; or, if only ssh knows the name, give --interface",
           x.host_file.string(),
           failure.what());
     }
