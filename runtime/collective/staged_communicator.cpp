@@ -44,7 +44,7 @@ void staged_communicator::fetch(const stream& by,
 
 std::byte* staged_communicator::room(std::int64_t bytes) {
   if (bytes > room_bytes_) {
-    const auto larger = std::max(bytes, 2 * room_bytes_);  // a shared block has a descriptor
+    const auto larger = std::max(bytes, 2 * room_bytes_);  // few blocks: each has a descriptor
     room_bytes_ = 0;
     room_.reset();
     auto pool = host_.pool();
