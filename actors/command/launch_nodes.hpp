@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::command {
@@ -99,9 +100,12 @@ void tell_stopped();
 
 std::chrono::milliseconds launch_patience(const training_flags& flags);
 
-/// Sets number of workers or processes, unless the user has. Throws usage_error if it is too large.
+/// Sets number of workers or processes, unless the user has. Throws usage_error for too many
+/// workers, and for processes that the hosts cannot share equally.
 void decide_workers(training_flags& flags, std::size_t workers);
-void decide_processes(training_flags& flags, std::size_t processes);
+void decide_processes(training_flags& flags,
+                      std::size_t hosts,
+                      const std::pair<const char*, const char*>& name = {"host", "hosts"});
 
 /// Gives the run its nodes, as if --nodes named them. `processes`: of each node; empty: equally
 /// many.

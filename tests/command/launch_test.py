@@ -252,6 +252,7 @@ def check_refused(folder):
     one = refused(folder, ["have no common secret", "`troupe credentials DIR`"], each=2, save=False)
     if any(one.said(x) for x in (1, 3)):
         raise one.fails("a host says the reason twice")
+    refused(folder, ["--processes 3: this launch has 2 hosts", "give a multiple of 2"], *few, "--processes", 3, each=2)
     refused(folder, ["--nodes names others"], "--nodes", "127.0.0.1:7000,127.0.0.1:7001")
     refused(folder, ["host-without-a-name.invalid"], *few, "--insecure", save=False,
             environment={"MASTER_ADDR": "host-without-a-name.invalid"})
