@@ -32,7 +32,7 @@ install(FILES ${usage}/_troupe DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-c
 install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
-install(DIRECTORY examples/clusters examples/configurations examples/schedules
+install(DIRECTORY examples/clusters examples/configurations examples/kubernetes examples/schedules
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 install(DIRECTORY examples/monitoring DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program
         PATTERN *.py PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -58,7 +58,7 @@ install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
         FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt
         PATTERN configurations EXCLUDE PATTERN monitoring EXCLUDE PATTERN schedules EXCLUDE
-        PATTERN slurm EXCLUDE PATTERN mpi EXCLUDE PATTERN ssh EXCLUDE)
+        PATTERN slurm EXCLUDE PATTERN mpi EXCLUDE PATTERN ssh EXCLUDE PATTERN kubernetes EXCLUDE)
 install(FILES cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
 

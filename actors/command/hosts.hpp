@@ -22,7 +22,7 @@ struct host_flags {
   std::string local_address;
   bool insecure = false;
   std::filesystem::path host_file;  ///< runtime/launch/host_file.hpp; may be empty
-  std::string ssh_command = "ssh -o BatchMode=yes -o ConnectTimeout=10";
+  std::string ssh_command = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=15";
   std::string interface;  ///< network interface for other hosts; empty: by name or route
   double launch_timeout = 60;
 

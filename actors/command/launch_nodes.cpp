@@ -61,12 +61,12 @@ std::vector<std::string> own_nodes::addresses(std::chrono::milliseconds at_most,
   return out;
 }
 
-void own_nodes::wait_after_run(int exit_code) {
+void own_nodes::wait_after_run(bool goes_on) {
   for (auto& one : all_)
     one.ask_to_end_unless_it_serves();
   const auto until = clock::now() + patience_after_run;
   for (auto& one : all_)
-    while (!one.has_ended(between_node_looks) && (exit_code == run_lost || clock::now() < until)) {
+    while (!one.has_ended(between_node_looks) && (goes_on || clock::now() < until)) {
     }
 }
 
@@ -137,9 +137,11 @@ void decide_processes(training_flags& flags, std::size_t hosts) {
 
 void give_nodes(training_flags& flags,
                 const std::vector<std::string>& nodes,
-                const fs::path& credentials) {
-  for (const auto& one : nodes)
-    flags.hosts.nodes += (flags.hosts.nodes.empty() ? "" : ",") + one;
+                const fs::path& credentials,
+                const std::vector<int>& processes) {
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    flags.hosts.nodes += (i == 0 ? "" : ",") + nodes[i]
+                         + (processes.empty() ? "" : fmt::format("*{}", processes[i]));
   flags.hosts.credentials = credentials;
 }
 

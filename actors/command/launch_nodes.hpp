@@ -55,9 +55,9 @@ class own_nodes {
   std::vector<std::string> addresses(std::chrono::milliseconds at_most,
                                      const std::function<bool()>& stop);
   bool empty() const { return all_.empty(); }
-  /// Waits until all have ended by themselves; those that have not served a run end now. After a
-  /// loss (exit code 3) another host may continue the run: then it waits for that end.
-  void wait_after_run(int exit_code);
+  /// Waits until all have ended by themselves, at most 20 s; those that have not served a run end
+  /// now. `goes_on`: other hosts may continue the run, so it waits without limit.
+  void wait_after_run(bool goes_on = false);
   /// Any thread.
   void end_at_once();
 
@@ -104,9 +104,11 @@ std::chrono::milliseconds launch_patience(const training_flags& flags);
 void decide_workers(training_flags& flags, std::size_t workers);
 void decide_processes(training_flags& flags, std::size_t hosts);
 
-/// Gives the run its nodes, as if --nodes named them.
+/// Gives the run its nodes, as if --nodes named them. `processes`: of each node; empty: equally
+/// many.
 void give_nodes(training_flags& flags,
                 const std::vector<std::string>& nodes,
-                const std::filesystem::path& credentials);
+                const std::filesystem::path& credentials,
+                const std::vector<int>& processes = {});
 
 }  // namespace troupe::command

@@ -83,6 +83,8 @@ class rank_0 {
           *by.local_rank);
     signals_.emplace(nodes_);  // before the meeting's thread
     address_ = address_of_rank_0(by, flags, place_);
+    for (const auto& left : place_.earlier)
+      runtime::remove_left_launch_folder(left);
     if (!place_.folder.empty())
       folder_.emplace(place_.folder, flags.hosts.insecure || !place_.credentials.empty());
     credentials_
@@ -100,7 +102,7 @@ class rank_0 {
         return 0;
       const int code = work(flags_, meeting_);
       meeting_->end(code, "");
-      nodes_.wait_after_run(code);
+      nodes_.wait_after_run();
       return code;
     } catch (const usage_error& failure) {
       meeting_->end(launch_refused, failure.what());
@@ -192,6 +194,8 @@ class other_rank {
         start();
       return told(wait_for_end());
     } catch (const runtime::cancelled&) {
+      if (member_)  // else rank 0 would wait for this rank
+        pass_on(signals_.name());
       if (is_first())
         tell_stopped();
       return 0;
@@ -229,8 +233,9 @@ class other_rank {
           credentials_ = where->credentials;
           return member_->join([this] { return signals_.have_come(); });
         }
-        last = fmt::format("it has not written '{}'; see that all hosts see this folder",
-                           place_.folder.string());
+        last = fmt::format(
+            "it has not written '{}'; see what rank 0 says, and that all hosts see this folder",
+            place_.folder.string());
       } catch (const runtime::input_error& failure) {
         if (clock::now() > begun + patience_for_names)
           throw;
@@ -290,7 +295,7 @@ class other_rank {
           runtime::log_warning(
               "rank 0 of this launch is gone ({}): the node of this host ends with the run",
               failure.what());
-        nodes_.wait_after_run(run_lost);
+        nodes_.wait_after_run(true);
         return {.exit_code = run_lost,
                 .reason = "rank 0 of this launch was lost: the exit code of the run is not known",
                 .first = is_first()};
@@ -300,7 +305,7 @@ class other_rank {
   int told(const runtime::launch_end& end) {
     if (end.first && !end.reason.empty())
       runtime::log_error("{}", end.reason);
-    nodes_.wait_after_run(end.exit_code);
+    nodes_.wait_after_run();
     return end.exit_code;
   }
 

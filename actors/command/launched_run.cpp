@@ -11,6 +11,7 @@
 #include "runtime/process/host_address.hpp"
 
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 namespace troupe::command {
@@ -23,17 +24,45 @@ std::vector<std::string> by_ssh(const training_flags& flags, const std::string& 
   const auto& x = flags.hosts;
   std::vector<std::string> where{"--interface", x.interface};
   if (x.interface.empty())
-    where = {"--listen", any_port_at(runtime::numeric_address(runtime::without_user(host)))};
+    try {
+      where = {"--listen", any_port_at(runtime::numeric_address(runtime::without_user(host)))};
+    } catch (const runtime::input_error& failure) {
+      throw runtime::input_error(
+          "--hostfile {}: {}; or, if only ssh knows the name, give --interface",
+          x.host_file.string(),
+          failure.what());
+    }
   auto there = "cd " + for_shell(fs::current_path().string()) + " && exec";
   for (const auto& word : attended_node_command(where, flags.job.recovery.suspicion, x.insecure))
     there += " " + for_shell(word);
   return {"/bin/sh", "-c", x.ssh_command + " \"$@\"", "sh", host, there};
 }
 
+/// Processes of each host, all with equally many workers; empty: one on each host.
+std::vector<int> processes_by_slots(const std::vector<runtime::host_line>& hosts) {
+  int common = 0;
+  for (const auto& one : hosts)
+    common = std::gcd(common, one.slots);
+  std::vector<int> out;
+  bool uneven = false;
+  for (const auto& one : hosts) {
+    uneven = uneven || one.slots != common;
+    out.push_back(one.slots / common);
+  }
+  return uneven ? out : std::vector<int>{};
+}
+
 int run_over_host_file(training_flags& flags, const train_work& work) {
   const auto hosts = runtime::read_host_file(flags.hosts.host_file);
-  decide_workers(flags, hosts.size() * std::size_t(hosts.front().slots));
-  decide_processes(flags, hosts.size());
+  const auto processes = processes_by_slots(hosts);
+  std::size_t workers = 0;
+  for (const auto& one : hosts)
+    workers += std::size_t(one.slots);
+  decide_workers(flags, workers);
+  decide_processes(flags,
+                   processes.empty()
+                       ? hosts.size()
+                       : std::size_t(std::accumulate(processes.begin(), processes.end(), 0)));
   if (flags.dry_run)
     return work(flags, nullptr);
   if (hosts.size() == 1 && flags.job.layout.processes == 1)
@@ -55,7 +84,8 @@ int run_over_host_file(training_flags& flags, const train_work& work) {
         nodes.start(one.host, by_ssh(flags, one.host), credentials);
       give_nodes(flags,
                  nodes.addresses(launch_patience(flags), [&] { return signals.have_come(); }),
-                 credentials);
+                 credentials,
+                 processes);
       if (signals.end_of_watch())
         throw runtime::cancelled();
     } catch (const runtime::cancelled&) {
@@ -64,7 +94,7 @@ int run_over_host_file(training_flags& flags, const train_work& work) {
     }
   }
   const int code = work(flags, nullptr);
-  nodes.wait_after_run(code);
+  nodes.wait_after_run();
   return code;
 }
 

@@ -4,14 +4,26 @@
 #include "runtime/launch/launch_folder.hpp"
 #include "runtime/process/host_address.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 
 namespace troupe::command {
 namespace {
 
-std::string launch_id(const runtime::launch_environment& by) {
+namespace fs = std::filesystem;
+
+constexpr int earlier_starts = 16;
+
+std::string launch_id(const runtime::launch_environment& by, int restarts) {
   auto out = by.id.empty() || by.id == "none" ? fmt::format("{}-{}", by.address, by.port) : by.id;
-  return by.restarts > 0 ? fmt::format("{}-{}", out, by.restarts) : out;
+  return restarts > 0 ? fmt::format("{}-{}", out, restarts) : out;
+}
+
+void add_folders(meeting_place& to, const runtime::launch_environment& by, const fs::path& shared) {
+  to.folder = runtime::launch_folder_path(shared, launch_id(by, by.restarts));
+  for (int i = std::max(0, by.restarts - earlier_starts); i < by.restarts; ++i)
+    to.earlier.push_back(runtime::launch_folder_path(shared, launch_id(by, i)));
 }
 
 }  // namespace
@@ -21,13 +33,16 @@ bool is_on_one_host(const runtime::launch_environment& by) {
 }
 
 meeting_place meeting_place_of(const runtime::launch_environment& by, const training_flags& flags) {
-  meeting_place out{
-      .folder = {}, .credentials = flags.hosts.credentials, .address = by.address, .port = by.port};
+  meeting_place out{.folder = {},
+                    .earlier = {},
+                    .credentials = flags.hosts.credentials,
+                    .address = by.address,
+                    .port = by.port};
   const auto& save = flags.job.checkpoints.save;
   if (is_on_one_host(by))
-    out.folder = runtime::launch_folder_path({}, launch_id(by));
+    add_folders(out, by, {});
   else if (!save.empty() && flags.hosts.credentials.empty())
-    out.folder = runtime::launch_folder_path(save, launch_id(by));
+    add_folders(out, by, save);
   else if (flags.hosts.credentials.empty() && !flags.hosts.insecure)
     throw usage_error(
         "the processes of this launch by {} run on several hosts and have no common secret: give "

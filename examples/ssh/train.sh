@@ -9,4 +9,4 @@
 set -euo pipefail
 hosts=${1:?name a file with the hosts}
 shift
-exec troupe train gpt --hostfile "$hosts" --ssh-command "${SSH:-ssh -o BatchMode=yes -o ConnectTimeout=10}" "$@"
+exec troupe train gpt --hostfile "$hosts" ${SSH:+--ssh-command "$SSH"} "$@"

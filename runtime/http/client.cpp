@@ -143,7 +143,9 @@ response client::state::ask(const std::string& target,
   set(CURLOPT_USERAGENT, "troupe");
   set(CURLOPT_ERRORBUFFER, failure);
   set(CURLOPT_CONNECTTIMEOUT, long(limits.connect.count()));
-  set(CURLOPT_TCP_KEEPALIVE, 1L);  // detects a dead host during a long wait
+  set(CURLOPT_TCP_KEEPALIVE, 1L);  // detects a dead host during a long wait: within a minute,
+  set(CURLOPT_TCP_KEEPIDLE, 10L);  // because Linux sends 9 probes
+  set(CURLOPT_TCP_KEEPINTVL, 5L);
   if (to.idle == nullptr) {
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, long(limits.silence.count()));

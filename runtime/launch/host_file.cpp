@@ -47,10 +47,6 @@ std::vector<host_line> host_lines(std::string_view text, const std::string& wher
     }
     if (std::ranges::find(out, one.host, &host_line::host) != out.end())
       refuse("the host is there twice: name it once, with all its slots");
-    if (!out.empty() && out.front().slots != one.slots)
-      refuse(fmt::format("expected slots={} as for {}: all hosts have the same number of workers",
-                         out.front().slots,
-                         out.front().host));
     out.push_back(std::move(one));
   }
   if (out.empty())

@@ -16,7 +16,7 @@ struct host_line {
 };
 
 /// Throws input_error with `where` and the line: a word that is not slots=N, a host that begins
-/// with '-', a host that is there twice, other slots than the first host has, no host at all.
+/// with '-', a host that is there twice, no host at all.
 std::vector<host_line> host_lines(std::string_view text, const std::string& where);
 
 /// Reads a file, at most 16 MiB. Throws input_error and io_error.

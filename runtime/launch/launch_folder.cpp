@@ -88,6 +88,13 @@ void launch_folder::publish(const std::string& address, std::uint16_t port) {
   is_published_ = true;
 }
 
+void remove_left_launch_folder(const fs::path& path) {
+  try {
+    const launch_folder mine(path, true);  // replaces it by its own, and removes that
+  } catch (const error&) {                 // such a launch lives, or it is another user's
+  }
+}
+
 std::optional<published_meeting> find_launch_folder(const fs::path& path, bool insecure) {
   look_again(path.parent_path());
   if (!is_own_folder(path))

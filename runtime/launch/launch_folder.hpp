@@ -34,6 +34,9 @@ class launch_folder {
   file_lock lock_;
 };
 
+/// Removes the folder that a killed launch left, with its secret; keeps that of a living one.
+void remove_left_launch_folder(const std::filesystem::path& path);
+
 struct published_meeting {
   std::string address;
   std::uint16_t port = 0;

@@ -39,7 +39,7 @@ constexpr const char *join = "/join", *node = "/node", *end = "/end", *heard = "
 constexpr int launch_end_status = 409;  ///< of an answer with a launch_end
 /// The token of a launch without credentials.
 constexpr const char* no_credentials_token = "insecure";
-constexpr json_limits launch_message_limits = {.bytes = 1 << 20, .depth = 4};
+constexpr json_limits launch_message_limits = {.bytes = 256 << 10, .depth = 4};
 
 nlohmann::json json_of(const launch_member& x);
 nlohmann::json json_of(const launch_end& x);

@@ -182,10 +182,11 @@ void meeting::has_heard(const waiting& x) {
 
 void meeting::asks_to_end(const waiting& x) {
   const auto told = request_of(x, launch_path::ask_to_end);
+  const auto why = shortened(string_member(told, "why", launch_path::ask_to_end), 100);
   x->answer({.body = "{}"});
   if (!asked_.empty())
     return;
-  asked_ = shortened(string_member(told, "why", launch_path::ask_to_end), 100);
+  asked_ = why;
   if (take_request_)
     take_request_(asked_);
 }

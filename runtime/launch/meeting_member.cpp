@@ -41,8 +41,8 @@ http::response meeting_member::ask(http::client& by,
                                    const char* target,
                                    const nlohmann::json& what,
                                    const std::function<bool()>& stop) const {
-  auto out
-      = by.post(target, json_text_replacing(what), "application/json", [&] { return !stop(); });
+  const auto idle = stop ? [&] { return !stop(); } : std::function<bool()>();
+  auto out = by.post(target, json_text_replacing(what), "application/json", idle);
   if (out.status == 401)
     throw input_error(
         "rank 0 at {} does not know this process's credentials: give all ranks the same", at_.url);
@@ -62,9 +62,7 @@ std::variant<bool, launch_end> meeting_member::join(const std::function<bool()>&
 }
 
 void meeting_member::report(const std::string& node, const std::string& failure) {
-  ask(client_, launch_path::node, {{"rank", self_.rank}, {"node", node}, {"failure", failure}}, [] {
-    return false;
-  });
+  ask(client_, launch_path::node, {{"rank", self_.rank}, {"node", node}, {"failure", failure}}, {});
 }
 
 launch_end meeting_member::wait_for_end() {
@@ -77,15 +75,16 @@ launch_end meeting_member::wait_for_end() {
 launch_end meeting_member::heard(const std::string& answer) {
   auto out = launch_end_in(answer);
   try {
-    ask(client_, launch_path::heard, {{"rank", self_.rank}}, [] { return false; });
+    ask(client_, launch_path::heard, {{"rank", self_.rank}}, {});
   } catch (const io_error&) {  // it does not wait any more
   }
   return out;
 }
 
 void meeting_member::ask_to_end(const std::string& why) const {
-  http::client other(at_);
-  ask(other, launch_path::ask_to_end, {{"rank", self_.rank}, {"why", why}}, [] { return false; });
+  constexpr auto limit = std::chrono::seconds(5);
+  http::client other(at_, {.connect = limit, .silence = limit});
+  ask(other, launch_path::ask_to_end, {{"rank", self_.rank}, {"why", why}}, {});
 }
 
 }  // namespace troupe::runtime

@@ -31,12 +31,13 @@ class meeting_member {
   void report(const std::string& node, const std::string& failure = {});
   /// Waits for the end of the run. Throws io_error when rank 0 is gone.
   launch_end wait_for_end();
-  /// Any thread. Throws io_error.
+  /// Any thread; takes 10 s at most. Throws io_error.
   void ask_to_end(const std::string& why) const;
 
  private:
   /// Tells rank 0, which waits for it, that this process knows the end.
   launch_end heard(const std::string& answer);
+  /// Without `stop` the limits of the client apply.
   http::response ask(http::client& by,
                      const char* target,
                      const nlohmann::json& what,

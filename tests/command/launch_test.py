@@ -181,6 +181,15 @@ def check_signals(folder):
     again.ends().leaves_no_file()
 
 
+def check_early_signal(folder):
+    """A signal to one rank ends a launch that still waits for another rank."""
+    one = launch(folder, *SHORT, "--launch-timeout", 1000, environment={"WORLD_SIZE": 3})
+    open_files = pathlib.Path(f"/proc/{one.processes[1].pid}/fd")
+    one.until("rank 1 connects", lambda: any(os.readlink(x).startswith("socket:") for x in open_files.iterdir()))
+    one.processes[1].send_signal(signal.SIGTERM)
+    one.ends().leaves_no_file()
+
+
 def check_exit_code(folder):
     """All ranks end with the exit code of the run. Each host says why once."""
     one = launch(folder, *SHORT, "--world-size", 3, each=2)
@@ -276,16 +285,18 @@ def ssh(folder):
     return script
 
 
-def over_hosts(folder, *words, hosts=("127.0.0.1 slots=2  # one", "127.0.0.2 slots=2")):
+def over_hosts(folder, *words, hosts):
     return launch(folder, *words, "--hostfile", host_file(folder, *hosts), "--ssh-command", ssh(folder), "--local-addr",
                   "127.0.0.1", hosts=1, own={0: (NO_LAUNCHER, [])}, save=False)
 
 
 def check_host_file(folder):
-    """A command with a host file starts and ends its nodes, and has the bits of two processes."""
-    one = over_hosts(folder, *SHORT).ends()
-    one.leaves_no_file()
-    require_same(one, judged(folder, *SHORT), "over a host file")
+    """A command with a host file starts and ends its nodes, and has the bits of two processes. Slots may differ."""
+    wanted = judged(folder, *SHORT)
+    for hosts in (("127.0.0.1 slots=2  # one", "127.0.0.2 slots=2"), ("127.0.0.1 slots=1", "127.0.0.2 slots=3")):
+        one = over_hosts(folder, *SHORT, hosts=hosts).ends()
+        one.leaves_no_file()
+        require_same(one, wanted, f"over the hosts {hosts}")
 
 
 def check_host_file_refused(folder):

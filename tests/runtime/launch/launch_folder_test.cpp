@@ -1,6 +1,7 @@
 #include "runtime/launch/launch_folder.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/process/credentials.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -48,6 +49,23 @@ TEST_CASE("a launch replaces the folder that a killed one left", "[launch]") {
   REQUIRE(found);
   CHECK(found->address == "::1");
   CHECK(found->credentials.empty());
+}
+
+TEST_CASE(
+    "the folder that a killed start of a launch left is removed, that of a living one is kept",
+    "[launch]") {
+  const troupe::tests::scratch_folder shared;
+  const auto left = shared / ".launch-1.0", lives = shared / ".launch-2.0";
+  fs::create_directory(left);
+  fs::permissions(left, fs::perms::owner_all);
+  write_text(left / "secret", "x");
+  launch_folder living(lives, true);
+  living.publish("::1", 4001);
+  for (const auto& path : {left, lives, shared / ".launch-3.0"})
+    remove_left_launch_folder(path);
+  CHECK_FALSE(fs::exists(left));
+  CHECK(find_launch_folder(lives, true));
+  CHECK_FALSE(fs::exists(shared / ".launch-3.0"));
 }
 
 TEST_CASE("a folder of a launch that others may enter is refused", "[launch]") {
