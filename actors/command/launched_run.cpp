@@ -59,10 +59,7 @@ int run_over_host_file(training_flags& flags, const train_work& work) {
   for (const auto& one : hosts)
     workers += std::size_t(one.slots);
   decide_workers(flags, workers);
-  decide_processes(flags,
-                   processes.empty()
-                       ? hosts.size()
-                       : std::size_t(std::accumulate(processes.begin(), processes.end(), 0)));
+  decide_processes(flags, hosts.size(), processes);
   if (flags.dry_run)
     return work(flags, nullptr);
   if (hosts.size() == 1 && flags.job.layout.processes == 1)
