@@ -8,6 +8,7 @@
 #include "runtime/process/run_folder.hpp"
 
 #include <fmt/format.h>
+#include <numeric>
 #include <unistd.h>
 #include <utility>
 
@@ -124,16 +125,25 @@ void decide_workers(training_flags& flags, std::size_t workers) {
 
 void decide_processes(training_flags& flags,
                       std::size_t hosts,
-                      const std::pair<const char*, const char*>& name) {
+                      const std::vector<int>& uneven) {
   auto& given = flags.job.layout.processes;
+  const int fixed = std::accumulate(uneven.begin(), uneven.end(), 0);
   if (flags.given.insert("layout.processes").second)
-    given = int(hosts);
-  else if (std::size_t(given) % hosts != 0)
+    given = uneven.empty() ? int(hosts) : fixed;
+  else if (!uneven.empty() && given != fixed)
+    throw usage_error(
+        "--processes {}: the slots of --hostfile {} differ and share {} processes; give {}, or "
+        "leave it out",
+        given,
+        flags.hosts.host_file.string(),
+        fixed,
+        fixed);
+  else if (uneven.empty() && std::size_t(given) % hosts != 0)
     throw usage_error(
         "--processes {}: this launch has {}, which get equally many; give a multiple of {}, or "
         "leave it out",
         given,
-        runtime::counted(std::int64_t(hosts), name.first, name.second),
+        runtime::counted(std::int64_t(hosts), "host"),
         hosts);
 }
 

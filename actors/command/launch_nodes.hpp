@@ -14,7 +14,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace troupe::command {
@@ -101,11 +100,12 @@ void tell_stopped();
 std::chrono::milliseconds launch_patience(const training_flags& flags);
 
 /// Sets number of workers or processes, unless the user has. Throws usage_error for too many
-/// workers, and for processes that the hosts cannot share equally.
+/// workers, and for processes that the hosts cannot share. `uneven`: processes of each host where
+/// they differ.
 void decide_workers(training_flags& flags, std::size_t workers);
 void decide_processes(training_flags& flags,
                       std::size_t hosts,
-                      const std::pair<const char*, const char*>& name = {"host", "hosts"});
+                      const std::vector<int>& uneven = {});
 
 /// Gives the run its nodes, as if --nodes named them. `processes`: of each node; empty: equally
 /// many.

@@ -38,29 +38,28 @@ std::vector<std::string> by_ssh(const training_flags& flags, const std::string& 
   return {"/bin/sh", "-c", x.ssh_command + " \"$@\"", "sh", host, there};
 }
 
-/// Shares of the run by slots, without a common divisor: 2 and 1 for hosts with slots=8 and
-/// slots=4.
-std::vector<int> shares_of(const std::vector<runtime::host_line>& hosts) {
+/// Processes of each host, all with equally many workers; empty: one on each host.
+std::vector<int> processes_by_slots(const std::vector<runtime::host_line>& hosts) {
   int common = 0;
   for (const auto& one : hosts)
     common = std::gcd(common, one.slots);
   std::vector<int> out;
-  for (const auto& one : hosts)
+  bool uneven = false;
+  for (const auto& one : hosts) {
+    uneven = uneven || one.slots != common;
     out.push_back(one.slots / common);
-  return out;
+  }
+  return uneven ? out : std::vector<int>{};
 }
 
 int run_over_host_file(training_flags& flags, const train_work& work) {
   const auto hosts = runtime::read_host_file(flags.hosts.host_file);
-  auto processes = shares_of(hosts);
-  const auto shares = std::accumulate(processes.begin(), processes.end(), std::size_t(0));
-  decide_workers(flags, shares * std::size_t(hosts.front().slots / processes.front()));
-  if (shares == hosts.size())
-    decide_processes(flags, hosts.size());
-  else
-    decide_processes(flags, shares, {"share of slots", "shares of slots"});
-  for (auto& one : processes)
-    one *= flags.job.layout.processes / int(shares);
+  const auto processes = processes_by_slots(hosts);
+  std::size_t workers = 0;
+  for (const auto& one : hosts)
+    workers += std::size_t(one.slots);
+  decide_workers(flags, workers);
+  decide_processes(flags, hosts.size(), processes);
   if (flags.dry_run)
     return work(flags, nullptr);
   if (hosts.size() == 1 && flags.job.layout.processes == 1)
