@@ -107,6 +107,17 @@ class launch:
                 pass
         return out
 
+    def left_of_lost(self):
+        """Those with the variable LOST."""
+        out = []
+        for pid, _ in self.left():
+            try:
+                if b"LOST=yes\0" in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
+                    out.append(pid)
+            except OSError:
+                pass
+        return out
+
     def stop(self):
         for pid, _ in self.left():
             try:
@@ -118,6 +129,7 @@ class launch:
 
 
 RUNS = []
+LOST = {"LOST": "yes"}
 
 
 def judged(folder, *words):
@@ -207,16 +219,28 @@ def check_exit_code(folder):
 
 def check_lost_host(folder):
     """A host is lost: the other one has its process from then on."""
-    one = launch(folder, *ENDLESS, "--world-size", 4, "--suspicion-seconds", 3, own={1: ({"LOST": "yes"}, [])})
+    one = launch(folder, *ENDLESS, "--world-size", 4, "--suspicion-seconds", 3, own={1: (LOST, [])})
     one.reaches(5)
-    for pid, _ in one.left():
-        if b"LOST=yes\0" in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+    for pid in one.left_of_lost():
+        os.kill(pid, signal.SIGKILL)
     one.until("the process moves", lambda: "process:1 moves to the node at" in one.said(0))
     one.reaches(one.steps()[-1]["iteration"] + 5)
     one.processes[0].send_signal(signal.SIGTERM)
     one.ends(but=[1])
     require_ended_early(folder, one, "after the loss of a host")
+
+
+def check_second_signal(folder):
+    """Rank 0 is stopped and takes no signal of another rank. The second signal ends that rank and its node."""
+    one = launch(folder, *ENDLESS, "--world-size", 4, own={1: (LOST, [])})
+    one.reaches(5)
+    one.processes[0].send_signal(signal.SIGSTOP)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        one.processes[1].send_signal(number)
+    one.until("rank 1 ends", lambda: one.processes[1].poll() is not None)
+    if one.processes[1].returncode not in (128 + signal.SIGTERM, 128 + signal.SIGINT):
+        raise one.fails(f"rank 1 ended with {one.processes[1].returncode}")
+    one.until("its node ends", lambda: not one.left_of_lost())
 
 
 def check_rank_0_killed(folder):
