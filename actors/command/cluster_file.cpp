@@ -48,7 +48,7 @@ class section {
                            Args&&... args) const {
     throw input_error("{}, line {}: {}",
                       file_,
-                      at.Mark().line + 1,
+                      std::max(0, at.Mark().line) + 1,  // an empty file has none
                       fmt::format(why, std::forward<Args>(args)...));
   }
 

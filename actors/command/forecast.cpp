@@ -128,7 +128,9 @@ void declare_forecast(command_line& line, const runtime::model_family& family) {
       "schedule and precision matter. Nothing runs: times follow from operations, bytes, and the "
       "links that each group of ranks uses.",
       family.name()));
-  line.tells_besides([given] { return what_is_missing(shape_and_layout(*given)); });
+  line.tells_besides([given, flags] {
+    return what_is_missing(flags->search ? without_layout(*given) : shape_and_layout(*given));
+  });
   line.runs(
       [given, flags] { return flags->search ? search(*given, *flags) : forecast(*given, *flags); });
 }

@@ -81,6 +81,7 @@ TEST_CASE("a wrong description is refused by line and key", "[cluster]") {
   refuses(with("name: A100\n", ""), "2", "`name` is missing");
   refuses(with("  detection: 2 s", "  detected: 2 s"), "21", "`failures.detected` is unknown");
   refuses(with("inside:\n", "inside: 300 GB/s\n"), "13", "not YAML");
+  refuses("", "1", "a cluster takes keys");
   refuses("- a\n", "1", "a cluster takes keys");
   refuses("name: [\n", "2", "not YAML");
 }
