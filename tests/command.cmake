@@ -228,7 +228,8 @@ if(TEST command/placement_two_hosts)  # skipped without permission to set a host
   set_tests_properties(command/placement_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 troupe_script_test(command/kubernetes command/kubernetes_test.py ${program} ${PROJECT_SOURCE_DIR} UNSANITIZED)
-foreach(check same credentials one_host signals exit_code lost_host refused host_file host_file_refused)
+foreach(check same credentials one_host signals exit_code lost_host rank_0_killed refused batch_script host_file
+        host_file_refused)
   troupe_script_test(command/launch_${check} command/launch_test.py ${program} ${check})
 endforeach()
 foreach(check namespaces one_way cut_off black_hole)  # skipped without permission to make namespaces

@@ -1,5 +1,6 @@
 #include "actors/command/launch_nodes.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/process/credentials.hpp"
@@ -121,9 +122,17 @@ void decide_workers(training_flags& flags, std::size_t workers) {
   flags.job.layout.world = int(workers);
 }
 
-void decide_processes(training_flags& flags, std::size_t processes) {
+void decide_processes(training_flags& flags, std::size_t hosts) {
+  auto& given = flags.job.layout.processes;
   if (flags.given.insert("layout.processes").second)
-    flags.job.layout.processes = int(processes);
+    given = int(hosts);
+  else if (std::size_t(given) % hosts != 0)
+    throw usage_error(
+        "--processes {}: this launch has {}, which get equally many; give a multiple of {}, or "
+        "leave it out",
+        given,
+        runtime::counted(std::int64_t(hosts), "host"),
+        hosts);
 }
 
 void give_nodes(training_flags& flags,

@@ -99,9 +99,10 @@ void tell_stopped();
 
 std::chrono::milliseconds launch_patience(const training_flags& flags);
 
-/// Sets number of workers or processes, unless the user has. Throws usage_error if it is too large.
+/// Sets number of workers or processes, unless the user has. Throws usage_error for too many
+/// workers, and for processes that the hosts cannot share equally.
 void decide_workers(training_flags& flags, std::size_t workers);
-void decide_processes(training_flags& flags, std::size_t processes);
+void decide_processes(training_flags& flags, std::size_t hosts);
 
 /// Gives the run its nodes, as if --nodes named them.
 void give_nodes(training_flags& flags,

@@ -142,6 +142,7 @@ class rank_0 {
         flags_.hosts.credentials.clear();
         flags_.hosts.insecure = flags_.hosts.insecure && flags_.job.layout.processes > 1;
       } else {
+        decide_processes(flags_, hosts);
         nodes_.start_here(address_, credentials_, flags_);
         auto all = meeting_->nodes(patience, stop);
         all.front() = nodes_.addresses(patience, stop).front();

@@ -6,6 +6,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace troupe::command {
@@ -23,8 +24,8 @@ constexpr int workers_in_simulated_process = 8;
 cluster_settings settings_of(const size_flags& flags, int workers) {
   cluster_settings out;
   out.workers = workers;
-  out.processes = int(flags.processes.value_or((workers + workers_in_simulated_process - 1)
-                                               / workers_in_simulated_process));
+  const int each = workers_in_simulated_process;
+  out.processes = int(flags.processes.value_or(std::max(2, (workers + each - 1) / each)));
   out.hosts = int(flags.hosts.value_or(out.processes));
   out.steps = int(flags.steps.value_or(out.steps));
   if (flags.kill)
@@ -64,9 +65,8 @@ std::string text_of(const cluster_run& x) {
       x.step_seconds * 1e3);
   if (x.recovery)
     out += fmt::format(
-        "  {} processes die: the run goes back to step {} (states from: {}), restart {:.3f} s, "
-        "{:.3f} "
-        "s until the next new step is committed, {} messages, {} bytes\n",
+        "  {} processes die: the run goes back to step {} (states from: {}), restart {:.3f} s, the "
+        "next new step is committed after {:.3f} s, {} messages, {} bytes\n",
         x.recovery->processes,
         x.recovery->resumed,
         x.recovery->from,
@@ -234,7 +234,7 @@ void add_size(command_line& to, size_flags& flags) {
             });
   to.value({.name = "--processes",
             .type = "N",
-            .default_value = "one for 8 workers",
+            .default_value = "one for 8 workers, at least 2",
             .help = "Processes that host the workers."},
            whole(flags.processes, 2, most_simulated_workers));
   to.value({.name = "--hosts",

@@ -131,6 +131,7 @@ struct group_place {
   int rank = 0;                     ///< index in `members`
   int device = 0;                   ///< device that it computes on
   std::vector<int> processes = {};  ///< of each member
+  bool beside = false;              ///< its communication lane uses the group
   /// The name of a rank on its process's lane board (runtime/device/lane_board.hpp), shown by
   /// members that wait for it. Called only when needed: groups have up to as many members as ranks.
   std::function<std::string(int rank)> name_of = {};

@@ -49,7 +49,8 @@ group_registry::join_between_processes node_state::groups_between_processes(
                         x.rank,
                         until);
     if (on_device)
-      return std::make_unique<runtime::staged_communicator>(std::move(out), by->shared_memory());
+      return std::make_unique<runtime::staged_communicator>(
+          std::move(out), by->shared_memory(), x.beside);
     return out;
   };
 }

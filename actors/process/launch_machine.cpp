@@ -94,11 +94,10 @@ void launch_machine::launch(one& x, launch_actions& out) {
     auto why = before.lost.empty() ? before.unfit : before.lost;
     if (why.empty() && x.avoided.contains(x.agent))
       why = "it computed wrong bits on its host, or was not reached there";
-    out.emplace_back(act::relocate{x.who.process,
-                                   x.agent,
-                                   *at,
-                                   beyond_slots(x, *at) > 0 ? beside(x, *at) : std::vector<int>(),
-                                   std::move(why)});
+    auto others = beside(x, *at);
+    if (int(others.size()) < slots_of(*at))
+      others.clear();
+    out.emplace_back(act::relocate{x.who.process, x.agent, *at, std::move(others), std::move(why)});
   }
   x.agent = *at;
   const auto& by = agents_[std::size_t(x.agent)];

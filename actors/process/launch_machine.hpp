@@ -282,8 +282,7 @@ class launch_machine {
   /// The agent for the next start; empty: no host is left.
   std::optional<int> agent_for(const one& x) const;
   std::vector<int> beside(const one& x, int agent) const;
-  /// Number of places beyond the slots of that agent's host if it also has `x`.
-  int beyond_slots(const one& x, int agent) const;
+  int slots_of(int agent) const;
   bool is_same_domain(int agent, int other) const;
   /// Whether another host is tried after this failure.
   bool leave_host(one& x, const std::string& why);

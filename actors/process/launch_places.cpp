@@ -17,9 +17,8 @@ std::vector<int> launch_machine::beside(const one& x, int agent) const {
   return out;
 }
 
-int launch_machine::beyond_slots(const one& x, int agent) const {
-  const int slots = std::size_t(agent) < hosts_.size() ? hosts_[std::size_t(agent)].slots : 1;
-  return std::max(0, int(beside(x, agent).size()) + 1 - slots);
+int launch_machine::slots_of(int agent) const {
+  return std::size_t(agent) < hosts_.size() ? hosts_[std::size_t(agent)].slots : 1;
 }
 
 bool launch_machine::is_same_domain(int agent, int other) const {
@@ -37,31 +36,31 @@ bool launch_machine::is_same_domain(int agent, int other) const {
 //   because the loss of one domain would take both; the host of the place's neighbours, with which
 //   it exchanges most data; the fewest places.
 std::optional<int> launch_machine::agent_for(const one& x) const {
-  const auto exchanges_states = [&](int other) {
-    const auto keeper_of
-        = [&](int p) { return std::size_t(p) < keepers_.size() ? keepers_[std::size_t(p)] : -1; };
-    return keeper_of(x.who.process) == other || keeper_of(other) == x.who.process;
-  };
-  if (agents_[std::size_t(x.agent)].is_usable() && !x.avoided.contains(x.agent)
-      && beyond_slots(x, x.agent) == 0)
-    return x.agent;
-  std::optional<std::tuple<bool, int, bool, std::int64_t, std::int64_t, std::size_t, int>> best;
+  const auto keeper_of
+      = [&](int p) { return std::size_t(p) < keepers_.size() ? keepers_[std::size_t(p)] : -1; };
+  std::vector<int> places(agents_.size()), neighbours(agents_.size());  // besides x
+  std::vector<int> peers;  // agents of its keeper and of the place that it keeps
+  for (const auto& y : all_) {
+    if (&y == &x)
+      continue;
+    ++places[std::size_t(y.agent)];
+    neighbours[std::size_t(y.agent)] += y.first_agent == x.first_agent ? 1 : 0;
+    if (keeper_of(x.who.process) == y.who.process || keeper_of(y.who.process) == x.who.process)
+      peers.push_back(y.agent);
+  }
+  std::optional<std::tuple<bool, int, bool, std::int64_t, int, int, int>> best;
   for (int a = 0; a < int(agents_.size()); ++a) {
     if (!agents_[std::size_t(a)].is_usable())
       continue;
-    const auto count = [&](const auto& is) {
-      return std::int64_t(
-          std::count_if(all_.begin(), all_.end(), [&](const one& y) { return &y != &x && is(y); }));
-    };
+    const int others = places[std::size_t(a)];
     const std::tuple here(
         x.avoided.contains(a),
-        beyond_slots(x, a),
+        std::max(0, others + 1 - slots_of(a)),
         a != x.agent,
-        count([&](const one& y) {
-          return is_same_domain(y.agent, a) && exchanges_states(y.who.process);
-        }),
-        count([&](const one& y) { return y.first_agent == x.first_agent && y.agent != a; }),
-        beside(x, a).size(),
+        std::int64_t(std::count_if(
+            peers.begin(), peers.end(), [&](int peer) { return is_same_domain(peer, a); })),
+        -neighbours[std::size_t(a)],
+        others,
         a);
     if (!best || here < *best)
       best = here;
@@ -92,9 +91,16 @@ void launch_machine::offer_moves(launch_actions& out) {
       || !std::all_of(all_.begin(), all_.end(), [](const auto& x) { return x.is == phase::stands; })
       || std::any_of(all_.begin(), all_.end(), [](const auto& x) { return bool(x.offered); }))
     return;
+  std::vector<int> places(agents_.size());
+  for (const auto& x : all_)
+    ++places[std::size_t(x.agent)];
+  const auto stays = [&](const one& x) {  // as agent_for decides
+    return agents_[std::size_t(x.agent)].is_usable() && !x.avoided.contains(x.agent)
+           && places[std::size_t(x.agent)] <= slots_of(x.agent);
+  };
   for (const bool back : {true, false})  // first those that were there at the start of the run
     for (auto x = all_.rbegin(); x != all_.rend(); ++x)
-      if (const auto at = agent_for(*x);
+      if (const auto at = stays(*x) ? std::nullopt : agent_for(*x);
           at && *at != x->agent && (!back || *at == x->first_agent)) {
         x->offered = *at;
         out.emplace_back(act::offer_move{x->who, *at});

@@ -28,8 +28,8 @@ struct standing_node_address {
   std::string name;          ///< as the user wrote it: "host-1:7000"
   std::string address = {};  ///< numeric
   std::uint16_t port = 0;
-  int slots = 1;            ///< processes that start there, as in runtime::host_slots; so is the
-  std::string domain = {};  ///< failure domain
+  int slots = 1;            ///< processes that start there
+  std::string domain = {};  ///< failure domain; empty: the host alone
   friend bool operator==(const standing_node_address&, const standing_node_address&) = default;
 };
 

@@ -3,13 +3,13 @@
 #include "actors/process/launcher.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/ranges_text.hpp"
 #include "runtime/device/backend_kind.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace troupe::actors {
 
@@ -82,12 +82,12 @@ void launcher_state::carry_out(const launch_action::relocate& x) {
   places.push_back(x.process);
   std::sort(places.begin(), places.end());
   runtime::log_warning(
-      "process:{} moves to {}, as no other node is left{}: that node now hosts the processes {} "
-      "and needs the memory of all of them; when another node is started, one of them moves there",
+      "process:{} moves to {}, as no node has a free slot{}: that node now hosts the processes {} "
+      "and needs the memory of all of them; when another node is started, processes move there",
       x.process,
       to,
       cause,
-      fmt::join(places, " and "));
+      runtime::ranges_of(places, {.to = " to ", .single_alone = true}));
 }
 
 void launcher_state::carry_out(const launch_action::offer_move& x) {

@@ -64,17 +64,16 @@ class other_hosts final : public launch_sites {
         hosts_(nodes.size()) {
     if (!settings_.successor.empty())
       have_successor();
+    std::vector<std::vector<int>> places(nodes.size());
+    for (int p = 0; p < processes_; ++p)
+      places[std::size_t(first_hosts_[std::size_t(p)])].push_back(p);
     for (std::size_t h = 0; h < nodes.size(); ++h) {
       at(int(h)).node = nodes[h];
       at(int(h)).has_answered = !nodes[h];
       if (!nodes[h])
         continue;
       self_->monitor(nodes[h]);
-      std::vector<int> places;
-      for (int p = 0; p < processes_; ++p)
-        if (first_hosts_[std::size_t(p)] == int(h))
-          places.push_back(p);
-      ask_to_serve(int(h), std::move(places));
+      ask_to_serve(int(h), std::move(places[h]));
       if (settings_.incarnation == 1)
         path_->send_later(self_,
                           messages::launcher_actor(self_),

@@ -74,7 +74,7 @@ class cluster {
                       out_.of.workers,
                       newest_,
                       last_step(),
-                      end_ ? end_->reason : std::string("no actor has a message")));
+                      end_ ? end_->reason : why_it_stopped()));
     out_.turns = world_.turns();
     out_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return std::move(out_);
@@ -123,6 +123,12 @@ class cluster {
         take_down(*event);
     };
     return out;
+  }
+
+  std::string why_it_stopped() const {
+    return world_.now_ns() < committed_ns_ + patience_ns
+               ? std::string("no actor has a message")
+               : fmt::format("no step was committed for {:.0f} s", seconds(patience_ns));
   }
 
   void look(caf::actor_id to, const caf::mailbox_element& x) {
@@ -247,9 +253,9 @@ cluster_run run_cluster(const cluster_settings& of) {
   if (of.workers < 1 || of.processes < 2 || of.processes > of.workers || of.hosts < 1
       || of.hosts > of.processes || of.steps < 4)
     throw runtime::input_error(
-        "cannot simulate {} workers in {} processes on {} hosts for {} steps: give 2 processes to "
-        "one "
-        "a worker, 1 host to one a process, and 4 steps or more",
+        "cannot simulate {} workers in {} processes on {} hosts for {} steps: give at least 2 "
+        "processes, at most one for each worker, at most one host for each process, and 4 steps or "
+        "more",
         of.workers,
         of.processes,
         of.hosts,

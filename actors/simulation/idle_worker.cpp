@@ -72,7 +72,6 @@ void add_parameters(idle_rank& to,
 
 std::shared_ptr<const idle_rank> made_rank(const runtime::worker_settings& settings,
                                            runtime::axis_rank tensor) {
-  runtime::ensure(settings.chunks.size() == 1, "IDLE-2: a rank without tensor work has one chunk");
   const auto& hosted = settings.chunks.front();
   const runtime::chunk whole(settings.model, hosted.range);
   auto out = std::make_shared<idle_rank>(idle_rank{
@@ -127,6 +126,7 @@ class silent_communicator final : public runtime::communicator {
 
 std::shared_ptr<const idle_rank> idle_ranks::of(const runtime::worker_settings& settings,
                                                 runtime::axis_rank tensor) {
+  runtime::ensure(settings.chunks.size() == 1, "IDLE-2: a rank without tensor work has one chunk");
   const std::lock_guard lock(mutex_);
   auto& found = all_[{settings.chunks.front().id, tensor.rank}];
   if (!found)

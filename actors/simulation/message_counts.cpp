@@ -1,5 +1,7 @@
 #include "actors/simulation/message_counts.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <caf/detail/serialized_size.hpp>
 #include <caf/message.hpp>
 #include <caf/uniform_type_info_map.hpp>
@@ -50,8 +52,10 @@ message_counter::row& message_counter::at(caf::actor_id x) {
 
 std::uint64_t message_counter::bytes_of(const caf::mailbox_element& x) const {
   caf::detail::serialized_size_inspector sink{world_.system()};
-  const auto failed = caf::message::save(sink, x.content());
-  return failed ? 0 : sink.result();
+  if (caf::message::save(sink, x.content()))
+    throw runtime::broken_promise("a message between processes cannot be written as bytes: "
+                                  + caf::to_string(x.content()));
+  return sink.result();
 }
 
 void message_counter::note(caf::actor_id to, const caf::mailbox_element& x) {

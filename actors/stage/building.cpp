@@ -120,6 +120,7 @@ void stage_state::join_groups() {
                             .rank = x.rank,
                             .device = runtime::device_of(job_->job, told_.rank),
                             .processes = std::move(processes),
+                            .beside = by_wire,
                             .name_of = [job = job_, lane = by_wire ? "wire:" : "lane:"](int rank) {
                               return lane + job->seats.name(rank);
                             }};

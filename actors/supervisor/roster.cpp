@@ -1,4 +1,5 @@
 #include "actors/supervisor/supervisor.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/layout/keepers.hpp"
@@ -107,7 +108,8 @@ void roster::tell_keepers(const std::vector<int>& before) const {
           other.host);
   }
   if (left < 0)
-    runtime::log_info(" {} more processes have their states kept in another one", -left);
+    runtime::log_info(" the states of {} more are kept in other processes",
+                      runtime::counted(-left, "process", "processes"));
   if (!shared.empty())
     runtime::log_info(
         " processes of one {0} keep each other's states: when that {0} dies, the run resumes from "

@@ -118,7 +118,6 @@ class roster : supervisor_part {
       if (const auto to = replica(r))
         run_.send(to, x);
   }
-  void tell_members(int replica, const messages::group_opened& x);
   /// The keeper in that process, for its memory and its host's disk; null: being spawned.
   messages::keeper_actor keeper_in(int process) const;
   /// The keeper with the initial state of a process's ranks; null: the ranks have it themselves, or
@@ -140,8 +139,7 @@ class roster : supervisor_part {
   std::vector<hosting> processes_;
   std::vector<watched_actor> watched_;
   std::vector<messages::replica_actor> replicas_;
-  std::vector<messages::group_opened>
-      opened_;  ///< in this generation, for replicas that come later
+  std::map<int, std::vector<messages::group_opened>> opened_;  ///< for replicas that come later
   messages::monitor_actor monitor_;
   bool without_monitor_ = false;  ///< it died too often
   std::vector<messages::viewer_actor> viewers_;

@@ -353,28 +353,27 @@ void roster::spawn_replicas() {
         [this, r, known](const messages::replica_spawned& x) {
           replicas_[std::size_t(r)] = x.replica;
           tell_of_services(x.replica, known);
-          for (const auto& opened : opened_)
-            tell_members(r, opened);
+          for (const auto& opened : std::exchange(opened_[r], {}))
+            run_.send(x.replica, opened);
           return x.replica;
         });
   }
 }
 
-// The first member's own replica knows it.
-void roster::tell_members(int replica, const messages::group_opened& x) {
-  const auto replica_of
-      = [this](int rank) { return run_.job->seats.at(rank)[runtime::axis::data]; };
-  if (replicas_[std::size_t(replica)] && replica != replica_of(x.members.front())
-      && std::ranges::find(x.members, replica, replica_of) != x.members.end())
-    run_.send(replicas_[std::size_t(replica)], x);
-}
-
 void roster::receive(const messages::group_opened& x) {
   if (x.generation != run_.generation() || x.members.empty())
     return;
-  opened_.push_back(x);
-  for (int r = 0; r < int(replicas_.size()); ++r)
-    tell_members(r, x);
+  const auto replica_of
+      = [this](int rank) { return run_.job->seats.at(rank)[runtime::axis::data]; };
+  std::set<int> others;
+  for (const int rank : x.members)
+    others.insert(replica_of(rank));
+  others.erase(replica_of(x.members.front()));  // it has sent it
+  for (const int r : others)
+    if (const auto to = replica(r))
+      run_.send(to, x);
+    else
+      opened_[r].push_back(x);
 }
 
 }  // namespace troupe::actors

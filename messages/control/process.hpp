@@ -45,8 +45,8 @@ struct process_died {
   std::string how = {};  ///< for example "killed by signal 9 (SIGKILL)"
 };
 
-/// The process shares its host, and another host has room. If it is requested again once its states
-/// are kept, it starts there.
+/// Its host exceeds its slots, and another one has a free slot. If it is requested again once its
+/// states are kept, it starts there.
 struct process_may_move {
   runtime::generation_id generation = {};  ///< requested in this generation
   int process = 0;

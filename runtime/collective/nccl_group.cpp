@@ -37,35 +37,22 @@ void nccl_meeting::give(const std::string& group, std::uint64_t generation, cons
   const std::lock_guard lock(mutex_);
   const auto at = ids_.emplace(std::pair(group, generation), id).first;
   ensure(at->second == id, "COLLECTIVE-6: a group of a generation has one id");
-  changed_.notify_all();
 }
 
 nccl_id nccl_meeting::made(const std::string& group, std::uint64_t generation) {
   const std::lock_guard lock(mutex_);
   const std::pair key(group, generation);
   auto found = ids_.find(key);
-  if (found == ids_.end()) {
+  if (found == ids_.end())
     found = ids_.emplace(key, open_nccl().make_id()).first;
-    changed_.notify_all();
-  }
   return found->second;
 }
 
-nccl_id nccl_meeting::wait_for(const std::string& group,
-                               std::uint64_t generation,
-                               const cancel_token& token) {
-  const auto waker = token.on_cancel([this] {
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
-  });
-  const std::pair key(group, generation);
-  const flagged_wait told({.what = "the id of a group"});
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return ids_.contains(key) || token.is_cancelled(); });
-  const auto found = ids_.find(key);
-  if (found == ids_.end())
-    throw cancelled();
-  return found->second;
+std::optional<nccl_id> nccl_meeting::find(const std::string& group,
+                                          std::uint64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = ids_.find({group, generation});
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
 }
 
 nccl_groups::nccl_groups(cancel_token generation,

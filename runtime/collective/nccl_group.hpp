@@ -41,10 +41,10 @@
 #include "runtime/collective/nccl/nccl.hpp"
 #include "runtime/core/cancel.hpp"
 
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,12 +65,11 @@ class nccl_meeting {
   void give(const std::string& group, std::uint64_t generation, const nccl_id& id);
   /// For rank 0: the id, which the first call makes and publishes. Throws device_failure.
   nccl_id made(const std::string& group, std::uint64_t generation);
-  /// Sleeps until the id is given. Throws `cancelled`.
-  nccl_id wait_for(const std::string& group, std::uint64_t generation, const cancel_token& token);
+  /// Empty: it has not come yet.
+  std::optional<nccl_id> find(const std::string& group, std::uint64_t generation) const;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::uint64_t>, nccl_id> ids_;
 };
 

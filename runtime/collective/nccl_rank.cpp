@@ -9,10 +9,17 @@ void nccl_rank::connect() {
     return;
   auto end = group_->make_end(rank_, device_);
   const auto& of = group_->terms();
+  std::optional<nccl_id> id;
+  const auto has_come = [&] {
+    id = of.ids->find(group_->name(), of.generation);
+    return id.has_value();
+  };
   group_->carry_out(rank_, *end, [&](nccl_end& x) {
     if (rank_ == 0)
-      of.ids->made(group_->name(), of.generation);
-    x.join(of.ids->wait_for(group_->name(), of.generation, of.token), size_, rank_);
+      id = of.ids->made(group_->name(), of.generation);
+    else
+      group_->wait_until(rank_, has_come);
+    x.join(*id, size_, rank_);
   });
   group_->connected(end);
   end_ = std::move(end);

@@ -6,6 +6,7 @@
 #include "runtime/collective/nccl_ledger.hpp"
 #include "runtime/core/waiting.hpp"
 
+#include <condition_variable>
 #include <functional>
 #include <set>
 #include <thread>

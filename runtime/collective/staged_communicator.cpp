@@ -4,6 +4,7 @@
 #include "runtime/core/waiting.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace troupe::runtime {
@@ -20,24 +21,35 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-/// Waits for all work of the stream. The lane that reduces gradients may wait for most of a
-/// backward pass, whose progress another lane shows.
-void fetch(const stream& by, void* to, const void* from, std::int64_t bytes) {
-  const flagged_wait told({.what = "its device"});
+}  // namespace
+
+staged_communicator::staged_communicator(std::unique_ptr<communicator> group,
+                                         memory_source from,
+                                         bool beside)
+    : group_(std::move(group)),
+      host_(kernels::backend::cpu, 1, shared_by(std::move(from))),
+      beside_(beside) {}
+
+// A communication lane waits for the passes of the other lane, perhaps for seconds. That lane shows
+// their progress, and is the root if the device hangs.
+void staged_communicator::fetch(const stream& by,
+                                void* to,
+                                const void* from,
+                                std::int64_t bytes) const {
+  std::optional<flagged_wait> told;
+  if (beside_)
+    told.emplace(wait_reason{.what = "its device"});
   by.read(to, from, std::size_t(bytes));
 }
 
-}  // namespace
-
-staged_communicator::staged_communicator(std::unique_ptr<communicator> group, memory_source from)
-    : group_(std::move(group)), host_(kernels::backend::cpu, 1, shared_by(std::move(from))) {}
-
 std::byte* staged_communicator::room(std::int64_t bytes) {
   if (bytes > room_bytes_) {
+    const auto larger = std::max(bytes, 2 * room_bytes_);  // few blocks: each has a descriptor
+    room_bytes_ = 0;
     room_.reset();
     auto pool = host_.pool();
-    room_bytes_ = std::max(bytes, 2 * room_bytes_);  // a block that others map has a descriptor
-    room_ = pool.allocate_shared(std::size_t(room_bytes_));
+    room_ = pool.allocate_shared(std::size_t(larger));
+    room_bytes_ = larger;
   }
   return room_.get();
 }

@@ -18,7 +18,8 @@ class staged_communicator final : public communicator {
  public:
   /// `from`: memory that the group's other processes can map (windows::source); may be empty. The
   /// host memory has up to twice the size of the largest call's operands, until the group's end.
-  staged_communicator(std::unique_ptr<communicator> group, memory_source from);
+  /// `beside`: a rank's communication lane calls it.
+  staged_communicator(std::unique_ptr<communicator> group, memory_source from, bool beside = false);
 
   axis_set along() const override { return group_->along(); }
   int rank() const override { return group_->rank(); }
@@ -44,6 +45,8 @@ class staged_communicator final : public communicator {
  private:
   /// Host memory of at least that size; its earlier contents are lost.
   std::byte* room(std::int64_t bytes);
+  /// Copies to the host after all earlier work of the stream.
+  void fetch(const stream& by, void* to, const void* from, std::int64_t bytes) const;
   /// Copies the arrays of `bytes` each to the host, and returns their places.
   std::vector<const void*> read(stream& from,
                                 std::span<const void* const> parts,
@@ -51,6 +54,7 @@ class staged_communicator final : public communicator {
 
   const std::unique_ptr<communicator> group_;
   stream host_;
+  const bool beside_;
   memory_block room_;
   std::int64_t room_bytes_ = 0;
 };

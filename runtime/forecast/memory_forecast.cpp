@@ -94,7 +94,7 @@ class rehearsal {
       }
     out.left_by_others -= most;  // the peak of the rehearsal includes the newest
     out.received = received_;
-    for (const auto& x : out.handoffs)  // a stage receives as much as it sends, but for the ends
+    for (const auto& x : out.handoffs)  // its gradient, or the result of this gradient, is as large
       out.received[axis::pipeline] += x.bytes * (most_microbatches(job_) / copies());
     return out;
   }

@@ -173,8 +173,10 @@ std::shared_ptr<void> hold_devices(const training_job& job,
           "{}: give fewer `layout.processes`, or more devices (CUDA_VISIBLE_DEVICES), or name the "
           "devices to share in `devices.numbers`",
           what);
-    log_warning("{}: both are slower, and its memory may not suffice; start a node on another host",
-                what);
+    log_warning(
+        "{}: both are slower, its memory may not suffice, and NCCL refuses a group with two ranks "
+        "on it; start a node on another host",
+        what);
   }
   return out;
 }

@@ -87,7 +87,7 @@ void worker::settle_estate(bool begins) {
 
 void worker::check_digests() const {
   if (homes_.empty() || stream_.pool().is_shadow())
-    return;
+    return;  // without chunks it reads no arrays of the estate
   const auto& estate = *settings_.estate;
   const auto iteration = estate.newest()->last;
   const auto sealed = estate.digests(iteration);

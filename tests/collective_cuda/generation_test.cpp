@@ -151,6 +151,18 @@ TEST_CASE("the loss of a process releases the ranks of its groups with the cause
       peer_lost);
 }
 
+TEST_CASE("the loss of a process releases a rank that waits for the id of a group",
+          "[collective][nccl]") {
+  auto groups = groups_of({});
+  const auto mine = make_nccl_communicator(groups, {"pair", axis::data, 1, 2, 0, {0, 1}});
+  std::thread loss([&] {
+    std::this_thread::sleep_for(5ms);
+    groups.lose(0, "killed by signal 9");
+  });
+  CHECK_THROWS_AS(mine->connect(), peer_lost);
+  loss.join();
+}
+
 TEST_CASE("a generation may end during the initialisation of communicators", "[collective][nccl]") {
   const int delay_us = GENERATE(0, 50, 200, 500, 1000, 5000);
   const bool all_come = GENERATE(false, true);

@@ -45,7 +45,7 @@ def check_one_way(folder):
     for round, deaf in enumerate((1, 0), 1):
         began = time.monotonic()
         between.deafen(deaf)
-        one.until("the place moves", lambda: one.out.read_text().count("as no other node is left") == round)
+        one.until("the place moves", lambda: one.out.read_text().count("as no node has a free slot") == round)
         nodes[1].until("that host is free", lambda: nodes[1].text().count("is over here") == round)
         nodes[1].until("the run has no process there", lambda: hosted_there(nodes[1]) == 0)
         took = time.monotonic() - began
@@ -75,7 +75,7 @@ def check_cut_off(folder):
     one.reaches(10)
     for host in (0, 1):
         between.deafen(host)
-    says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left")
+    says(one, f"process:1 moves to the node at {nodes[0].at}, as no node has a free slot")
     nodes[1].until("that host is free", lambda: "is over here" in nodes[1].text() and hosted_there(nodes[1]) == 0)
     one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     goes_on(one)

@@ -87,7 +87,7 @@ def check_spare(folder):
     hosted(one, nodes, 2)
     goes_on(one)
     end_host(nodes[2])
-    says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left", "hosts the processes 0 and 1")
+    says(one, f"process:1 moves to the node at {nodes[0].at}, as no node has a free slot", "hosts the processes 0 to 1")
     one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     goes_on(one)
     back = node(folder, *few, listen=nodes[1].at, credentials=credentials)
@@ -113,7 +113,8 @@ def check_node_killed(folder):
     one = job(folder, *ENDLESS, *few, *over(nodes, credentials))
     one.reaches(5)
     nodes[1].process.kill()  # its children live on until they are told to end
-    says(one, f"process:1 moves to the node at {nodes[0].at}, as no other node is left (the node at {nodes[1].at} is gone")
+    says(one, f"process:1 moves to the node at {nodes[0].at}, as no node has a free slot",
+         f"(the node at {nodes[1].at} is gone")
     one.until("both places are on one host", lambda: hosted_there(nodes[0]) == 2)
     goes_on(one)
     nodes[1].leaves_nothing()

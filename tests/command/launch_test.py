@@ -18,6 +18,7 @@ from process_runs import JOB, PATIENCE, job, require_same
 
 LAYOUT = ["--pipeline-model-parallel-size", 2]
 SHORT = [*LAYOUT, "--train-iters", 20]
+LONG = [*LAYOUT, "--train-iters", 100]
 ENDLESS = [*LAYOUT, "--train-iters", 100000, "--lr-decay-style", "constant"]
 
 
@@ -203,6 +204,17 @@ def check_lost_host(folder):
     require_ended_early(folder, one, "after the loss of a host")
 
 
+def check_rank_0_killed(folder):
+    """The run goes on to its end without the process of rank 0. The other rank cannot know how it ended."""
+    one = launch(folder, *LONG, "--world-size", 4)
+    one.reaches(5)
+    one.processes[0].kill()
+    one.ends(3, but=[0])
+    require_same(one, judged(folder, *LONG), "after the death of rank 0's process")
+    if "rank 0 of this launch was lost" not in one.said(1):
+        raise one.fails("rank 1 does not say why")
+
+
 def refused(folder, texts, *words, **how):
     """All ranks end with 2, and some rank says each of the texts. None trains."""
     one = launch(folder, *SHORT, *words, **how)
@@ -231,9 +243,23 @@ def check_refused(folder):
     one = refused(folder, ["have no common secret", "`troupe credentials DIR`"], each=2, save=False)
     if any(one.said(x) for x in (1, 3)):
         raise one.fails("a host says the reason twice")
+    refused(folder, ["--processes 3: this launch has 2 hosts", "give a multiple of 2"], *few, "--processes", 3, each=2)
     refused(folder, ["--nodes names others"], "--nodes", "127.0.0.1:7000,127.0.0.1:7001")
     refused(folder, ["host-without-a-name.invalid"], *few, "--insecure", save=False,
             environment={"MASTER_ADDR": "host-without-a-name.invalid"})
+
+
+NO_LAUNCHER = dict.fromkeys(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def check_batch_script(folder):
+    """A script of a Slurm job runs on one host, and is warned if the job has several."""
+    for hosts, warns in ((2, True), (1, False)):
+        job_of_slurm = {**NO_LAUNCHER, "SLURM_JOB_ID": 7, "SLURM_JOB_NUM_NODES": hosts}
+        one = launch(folder, *SHORT, hosts=1, own={0: (job_of_slurm, [])})
+        one.ends()
+        if ("this job of Slurm has 2 hosts, but this command runs on one" in one.said(0)) != warns or not one.steps():
+            raise one.fails(f"a job of {hosts} hosts")
 
 
 def host_file(folder, *lines):
@@ -251,9 +277,8 @@ def ssh(folder):
 
 
 def over_hosts(folder, *words, hosts=("127.0.0.1 slots=2  # one", "127.0.0.2 slots=2")):
-    nothing = dict.fromkeys(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
     return launch(folder, *words, "--hostfile", host_file(folder, *hosts), "--ssh-command", ssh(folder), "--local-addr",
-                  "127.0.0.1", hosts=1, own={0: (nothing, [])}, save=False)
+                  "127.0.0.1", hosts=1, own={0: (NO_LAUNCHER, [])}, save=False)
 
 
 def check_host_file(folder):

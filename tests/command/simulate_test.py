@@ -48,6 +48,8 @@ def check_size(folder):
             raise wrong(f"the page lacks '{part}':\n{page}")
     if not re.search(r"replica: most messages of one +0\.00\n", page):
         raise wrong(f"the messages of a replica grow with the cluster:\n{page}")
+    if "2 workers in 2 processes" not in works("simulate", "--workers", 2):
+        raise wrong("the smallest cluster does not have two processes")
     found = json.loads(works("simulate", "--workers", 64, 128, "--json"))
     if [x["workers"] for x in found["runs"]] != [64, 128] or found["latency_s"] <= 0 or found["handling_s"] <= 0:
         raise wrong(f"JSON: {found}")

@@ -83,7 +83,7 @@ void scenario(nccl_groups& groups, int rank, int size) {
 void repeat(nccl_groups& groups, int rank, int size) {
   stream by(kernels::backend::cuda, 1, {}, rank);
   const auto group = join(groups, rank, size);
-  std::thread told;
+  std::jthread told;
   try {
     auto x = numbers(by, rank);
     const void* const part = x.raw();
@@ -94,7 +94,7 @@ void repeat(nccl_groups& groups, int rank, int size) {
       if (!first)
         continue;
       say("sums");
-      told = std::thread([&groups] {
+      told = std::jthread([&groups] {
         std::string word;
         for (int process = 0; std::cin >> word >> process;)
           groups.lose(process, "killed by signal 9");
@@ -103,8 +103,6 @@ void repeat(nccl_groups& groups, int rank, int size) {
   } catch (const peer_lost& loss) {
     say(std::string("peer_lost: ") + loss.what());
   }
-  std::fflush(stdout);
-  told.join();
 }
 
 nccl_id id_from(const std::string& hex) {

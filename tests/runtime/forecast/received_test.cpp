@@ -66,6 +66,8 @@ TEST_CASE("stages receive activations and gradients of each micro-batch", "[memo
   const auto found = received(job_with(1, 1, 2), axis::pipeline);
   CHECK(found >= 4 * bytes_of_rows);
   CHECK(found <= 4 * bytes_of_rows + 3 * 64 * 32 * 4);  // and the tied embedding's gradients
-  // 1F1B is rehearsed with fewer micro-batches than there are.
-  CHECK(received(job_with(1, 1, 2, 64), axis::pipeline) - found == 60 * bytes_of_rows);
+  // 1F1B is rehearsed with fewer micro-batches than there are. Hand-offs count as allocated.
+  const auto of_60 = received(job_with(1, 1, 2, 64), axis::pipeline) - found;
+  CHECK(of_60 >= 60 * bytes_of_rows);
+  CHECK(of_60 <= 60 * (bytes_of_rows + 256));
 }
