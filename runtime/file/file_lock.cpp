@@ -94,7 +94,7 @@ file_lock::file_lock(const fs::path& output, const std::string& what) {
     plain = plain.parent_path();
   path_ = plain.parent_path() / ("." + plain.filename().string() + ".lock");
   for (;;) {
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor_ < 0)
       return;
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {

@@ -181,11 +181,17 @@ def check_signals(folder):
     again.ends().leaves_no_file()
 
 
+def has_socket(pid):
+    try:
+        return any(os.readlink(x).startswith("socket:") for x in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # just closed
+        return False
+
+
 def check_early_signal(folder):
     """A signal to one rank ends a launch that still waits for another rank."""
     one = launch(folder, *SHORT, "--launch-timeout", 1000, environment={"WORLD_SIZE": 3})
-    open_files = pathlib.Path(f"/proc/{one.processes[1].pid}/fd")
-    one.until("rank 1 connects", lambda: any(os.readlink(x).startswith("socket:") for x in open_files.iterdir()))
+    one.until("rank 1 connects", lambda: has_socket(one.processes[1].pid))
     one.processes[1].send_signal(signal.SIGTERM)
     one.ends().leaves_no_file()
 
