@@ -8,7 +8,7 @@
 #include <charconv>
 #include <fmt/ranges.h>
 #include <functional>
-#include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 #include <yaml-cpp/yaml.h>
@@ -48,7 +48,7 @@ class section {
                            Args&&... args) const {
     throw input_error("{}, line {}: {}",
                       file_,
-                      at.Mark().line + 1,
+                      std::max(0, at.Mark().line) + 1,  // an empty file has none
                       fmt::format(why, std::forward<Args>(args)...));
   }
 
@@ -91,8 +91,10 @@ class section {
 
   void read(const YAML::Node& map, const std::vector<key>& keys) const {
     if (!map.IsMap())
-      refuse(map, "{} takes keys with values", path_.empty() ? "a cluster" : "`" + path_ + "`");
-    std::map<std::string, bool> seen;
+      refuse(map,
+             "{} takes keys with values",
+             path_.empty() ? "a cluster" : "`" + path_.substr(0, path_.size() - 1) + "`");
+    std::set<std::string> seen;
     for (const auto& entry : map) {
       const auto name = entry.first.IsScalar() ? entry.first.Scalar() : "";
       const auto found = std::ranges::find(keys, name, &key::name);
@@ -106,7 +108,7 @@ class section {
                runtime::shortened(name, 60),
                fmt::join(known, ", "));
       }
-      if (!seen.emplace(name, true).second)
+      if (!seen.insert(name).second)
         refuse(entry.first, "`{}{}` is given twice; leave one out", path_, name);
       found->read(entry.second, section(file_, path_ + name + "."));
     }
@@ -144,10 +146,10 @@ key quantity_key(const std::string& name,
           is_required};
 }
 
-key count_key(const std::string& name, int& to) {
-  return {name, [&to, name](const YAML::Node& at, const section& in) {
+key count_key(const std::string& name, int& to, int most) {
+  return {name, [&to, name, most](const YAML::Node& at, const section& in) {
             const auto up = in.above(name);
-            const double found = up.number(at, name, no_unit, 1, 1e6);
+            const double found = up.number(at, name, no_unit, 1, most);
             to = int(found);
             if (found != to)
               up.refuse(at, "`{}` is '{}': a whole number is expected", name, at.Scalar());
@@ -176,8 +178,8 @@ runtime::cluster_outline parse_cluster(const std::string& content, const std::st
                    quantity_key("f32", d.f32, operation_units, least_rate, most),
                    quantity_key("bf16", d.bf16, operation_units, least_rate, most),
                    quantity_key("f16", d.f16, operation_units, least_rate, most, false)}),
-      count_key("hosts", out.hosts),
-      count_key("devices-per-host", out.devices_per_host),
+      count_key("hosts", out.hosts, 1000000),
+      count_key("devices-per-host", out.devices_per_host, 1000),
       section_key("inside",
                   {quantity_key("bandwidth", out.inside.bandwidth, rate_units, least_rate, most),
                    quantity_key("latency", out.inside.latency, time_units, 0, 1)}),

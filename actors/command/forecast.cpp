@@ -64,6 +64,13 @@ int search(const training_flags& given, const forecast_flags& flags) {
   if (!given.given.contains("batch.global"))
     throw usage_error("--search needs --global-batch-size: the step whose time it compares");
   const bool has_world = given.given.contains("layout.world");
+  if (!has_world && on.devices() > runtime::most_workers)
+    throw usage_error(
+        "--search needs --world-size: the cluster '{}' has {} devices, but a run has "
+        "at most {} workers",
+        on.name,
+        on.devices(),
+        runtime::most_workers);
   const auto job = resolve(without_layout(given));
   const auto& description = job.training.model;
   const auto model = runtime::outline_of_model(job);
@@ -79,6 +86,7 @@ int search(const training_flags& given, const forecast_flags& flags) {
       .job = job,
       .on = on,
       .world = base.world,
+      .global = base.global,
       .flops = runtime::training_flops(
           runtime::spec_of(job.training), runtime::schema_of(job), double(base.global)),
       .found = runtime::search_layouts(model, base, on, limits)};
@@ -120,7 +128,9 @@ void declare_forecast(command_line& line, const runtime::model_family& family) {
       "schedule and precision matter. Nothing runs: times follow from operations, bytes, and the "
       "links that each group of ranks uses.",
       family.name()));
-  line.tells_besides([given] { return what_is_missing(shape_and_layout(*given)); });
+  line.tells_besides([given, flags] {
+    return what_is_missing(flags->search ? without_layout(*given) : shape_and_layout(*given));
+  });
   line.runs(
       [given, flags] { return flags->search ? search(*given, *flags) : forecast(*given, *flags); });
 }

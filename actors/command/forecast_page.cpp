@@ -48,8 +48,8 @@ std::string goodput_text(const runtime::goodput_forecast& x) {
   if (x.between_failures == 0)
     return "goodput     no failures: the cluster's description has none\n";
   return fmt::format(
-      "goodput     a failure each {}: {} of the time trains with recovery, which loses {:.1f} s;\n"
-      "            {} with checkpoints only, one each {}\n",
+      "goodput     a failure every {}: {} of the time trains with recovery, which loses {:.1f} s;\n"
+      "            {} with checkpoints only, one every {}\n",
       runtime::duration_text(x.between_failures),
       percent(x.with_recovery),
       x.lost,
@@ -135,6 +135,12 @@ std::string flags_of(const told_search& x, const found_layout& found) {
 }
 
 void require_layouts(const told_search& x) {
+  if (x.found.compared == 0)
+    throw runtime::input_error(
+        "no layout of {} workers divides the model and `batch.global` {}: choose other numbers of "
+        "workers (`layout.world`) or samples, such as multiples of one power of two",
+        x.world,
+        x.global);
   if (x.found.best.empty())
     throw runtime::input_error(
         "no layout of {} workers fits on '{}': {} were compared, and the smallest needs {} of {} "

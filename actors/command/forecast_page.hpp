@@ -5,6 +5,7 @@
 #include "runtime/forecast/job_forecast.hpp"
 #include "runtime/forecast/layout_search.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace troupe::command {
@@ -25,7 +26,8 @@ struct told_search {
   const runtime::training_job& job;
   const runtime::cluster_outline& on;
   int world = 0;
-  double flops = 0;  ///< of a step
+  std::int64_t global = 0;  ///< samples of a step
+  double flops = 0;         ///< of a step
   runtime::found_layouts found;
 };
 

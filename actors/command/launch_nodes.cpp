@@ -123,9 +123,7 @@ void decide_workers(training_flags& flags, std::size_t workers) {
   flags.job.layout.world = int(workers);
 }
 
-void decide_processes(training_flags& flags,
-                      std::size_t hosts,
-                      const std::vector<int>& uneven) {
+void decide_processes(training_flags& flags, std::size_t hosts, const std::vector<int>& uneven) {
   auto& given = flags.job.layout.processes;
   const int fixed = std::accumulate(uneven.begin(), uneven.end(), 0);
   if (flags.given.insert("layout.processes").second)

@@ -8,15 +8,23 @@
 
 namespace troupe::runtime {
 
-/// The axis that divides a matrix.
-enum class product_split : std::uint8_t { none, tensor, experts };
+/// How ranks divide a matrix: tensor ranks its columns, as for the first product of a pair, or its
+/// rows, as for the second one. Those of experts are divided by expert tensor ranks.
+enum class product_split : std::uint8_t { none, columns, rows, expert_columns, expert_rows };
 
 /// A product of rows with a matrix of parameters.
 struct product_outline {
   double inputs = 0, outputs = 0;
-  product_split split = product_split::tensor;
+  product_split split = product_split::columns;
   double matrices = 1;  ///< of this size: the experts
   double rows = 1;      ///< of each token: the experts that it chooses
+
+  bool is_of_experts() const {
+    return split == product_split::expert_columns || split == product_split::expert_rows;
+  }
+  bool divides_inputs() const {
+    return split == product_split::rows || split == product_split::expert_rows;
+  }
 };
 
 /// Elements that kernels between products read and write for one token.

@@ -12,12 +12,12 @@ namespace troupe::runtime {
 
 struct forecast_assumptions {
   double product_share = 0.72;    ///< of the peak of matrix products, in large products
-  double attention_share = 0.37;  ///< of the same peak, in fused attention
-  double memory_share = 0.91;     ///< of the memory's bandwidth
+  double attention_share = 0.35;  ///< of the same peak, in fused attention
+  double memory_share = 0.88;     ///< of the memory's bandwidth
   double link_share = 0.90;       ///< of the bandwidth of links
   double hidden_share = 0.90;     ///< of transfers and sums that run beside passes
-  double tensor_hidden = 0.21;    ///< of tensor collectives that run beside products
-  double step_seconds = 0.067;    ///< work of the host in each step, beside no computation
+  double tensor_hidden = 0.12;    ///< of tensor collectives that run beside products
+  double step_seconds = 0.060;    ///< work of the host in each step, beside no computation
   double kernel_seconds = 5e-6;   ///< from one kernel to the next one; assumed
 };
 

@@ -17,6 +17,13 @@ constexpr logit_bytes of_one_kernel = {4, 6}, of_separate_kernels = {38, 14};
 /// dropout. Backward: softmax reads two arrays and writes one.
 constexpr double score_passes_forward = 2, score_passes_backward = 3, passes_of_dropout = 2.5;
 
+/// Ranks that divide a matrix.
+double parts_of(const product_outline& x, const rank_share& share) {
+  if (x.is_of_experts())
+    return share.expert_tensor;
+  return x.split == product_split::none ? 1 : share.tensor;
+}
+
 }  // namespace
 
 step_parts& step_parts::operator+=(const step_parts& x) {
@@ -117,19 +124,15 @@ void layer_costs::add_collectives(pass_costs& to, const layer_outline& x) const 
 pass_costs layer_costs::of_layer(const layer_outline& x) const {
   pass_costs out;
   for (const auto& p : x.products) {
-    const double rows = share_.rows * p.rows;
-    if (p.split == product_split::experts)  // rows of all tensor ranks meet at an expert
-      add_product(out,
-                  rows / share_.tensor * share_.expert_tensor,
-                  p.inputs,
-                  p.outputs / share_.expert_tensor,
-                  p.matrices / share_.expert);
-    else
-      add_product(out,
-                  rows,
-                  p.inputs,
-                  p.split == product_split::tensor ? p.outputs / share_.tensor : p.outputs,
-                  1);
+    // Rows of all tensor ranks meet at an expert.
+    const double rows
+        = share_.rows * p.rows * (p.is_of_experts() ? share_.expert_tensor / share_.tensor : 1);
+    const double parts = parts_of(p, share_);
+    add_product(out,
+                rows,
+                p.divides_inputs() ? p.inputs / parts : p.inputs,
+                p.divides_inputs() ? p.outputs : p.outputs / parts,
+                p.is_of_experts() ? p.matrices / share_.expert : 1);
   }
   if (x.keys > 0)
     add_attention(out, x);
@@ -169,11 +172,11 @@ pass_costs layer_costs::of_head() const {
 parameter_share parameters_of(const layer_outline& x, const rank_share& share) {
   parameter_share out{.dense = x.vectors};
   for (const auto& p : x.products) {
-    const double all = p.inputs * p.outputs * p.matrices;
-    if (p.split == product_split::experts)
-      out.experts += all / (share.expert * share.expert_tensor);
+    const double each = p.inputs * p.outputs / parts_of(p, share);
+    if (p.is_of_experts())
+      out.experts += each * p.matrices / share.expert;
     else
-      out.dense += p.split == product_split::tensor ? all / share.tensor : all;
+      out.dense += each;
   }
   return out;
 }

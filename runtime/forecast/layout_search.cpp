@@ -56,23 +56,26 @@ class layout_search {
   void with_ranks(int tensor, int pipeline) {
     const int data = base_.world / (tensor * pipeline);
     for (const int e :
-         limits_.experts == 0 ? std::vector<int>{1} : divisors_of(limits_.experts, data))
-      if (data % e == 0)
-        for (const std::int64_t micro : {1, 2, 4, 8, 16})
-          if (base_.global % (micro * data) == 0)
-            with_micro(tensor, pipeline, e, micro);
+         limits_.experts == 0 ? std::vector<int>{1} : divisors_of(limits_.experts, data)) {
+      if (data % e != 0 || base_.global % data != 0)
+        continue;
+      auto step = base_;
+      step.tensor = tensor;
+      step.pipeline = pipeline;
+      step.expert = e;
+      step.expert_tensor = tensor;
+      step.sequence_parallel = tensor > 1;
+      spans_ = spans_of(step, on_.devices_per_host);
+      for (const std::int64_t micro : {1, 2, 4, 8, 16})
+        if (base_.global % (micro * data) == 0)
+          with_micro(step, micro);
+    }
   }
 
-  void with_micro(int tensor, int pipeline, int expert, std::int64_t micro) {
-    const auto layers = int(model_.layers.size());
-    auto step = base_;
-    step.tensor = tensor;
-    step.pipeline = pipeline;
-    step.expert = expert;
-    step.expert_tensor = tensor;
+  void with_micro(step_outline step, std::int64_t micro) {
+    const int layers = int(model_.layers.size()), pipeline = step.pipeline;
     step.micro = micro;
-    step.sequence_parallel = tensor > 1;
-    if (std::int64_t(double(micro) * model_.sequence) % tensor != 0)
+    if (std::int64_t(double(micro) * model_.sequence) % step.tensor != 0)
       return;
     for (int v = 1; v <= most_virtual && v * pipeline <= layers; ++v) {
       const int chunks = v * pipeline;
@@ -104,7 +107,7 @@ class layout_search {
     found_layout found{.step = step,
                        .schedule = v > 1 ? "interleaved" : "1f1b",
                        .virtual_stages = v,
-                       .forecast = estimate_step(model_, step, on_),
+                       .forecast = estimate_step(model_, step, on_, {}, spans_),
                        .memory = memory};
     auto& best = best_[{step.tensor, step.pipeline, step.expert}];
     if (best.memory == 0 || found.forecast.seconds < best.forecast.seconds)
@@ -135,6 +138,7 @@ class layout_search {
   const step_outline& base_;
   const cluster_outline& on_;
   const search_limits& limits_;
+  step_spans spans_;                                        // of the ranks that are compared now
   std::map<std::tuple<int, int, int>, found_layout> best_;  // by tensor, pipeline, expert ranks
   found_layouts out_;
 };

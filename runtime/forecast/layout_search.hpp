@@ -36,8 +36,8 @@ struct found_layouts {
   double least_memory = 0;         ///< of all compared, bytes
 };
 
-/// `base`: world, order, batch and precision, which stay as they are. Takes up to half a minute for
-/// thousands of devices.
+/// `base`: world, order, batch and precision, which stay as they are. Takes seconds for thousands
+/// of devices.
 found_layouts search_layouts(const model_outline& model,
                              const step_outline& base,
                              const cluster_outline& on,

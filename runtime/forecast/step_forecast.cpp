@@ -13,12 +13,6 @@ namespace {
 /// Bytes of AdamW for a parameter, besides its gradient: master and two moments, read and written.
 constexpr double update_bytes = 24;
 
-/// The spans of all groups of a step.
-struct step_spans {
-  group_span tensor, data, expert, expert_tensor, expert_data;
-  bool far_stages = false;  ///< some stage is on another host than the next one
-};
-
 group_span widest(const mesh& of, axis along, int devices_per_host) {
   group_span out;
   for (int rank = 0; rank < std::min(of.size(), 2 * devices_per_host); ++rank) {
@@ -27,18 +21,6 @@ group_span widest(const mesh& of, axis along, int devices_per_host) {
       out = found;
   }
   return out;
-}
-
-step_spans spans_of(const step_outline& step, int devices_per_host) {
-  const auto dense = make_mesh(step.world, step.tensor, 1, step.pipeline, step.order);
-  const auto experts = fold_experts(dense, step.expert, step.expert_tensor);
-  const auto of = [&](const mesh& view, axis a) { return widest(view, a, devices_per_host); };
-  return {.tensor = of(dense, axis::tensor),
-          .data = of(dense, axis::data),
-          .expert = of(experts, axis::expert),
-          .expert_tensor = of(experts, axis::expert_tensor),
-          .expert_data = of(experts, axis::expert_data),
-          .far_stages = of(dense, axis::pipeline).hosts > 1};
 }
 
 rank_share share_of(const model_outline& model,
@@ -124,11 +106,12 @@ class pipeline_costs {
   pipeline_costs(const model_outline& model,
                  const step_outline& step,
                  const cluster_outline& on,
+                 const step_spans& spans,
                  const forecast_assumptions& by)
       : model_(model),
         step_(step),
         by_(with_measured(by, on.measured)),
-        spans_(spans_of(step, on.devices_per_host)),
+        spans_(spans),
         share_(share_of(model, step, on, spans_)),
         layers_(model, share_, on, by_),
         links_(on, by_.link_share) {
@@ -272,6 +255,18 @@ void require_devices(const step_outline& step, const cluster_outline& on) {
 
 }  // namespace
 
+step_spans spans_of(const step_outline& step, int devices_per_host) {
+  const auto dense = make_mesh(step.world, step.tensor, 1, step.pipeline, step.order);
+  const auto experts = fold_experts(dense, step.expert, step.expert_tensor);
+  const auto of = [&](const mesh& view, axis a) { return widest(view, a, devices_per_host); };
+  return {.tensor = of(dense, axis::tensor),
+          .data = of(dense, axis::data),
+          .expert = of(experts, axis::expert),
+          .expert_tensor = of(experts, axis::expert_tensor),
+          .expert_data = of(experts, axis::expert_data),
+          .far_stages = of(dense, axis::pipeline).hosts > 1};
+}
+
 std::vector<chunk_outline> even_chunks(int layers, int chunks) {
   const bool counts_ends = layers % chunks != 0;
   const int units = layers + (counts_ends ? 2 : 0);
@@ -294,7 +289,7 @@ step_forecast forecast_step(const model_outline& model,
                             const plan& plan,
                             const forecast_assumptions& by) {
   require_devices(step, on);
-  const pipeline_costs costs(model, step, on, by);
+  const pipeline_costs costs(model, step, on, spans_of(step, on.devices_per_host), by);
   cost_model simulated{.costs = {}, .transfer = costs.transfer()};
   for (std::size_t c = 0; c < costs.chunks().size(); ++c) {
     const auto& chunk = costs.chunks()[c];
@@ -325,9 +320,11 @@ step_forecast forecast_step(const model_outline& model,
 step_forecast estimate_step(const model_outline& model,
                             const step_outline& step,
                             const cluster_outline& on,
-                            const forecast_assumptions& by) {
+                            const forecast_assumptions& by,
+                            const std::optional<step_spans>& spans) {
   require_devices(step, on);
-  const pipeline_costs costs(model, step, on, by);
+  const pipeline_costs costs(
+      model, step, on, spans ? *spans : spans_of(step, on.devices_per_host), by);
   const auto p = std::size_t(step.pipeline);
   const double v = double(step.chunks.size()) / double(p);
   std::vector<std::vector<std::size_t>> hosted(p);

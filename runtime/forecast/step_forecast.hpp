@@ -12,6 +12,7 @@
 #include "runtime/model/recompute.hpp"
 #include "runtime/schedule/plan.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,15 @@ struct step_outline {
   int microbatches() const { return int(global / (micro * data())); }
 };
 
+/// The spans of all groups of a step.
+struct step_spans {
+  group_span tensor, data, expert, expert_tensor, expert_data;
+  bool far_stages = false;  ///< some stage is on another host than the next one
+};
+
+/// Throws as make_mesh and fold_experts do. O(world).
+step_spans spans_of(const step_outline& step, int devices_per_host);
+
 struct step_forecast {
   double seconds = 0;
   step_parts passes;     ///< of the rank that computes longest, all micro-batches
@@ -66,10 +76,12 @@ step_forecast forecast_step(const model_outline& model,
                             const forecast_assumptions& by = {});
 
 /// The same without a plan, for comparisons of many layouts: the bubble is (p - 1) / v passes of
-/// the slowest rank, v chunks on each of p ranks, as in 1F1B and interleaved schedules.
+/// the slowest rank, v chunks on each of p ranks, as in 1F1B and interleaved schedules. `spans`:
+/// those of the step, if the caller knows them.
 step_forecast estimate_step(const model_outline& model,
                             const step_outline& step,
                             const cluster_outline& on,
-                            const forecast_assumptions& by = {});
+                            const forecast_assumptions& by = {},
+                            const std::optional<step_spans>& spans = {});
 
 }  // namespace troupe::runtime

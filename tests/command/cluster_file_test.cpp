@@ -74,11 +74,14 @@ TEST_CASE("a wrong description is refused by line and key", "[cluster]") {
   refuses(with("312 TFLOP/s\n", "-312 TFLOP/s\n"), "9", "out of range");
   refuses(with("312 TFLOP/s\n", "nan TFLOP/s\n"), "9", "out of range");
   refuses(with("6 us", "6 s"), "17", "`between.latency` is '6 s', which is out of range");
+  refuses(with("devices-per-host: 8", "devices-per-host: 3000"), "11", "out of range");
+  refuses(with("hosts: 384", "measured: 0.7\nhosts: 384"), "10", "`measured` takes keys");
   refuses(with("rails: 8", "rails: 8 GB"), "18", "without a unit");
   refuses(with("name: A100", "name: A100\nname: B"), "3", "`name` is given twice");
   refuses(with("name: A100\n", ""), "2", "`name` is missing");
   refuses(with("  detection: 2 s", "  detected: 2 s"), "21", "`failures.detected` is unknown");
   refuses(with("inside:\n", "inside: 300 GB/s\n"), "13", "not YAML");
+  refuses("", "1", "a cluster takes keys");
   refuses("- a\n", "1", "a cluster takes keys");
   refuses("name: [\n", "2", "not YAML");
 }

@@ -38,7 +38,7 @@ void add_attention(layer_outline& to, const gpt_config& m) {
       to.inside = {2 * (queries + keys), 2 * (queries + keys)};
     to.kept += 2 * queries + 2 * keys;
   }
-  to.products.push_back({values, C});
+  to.products.push_back({values, C, product_split::rows});
   to.attention_products = int(to.products.size());
   to.score_width = queries + values;
   to.heads = H;
@@ -60,7 +60,7 @@ traffic_outline activation_traffic(const gpt_config& m, double F) {
 void add_feed_forward(layer_outline& to, const gpt_config& m, double F) {
   const double C = double(m.hidden), fan = double(kernels::fan_in(m.activation));
   to.products.push_back({C, fan * F});
-  to.products.push_back({F, C});
+  to.products.push_back({F, C, product_split::rows});
   to.inside += activation_traffic(m, F);
   to.kept += (fan + 1) * F;
 }
@@ -75,8 +75,8 @@ void add_experts(layer_outline& to, const gpt_config& m) {
     to.products.push_back({C, width, product_split::none});
     to.products.push_back({width, C, product_split::none});
   }
-  to.products.push_back({width, fan * F, product_split::experts, E, k});
-  to.products.push_back({F, width, product_split::experts, E, k});
+  to.products.push_back({width, fan * F, product_split::expert_columns, E, k});
+  to.products.push_back({F, width, product_split::expert_rows, E, k});
   const auto activation = activation_traffic(m, F);
   // Rows are ordered by expert before they travel and after, and brought back in two steps.
   const double moves = 8 * width;

@@ -128,6 +128,23 @@ TEST_CASE("layers are shared evenly, with both ends counted if they do not divid
   CHECK(uneven[1].end - uneven[1].first == 4);
 }
 
+TEST_CASE("tensor ranks divide the columns of a first product and the rows of a second one",
+          "[forecast]") {
+  const auto on = round_cluster();
+  const model_outline model = {.hidden = 1024, .sequence = 2048};
+  const rank_share share = {.rows = 2048, .tensor = 8, .peak = on.device.bf16};
+  const layer_costs costs(model, share, on, {});
+  const auto seconds = [&](const product_outline& x) {
+    layer_outline layer;
+    layer.products = {x};
+    return costs.of_layer(layer).forward.products;
+  };
+  const double first = seconds({1024, 4096});
+  CHECK(seconds({4096, 1024, product_split::rows}) == Approx(first));
+  CHECK(seconds({4096, 1024}) > 1.1 * first);
+  CHECK(seconds({1024, 4096, product_split::none}) > 4 * first);
+}
+
 TEST_CASE("the parts of a step add up to its time", "[forecast]") {
   const auto x = forecast_with("interleaved", small_gpt(), step_on(64, 2, 4, 24, 2));
   CHECK(x.seconds
