@@ -111,7 +111,7 @@ void declare_forecast(command_line& line, const runtime::model_family& family) {
               .help = "Mean time between failures of the run."},
              real(flags->failure_hours, 0.001, 1e6));
   line.toggle("--search",
-              "Compares the layouts that fit on --world-size devices, by default all, and prints "
+              "Compares the layouts that fit on --world-size devices, or on all, and prints "
               "the ten best. Ignores the layout, --micro-batch-size and recomputation.",
               [flags] { flags->search = true; });
   line.toggle("--json", "Prints JSON: seconds, bytes and floating-point operations.", [flags] {

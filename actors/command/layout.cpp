@@ -230,6 +230,8 @@ void declare_hosts(command_line& line, std::string& hosts, const char* otherwise
              text(hosts));
 }
 
+constexpr auto without_hosts = "--hosts is missing: give the number or the names of the hosts";
+
 /// "troupe layout gpt": the hosts of a model's layout.
 void declare_layout(command_line& layout, const runtime::model_family& family) {
   auto& line = layout.command(std::string(family.name()),
@@ -250,10 +252,12 @@ void declare_layout(command_line& layout, const runtime::model_family& family) {
   line.tells_besides([flags, hosts] {
     auto out = what_is_missing(shape_and_layout(*flags));
     if (hosts->empty())
-      out.emplace_back("--hosts is missing: give the number or the names of the hosts");
+      out.emplace_back(without_hosts);
     return out;
   });
   line.runs([flags, hosts, json] {
+    if (hosts->empty())
+      throw usage_error(without_hosts);
     auto shape = shape_and_layout(*flags);
     const auto domains = std::exchange(shape.hosts, {}).failure_domains;
     auto job = resolve(shape);

@@ -12,6 +12,18 @@
 #include <unistd.h>
 
 namespace troupe::runtime {
+namespace {
+
+struct held_socket {
+  int handle = -1;
+
+  explicit held_socket(int x) : handle(x) {}
+  held_socket(const held_socket&) = delete;
+  held_socket& operator=(const held_socket&) = delete;
+  ~held_socket() { ::close(handle); }
+};
+
+}  // namespace
 
 // An abstract name of a Unix socket: the kernel frees it with the process, and no file remains.
 std::shared_ptr<void> hold_device(const std::string& run, const std::string& device) {
@@ -27,12 +39,11 @@ std::shared_ptr<void> hold_device(const std::string& run, const std::string& dev
         "cannot make a socket to claim a device: {}; raise the limit of descriptors "
         "(ulimit -n)",
         system_message(errno));
+  auto out = std::make_shared<held_socket>(handle);
   if (::bind(handle, reinterpret_cast<const sockaddr*>(&address), size) == 0)
-    return {nullptr, [handle](void*) { ::close(handle); }};
-  const int why = errno;
-  ::close(handle);
-  if (why != EADDRINUSE)
-    throw io_error("cannot claim a device by a socket's name: {}", system_message(why));
+    return out;
+  if (errno != EADDRINUSE)
+    throw io_error("cannot claim a device by a socket's name: {}", system_message(errno));
   return nullptr;
 }
 

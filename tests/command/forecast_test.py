@@ -82,7 +82,7 @@ def check_refusals(folder):
     refuses("--search needs --global-batch-size", "forecast", *cluster("h100"), *MODEL, "--search")
     refuses("no layout of 16 workers fits", "forecast", "--cluster", two_hosts(folder), *MODEL, "--num-layers", 2048,
             "--global-batch-size", 64, "--search")
-    refuses("no layout of 13 workers divides the model and `batch.global` 64", "forecast", "--cluster",
+    refuses("no layout of 13 workers divides the model and --global-batch-size 64", "forecast", "--cluster",
             two_hosts(folder), *MODEL, "--num-layers", 4, "--global-batch-size", 64, "--world-size", 13, "--search")
     wide = (ROOT / "examples/clusters/h100.yaml").read_text().replace("hosts: 768", "hosts: 9000")
     (folder / "wide.yaml").write_text(wide)

@@ -63,7 +63,7 @@ def check_told(folder):
     for words, hosts, keepers in [
             (["--nodes", "a:1,b:1", "--processes", 4], "a a b b", {0: 2, 1: 3, 2: 0, 3: 1}),
             (["--nodes", "a:1*2,b:1*2"], "a a b b", {0: 2, 1: 3, 2: 0, 3: 1}),
-            (["--nodes", "a:1,b:1*3"], "a b b b", {0: 1, 1: 2, 2: 3, 3: 0}),
+            (["--nodes", "a:1,b:1*3"], "a b b b", {0: 3, 1: 0, 2: 1, 3: 2}),
             (["--nodes", "a:1*4"], "a a a a", {0: 1, 1: 2, 2: 3, 3: 0}),
             (["--nodes", "a:1,b:1,c:1,d:1", *racks], "a c b d", {0: 2, 1: 3, 2: 0, 3: 1})]:
         words = [*words, "--insecure"]

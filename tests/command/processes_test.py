@@ -287,7 +287,7 @@ def check_any_bytes(folder):
 def check_refused(folder):
     job_of = [*JOB, *PIPELINE, "--train-iters", 2]
     refuses("--processes", *job_of, "--processes", 5)
-    refuses("--processes", *job_of, "--processes", 2, "--backend", "cuda")
+    refuses("nccl-fast", *job_of, "--processes", 2, "--backend", "cuda", "--collectives", "nccl-fast")
     # Starts a node by hand, with a rendezvous port on which no process listens.
     one = job(folder, *PIPELINE, "--train-iters", 100000)
     one.reaches(1)
