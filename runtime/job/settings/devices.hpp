@@ -16,7 +16,7 @@ enum class collectives : std::uint8_t {
   /// Workers read each other's memory, those of other processes through the host; sums in rank
   /// order.
   local,
-  nccl,   ///< NCCL moves the data; sums in rank order: the same bits
+  nccl,  ///< NCCL moves the data; sums in rank order: the same bits
   /// NCCL also sums, in its own order: other bits, equal in every run on equal machines
   nccl_fast,
 };
