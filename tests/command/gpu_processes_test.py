@@ -69,12 +69,12 @@ def check_verified(folder):
 def check_killed(folder):
     """A process is killed. Its ranks continue on devices with the states that their keeper has in host memory."""
     for words, by in ((PIPELINE, "local"), (TENSOR, "nccl")):
-        wanted = judge(folder, *words, iterations=80)
-        one = run(folder, *words, "--collectives", by, iterations=80)
+        wanted = judge(folder, *words, iterations=24)
+        one = run(folder, *words, "--collectives", by, iterations=24)
         one.reaches(5)
         replaced(one, 1, killed(one, 1))
         one.until("the run continues", one.restarts)
-        one.goes_on(wanted, f"the death of a process, {by}")
+        require_same(one.ends(), wanted, f"the death of a process, {by}")
         require_one_restart(one)
 
 
