@@ -9,7 +9,7 @@
 
 namespace troupe::command {
 
-/// As run_launched, for a process of `by`, which has several. Each fault is told once on a host:
+/// Does the work of run_launched for a process of `by`. Each fault is told once on a host:
 /// another process there returns 2 without a message.
 int run_as_rank(const runtime::launch_environment& by,
                 training_flags& flags,

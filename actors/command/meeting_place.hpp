@@ -1,4 +1,4 @@
-// Where the processes of a launch meet: a folder that all see, or the address in the environment.
+// The meeting place of a launch: a folder that all see, or the address in the environment.
 
 #pragma once
 

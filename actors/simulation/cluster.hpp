@@ -19,7 +19,7 @@
 
 namespace troupe::actors::simulation {
 
-/// What dies at once.
+/// The processes that die at once.
 enum class failing_part : std::uint8_t { process, host, rack };
 
 constexpr int hosts_in_rack = 16;

@@ -13,7 +13,7 @@
 
 namespace troupe::actors::simulation {
 
-/// What a rank reports and holds. Ranks with the same chunk and the same tensor rank share it.
+/// The reports and parts of a rank. Ranks with the same chunk and the same tensor rank share it.
 struct idle_rank {
   runtime::chunk_id chunk = {};
   runtime::chunk_flow flow = {};

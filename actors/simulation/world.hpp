@@ -50,7 +50,7 @@ class world {
   /// Plays one turn. False: nothing is runnable, and no timer is set.
   bool turn();
 
-  /// From now on each actor takes this time for a message, and what it sends leaves at the end.
+  /// Each actor then takes this time for a message; its own messages leave at the end.
   /// Actors then run in the order of arrival; of the mix only the network's part counts. A turn
   /// takes the same time for any number of actors.
   void take_time(std::uint64_t ns_per_message) { handling_ns_ = ns_per_message; }

@@ -106,7 +106,7 @@ class roster : supervisor_part {
   void spawn_shard_writer(int process);
   void spawn_viewers();
   void spawn_replicas();
-  /// Those of a replica's ranks.
+  /// Returns the processes of a replica's ranks.
   std::vector<messages::hosting_process> hosting_processes(int replica) const;
   /// Sends it to the replicas with ranks in that process.
   template <class Order>

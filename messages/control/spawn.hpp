@@ -93,7 +93,7 @@ struct spawn_replica {
   runtime::generation_id generation = {};
   job_description job = {};
   int replica = 0;
-  /// Those that host its ranks, ascending: with all of the job, bytes would grow with its square.
+  /// Hosts of its ranks, ascending: with those of all ranks, bytes would grow with the square.
   std::vector<hosting_process> processes = {};
   supervisor_actor supervisor = {};
   checkpointer_actor checkpointer = {};

@@ -100,7 +100,7 @@ class watched_thread {
   void end_wait();
   /// Reports progress within a long piece of work.
   void advance();
-  /// From now on, progress of that work counts as progress of the thread.
+  /// Progress of that work then counts as progress of the thread.
   void follow(std::weak_ptr<work_elsewhere> x);
   seen look() const;
 

@@ -13,7 +13,7 @@ double collective_costs::rate_between(int local) const {
   return share_ * on_.between.bandwidth * on_.rails * local / on_.devices_per_host;
 }
 
-/// Of the slowest link of a ring.
+/// Cost of the slowest link of a ring.
 double collective_costs::rate(group_span among) const {
   const double inside = share_ * on_.inside.bandwidth;
   if (among.hosts == 1)

@@ -24,7 +24,7 @@ class collective_costs {
   double all_gather(double bytes, group_span among) const;
   /// `bytes`: what a rank sends to all members together, itself included.
   double all_to_all(double bytes, group_span among) const;
-  /// From one rank to another. `bytes`: of one message.
+  /// Time of a message from one rank to another. `bytes`: of one message.
   double transfer(double bytes, bool between_hosts) const;
 
  private:

@@ -32,7 +32,7 @@ struct pass_costs {
   pass_costs& operator+=(const pass_costs& x);
 };
 
-/// What a rank computes of a layer, and with which peers.
+/// The part of a layer that a rank computes, and its peers.
 struct rank_share {
   double rows = 0;  ///< R: tokens of a micro-batch
   double tensor = 1, expert = 1, expert_tensor = 1;

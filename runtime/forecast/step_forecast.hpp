@@ -27,7 +27,7 @@ struct chunk_outline {
 /// Layers as even as possible. If they do not divide, embedding and head count as one layer each.
 std::vector<chunk_outline> even_chunks(int layers, int chunks);
 
-/// What the time of a step depends on besides model and cluster.
+/// Inputs of a step's time besides model and cluster.
 struct step_outline {
   int world = 1, tensor = 1, pipeline = 1, expert = 1, expert_tensor = 1;
   std::string order = "tp-cp-ep-dp-pp";

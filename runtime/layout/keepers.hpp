@@ -11,7 +11,7 @@
 
 namespace troupe::runtime {
 
-/// Where a process stands. Any texts that are equal within a host, or within a domain, work.
+/// Host and domain of a process. Any texts that are equal within a host, or within a domain, work.
 struct process_site {
   std::string host;
   std::string domain;  ///< failure domain, such as a rack; by default the host alone

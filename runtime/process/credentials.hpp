@@ -39,7 +39,7 @@ void copy_credentials(const std::filesystem::path& from, const std::filesystem::
 /// Throws input_error when a file is missing, or when another user owns it or may read it.
 credentials read_credentials(const std::filesystem::path& folder);
 
-/// As one line of JSON, for a private channel to another host.
+/// Writes one line of JSON, for a private channel to another host.
 std::string text_of(const credentials& x);
 /// Throws input_error.
 credentials credentials_in(const std::string& text);

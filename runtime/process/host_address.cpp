@@ -49,7 +49,7 @@ struct interface_address {
   int family;
 };
 
-/// Of interfaces that are up, without link-local addresses: IPv4 first.
+/// Addresses of interfaces that are up, without link-local ones: IPv4 first.
 std::vector<interface_address> addresses_of_interfaces() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0)

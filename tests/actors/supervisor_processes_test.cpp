@@ -19,7 +19,7 @@ using tests::supervised_processes;
 
 namespace {
 
-/// What the newest replica of each process is told of its process.
+/// Services that the newest replica of each process was told of.
 std::vector<messages::hosting_process> newest_told(const supervised_processes& it) {
   std::vector<messages::hosting_process> out;
   for (const std::size_t p : {0, 1}) {

@@ -52,7 +52,7 @@ void complete(nccl_world& world) {
 nccl_lock::nccl_lock() : held(shared().mutex) {}
 
 void nccl_lock::wait(const std::function<bool()>& condition) {
-  // Other processes wake nobody here.
+  // Other processes cannot wake a thread here.
   while (!shared().changed.wait_for(held, std::chrono::milliseconds(1), condition))
     continue;
 }

@@ -51,7 +51,7 @@ traffic_outline& operator+=(traffic_outline& to, traffic_outline x) {
   return to;
 }
 
-/// Of an activation between two products with F channels: its kernel, forward and backward.
+/// Cost of an activation between two products with F channels: forward and backward kernel.
 traffic_outline activation_traffic(const gpt_config& m, double F) {
   return kernels::fan_in(m.activation) == 2 ? traffic_outline{3 * F, 5 * F}
                                             : traffic_outline{2 * F, 3 * F};

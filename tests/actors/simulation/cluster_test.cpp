@@ -148,7 +148,7 @@ TEST_CASE("a cluster goes back at most one step after the death of a process", "
   CHECK(x.recovery->messages.of("node", "spawn_stage").messages == 128);
 }
 
-// Where a keeper stands decides whether states survive: in the same rack, they are lost.
+// The keeper's place decides whether states survive: in the same rack, they are lost.
 TEST_CASE("a cluster recovers from the death of a rack", "[simulation]") {
   const quiet hides_warnings;
   auto of = of_size(256);

@@ -62,7 +62,7 @@ class launch {
   std::unique_ptr<meeting> rank_0_;
 };
 
-/// What a process of the launch hears.
+/// Answer to a process of the launch.
 struct heard {
   std::optional<bool> starts_node;
   launch_end end;

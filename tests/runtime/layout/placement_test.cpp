@@ -54,7 +54,7 @@ TEST_CASE("PLACE-2: tensor peers share a host that has a multiple of them, in ev
                          order);
           const int world = all.size();
           for (int hosts = 1; hosts <= world; ++hosts) {
-            // As many ranks on each host as the division allows; a process for each rank.
+            // Shares ranks over hosts as evenly as the division allows; a process for each rank.
             std::vector<int> slots(std::size_t(hosts), world / hosts);
             slots.front() += world % hosts;
             const auto on = hosts_with(slots);
