@@ -39,9 +39,12 @@ std::string take_copies(std::vector<messages::updated_state>& parts) {
 /// Digest of everything that a rank reports.
 runtime::digest whole(const messages::updated_state& x) {
   runtime::digester out;
-  for (const auto* all : {&x.own, &x.copies})
-    for (const auto& [name, digest] : *all)
+  const auto add = [&out](const auto& all) {
+    for (const auto& [name, digest] : all)
       out.add(name).add(digest);
+  };
+  add(x.own);
+  add(x.copies);
   return out.result();
 }
 

@@ -122,11 +122,9 @@ std::vector<runtime::axis_view> layers_of(const runtime::worker& x) {
   return {runtime::axis_view::dense};
 }
 
-/// The values of the parameters of these layers.
-template <class Value>
-std::map<std::string, Value> of_layers(std::map<std::string, Value> all,
-                                       runtime::axis_view layers,
-                                       const runtime::worker& by) {
+/// The values of the parameters of these layers, by parameter.
+template <class Values>
+Values of_layers(Values all, runtime::axis_view layers, const runtime::worker& by) {
   std::erase_if(all, [&](const auto& x) { return by.layers_of(x.first) != layers; });
   return all;
 }

@@ -48,7 +48,8 @@ struct state_part {
 /// State of a rank, with the digests that sealed it.
 struct state_of_rank {
   std::vector<state_part> parts = {};
-  std::map<std::string, runtime::digest> own = {}, copies = {};
+  std::map<std::string, runtime::digest> own = {};
+  std::multimap<std::string, runtime::digest> copies = {};
 };
 
 struct keep {

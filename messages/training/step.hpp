@@ -172,7 +172,7 @@ struct updated_state {
   std::map<std::string, runtime::digest> own = {};  ///< by parameter; parts add up
   /// Digests of parameters that another rank reports. A replica sends only those that no rank of
   /// its own reports.
-  std::map<std::string, runtime::digest> copies = {};
+  std::multimap<std::string, runtime::digest> copies = {};
   runtime::digest bits = {};            ///< replica only: of `own` and `copies`
   runtime::exact_sum square_norm = {};  ///< of the parameters, if requested
 };

@@ -124,9 +124,6 @@ class model_family {
                                                       std::vector<std::string>& /*wrong*/) const {
     return {};
   }
-  /// The setting that unties the first and the last unit, "`model.tied_embeddings=false`"; empty:
-  /// no setting does. Other ties follow from the spec.
-  virtual std::string tied_by(const model_description& /*model*/) const { return ""; }
 
   /// The first lines of a dry run. Each ends with a newline.
   virtual std::string describe(const model_description& model, const extension& own) const = 0;

@@ -214,8 +214,6 @@ void validate_schedule(const training_job& job,
                        const pipeline_schedule& schedule,
                        sentences& wrong) {
   const auto& name = schedule.name();
-  const auto& model = job.training.model;
-  const auto untie = model.family().tied_by(model);
   if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
     wrong.push_back(fmt::format(
         "`layout.schedule.source` {} has two copies of the model, each with half of the "
@@ -223,18 +221,6 @@ void validate_schedule(const training_job& job,
         "leave that out",
         name,
         job.layout.replicas_per_worker));
-  bool tied = !untie.empty();
-  const bool shares = schedule.copies() > 1 && job.reduction.distributed_optimizer;
-  if (shares && !tied && validate(model).empty())
-    collect(wrong, [&] { tied = !ties_of(spec_of(job.training)).empty(); });
-  if (shares && tied)
-    wrong.push_back(fmt::format(
-        "`layout.schedule.source` {} has two copies of the model, and with "
-        "`reduction.distributed_optimizer` the {} would have their shares on different ranks: {}, "
-        "or leave `reduction.distributed_optimizer` out",
-        name,
-        untie.empty() ? "uses of a tied parameter" : "ends of a tied embedding",
-        untie.empty() ? "untie the parameter" : "give " + untie));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
     wrong.push_back(
         fmt::format("`reduction.overlap_gradients` needs the same order of gradients on all "

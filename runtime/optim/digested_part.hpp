@@ -12,7 +12,7 @@ namespace troupe::runtime {
 /// A range of a parameter together with the optimizer state of that range.
 struct digested_part {
   std::string parameter = {};
-  bool repeated = false;   ///< another rank counts it in its digests; see state_digests::copies
+  bool repeated = false;   ///< another rank counts it in its digests; see chunk_digests::copies
   std::int64_t shard = 0;  ///< the shard that contains the range; see shard_index
   std::int64_t begin = 0, end = 0;    ///< element range within the shard
   std::vector<std::int64_t> at = {};  ///< first element of each optimizer array

@@ -289,7 +289,7 @@ void optimizer_state::square_norm_of_weights(reads& by, by_view<exact_sum>& to) 
   });
 }
 
-void optimizer_state::digests(reads& by, state_digests& to) const {
+void optimizer_state::digests(reads& by, chunk_digests& to) const {
   std::vector<digest*> sums;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];

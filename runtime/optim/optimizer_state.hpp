@@ -43,15 +43,15 @@ struct update_decision {
 /// Returns min(1, clip / (norm + 1e-6)), as Megatron-LM clips.
 double clip_coefficient(double norm, double clip);
 
-/// Digests of this rank's state by parameter: f32 weights (masters, if any) and the rule's state.
-/// Digests of parts can be added.
-struct state_digests {
+/// Digests of the state of a rank's chunk by parameter: f32 weights (masters, if any) and the
+/// rule's state. Digests of parts can be added.
+struct chunk_digests {
   std::map<std::string, digest> own;
   /// Digests of what another rank reports: tied copies of another stage, and parameters that are
   /// replicated over tensor ranks. They must equal the owner's.
   std::map<std::string, digest> copies;
 
-  friend bool operator==(const state_digests&, const state_digests&) = default;
+  friend bool operator==(const chunk_digests&, const chunk_digests&) = default;
 };
 
 /// Arrays of a state. The momentum of sgd and muon is a first moment.
@@ -134,14 +134,14 @@ class optimizer_state {
   /// Square norm of the weights (masters, if any) that this rank reports.
   void square_norm_of_weights(reads& by, by_view<exact_sum>& to) const;
   /// Digests without padding rows.
-  void digests(reads& by, state_digests& to) const;
+  void digests(reads& by, chunk_digests& to) const;
 
   // Blocking variants.
   square_norms norms(stream& stream) const {
     return read<square_norms>(stream, &optimizer_state::norms);
   }
-  state_digests digests(stream& stream) const {
-    return read<state_digests>(stream, &optimizer_state::digests);
+  chunk_digests digests(stream& stream) const {
+    return read<chunk_digests>(stream, &optimizer_state::digests);
   }
 
   /// An owned range and its state; of a stack the range is inside one matrix. Tied copies of an

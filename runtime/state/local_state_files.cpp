@@ -68,6 +68,21 @@ json json_of(const std::map<std::string, digest>& x) {
   return out;
 }
 
+/// A list only for a parameter with several.
+json json_of(const std::multimap<std::string, digest>& x) {
+  json out = json::object();
+  for (const auto& [name, value] : x) {
+    auto& at = out[name];
+    if (at.is_string())
+      at = json::array({at});
+    if (at.is_array())
+      at.push_back(to_string(value));
+    else
+      at = to_string(value);
+  }
+  return out;
+}
+
 std::uint64_t half_of(std::string_view digits, const std::string& where) {
   std::uint64_t out = 0;
   const auto* const end = digits.data() + digits.size();
@@ -90,6 +105,14 @@ std::map<std::string, digest> digests_from(const json& object,
   std::map<std::string, digest> out;
   for (const auto& [name, x] : object_member(object, key, where).items())
     out[name] = digest_from(x, where);
+  return out;
+}
+
+std::multimap<std::string, digest> copies_from(const json& object, const std::string& where) {
+  std::multimap<std::string, digest> out;
+  for (const auto& [name, x] : object_member(object, "copies", where).items())
+    for (const auto& one : x.is_array() ? x : json::array({x}))
+      out.emplace(name, digest_from(one, where));
   return out;
 }
 
@@ -304,7 +327,7 @@ rank_state read_rank(const fs::path& step, int rank) {
   for (const auto& x : manifest["ranks"]) {
     if (count_member(x, "rank", where) != rank)
       continue;
-    rank_state out{.digests = {digests_from(x, "own", where), digests_from(x, "copies", where)}};
+    rank_state out{.digests = {digests_from(x, "own", where), copies_from(x, where)}};
     file_reader from(step / file_of_rank(rank));
     if (from.size() != std::uint64_t(count_member(x, "bytes", where)))
       throw input_error("'{}' has another length than its manifest says", from.path().string());

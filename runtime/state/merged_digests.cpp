@@ -1,30 +1,26 @@
 #include "runtime/state/merged_digests.hpp"
 
-#include <utility>
+#include <algorithm>
 
 namespace troupe::runtime {
 namespace {
 
-/// Two copies on one rank must be equal.
-void add_copies(std::map<std::string, digest>& to, const std::map<std::string, digest>& more) {
-  for (const auto& [name, found] : more)
-    if (to.emplace(name, found).first->second != found)
-      throw copies_differ(name);
+void add_copies(std::multimap<std::string, digest>& to, const std::map<std::string, digest>& more) {
+  for (const auto& x : more) {
+    const auto [first, end] = to.equal_range(x.first);
+    if (std::find(first, end, x) == end)
+      to.insert(x);
+  }
 }
 
 }  // namespace
 
-void merge_digests(state_digests& to, state_digests of_chunk, bool answers) {
+void merge_digests(state_digests& to, chunk_digests of_chunk, bool answers) {
   if (answers)
     to.own.merge(of_chunk.own);
   else
     add_copies(to.copies, of_chunk.own);
   add_copies(to.copies, of_chunk.copies);
 }
-
-copies_differ::copies_differ(std::string parameter)
-    : broken_promise("STEP-6: what several tensor ranks or stages hold, they hold alike; but not "
-                     + parameter),
-      parameter_(std::move(parameter)) {}
 
 }  // namespace troupe::runtime

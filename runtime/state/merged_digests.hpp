@@ -1,27 +1,25 @@
-// Merges the digests of a rank's chunks, and finds copies of a parameter that differ within the
-// rank.
+// The digests of a rank's state, merged from those of its chunks.
 
 #pragma once
 
-#include "runtime/core/error.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 
+#include <map>
 #include <string>
 
 namespace troupe::runtime {
 
-/// STEP-6 fails within one rank: two of its copies of a parameter differ.
-class copies_differ : public broken_promise {
- public:
-  explicit copies_differ(std::string parameter);
-  const std::string& parameter() const { return parameter_; }
+/// By parameter; see chunk_digests.
+struct state_digests {
+  std::map<std::string, digest> own;
+  /// A parameter has several if the chunks of a rank hold different shares of it: two copies of the
+  /// model with a tied parameter and a distributed optimizer. Equal ones are listed once.
+  std::multimap<std::string, digest> copies;
 
- private:
-  std::string parameter_;
+  friend bool operator==(const state_digests&, const state_digests&) = default;
 };
 
-/// Merges the digests of a chunk into those of its rank. `answers`: this rank accounts for the
-/// chunk. Throws copies_differ.
-void merge_digests(state_digests& to, state_digests of_chunk, bool answers);
+/// Adds the digests of a chunk to those of its rank. `answers`: this rank accounts for the chunk.
+void merge_digests(state_digests& to, chunk_digests of_chunk, bool answers);
 
 }  // namespace troupe::runtime

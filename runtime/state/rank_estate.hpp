@@ -17,6 +17,7 @@
 #include "runtime/optim/digested_part.hpp"
 #include "runtime/optim/optimizer_state.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "runtime/state/merged_digests.hpp"
 
 #include <array>
 #include <cstdint>

@@ -2,7 +2,6 @@
 
 #include "runtime/core/random.hpp"
 #include "runtime/optim/fingerprints.hpp"
-#include "runtime/state/merged_digests.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +13,7 @@ namespace troupe::runtime {
 namespace {
 
 /// Digests of one chunk, equal to those of optimizer_state::digests on the rank.
-state_digests digests_of_chunk(const rank_state::part& x, stream& by) {
+chunk_digests digests_of_chunk(const rank_state::part& x, stream& by) {
   const auto& told = *x.digested;
   ensure(told.parts.size() == x.weights.size(), "STATE-1: a state says of what its digests are");
   std::vector<std::vector<std::uint64_t>> keys;  // must live until the reads finish
@@ -36,7 +35,7 @@ state_digests digests_of_chunk(const rank_state::part& x, stream& by) {
       add(part, array + 1, x.kept.data<float>() + part.at[array]);
     }
   }
-  state_digests out;
+  chunk_digests out;
   reads reading(by);
   read_fingerprints(reading, pieces, told.grain, [&](const std::vector<digest>& found) {
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -47,17 +46,6 @@ state_digests digests_of_chunk(const rank_state::part& x, stream& by) {
 }
 
 }  // namespace
-
-std::string first_difference(const std::map<std::string, digest>& a,
-                             const std::map<std::string, digest>& b) {
-  for (const auto& [name, x] : a)
-    if (const auto found = b.find(name); found == b.end() || found->second != x)
-      return name;
-  for (const auto& [name, x] : b)
-    if (!a.contains(name))
-      return name;
-  return {};
-}
 
 state_digests digests_of(const rank_state& x) {
   stream by(kernels::backend::cpu, 1, {});
@@ -70,13 +58,9 @@ state_digests digests_of(const rank_state& x) {
 }
 
 std::string damaged_parameter(const rank_state& x) {
-  try {
-    const auto found = digests_of(x);
-    auto name = first_difference(x.digests.own, found.own);
-    return name.empty() ? first_difference(x.digests.copies, found.copies) : name;
-  } catch (const copies_differ& differs) {
-    return differs.parameter();
-  }
+  const auto found = digests_of(x);
+  auto name = first_difference(x.digests.own, found.own);
+  return name.empty() ? first_difference(x.digests.copies, found.copies) : name;
 }
 
 void flip_bit(rank_state& x, std::uint64_t key) {

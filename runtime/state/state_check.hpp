@@ -5,13 +5,13 @@
 
 #include "runtime/state/rank_estate.hpp"
 
+#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <string>
 
 namespace troupe::runtime {
 
-/// Digests of the arrays, which are in host memory; computed on this thread. Throws copies_differ.
+/// Digests of the arrays, which are in host memory; computed on this thread.
 /// STATE-1: each part says which arrays its digests cover.
 state_digests digests_of(const rank_state& x);
 
@@ -22,8 +22,13 @@ std::string damaged_parameter(const rank_state& x);
 /// array. `key` selects parameter, array and element.
 void flip_bit(rank_state& x, std::uint64_t key);
 
-/// The first name at which two states differ; empty: none.
-std::string first_difference(const std::map<std::string, digest>& a,
-                             const std::map<std::string, digest>& b);
+/// The first name at which two maps of digests differ; empty: none.
+template <class Digests>
+std::string first_difference(const Digests& a, const Digests& b) {
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (x == a.end() && y == b.end())
+    return {};
+  return x == a.end() ? y->first : y == b.end() ? x->first : std::min(x->first, y->first);
+}
 
 }  // namespace troupe::runtime

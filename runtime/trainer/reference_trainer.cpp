@@ -212,7 +212,9 @@ std::map<std::string, digest> reference_trainer::whole_state(
             const auto owner = of.own.find(copy.first);
             return owner != of.own.end() && owner->second == copy.second;
           }))
-        throw copies_differ(copy.first);
+        throw broken_promise(
+            "STEP-6: what several tensor ranks or stages hold, they hold alike; but not "
+            + copy.first);
   return out;
 }
 

@@ -384,7 +384,7 @@ void worker::record_choices() {
 }
 
 void worker::digests(reads& by, state_digests& to) const {
-  const auto parts = std::make_shared<std::vector<state_digests>>(homes_.size());
+  const auto parts = std::make_shared<std::vector<chunk_digests>>(homes_.size());
   std::size_t next = 0;
   for (const auto& [id, home] : homes_)
     home->optimizer.digests(by, (*parts)[next++]);

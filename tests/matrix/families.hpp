@@ -99,15 +99,21 @@ inline std::vector<family_arrangement> family_arrangements(const runtime::model_
     out.push_back({fmt::format("{}: {}", family.name(), schedule),
                    tests::scheduled_job(family, schedule, 2, {1, 4, 5}),
                    true});
-  const auto add_two_copies
-      = [&](const char* name, int ranks, const std::vector<std::int64_t>& starts, int data) {
-          auto job = tests::scheduled_job(family, "dualpipe", ranks, starts, data);
-          job.training.batch.micro = 1;  // each copy needs as many micro-batches as there are ranks
-          out.push_back({fmt::format("{}: dualpipe, {}", family.name(), name), job, true});
-        };
-  add_two_copies("PP 2", 2, {3}, 1);
+  const auto add_two_copies = [&](const char* name,
+                                  int ranks,
+                                  const std::vector<std::int64_t>& starts,
+                                  int data = 1,
+                                  bool distributed = false) {
+    auto job = tests::scheduled_job(family, "dualpipe", ranks, starts, data);
+    job.training.batch.micro = 1;  // each copy needs as many micro-batches as there are ranks
+    job.reduction.distributed_optimizer = distributed;
+    out.push_back({fmt::format("{}: dualpipe, {}", family.name(), name), job, true});
+  };
+  add_two_copies("PP 2", 2, {3});
   add_two_copies("PP 2, DP 2", 2, {3}, 2);
-  add_two_copies("PP 4, ties on other ranks in each copy", 4, {1, 5, 6}, 1);
+  add_two_copies("PP 2, DP 2, distributed", 2, {3}, 2, true);
+  add_two_copies("PP 4, ties on other ranks in each copy", 4, {1, 5, 6});
+  add_two_copies("PP 4, ties on other ranks, distributed", 4, {1, 5, 6}, 1, true);
   return out;
 }
 

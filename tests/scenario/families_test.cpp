@@ -13,7 +13,6 @@
 #include "runtime/job/job_data.hpp"
 #include "runtime/model/counts.hpp"
 #include "runtime/model/stages.hpp"
-#include "runtime/model/ties.hpp"
 #include "runtime/schedule/draw.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "tests/matrix/mortals.hpp"
@@ -27,7 +26,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
-#include <fmt/ranges.h>
 #include <string>
 #include <vector>
 
@@ -96,18 +94,6 @@ TEST_CASE("a family's model, data and job survive their JSON", "[scenario][famil
   CHECK(family.parameter_count(model) == runtime::parameter_count(model.spec()));
   CHECK(runtime::training_flops(model.spec(), runtime::schema_of(job), 1) > 0);
   CHECK(runtime::losses_of(model.spec()).size() == runtime::loss_names(job.training).size());
-}
-
-TEST_CASE("two copies of a family with ties do not share out the optimizer's state",
-          "[scenario][family]") {
-  auto job = tests::scheduled_job(any_family(), "dualpipe", 2, {3});
-  if (runtime::ties_of(job.training.model.spec()).empty())
-    return;
-  constexpr const char* refusal = "would have their shares on different ranks";
-  const auto refusals = [&] { return fmt::format("{}", fmt::join(runtime::validate(job), "\n")); };
-  CHECK_THAT(refusals(), !ContainsSubstring(refusal));
-  job.reduction.distributed_optimizer = true;
-  CHECK_THAT(refusals(), ContainsSubstring(refusal));
 }
 
 TEST_CASE("a family with tensors of its own is not trained on samples of text",

@@ -138,8 +138,6 @@ TEST_CASE("a schedule with another order of sums reports it, and has its own bit
 TEST_CASE("DualPipe's two copies give the bits of two replicas with half of the batch each",
           "[scenario][unsanitized]") {
   const bool tied = GENERATE(true, false), distributed = GENERATE(false, true);
-  if (tied && distributed)
-    return;  // refused: tests/runtime/job/pipeline_schedule_test.cpp
   CAPTURE(tied, distributed);
   auto job = job_of("dualpipe", 4);
   job.training.model.as<runtime::gpt_config>().tied_embeddings = tied;

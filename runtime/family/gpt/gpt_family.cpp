@@ -150,10 +150,6 @@ class gpt final : public model_family {
     return runtime::dense_origin_of(config_of(model), granularity, wrong);
   }
 
-  std::string tied_by(const model_description& model) const override {
-    return config_of(model).tied_embeddings ? "`model.tied_embeddings=false`" : "";
-  }
-
   std::string describe(const model_description& model, const extension& own) const override {
     return text_of(config_of(model), runtime::parameter_count(spec(model, own)));
   }

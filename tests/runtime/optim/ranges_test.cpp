@@ -221,7 +221,7 @@ TEST_CASE("a parameter that another rank reports is a copy, and in no norm", "[o
             .extents = {8, 4},
             .initial = distribution::normal(1),
             .placements = {{axis::tensor, row_sharded()}}}}}};
-  std::vector<state_digests> digests;
+  std::vector<chunk_digests> digests;
   for (int r = 0; r < 2; ++r) {
     resident_store store(one, 1, {}, dtype::f32, {{axis::tensor, {r, 2}}});
     initialise(store, 1);

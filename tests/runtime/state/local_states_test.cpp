@@ -34,7 +34,8 @@ tensor array_of(std::int64_t n, float first) {
 }
 
 std::shared_ptr<const rank_state> state(float value) {
-  rank_state out{.digests = {.own = {{"w", {7, std::uint64_t(value)}}}, .copies = {{"v", {1, 2}}}}};
+  rank_state out{.digests = {.own = {{"w", {7, std::uint64_t(value)}}},
+                             .copies = {{"u", {3, 4}}, {"v", {1, 2}}, {"v", {1, 1}}}}};
   out.parts[chunk_id(0)]
       = {6, {{0, 2}, {3, 6}}, {array_of(2, value), array_of(3, -value)}, array_of(10, value)};
   out.parts[chunk_id(3)] = {4, {{0, 4}}, {array_of(4, 2 * value)}, array_of(8, 3 * value)};
