@@ -13,25 +13,20 @@ using messages::pass_id;
 using messages::request_batch;
 using messages::run_step;
 
-// Copies of a model are replicas: their micro-batches m come from one stretch of samples.
+// The copies of a model share the samples of its replica.
 request_batch stage_state::batch_of(const run_step& step,
                                     const runtime::chunk_copy& hosted,
                                     int microbatch) const {
   const int copies = copies_in(step);
   const int each = step.microbatches / job_->replicas_each();
-  const auto logical = std::uint64_t(replica_ * job_->replicas_each() + microbatch / each);
-  const auto replicas = std::uint64_t(job_->job.training.batch.data_parallel);
-  const auto stretch
-      = (std::uint64_t(microbatch % each) * replicas + logical) * std::uint64_t(copies)
-        + value(hosted.copy);
   return {.at = {.generation = told_.generation,
                  .step = step.step,
                  .validation = step.validation,
                  .chunk = hosted.chunk,
                  .copy = hosted.copy,
                  .microbatch = runtime::microbatch_id(std::uint32_t(microbatch))},
-          .replica = int(stretch % replicas),
-          .microbatch = stretch / replicas,
+          .replica = replica_ * job_->replicas_each() + microbatch / each,
+          .microbatch = std::uint64_t(microbatch % each * copies) + value(hosted.copy),
           .consumed = step.consumed,
           .validation = step.validation,
           .test = step.test,

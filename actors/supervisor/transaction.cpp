@@ -37,12 +37,14 @@ void step_driver::receive(const messages::vote& x) {
 /// Counts what several ranks hold alike once.
 runtime::step_result step_driver::sum_votes() {
   runtime::step_result out;
+  const int each = run_.job->replicas_each(), replicas = run_.job->replicas(),
+            copies = run_.job->pipeline.schedule->copies();
   for (const auto& vote : votes_) {
-    const int each = run_.job->replicas_each() * run_.job->pipeline.schedule->copies();
     for (auto part : vote.losses) {
-      runtime::ensure(part.number >= 0 && part.number < each,
+      runtime::ensure(part.number >= 0 && part.number < each * copies,
                       "STEP-10: a vote has losses of its replica");
-      part.number += vote.replica * each;
+      const int copy = part.number / each;  // its losses follow those of the copies before it
+      part.number += (copy * (replicas - 1) + vote.replica) * each;
       out.losses.push_back(part);
     }
   }

@@ -13,21 +13,22 @@ int index_in(const std::vector<int>& members, int rank) {
 }
 
 /// The group of a chunk with several copies: a copy acts as a replica, with its stages on other
-/// ranks.
+/// ranks. The replicas of one copy follow those of another, so each group of expert ranks is a run
+/// of replicas, as without copies (SUMS-1).
 seat_group group_of_copies(const pipeline_schedule& schedule,
                            const chunk_copy& x,
                            const seats& all,
                            int rank,
                            axis_set along) {
   const auto peers = all.peers(rank, along);
-  seat_group out{.along = along, .chunk = x.chunk};
-  for (const int peer : peers)
-    for (int copy = 0; copy < schedule.copies(); ++copy)
+  seat_group out{.name = all.name_of_group(rank, along, fmt::format("chunk {}", value(x.chunk))),
+                 .along = along,
+                 .rank = int(value(x.copy) * peers.size()) + index_in(peers, rank),
+                 .chunk = x.chunk};
+  for (int copy = 0; copy < schedule.copies(); ++copy)
+    for (const int peer : peers)
       out.members.push_back(all.beside(
           peer, axis::pipeline, schedule.rank_of(x.chunk, copy_id(std::uint32_t(copy)))));
-  out.rank = index_in(peers, rank) * schedule.copies() + int(value(x.copy));
-  out.name = fmt::format(
-      "{} of chunk {}{}", all.title_of(along), value(x.chunk), all.position_in_stage(rank, along));
   return out;
 }
 

@@ -151,18 +151,24 @@ void validate_schedule_of_experts(const training_job& job,
   const auto& l = job.layout;
   const auto& model = job.training.model;
   const auto expert_tensor = l.expert_tensor_ranks();
-  if (l.expert > 1 && schedule.copies() > 1)
-    wrong.push_back(
-        fmt::format("`layout.schedule.source` {} has two copies of the model, which cannot share "
-                    "experts over `layout.expert` {} ranks: choose another schedule, or give "
-                    "`layout.expert` 1",
-                    schedule.name(),
-                    l.expert));
+  const auto shared = model.family().shared_by_expert_ranks(model);
+  const int sums = l.expert_sums == source_sums::by_source ? l.expert * l.replicas_per_worker : 1;
+  // One more is the result.
+  const auto most = most_arrays_of_offer(all.extent(axis::expert_data) * schedule.copies()) - 1;
+  if (!shared.empty() && l.processes > 1 && sums > most)
+    wrong.push_back(fmt::format(
+        "each worker has {} gradients of its experts, one for each of `layout.expert` {} x "
+        "`layout.replicas_per_worker` {}, and processes add at most {} at once; nearest valid: "
+        "`layout.expert_sums` together",
+        sums,
+        l.expert,
+        l.replicas_per_worker,
+        most));
   if (all.span() == 1 || schedule.behaviours() == nullptr)
     return;
   const bool fits = l.tensor % expert_tensor == 0;
   std::int64_t within = fits ? l.tensor / expert_tensor : 1;
-  for (const auto& x : model.family().shared_by_expert_ranks(model))
+  for (const auto& x : shared)
     if (x.along == axis::expert)
       within = std::gcd(within, x.size);
   wrong.push_back(fmt::format(
@@ -314,18 +320,6 @@ void validate_experts(const training_job& job, sentences& wrong) {
         fmt::format("each of `layout.tensor` {} ranks sends its own rows to experts, "
                     "as in Megatron-LM: give `layout.sequence_parallel`",
                     l.tensor));
-  const int sums = l.expert_sums == source_sums::by_source ? l.expert * l.replicas_per_worker : 1;
-  // One more is the result.
-  const auto most = most_arrays_of_offer(workers / l.expert / expert_tensor) - 1;
-  if (l.processes > 1 && sums > most)
-    wrong.push_back(fmt::format(
-        "each worker has {} gradients of its experts, one for each of `layout.expert` {} x "
-        "`layout.replicas_per_worker` {}, and processes add at most {} at once; nearest valid: "
-        "`layout.expert_sums` together",
-        sums,
-        l.expert,
-        l.replicas_per_worker,
-        most));
   const auto ep = l.order.find("ep"), dp = l.order.find("dp");
   if (l.expert > 1 && ep != l.order.npos && ep > dp)
     wrong.push_back(

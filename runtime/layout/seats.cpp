@@ -131,7 +131,7 @@ std::string seats::title_of(axis_set along) {
   return out;
 }
 
-std::string seats::name_of_group(int rank, axis_set along) const {
+std::string seats::name_of_group(int rank, axis_set along, std::string of) const {
   const int first = peers(rank, along).front();
   const auto where = at(first);
   bool splits = true, of_experts = false;
@@ -144,11 +144,10 @@ std::string seats::name_of_group(int rank, axis_set along) const {
   for (const auto& row : axis_table())
     if (of_experts && !splits && runtime::splits_replica(row.experts) && extent(row.id) > 1)
       position += fmt::format(".{}{}", row.name, where[row.id]);
-  return fmt::format("{} of {}{}{}",
-                     title_of(along),
-                     splits ? fmt::format("stage {}.", where[axis::data]) : "pipeline rank ",
-                     where[axis::pipeline],
-                     position);
+  if (of.empty())
+    of = splits ? fmt::format("stage {}.{}", where[axis::data], where[axis::pipeline])
+                : fmt::format("pipeline rank {}", where[axis::pipeline]);
+  return fmt::format("{} of {}{}", title_of(along), of, position);
 }
 
 bool seats::leads(int rank) const {

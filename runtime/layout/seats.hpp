@@ -54,8 +54,8 @@ class seats {
   /// "context and data": the axes of a group.
   static std::string title_of(axis_set along);
   /// "tensor of stage 1.0", "data of pipeline rank 0.2", "expert data of pipeline rank 0.ep1". Each
-  /// group has its own name.
-  std::string name_of_group(int rank, axis_set along) const;
+  /// group has its own name. `of`: what the group belongs to, if not to a stage or pipeline rank.
+  std::string name_of_group(int rank, axis_set along, std::string of = {}) const;
 
   /// The ranks that follow the choices of this one: the others of its pipeline rank and replica.
   /// Empty unless this rank leads.

@@ -24,7 +24,9 @@ layouts=("--world-size 2 --processes 2 --pipeline-model-parallel-size 2"
          "--world-size 4 --processes 2 --pipeline-model-parallel-size 2 --fp16"
          # The two processes share the experts; the tensor ranks of each share the matrices of an expert.
          "--world-size 4 --processes 2 --tensor-model-parallel-size 2 --sequence-parallel $experts \
---expert-model-parallel-size 2 --expert-tensor-parallel-size 2")
+--expert-model-parallel-size 2 --expert-tensor-parallel-size 2"
+         # Both processes have stages of each copy of the model.
+         "--world-size 4 --processes 2 --pipeline-model-parallel-size 2 --pipeline-schedule dualpipe $experts --expert-model-parallel-size 2 --use-distributed-optimizer --micro-batch-size 1")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"

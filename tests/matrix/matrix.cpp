@@ -25,7 +25,6 @@
 // the reference trainer on as many ranks, or on one worker where these are promised (SUMS-1).
 // `loss` and `norm` compare this trainer in f32 with one worker over the same steps.
 
-#include "runtime/job/pipeline.hpp"
 #include "tests/matrix/arrangements.hpp"
 #include "tests/matrix/experts.hpp"
 #include "tests/matrix/families.hpp"
@@ -228,10 +227,8 @@ bool judge(const choice& x, double& used) {
 bool judge(const family_arrangement& x) {
   try {
     const auto once = run_freely(x.job, false), again = run_freely(x.job, true);
-    auto of_replicas = x.job;  // a copy of the model is a replica
-    of_replicas.training.batch.data_parallel *= runtime::pipeline_of(x.job).schedule->copies();
     std::vector<std::string> expected;
-    for (const auto& step : tests::by_reference_trainer(of_replicas))
+    for (const auto& step : tests::by_reference_trainer(x.job))
       expected.push_back(to_string(step.state));
     const bool repeated = once.digest == again.digest,
                exact
@@ -271,7 +268,8 @@ const judged_run& judged(const choice& x, const runtime::training_job& job) {
                                 on.expert,
                                 on.expert_tensor,
                                 int(on.expert_sums),
-                                experts::replicas(x),
+                                int(job.training.batch.data_parallel),
+                                int(job.training.batch.micro),
                                 x[experts::model],
                                 x[experts::type]};
   const auto found = known.find(key);

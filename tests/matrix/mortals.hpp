@@ -121,6 +121,16 @@ inline runtime::training_job experts_of_tensor_ranks() {
   return watched_job(job);
 }
 
+/// Two copies of the model, each with experts that two replicas share. The embedding is tied.
+inline runtime::training_job experts_of_two_copies() {
+  auto job = tests::experts_job(2, 2, 1, {.expert = 2});
+  job.training.batch.micro = 1;
+  job.layout.schedule.source = "dualpipe";
+  job.reduction.distributed_optimizer = true;
+  job.reduction.grain = 256;
+  return watched_job(job);
+}
+
 /// `folder` must outlive the result.
 inline std::vector<arrangement> mortal_arrangements(const tests::scratch_folder& folder) {
   using enum runtime::dtype;
@@ -148,6 +158,7 @@ inline std::vector<arrangement> mortal_arrangements(const tests::scratch_folder&
       {"recompute selective", recomputed(selective)},
       {"DP 2, PP 2, EP 2", watched_job(tests::experts_job(2, 2, 1, {.expert = 2}))},
       {"DP 2, TP 2, EP 2, ETP 2, distributed, overlapped", experts_of_tensor_ranks()},
+      {"dualpipe, DP 2, EP 2, distributed", experts_of_two_copies()},
       resumed(folder)};
   for (const auto* family : tests::test_families())
     out.push_back(of_family(*family));

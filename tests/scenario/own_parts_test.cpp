@@ -230,8 +230,7 @@ TEST_CASE("several losses of chunks in turn, of two copies and of replicas in tu
   for (std::size_t i = 0; i < seen.size(); ++i)
     for (std::size_t j = 0; j < 2; ++j) {
       const auto a = seen[i].losses.at(j).mean, b = expected[i].losses.at(j).mean;
-      // Two copies add gradients in another order.
-      CHECK(std::abs(a / b - 1) < (schedule == "dualpipe" ? 1e-4 : 1e-15));
+      CHECK(std::abs(a / b - 1) < 1e-15);
     }
 }
 

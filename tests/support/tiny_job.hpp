@@ -9,6 +9,7 @@
 #include "runtime/family/family_samples.hpp"
 #include "runtime/family/gpt/gpt_config.hpp"
 #include "runtime/family/model_family.hpp"
+#include "runtime/job/pipeline.hpp"
 #include "tests/support/formula_source.hpp"
 
 #include <memory>
@@ -86,6 +87,16 @@ inline std::shared_ptr<const runtime::batch_source> made_up_source(const runtime
   return std::make_shared<formula_source>(x, part == runtime::data_split::train);
 }
 
+/// The job with a replica in place of each copy of the model, and one chunk for each rank.
+inline runtime::training_job with_copies_as_replicas(runtime::training_job job) {
+  if (const int copies = runtime::pipeline_of(job).schedule->copies(); copies > 1) {
+    job.layout.schedule = {};
+    job.layout.world *= copies;
+    job.training.batch.data_parallel *= copies;
+  }
+  return job;
+}
+
 /// Prepares the job to run on made-up samples.
 inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::training_job& job) {
   auto out = std::make_shared<actors::prepared_job>();
@@ -123,7 +134,8 @@ inline runtime::reference_layout reference_layout_of(const runtime::training_job
 }
 
 /// Runs the same job without actors.
-inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
+inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& of) {
+  const auto job = with_copies_as_replicas(of);
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(job.training,
                                      made_up_source(job, runtime::data_split::train),

@@ -161,12 +161,16 @@ TEST_CASE("each impossible layout of experts has an error text, with the nearest
   tells(job, "put pp last");
 }
 
-TEST_CASE("a schedule with two copies of the model refuses expert ranks", "[job]") {
+TEST_CASE("copies of the model share experts as replicas do", "[job]") {
   auto job = mixture(1, 2);
   job.layout.schedule.source = "dualpipe";
-  CHECK(broken(job).empty());
-  job.layout.expert = 2;
-  CHECK_THAT(broken(job), ContainsSubstring("dualpipe has two copies of the model"));
+  for (const int expert : {1, 2, 4})
+    for (const int expert_tensor : {1, 2}) {
+      job.layout.expert = expert;
+      job.layout.expert_tensor = expert_tensor;
+      CAPTURE(expert, expert_tensor);
+      CHECK(broken(job).empty() == (expert * expert_tensor <= 4));
+    }
 }
 
 TEST_CASE("replicas that decide at run time exchange no rows of experts", "[job]") {
