@@ -121,10 +121,17 @@ std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all
       member = all.beside(rank, axis::pipeline, member);
     out.push_back(std::move(group));
   }
-  if (pipeline.has_losses_over_replicas && all.replicas() > 1) {
-    add_along(axis::data);
-    out.back().name += ", in passes";
-    out.back().of_losses = true;
+  if (pipeline.has_losses_over_replicas) {
+    const auto first = out.size();
+    if (all.replicas() > 1)
+      add_along(axis::data);
+    if (schedule.copies() > 1)
+      for (const auto& x : schedule.hosted_by(stage))
+        out.push_back(group_of_copies(schedule, x, all, rank, axis::data));
+    for (auto i = first; i < out.size(); ++i) {
+      out[i].name += ", in passes";
+      out[i].of_losses = true;
+    }
   }
   return out;
 }

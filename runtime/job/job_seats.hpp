@@ -28,7 +28,7 @@ struct seat_group {
   int rank = 0;                        ///< index in `members`
   std::optional<chunk_id> chunk = {};  ///< of a chunk with several copies; nothing: of the worker
   tie_holders ties = {};               ///< ties that it sums; empty for other groups
-  bool of_losses = false;              ///< worker_groups::replicas
+  bool of_losses = false;              ///< see worker_groups::meeting
 };
 
 /// The axes of the groups that each rank joins.
@@ -40,8 +40,8 @@ struct group_axes {
 group_axes axes_of_groups(const std::set<axis_set>& sums, const seats& all);
 
 /// All groups of a rank: one for each axis that splits a replica, one for each sum of gradients,
-/// one for each set of pipeline ranks with the uses of tied parameters, and one of the replicas for
-/// losses over them.
+/// one for each set of pipeline ranks with the uses of tied parameters, and those of the replicas
+/// and copies for losses over them.
 std::vector<seat_group> groups_of(const job_pipeline& pipeline, const seats& all, int rank);
 
 }  // namespace troupe::runtime

@@ -8,6 +8,7 @@
 #include "runtime/job/pipeline.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/stages.hpp"
+#include "runtime/schedule/meetings.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -183,7 +184,7 @@ void validate_schedule_of_experts(const training_job& job,
 }
 
 /// A loss over replicas counts their rows in each pass, so all carry out one plan and each pass
-/// once.
+/// once. Copies of the model meet, too (PLAN-9).
 void validate_losses_over_replicas(const training_job& job,
                                    const pipeline_schedule& schedule,
                                    sentences& wrong) {
@@ -206,10 +207,19 @@ void validate_losses_over_replicas(const training_job& job,
                        job.recovery.verify_fraction),
            "leave it out");
   if (schedule.copies() > 1)
-    refuse(fmt::format("`layout.schedule.source` {} has two copies of the model with different "
-                       "micro-batches",
-                       schedule.name()),
-           "choose another schedule");
+    collect(wrong, [&] {
+      for (const int microbatches : planned_microbatches(job, 0)) {
+        const auto plan = schedule.plain(microbatches);
+        const auto missed = missed_meeting(
+            *plan, *schedule.training_credits(microbatches), forwards_of_copies(*plan));
+        if (!missed.empty())
+          refuse(fmt::format("the copies of the model cannot meet in `layout.schedule.source` {} "
+                             "({})",
+                             schedule.name(),
+                             missed),
+                 "change it, or choose another schedule");
+      }
+    });
   if (schedule.behaviours() != nullptr && job.training.batch.data_parallel > 1)
     refuse(fmt::format("`layout.schedule.source` {} is decided by each replica while it runs",
                        schedule.name()),

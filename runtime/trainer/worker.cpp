@@ -102,8 +102,13 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
 bool meets_replicas(const worker_settings& settings, const worker_groups& groups) {
   const int met = groups.replicas == nullptr ? 1 : groups.replicas->size();
   const int all = groups.extents[axis::data];  // 0: unknown
-  return settings.replicas == 1 && (all == 0 || all == met) && groups.of_chunk.empty()
-         && !settings.verifies;
+  const bool meets_copies = std::ranges::all_of(groups.of_chunk, [&](const auto& x) {
+    const auto found = groups.replicas_of_chunk.find(x.first);
+    const auto sums = x.second.find(axis::data);
+    return found != groups.replicas_of_chunk.end() && sums != x.second.end()
+           && found->second->size() == sums->second->size();
+  });
+  return settings.replicas == 1 && (all == 0 || all == met) && meets_copies && !settings.verifies;
 }
 
 }  // namespace
@@ -114,6 +119,11 @@ group_map worker_groups::of(chunk_id c) const {
     for (const auto& [axes, group] : found->second)
       out.insert_or_assign(axes, group);
   return out;
+}
+
+communicator* worker_groups::meeting(chunk_id c) const {
+  const auto found = replicas_of_chunk.find(c);
+  return found == replicas_of_chunk.end() ? replicas : found->second;
 }
 
 worker::hosted::hosted(const worker_settings& settings,
@@ -148,7 +158,8 @@ worker::hosted::hosted(const worker_settings& settings,
                 from != nullptr ? *from : state_arrays(),
                 prospects(),
                 settings.estate != nullptr),
-      step_counts(all.replicas) {
+      step_counts(all.meeting(which.id)),
+      counts_of_evaluation(all.replicas) {
   check_sums(all.extents);
   if (!draws || stream.pool().is_shadow())
     return;
@@ -261,7 +272,7 @@ std::unique_ptr<chunk_pass> worker::new_pass(hosted& home, parameter_store& stor
       .counts_experts = step_.counts_experts,
       .records_choices = recorder_ && step_.training,
       .replays = replayed_choices_ && step_.training ? &*replayed_choices_ : nullptr,
-      .step_counts = &home.step_counts,
+      .step_counts = step_.training ? &home.step_counts : &home.counts_of_evaluation,
       .until = &settings_.until};
   return std::make_unique<chunk_pass>(home.model, home.plan, stream_, store, settings, home.groups);
 }
@@ -346,7 +357,8 @@ std::uint64_t worker::waited_ns(chunk_id id) const {
   for (const auto& row : axis_table())
     if (const auto* const group = groups[row.id]; group != nullptr && row.splits_replica())
       out += group->waited_ns();
-  return out + (groups_.replicas == nullptr ? 0 : groups_.replicas->waited_ns());
+  const auto* const meeting = groups_.meeting(id);
+  return out + (meeting == nullptr ? 0 : meeting->waited_ns());
 }
 
 std::vector<char> worker::blocks(chunk_id id) const {

@@ -101,11 +101,15 @@ struct worker_groups {
   /// For losses over replicas: this rank in all replicas. Used by passes only, so another one than
   /// that of sums, which run beside them. Null: one replica.
   communicator* replicas = nullptr;
+  /// The same for a chunk with several copies, in training: the ranks of all its copies.
+  std::map<chunk_id, communicator*> replicas_of_chunk = {};
   /// Number of the job's ranks along each axis (WORKER-13); 0: that of the group.
   coordinates extents = {};
 
   /// All groups of a chunk.
   group_map of(chunk_id c) const;
+  /// The group in which a chunk counts rows in training.
+  communicator* meeting(chunk_id c) const;
 };
 
 /// The settings of one step, equal on all ranks.
@@ -390,7 +394,7 @@ class worker {
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
     optimizer_state optimizer;
-    runtime::step_counts step_counts;
+    runtime::step_counts step_counts, counts_of_evaluation;
     /// For each unit: passes of this step that no longer read its values.
     std::vector<std::int64_t> done_reading;
   };

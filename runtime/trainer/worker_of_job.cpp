@@ -30,7 +30,7 @@ void join(worker_groups& to, const seat_group& group, communicator& by) {
   for (const auto& [tie, holders] : group.ties)
     to.of_tie[tie] = {&by, holders};
   if (group.of_losses)
-    to.replicas = &by;
+    (group.chunk ? to.replicas_of_chunk[*group.chunk] : to.replicas) = &by;
   else if (group.ties.empty())
     (group.chunk ? to.of_chunk[*group.chunk] : to.along)[group.along] = &by;
 }

@@ -3,6 +3,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/other_names.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/file/file.hpp"
 #include "tests/command/given_flags.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -134,8 +135,16 @@ TEST_CASE("a loss over replicas is refused where they do not meet in their passe
   CHECK_THAT(refused("--world-size 2 --verify-fraction 0.5"),
              ContainsSubstring("--verify-fraction 0.5 computes some passes again"));
   const std::string pipeline = "--pipeline-model-parallel-size 2 --pipeline-schedule ";
-  CHECK_THAT(refused("--world-size 2 " + pipeline + "dualpipe"),
-             ContainsSubstring("dualpipe has two copies of the model with different"));
+  CHECK(refused("--world-size 2 " + pipeline + "dualpipe") == "accepted");
+  const tests::scratch_folder folder;
+  const auto plan = (folder / "plan.csv").string();
+  runtime::write_text(plan,
+                      "a0F0,b1F1,a0F1,b1B1,a0B0,b1F0,b1B0,a0B1\n"
+                      "b0F1,a1F0,b0F0,a1B0,b0B1,a1F1,a1B1,b0B0\n");
+  CHECK_THAT(
+      refused("--world-size 2 --global-batch-size 4 --micro-batch-size 1 " + pipeline + plan),
+      ContainsSubstring("the copies of the model cannot meet in --pipeline-schedule " + plan
+                        + " (PLAN-9: rank 0 waits forever at a0F0"));
   const auto script = tests::source_dir() + "/examples/schedules/reactive.lua";
   CHECK_THAT(refused("--world-size 4 " + pipeline + script),
              ContainsSubstring("is decided by each replica while it runs"));

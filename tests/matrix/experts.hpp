@@ -11,7 +11,20 @@
 
 namespace troupe::matrix::experts {
 
-enum at : std::size_t { EP, ETP, TP, PP, DP, optimizer, recompute, dispatcher, sums, model, type };
+enum at : std::size_t {
+  EP,
+  ETP,
+  TP,
+  PP,
+  DP,
+  schedule,
+  optimizer,
+  recompute,
+  dispatcher,
+  sums,
+  model,
+  type
+};
 
 inline int ranks(const choice& x, at which) {
   return 1 << x[which];
@@ -32,7 +45,9 @@ inline bool is_possible(const choice& x) {
   if (x[recompute] == 3 && (x[model] == 0 || x[model] == 3))
     return false;  // it has no shared experts
   if (x[DP] == 3 && x[model] == 3)
-    return false;                                 // a loss over replicas
+    return false;  // a loss over replicas
+  if (x[schedule] == 1 && (x[PP] == 0 || x[DP] == 3 || x[optimizer] % 2 == 1))
+    return false;                                 // DualPipe has its own rules
   return x[optimizer] == 0 || data_ranks(x) > 1;  // one rank has nothing to shard or to overlap
 }
 
@@ -44,6 +59,7 @@ inline const choice_table& arrangements() {
           {"TP", {"1", "2"}},
           {"PP", {"1", "2"}},
           {"DP", {"1", "2", "4", "4 in turn"}},
+          {"schedule", {"1f1b", "dualpipe"}},
           {"optimizer", {"whole", "whole+overlap", "distributed", "distributed+overlap"}},
           {"recompute", {"none", "moe", "moe_act", "shared", "full"}},
           {"dispatcher", {"alltoall", "allgather"}},
@@ -68,6 +84,10 @@ inline runtime::training_job job_of(const choice& x) {
                                                 : x[model] == 1 ? tests::make_deepseek
                                                                 : tests::make_qwen);
   job.training.batch.global = 16;
+  if (x[schedule] == 1) {
+    job.training.batch.micro = 1;  // each copy needs as many micro-batches as there are ranks
+    job.layout.schedule.source = "dualpipe";
+  }
   job.train_iterations = 6;
   job.training.optimizer.epsilon = 1e-4;  // else tiny gradients move weights by their signs alone
   job.training.precision = x[type] == 0 ? runtime::dtype::f32 : runtime::dtype::bf16;
@@ -94,7 +114,8 @@ inline runtime::training_job job_of(const choice& x) {
 
 /// The job whose reference trainer has the expected bits. SUMS-1: by source, with one tensor rank
 /// and one expert tensor rank, they are those of one worker.
-inline runtime::training_job judge_of(runtime::training_job job) {
+inline runtime::training_job judge_of(const runtime::training_job& of) {
+  auto job = tests::with_copies_as_replicas(of);
   auto& l = job.layout;
   if (l.tensor == 1 && l.expert_tensor == 1 && l.expert_sums == runtime::source_sums::by_source)
     l.expert = 1;
@@ -102,7 +123,8 @@ inline runtime::training_job judge_of(runtime::training_job job) {
 }
 
 /// The same model and batch on one worker; with a loss over replicas, on one for each of them.
-inline runtime::training_job on_one_worker(runtime::training_job job) {
+inline runtime::training_job on_one_worker(const runtime::training_job& of) {
+  auto job = tests::with_copies_as_replicas(of);
   auto& l = job.layout;
   l.tensor = l.expert = l.expert_tensor = 1;
   l.sequence_parallel = false;

@@ -25,6 +25,12 @@ runtime::training_job pairs(int pipeline, int data) {
   return job;
 }
 
+/// Each copy needs as many micro-batches as there are ranks.
+void make_two_copies(runtime::training_job& job) {
+  job.layout.schedule.source = "dualpipe";
+  job.training.batch.global = 4 * job.training.batch.data_parallel;
+}
+
 /// Two replicas share experts and have a loss over replicas, in four micro-batches.
 runtime::training_job globally_balanced() {
   auto job = tests::watched_job(tests::experts_job(2, 2, 1, {.expert = 2}, tests::make_qwen));
@@ -66,8 +72,13 @@ TEST_CASE("VERIFY-4: a wrong pass is found where replicas share experts", "[scen
                                   "lane:1.1@3:input-gradient",
                                   "lane:0.0@4:weight-gradient");
   const int data = GENERATE(2, 4);
-  CAPTURE(at, data);
+  const bool copies = GENERATE(false, true);
+  CAPTURE(at, data, copies);
   tests::arrangement what{fmt::format("experts, DP {}", data), tests::watched_job(pairs(2, data))};
+  if (copies) {
+    make_two_copies(what.job);
+    what.name += ", two copies";
+  }
   const auto calm = tests::undisturbed(what);
   what.job.recovery.verify_fraction = 1;
   const auto x = tests::live(what, at + ":wrong-bits");
@@ -95,12 +106,36 @@ TEST_CASE("VERIFY-4: verification does not change the bits of experts",
   CHECK(x.events.empty());
 }
 
+TEST_CASE("copies of the model share experts with the bits of as many replicas",
+          "[scenario][unsanitized]") {
+  const int expert = GENERATE(1, 2, 4);
+  auto* const make = GENERATE(&tests::make_deepseek, &tests::make_qwen);
+  CAPTURE(expert, make == &tests::make_qwen);
+  auto job = tests::watched_job(tests::experts_job(2, 4, 1, {.expert = expert}, make));
+  job.training.batch = {.micro = 1, .global = 16, .data_parallel = 4};
+  job.layout.schedule.source = "dualpipe";
+  job.reduction.distributed_optimizer = expert == 2;
+  job.reduction.grain = 256;
+  const auto x = tests::live({"copies with experts", job});
+  CHECK(tests::look_at_whole(x, job) == tests::sentences{});
+  job.layout.expert = 1;  // SUMS-1
+  const auto expected = tests::by_reference_trainer(job);
+  REQUIRE(x.steps.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(x.state(i) == to_string(expected[i].state));
+    CHECK(double(x.steps[i]["grad_norm"]) == expected[i].grad_norm);
+  }
+}
+
 TEST_CASE("a loss over replicas has the same bits with recomputation and after deaths",
           "[scenario][recovery]") {
   auto job = globally_balanced();
-  const auto calm = tests::undisturbed({"a loss over replicas", job});
+  if (GENERATE(false, true))
+    make_two_copies(job);
+  const auto calm
+      = tests::undisturbed({"a loss over replicas, " + job.layout.schedule.source, job});
   const std::string death = GENERATE("", "lane:1.0@4:forward", "stage:0.1@3:forward");
-  CAPTURE(death);
+  CAPTURE(death, job.layout.schedule.source);
   job.recompute = {.granularity = runtime::recompute_granularity::selective,
                    .core_attention = false,
                    .experts = true};

@@ -196,6 +196,32 @@ TEST_CASE("with a loss over replicas a rank meets them in its passes, in a group
     CHECK(all.back().name == sums + ", in passes");
 }
 
+TEST_CASE(
+    "the copies of a chunk sum experts in the order of ranks, and meet for losses over replicas",
+    "[job]") {
+  auto job = job_of({"dualpipe", 2, 1, 4}, false);
+  auto& m = job.training.model.as<gpt_config>();
+  m.linear_bias = false;
+  m.experts = {.number = 4, .ffn = 24, .balance = {"global_aux_loss"}, .balance_weights = {0.1}};
+  job.layout.expert = 2;
+  check_groups(job);
+  std::map<std::string, std::vector<int>> all;
+  for (auto& group : groups_of(pipeline_of(job), seats_of(job.layout), 5))
+    all.emplace(group.name, group.members);
+  // Ranks 0 to 3 are the first stages of four replicas. The second copy has its first chunk on
+  // ranks 4 to 7.
+  CHECK(all
+        == std::map<std::string, std::vector<int>>{
+            {"expert of stage 1.1", {4, 5}},
+            {"data of chunk 0.0", {0, 1, 2, 3, 4, 5, 6, 7}},
+            {"data of chunk 1.0", {4, 5, 6, 7, 0, 1, 2, 3}},
+            {"expert data of chunk 0.ep1", {1, 3, 5, 7}},
+            {"expert data of chunk 1.ep1", {5, 7, 1, 3}},
+            {"data of pipeline rank 1.0, in passes", {4, 5, 6, 7}},
+            {"data of chunk 0.0, in passes", {0, 1, 2, 3, 4, 5, 6, 7}},
+            {"data of chunk 1.0, in passes", {4, 5, 6, 7, 0, 1, 2, 3}}});
+}
+
 TEST_CASE("a loss over replicas of an own layer has the same rules", "[job]") {
   auto job = job_of({"1f1b", 1, 1, 2}, false);
   job.training.own = {
