@@ -131,12 +131,13 @@ std::optional<choice_texts::place> choice_texts::find(std::span<const std::int32
   std::uint64_t hash = 0;
   for (std::size_t n = 1; n <= tokens.size(); ++n) {
     hash = next_hash(hash, tokens[n - 1]);
-    const auto found = by_rows_.find(hash);
-    if (found == by_rows_.end())
-      continue;
-    const auto its = this->tokens(found->second);
-    if (its.size() == n + 1 && std::equal(its.begin(), its.end() - 1, tokens.begin()))
-      out = place{found->second, std::int64_t(n)};
+    const auto [begin, end] = by_rows_.equal_range(hash);
+    for (auto at = begin; at != end; ++at) {
+      const auto its = this->tokens(at->second);
+      const auto shared = std::ptrdiff_t(std::min(n + 1, tokens.size()));
+      if (its.size() == n + 1 && std::equal(its.begin(), its.begin() + shared, tokens.begin()))
+        out = place{at->second, std::int64_t(n)};
+    }
   }
   return out;
 }

@@ -58,14 +58,15 @@ class choice_texts {
     std::uint64_t text = 0;
     std::int64_t rows = 0;  ///< that have choices
   };
-  /// The text with the most rows among those whose rows begin these tokens.
+  /// The text with the most rows among those that begin these tokens, or are these tokens and one
+  /// more.
   std::optional<place> find(std::span<const std::int32_t> tokens) const;
 
  private:
   mapped_file file_;
   std::int64_t positions_ = 0;
   std::uint64_t size_ = 0;
-  std::unordered_map<std::uint64_t, std::uint64_t> by_rows_;  ///< hash of these tokens to number
+  std::unordered_multimap<std::uint64_t, std::uint64_t> by_rows_;  ///< hash of their tokens to text
 };
 
 }  // namespace troupe::runtime
