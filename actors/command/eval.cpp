@@ -58,10 +58,11 @@ std::vector<std::string> documents_of(const std::filesystem::path& path, const e
 
 void write_logits(runtime::loaded_model& model,
                   std::span<const std::int32_t> tokens,
+                  runtime::choice_reader* replay,
                   const std::filesystem::path& to) {
   const auto T = std::min<std::int64_t>(std::int64_t(tokens.size()), model.config().sequence());
   const auto window = tokens.first(std::size_t(T));
-  const auto logits = logits_of(model.whole(), model.store(), model.stream(), window);
+  const auto logits = logits_of(model.whole(), model.store(), model.stream(), window, replay);
   using runtime::stored_type, runtime::whole_tensor;
   const runtime::shard_to_write tensors[]
       = {whole_tensor("tokens", stored_type::i32, {T}, window.data()),
@@ -107,7 +108,7 @@ void measure(const std::vector<std::string>& documents, const eval_flags& flags,
   const auto tokens = runtime::ids_of_documents(documents, model->text(), flags.framed);
   recorded_choices choices(flags, *model, longest + 1);
   if (!flags.logits.empty())
-    write_logits(*model, tokens, flags.logits);
+    write_logits(*model, tokens, choices.use.replay, flags.logits);
   runtime::progress_bar bar("evaluating", tokens.size() - 1, "tokens");
   out.iteration = model->manifest().iteration;
   out.precision = model->store().type();
