@@ -233,9 +233,9 @@ TEST_CASE("tensor ranks with their own rows have the losses and gradients of one
   const auto score
       = GENERATE(kernels::route_score::softmax_of_chosen, kernels::route_score::sigmoid);
   const route_options options{.rules = {.E = E, .k = k, .score = score},
+                              .quantile = true,
                               .balance = {{.average = {0.7F}}, {{0.2F}, true}},
-                              .z = loss_average{0.3F},
-                              .quantile = true};
+                              .z = loss_average{0.3F}};
   fixture whole;
   const routing expected(whole, logits, options, up);
   constexpr std::size_t ranks = 4;  // each has half a sequence
