@@ -212,7 +212,7 @@ TEST_CASE(
   // ranks 4 to 7.
   CHECK(all
         == std::map<std::string, std::vector<int>>{
-            {"expert of stage 1.1", {4, 5}},
+            {"expert of stage 0.1", {4, 5}},
             {"data of chunk 0.0", {0, 1, 2, 3, 4, 5, 6, 7}},
             {"data of chunk 1.0", {4, 5, 6, 7, 0, 1, 2, 3}},
             {"expert data of chunk 0.ep1", {1, 3, 5, 7}},
