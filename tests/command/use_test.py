@@ -269,7 +269,8 @@ def check_choices(folder):
     (folder / "other.txt").write_text("7 8 9 10 11 12\n")
     refuses("it has no text that this one", *score, "--input", folder / "other.txt", "--replay-expert-choices", record)
     refuses("of an earlier record", *ask, "--record-expert-choices", record)
-    refuses("needs --prompt or --prompts", "generate", "--load", save, "--interactive", "--record-expert-choices", folder / "x")
+    refuses("needs --prompt or --prompts", "generate", "--load", save, "--interactive", "--record-expert-choices",
+            folder / "x")
     refuses("give --input", *score, "--replay-expert-choices", record, "--logits", folder / "l")
     refuses("has no texts", *score, "--replay-expert-choices", folder)
     works("train", "gpt", *SMALL, *MOCK, "--save", folder / "dense")

@@ -19,8 +19,8 @@ import tiktoken
 NOT_HAN = r"&&[^\p{Han}]]"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}" + NOT_HAN, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}" + NOT_HAN
 SUFFIX, BEFORE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r"[^\r\n\p{L}\p{N}]?"
-WORDS = "|".join([r"[\p{Han}]+", BEFORE + UPPER + "*" + LOWER + "+" + SUFFIX, BEFORE + UPPER + "+" + LOWER + "*" + SUFFIX,
-                  r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
+WORDS = "|".join([r"[\p{Han}]+", BEFORE + UPPER + "*" + LOWER + "+" + SUFFIX,
+                  BEFORE + UPPER + "+" + LOWER + "*" + SUFFIX, r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
 HAN, NAMED = "\u4e2d\u6587\u6df7\u5408\u5b57\u7b26\u3005", {0: "[BOS]", 1: "[EOS]", 2: "<|im_end|>", 9: "[EOT]"}
 
 
@@ -45,7 +45,8 @@ def main():
                    "tiktoken": importlib.metadata.version("tiktoken")}
     with open(here.with_name("kimi.json"), "w") as out:
         json.dump({"certificate": certificate, "tokens": [base64.b64encode(x).decode() for x in tokens],
-                   "named": {str(len(tokens) + i): name for i, name in NAMED.items()}, "texts": texts, "cases": cases}, out)
+                   "named": {str(len(tokens) + i): name for i, name in NAMED.items()}, "texts": texts,
+                   "cases": cases}, out)
         out.write("\n")
 
 
