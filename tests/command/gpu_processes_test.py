@@ -21,8 +21,8 @@ TENSOR = ["--world-size", 4, "--tensor-model-parallel-size", 2]  # a process for
 
 
 def run(folder, *words, processes=2, iterations=4, devices=4, environment=None):
-    there = {"TROUPE_PLUGINS": PLUGINS, "TROUPE_EMULATED_DEVICES": str(devices), "XDG_CACHE_HOME": str(folder / "cache"),
-             **(environment or {})}
+    there = {"TROUPE_PLUGINS": PLUGINS, "TROUPE_EMULATED_DEVICES": str(devices),
+             "XDG_CACHE_HOME": str(folder / "cache"), **(environment or {})}
     return job(folder, "--train-iters", iterations, *words, processes=processes, environment=there, base=MODEL)
 
 
@@ -37,8 +37,8 @@ def require_one_restart(one):
 
 
 def check_same_bits(folder):
-    """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits, staged and by NCCL. Stages exchange
-    tensors in the same way with both: `killed` has the other one."""
+    """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits, staged and by NCCL. Stages
+    exchange tensors in the same way with both: `killed` has the other one."""
     for words, ways in ((PIPELINE, ["nccl"]), (["--world-size", 2, "--use-distributed-optimizer", "--bf16"], BOTH),
                         ([*TENSOR, "--overlap-grad-reduce"], BOTH)):
         wanted = judge(folder, *words, iterations=3)

@@ -72,8 +72,8 @@ def resumes_and_ends(folder, one):
 
 
 def resumes(one):
-    """Waits until Slurm has ended the job, and starts it again in three seconds instead of two minutes. Started within the
-    second of its end, slurmd refuses it ("already killed")."""
+    """Waits until Slurm has ended the job, and starts it again in three seconds instead of two minutes. Started within
+    the second of its end, slurmd refuses it ("already killed")."""
     one.until("the job waits for its next start", lambda: one.cluster.job(one.number).get("Reason") == "BeginTime")
     one.cluster.works("scontrol", "update", f"JobId={one.number}", "StartTime=now+3", "TimeLimit=60")
     one.until("it resumes", lambda: "resuming from iteration" in one.out.read_text())
