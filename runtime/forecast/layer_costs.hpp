@@ -7,6 +7,10 @@
 // 2.5 times its forward operations backward, because it computes the scores again (Dao,
 // "FlashAttention-2", 2023). All other kernels take the time of their bytes.
 //
+// Each block with tensor ranks and sequences divided among them has two collectives forward and
+// three backward. Two of the three may run beside products: the gather of the inputs beside the one
+// for their gradients, and the scatter of these beside the one for the parameters.
+//
 // Products of layers in FP8 have the device's rate and one byte for each element that they read.
 // Another kernel reads the array twice, for its scale and to round it, and writes two copies: the
 // product for the parameters needs the transposed one (Micikevicius et al., "FP8 Formats for Deep
@@ -55,7 +59,7 @@ struct rank_share {
   double fp8_peak = 0;          ///< FLOP/s of products of layers in FP8; 0: they have `element`
   bool fused_attention = true;  ///< false: scores go through memory, and all of them are computed
   bool fused_loss = true;
-  bool overlap_tensor = false;  ///< tensor collectives run beside products
+  bool overlap_tensor = false;  ///< two collectives of each block run beside products
   group_span tensor_ranks, context_ranks, expert_ranks, expert_tensor_ranks;
 };
 
