@@ -35,7 +35,7 @@ endforeach()
 foreach(check table costs layout plans handoffs checks all_judged memory_limit refusals)
   troupe_script_test(command/schedule_${check} command/schedule_test.py ${program} ${check})
 endforeach()
-foreach(check numbers goodput search refusals)
+foreach(check numbers assumed goodput search refusals)
   troupe_script_test(command/forecast_${check} command/forecast_test.py ${program} ${PROJECT_SOURCE_DIR} ${check})
 endforeach()
 set(checks signals_in_saves second_signal signals_while_preparing signals_in_preprocess stopped two_runs removed_folder

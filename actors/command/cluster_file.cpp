@@ -177,7 +177,8 @@ runtime::cluster_outline parse_cluster(const std::string& content, const std::st
                    quantity_key("bandwidth", d.bandwidth, rate_units, least_rate, most),
                    quantity_key("f32", d.f32, operation_units, least_rate, most),
                    quantity_key("bf16", d.bf16, operation_units, least_rate, most),
-                   quantity_key("f16", d.f16, operation_units, least_rate, most, false)}),
+                   quantity_key("f16", d.f16, operation_units, least_rate, most, false),
+                   quantity_key("fp8", d.fp8, operation_units, least_rate, most, false)}),
       count_key("hosts", out.hosts, 1000000),
       count_key("devices-per-host", out.devices_per_host, 1000),
       section_key("inside",
@@ -200,6 +201,7 @@ runtime::cluster_outline parse_cluster(const std::string& content, const std::st
                    quantity_key("attention", s.attention, no_unit, 0.001, 1.5, false),
                    quantity_key("memory", s.memory, no_unit, 0.001, 1.5, false),
                    quantity_key("links", s.links, no_unit, 0.001, 1.5, false),
+                   quantity_key("handoff", s.handoff, time_units, 0, 1, false),
                    quantity_key("step", s.step, time_units, 0, 60, false),
                    quantity_key("kernel", s.kernel, time_units, 0, 1, false)},
                   false)};

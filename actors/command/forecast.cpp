@@ -18,6 +18,7 @@ namespace {
 struct forecast_flags {
   std::string cluster;
   std::optional<double> failure_hours;
+  runtime::assumed_parts assumed;
   bool json = false, search = false;
 };
 
@@ -32,10 +33,11 @@ runtime::cluster_outline cluster_of(const forecast_flags& flags) {
 int forecast(const training_flags& given, const forecast_flags& flags) {
   const auto on = cluster_of(flags);
   const auto job = resolve(shape_and_layout(given));
-  told_forecast told{.job = job,
-                     .on = on,
-                     .of = runtime::forecast_job(job, on, 3600 * flags.failure_hours.value_or(0)),
-                     .largest = {}};
+  told_forecast told{
+      .job = job,
+      .on = on,
+      .of = runtime::forecast_job(job, on, 3600 * flags.failure_hours.value_or(0), flags.assumed),
+      .largest = {}};
   told.largest = std::ranges::max(
       runtime::forecast_workers(job), {}, [](const auto& x) { return x.need.peak(); });
   if (flags.json)
@@ -61,6 +63,10 @@ training_flags without_layout(training_flags flags) {
 
 int search(const training_flags& given, const forecast_flags& flags) {
   const auto on = cluster_of(flags);
+  if (flags.assumed.fp8 || flags.assumed.context > 1)
+    throw usage_error(
+        "--search compares layouts of `troupe train`: leave out --assume-fp8 and "
+        "--assume-context-ranks");
   if (!given.given.contains("batch.global"))
     throw usage_error("--search needs --global-batch-size: the step whose time it compares");
   const bool has_world = given.given.contains("layout.world");
@@ -110,6 +116,17 @@ void declare_forecast(command_line& line, const runtime::model_family& family) {
               .default_value = "by the cluster's description and the number of workers",
               .help = "Mean time between failures of the run."},
              real(flags->failure_hours, 0.001, 1e6));
+  line.toggle("--assume-fp8",
+              "Forecasts the products of layers in FP8, which `troupe train` does not have. Needs "
+              "`device.fp8` in the description.",
+              [flags] { flags->assumed.fp8 = true; });
+  line.value({.name = "--assume-context-ranks",
+              .type = "N",
+              .default_value = "1",
+              .help = "Forecasts N devices in place of each worker, which share its sequences; "
+                      "`troupe train` does not have them. The memory printed is that of whole "
+                      "sequences."},
+             whole(flags->assumed.context, 1, 1024));
   line.toggle("--search",
               "Compares the layouts that fit on --world-size devices, or on all, and prints "
               "the ten best. Ignores the layout, --micro-batch-size and recomputation.",

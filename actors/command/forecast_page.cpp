@@ -32,6 +32,7 @@ std::vector<part> parts_of(const step_forecast& x) {
           {"kernels", "other kernels, by their bytes", x.passes.kernels, true},
           {"tensor", "tensor collectives, not hidden", x.passes.tensor, true},
           {"experts", "exchange with experts", x.passes.experts, true},
+          {"context", "exchange of keys and values, not hidden", x.passes.context, true},
           {"handoffs", "transfers between stages, not hidden", x.passes.handoffs, true},
           {"bubble", "pipeline bubble", x.bubble, true},
           {"gradients", "sums of gradients, not hidden", x.gradients, true},
@@ -157,11 +158,11 @@ void require_layouts(const told_search& x) {
 
 std::string forecast_page(const told_forecast& x) {
   const auto& f = x.of;
-  const auto world = x.job.layout.world;
+  const auto world = f.devices;
   const double need = double(x.largest.need.peak());
   auto out = fmt::format("cluster     {}: {} of {} on {} of {}\n",
                          x.on.name,
-                         runtime::counted(world, "worker"),
+                         runtime::counted(world, "device", "devices"),
                          x.on.device.name,
                          (world + x.on.devices_per_host - 1) / x.on.devices_per_host,
                          runtime::counted(std::int64_t(x.on.hosts), "host"));
@@ -191,11 +192,12 @@ std::string forecast_json(const told_forecast& x) {
   const auto& need = x.largest.need;
   ordered_json out = {{"cluster", x.on.name},
                       {"workers", x.job.layout.world},
+                      {"devices", f.devices},
                       {"seconds", f.step.seconds},
                       {"tokens", f.tokens},
                       {"tokens_per_second", f.tokens_per_second()},
                       {"flops", f.flops},
-                      {"flops_per_device", f.rate() / x.job.layout.world},
+                      {"flops_per_device", f.rate() / f.devices},
                       {"mfu", f.utilization()},
                       {"parts", parts_json(f.step)},
                       {"memory",

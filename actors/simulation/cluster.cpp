@@ -6,6 +6,7 @@
 #include "actors/simulation/virtual_agent.hpp"
 #include "messages/training/step.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/process/huge_pages.hpp"
 #include "runtime/process/process_usage.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
@@ -18,6 +19,8 @@
 namespace troupe::actors::simulation {
 namespace {
 
+/// More than the actors of a worker, and their messages, take.
+constexpr std::size_t bytes_of_worker = 96 << 10;
 /// A run without a commit for this long has stopped.
 constexpr std::uint64_t patience_ns = 600'000'000'000;
 
@@ -34,12 +37,14 @@ class cluster {
         network_(world_, {1, 2}, how(of)),
         counter_(world_, network_),
         process_(network_.add_process(network_.add_host(), told())),
-        hosts_(network_,
-               of.processes,
-               of.hosts,
-               process_.context()->messages,
-               prepared_.job.opened().job.recovery,
-               [this] { return told(); }) {
+        hosts_(
+            network_,
+            of.processes,
+            of.hosts,
+            process_.context()->messages,
+            prepared_.job.opened().job.recovery,
+            [this] { return told(); },
+            hosts_in_rack) {
     out_.of = of;
     world_.take_time(of.handling_ns);
     world_.before_message([this](auto to, const auto& x) { look(to, x); });
@@ -176,15 +181,14 @@ class cluster {
   void kill() {
     const auto living = hosts_.living();
     const auto& victim = *living[living.size() / 2];
-    const auto rack_of
-        = [](const virtual_process& x) { return (x.host().number - 1) / hosts_in_rack; };
     out_.recovery.emplace();
     killed_ns_ = world_.now_ns();
     counter_.forget();
     for (auto* const x : living) {
       const bool dies = *out_.of.kill == failing_part::process ? x == &victim
-                        : *out_.of.kill == failing_part::host  ? &x->host() == &victim.host()
-                                                               : rack_of(*x) == rack_of(victim);
+                        : *out_.of.kill == failing_part::host
+                            ? &x->host() == &victim.host()
+                            : x->host().domain == victim.host().domain;
       if (!dies)
         continue;
       ++out_.recovery->processes;
@@ -269,6 +273,7 @@ cluster_run run_cluster(const cluster_settings& of) {
   if (of.kill == failing_part::host && of.hosts == 1)
     throw runtime::input_error(
         "the death of a host ends all {} workers: they have one host; give more", of.workers);
+  runtime::allocate_in_huge_pages(std::size_t(of.workers) * bytes_of_worker);
   return cluster(of).run();
 }
 

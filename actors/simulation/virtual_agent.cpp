@@ -21,14 +21,16 @@ virtual_hosts::virtual_hosts(virtual_network& network,
                              int hosts,
                              std::shared_ptr<const message_path> messages,
                              runtime::recovery_settings recovery,
-                             std::function<node_context()> told)
+                             std::function<node_context()> told,
+                             int hosts_in_rack)
     : network_(network),
       messages_(std::move(messages)),
       recovery_(recovery),
       told_(std::move(told)),
       all_(std::size_t(processes)) {
   for (int i = 0; i < hosts; ++i)
-    hosts_.push_back(&network_.add_host());
+    hosts_.push_back(&network_.add_host(
+        hosts_in_rack > 0 ? fmt::format("rack-{}", i / hosts_in_rack) : std::string()));
   network_.on_killed([this](virtual_process& x) { lose(x); });
 }
 
@@ -59,6 +61,7 @@ void virtual_hosts::answer(int process, bool lived) {
                                                          .incarnation = x.incarnation,
                                                          .lived = lived,
                                                          .host = x.process->host().name,
+                                                         .domain = x.process->host().domain,
                                                          .node = x.node});
 }
 

@@ -22,13 +22,15 @@ inline constexpr std::uint64_t longest_start_ns = 2'000'000'000;
 class virtual_hosts {
  public:
   /// `told` makes the context of a new process. Process p runs on host p modulo `hosts`. The agent
-  /// sends by `messages`. `recovery` configures the failure detectors.
+  /// sends by `messages`. `recovery` configures the failure detectors. `hosts_in_rack`: hosts of a
+  /// failure domain; 0: each host is its own.
   virtual_hosts(virtual_network& network,
                 int processes,
                 int hosts,
                 std::shared_ptr<const message_path> messages,
                 runtime::recovery_settings recovery,
-                std::function<node_context()> told);
+                std::function<node_context()> told,
+                int hosts_in_rack = 0);
   ~virtual_hosts();
 
   void start(const messages::start_process& x);

@@ -50,6 +50,8 @@ class virtual_process::network_end final : public message_network {
     auto* const other = all.process_of(to);
     if (other != nullptr && other != &of_)
       arrival += all.latency(of_, *other);
+    if (all.mix_.steady)
+      return std::chrono::nanoseconds(arrival - now);  // equal latencies keep the order
     if (all.choices_.happens(all.mix_.delayed))
       arrival += all.choices_.below(all.mix_.longest_delay_ns) + 1;
     auto& last = all.last_arrival_[{from, to}];
@@ -149,10 +151,10 @@ virtual_network::~virtual_network() {
   world_.end();
 }
 
-virtual_host& virtual_network::add_host() {
+virtual_host& virtual_network::add_host(std::string domain) {
   const int number = int(hosts_.size());
   return *hosts_.emplace_back(
-      std::make_unique<virtual_host>(virtual_host{number, fmt::format("host-{}", number)}));
+      std::make_unique<virtual_host>(number, fmt::format("host-{}", number), std::move(domain)));
 }
 
 virtual_process& virtual_network::add_process(virtual_host& on, const node_context& told) {
@@ -216,6 +218,7 @@ void virtual_network::kill(virtual_process& x) {
   for (const auto& [number, home] : of_actor_)
     if (home == &x)
       actors.push_back(number);
+  std::ranges::sort(actors);
   world_.end_at_once(actors);
   if (x.links() != nullptr)
     wiring_.lose(*x.links());

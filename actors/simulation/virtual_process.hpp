@@ -23,6 +23,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ class virtual_process;
 struct virtual_host {
   int number = 0;
   std::string name;
+  std::string domain = {};  ///< failure domain; empty: the host alone
 };
 
 /// All processes of a job. One thread.
@@ -42,7 +44,7 @@ class virtual_network {
   /// Ends the world first: its actors still use this object.
   ~virtual_network();
 
-  virtual_host& add_host();
+  virtual_host& add_host(std::string domain = {});
   /// `told` has what the job needs (data, viewers, jobs, faults); this adds the transport, lanes,
   /// groups and message path.
   virtual_process& add_process(virtual_host& on, const node_context& told);
@@ -97,7 +99,7 @@ class virtual_network {
   mix mix_;
   std::vector<std::unique_ptr<virtual_host>> hosts_;
   std::vector<std::unique_ptr<virtual_process>> processes_;
-  std::map<caf::actor_id, virtual_process*> of_actor_;
+  std::unordered_map<caf::actor_id, virtual_process*> of_actor_;
   std::shared_ptr<group_meeting> meeting_ = std::make_shared<group_meeting>();
   virtual_wiring wiring_{*this};
   std::map<std::pair<int, int>, std::uint64_t> parted_until_;

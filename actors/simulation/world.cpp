@@ -331,6 +331,7 @@ std::vector<world::known_actor> world::living() {
   for (const auto& [number, x] : seen_)
     if (const auto alive = find(number))
       out.push_back({number, x.name});
+  std::ranges::sort(out, {}, &known_actor::number);
   return out;
 }
 

@@ -26,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <typeindex>
+#include <unordered_map>
 #include <vector>
 
 namespace caf::scheduler {
@@ -149,7 +150,7 @@ class world {
     caf::weak_actor_ptr handle;
     std::type_index newest = typeid(void);
   };
-  std::map<caf::actor_id, seen_actor> seen_;
+  std::unordered_map<caf::actor_id, seen_actor> seen_;
   std::function<void(caf::actor_id, std::type_index)> look_;
   std::function<void(caf::actor_id, caf::actor_id, caf::actor_id)> spawned_;
   std::function<void(caf::actor_id, const caf::mailbox_element&)> look_at_message_;

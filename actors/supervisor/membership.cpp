@@ -246,10 +246,9 @@ std::vector<state_source> membership::sources() const {
 
 // MEMBER-1: generations are formed only here.
 membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
-  for (const auto& x : processes_)
-    if (phase_ != phase::ending || !x.stands || !x.remains)
-      return {};
-  if (is_looking_)
+  const auto has_ended
+      = [this](std::size_t p) { return processes_[p].stands && processes_[p].remains; };
+  if (phase_ != phase::ending || !all_ended_(processes_.size(), has_ended) || is_looking_)
     return {};
   if (auto again = close_what_broke(); !again.empty())
     return again;

@@ -23,6 +23,7 @@
 #pragma once
 
 #include "actors/supervisor/restart_limits.hpp"
+#include "actors/support/all_by_now.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/state/state_source.hpp"
 
@@ -289,6 +290,7 @@ class membership {
   std::optional<runtime::generation_id> first_
       = {};  ///< of the run; empty: formed by an earlier supervisor
   std::vector<hosting> processes_;
+  all_by_now all_ended_;
   std::optional<std::uint64_t> saved_;
   bool looks_at_disks_ = false;
   std::uint64_t looks_ = 0;  ///< number of searches ordered

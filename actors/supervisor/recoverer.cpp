@@ -255,12 +255,10 @@ bool recoverer::lose_known(const caf::down_msg& x) {
                            messages::text_of(x.reason));
       return true;
     }
-  for (int p = 0; p < run_.processes(); ++p)
-    if (const auto& node = roster_.process(p).node; node && node.address() == x.source) {
-      lose_node(p, x.reason);
-      return true;
-    }
-  return false;
+  const auto process = roster_.process_of_node(x.source);
+  if (process)
+    lose_node(*process, x.reason);
+  return process.has_value();
 }
 
 // The name in a dead actor's own reason is used: it carries the first cause.

@@ -22,7 +22,7 @@ void roster::forget_ranks() {
   forming_.reset();
   replicas_.clear();
   opened_.clear();
-  std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });
+  std::erase_if(watched_, [](const auto& x) { return x.second.where.role == member_role::rank; });
 }
 
 void roster::forgo_monitor() {
@@ -32,7 +32,10 @@ void roster::forgo_monitor() {
 
 void roster::join(const messages::process_started& x) {
   auto& at = processes_[std::size_t(x.process)];
+  if (at.node)
+    process_of_node_.erase(at.node.address());
   at.node = x.node;
+  process_of_node_[x.node.address()] = x.process;
   at.host = x.host;
   at.domain = x.domain;
   run_.show_process(x.process, "running");
@@ -44,9 +47,8 @@ void roster::join(const messages::process_started& x) {
 // KEEPER-3: chosen when all processes are there, and again when some have moved. Kept states stay
 // in place until the new keeper has them.
 void roster::settle_keepers() {
-  const bool all_here = std::all_of(
-      processes_.begin(), processes_.end(), [](const auto& x) { return bool(x.node); });
-  if (!run_.keeps() || !all_here)
+  const auto is_here = [this](std::size_t p) { return bool(processes_[p].node); };
+  if (!run_.keeps() || !all_here_(processes_.size(), is_here))
     return;
   std::vector<runtime::process_site> sites;
   for (const auto& x : processes_)
@@ -58,18 +60,22 @@ void roster::settle_keepers() {
     tell_keepers(before);
   }
   show_keepers(keepers);
+  std::set<int> moved;
   for (int p = 0; p < run_.processes(); ++p) {
     auto& x = processes_[std::size_t(p)];
     if (std::exchange(x.kept_in, keepers[std::size_t(p)]) == keepers[std::size_t(p)])
       continue;
     // Its node ends the old keeper when it spawns the next.
     x.keeper = nullptr;
-    const auto is_its = [p](const residence& where) {
-      return where.role == member_role::keeper && where.serves == p;
-    };
-    std::erase_if(watched_, [&](const auto& one) { return is_its(one.where); });
-    std::erase_if(pending_spawns_, [&](const auto& one) { return is_its(one.second); });
+    moved.insert(p);
   }
+  if (moved.empty())
+    return;
+  const auto has_moved = [&](const residence& where) {
+    return where.role == member_role::keeper && moved.contains(where.serves);
+  };
+  std::erase_if(watched_, [&](const auto& one) { return has_moved(one.second.where); });
+  std::erase_if(pending_spawns_, [&](const auto& one) { return has_moved(one.second); });
 }
 
 // Logs what a death will cost. `before`: the keepers until now; empty: before the first step. In a
@@ -131,17 +137,19 @@ void roster::show_keepers(const std::vector<int>& of) const {
 }
 
 void roster::forget_process(int process) {
-  for (const auto& x : watched_)
+  for (const auto& [address, x] : watched_)
     if (x.where.lives_in == process)
       run_.show_member(x.where, "dead", fmt::format("process {} is gone", process));
   auto& at = processes_[std::size_t(process)];
+  if (at.node)
+    process_of_node_.erase(at.node.address());
   at.node = nullptr;
   at.loader = nullptr;
   at.writer = nullptr;
   for (auto& x : processes_)
     if (x.kept_in == process)
       x.keeper = nullptr;
-  std::erase_if(watched_, [&](const auto& x) { return x.where.lives_in == process; });
+  std::erase_if(watched_, [&](const auto& x) { return x.second.where.lives_in == process; });
   std::erase_if(pending_spawns_, [&](const auto& x) { return x.second.lives_in == process; });
   tell_monitor_of_processes();
 }
@@ -166,6 +174,11 @@ std::string roster::name_and_host_of(int process) const {
   return fmt::format("process {} (host '{}')", process, roster::process(process).host);
 }
 
+std::optional<int> roster::process_of_node(const caf::actor_addr& x) const {
+  const auto found = process_of_node_.find(x);
+  return found == process_of_node_.end() ? std::nullopt : std::optional(found->second);
+}
+
 bool roster::has_pending_spawn_in(int process) const {
   return std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [process](const auto& x) {
     return x.second.lives_in == process;
@@ -173,13 +186,12 @@ bool roster::has_pending_spawn_in(int process) const {
 }
 
 std::optional<roster::watched_actor> roster::watched(const caf::actor_addr& x) const {
-  const auto found = std::find_if(
-      watched_.begin(), watched_.end(), [&](const auto& one) { return one.address == x; });
-  return found == watched_.end() ? std::nullopt : std::optional(*found);
+  const auto found = watched_.find(x);
+  return found == watched_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void roster::forget(const caf::actor_addr& x) {
-  std::erase_if(watched_, [&](const auto& one) { return one.address == x; });
+  watched_.erase(x);
 }
 
 void roster::tell(const runtime::run_event& x) {

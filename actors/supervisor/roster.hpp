@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/supervisor/supervised_run.hpp"
+#include "actors/support/all_by_now.hpp"
 
 #include <cstdint>
 #include <map>
@@ -30,7 +31,6 @@ class roster : supervisor_part {
   struct watched_actor {
     residence where;
     runtime::generation_id generation;
-    caf::actor_addr address;
   };
 
   explicit roster(supervisor_parts& all)
@@ -64,6 +64,7 @@ class roster : supervisor_part {
   const std::vector<messages::viewer_actor>& viewers() const { return viewers_; }
   bool can_save() const;                            ///< all writers are there
   std::string name_and_host_of(int process) const;  ///< "process 1 (host 'a')"
+  std::optional<int> process_of_node(const caf::actor_addr& x) const;
 
   /// Number of spawn requests without an answer.
   std::size_t pending_spawns() const { return pending_spawns_.size(); }
@@ -137,7 +138,9 @@ class roster : supervisor_part {
   std::string name_of_service(const char* what, int process) const;
 
   std::vector<hosting> processes_;
-  std::vector<watched_actor> watched_;
+  std::map<caf::actor_addr, int> process_of_node_;
+  all_by_now all_here_, all_served_;
+  std::map<caf::actor_addr, watched_actor> watched_;
   std::vector<messages::replica_actor> replicas_;
   std::map<int, std::vector<messages::group_opened>> opened_;  ///< for replicas that come later
   messages::monitor_actor monitor_;

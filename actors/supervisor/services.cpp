@@ -12,18 +12,15 @@
 namespace troupe::actors {
 
 bool roster::is_served() const {
-  if (!checkpointer_)
-    return false;
-  for (const auto& x : processes_)
-    if (!x.loader || (run_.keeps() && !x.keeper))
-      return false;
-  return true;
+  return checkpointer_ && all_served_(processes_.size(), [this](std::size_t p) {
+           return processes_[p].loader && (!run_.keeps() || processes_[p].keeper);
+         });
 }
 
 // Replicas are spawned with the services of their ranks, so these must exist.
 void roster::spawn_ranks_if_served() {
-  if (!forming_ || !is_served() || ranks_asked_for_
-      || run_.members.now() != membership::phase::forming)
+  if (!forming_ || ranks_asked_for_ || run_.members.now() != membership::phase::forming
+      || !is_served())
     return;
   ranks_asked_for_ = true;
   for (auto& x : processes_) {
@@ -98,7 +95,7 @@ template <class Handle>
 void roster::watch(residence where, const Handle& actor) {
   run_.context->messages->monitor(run_.self, actor);
   run_.show_member(where, "running");
-  watched_.push_back({std::move(where), run_.generation(), actor.address()});
+  watched_[actor.address()] = {std::move(where), run_.generation()};
 }
 
 // A node answers in the order of the requests. A dead node never answers; its requests are then

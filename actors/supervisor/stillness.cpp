@@ -21,10 +21,7 @@ void recoverer::hear_of_stillness(const messages::taken_for_dead& x) {
       || run_.members.now() == membership::phase::stopped)
     return;
   const auto by = caf::actor_cast<caf::actor_addr>(run_.self->current_sender());
-  int from = home_process;
-  for (int p = 0; p < run_.processes(); ++p)
-    if (const auto& node = roster_.node_in(p); node && node.address() == by)
-      from = p;
+  const int from = roster_.process_of_node(by).value_or(home_process);
   if (from == home_process && by != run_.node.address())
     return;
   const auto now = run_.clock_ns();

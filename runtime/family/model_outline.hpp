@@ -37,16 +37,17 @@ struct layer_outline {
   int attention_products = 0;  ///< the first of them; the others are of the feed-forward part
   double score_width = 0;      ///< of all heads: sizes of a query and of a value
   double heads = 0;
-  double keys = 0;         ///< seen by a query, on average
-  traffic_outline stream;  ///< on the residual stream; tensor ranks divide it with sequences
-  traffic_outline inside;  ///< between the products of tensor ranks, which divide it
-  traffic_outline routed;  ///< in rows of experts
-  double dispatched = 0;   ///< elements of a token that travel to its experts
-  int tensor_blocks = 2;   ///< parts with a gather before and a sum after their products
-  double kept = 0;         ///< elements of a token that the backward pass needs, inside
-  double kept_stream = 0;  ///< the same on the residual stream
-  double kept_routed = 0;  ///< the same in rows of experts
-  double vectors = 0;      ///< parameters outside of matrices
+  double keys_and_values = 0;  ///< elements of a token's keys and values, all groups
+  double keys = 0;             ///< seen by a query, on average
+  traffic_outline stream;      ///< on the residual stream; tensor ranks divide it with sequences
+  traffic_outline inside;      ///< between the products of tensor ranks, which divide it
+  traffic_outline routed;      ///< in rows of experts
+  double dispatched = 0;       ///< elements of a token that travel to its experts
+  int tensor_blocks = 2;       ///< parts with a gather before and a sum after their products
+  double kept = 0;             ///< elements of a token that the backward pass needs, inside
+  double kept_stream = 0;      ///< the same on the residual stream
+  double kept_routed = 0;      ///< the same in rows of experts
+  double vectors = 0;          ///< parameters outside of matrices
 };
 
 struct model_outline {

@@ -19,6 +19,7 @@ struct device_outline {
   double bandwidth = 0;       ///< of its memory, bytes per second, reads plus writes
   double f32 = 0, bf16 = 0;   ///< peak FLOP/s of matrix products, without sparsity
   std::optional<double> f16;  ///< empty: as bf16
+  std::optional<double> fp8;  ///< empty: it has no such products
 
   double peak(dtype of) const;
 };
@@ -32,7 +33,7 @@ struct link_outline {
 /// Shares of peak rates that were measured, and fixed costs. Empty members: as assumed.
 struct measured_shares {
   std::optional<double> products, attention, memory, links;
-  std::optional<double> step, kernel;  ///< seconds; see forecast_assumptions
+  std::optional<double> handoff, step, kernel;  ///< seconds; see forecast_assumptions
 };
 
 struct cluster_outline {

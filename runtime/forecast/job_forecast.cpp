@@ -49,16 +49,21 @@ step_outline outline_of_step(const training_job& job) {
 
 job_forecast forecast_job(const training_job& job,
                           const cluster_outline& on,
-                          double between_failures) {
+                          double between_failures,
+                          const assumed_parts& assumed) {
   const auto& batch = job.training.batch;
   const auto model = outline_of_model(job);
   const auto pipeline = pipeline_of(job);
   const auto plan = pipeline.schedule->training(planned_microbatches(job));
-  job_forecast out{.step = forecast_step(model, outline_of_step(job), on, *plan)};
+  auto step = outline_of_step(job);
+  step.fp8 = assumed.fp8;
+  step.context = assumed.context;
+  step.world *= assumed.context;
+  job_forecast out{.step = forecast_step(model, step, on, *plan), .devices = step.world};
   out.tokens = double(batch.global) * model.sequence;
   out.flops = training_flops(spec_of(job.training), schema_of(job), double(batch.global));
-  out.peak = on.device.peak(job.training.precision) * job.layout.world;
-  out.goodput = forecast_goodput(on, job.layout.world, out.step.seconds, between_failures);
+  out.peak = (step.fp8 ? *on.device.fp8 : on.device.peak(step.precision)) * step.world;
+  out.goodput = forecast_goodput(on, step.world, out.step.seconds, between_failures);
   return out;
 }
 

@@ -15,8 +15,15 @@ model_outline outline_of_model(const training_job& job);
 /// The layout, batch and overlap of the job.
 step_outline outline_of_step(const training_job& job);
 
+/// What a forecast may assume although Troupe does not compute it.
+struct assumed_parts {
+  bool fp8 = false;  ///< products of layers in FP8
+  int context = 1;   ///< devices that share each sequence, in place of each worker
+};
+
 struct job_forecast {
   step_forecast step;
+  int devices = 0;
   double tokens = 0;  ///< of a step
   double flops = 0;   ///< of a step: training_flops
   double peak = 0;    ///< FLOP/s of all devices of the job
@@ -30,6 +37,7 @@ struct job_forecast {
 /// `between_failures`: see forecast_goodput.
 job_forecast forecast_job(const training_job& job,
                           const cluster_outline& on,
-                          double between_failures = 0);
+                          double between_failures = 0,
+                          const assumed_parts& assumed = {});
 
 }  // namespace troupe::runtime

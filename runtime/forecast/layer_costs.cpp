@@ -1,5 +1,7 @@
 #include "runtime/forecast/layer_costs.hpp"
 
+#include <algorithm>
+
 namespace troupe::runtime {
 namespace {
 
@@ -32,12 +34,14 @@ step_parts& step_parts::operator+=(const step_parts& x) {
   kernels += x.kernels;
   tensor += x.tensor;
   experts += x.experts;
+  context += x.context;
   handoffs += x.handoffs;
   return *this;
 }
 
 step_parts operator*(step_parts x, double factor) {
-  for (auto* part : {&x.products, &x.attention, &x.kernels, &x.tensor, &x.experts, &x.handoffs})
+  for (auto* part :
+       {&x.products, &x.attention, &x.kernels, &x.tensor, &x.experts, &x.context, &x.handoffs})
     *part *= factor;
   return x;
 }
@@ -61,15 +65,24 @@ layer_costs::layer_costs(const model_outline& model,
       attention_rate_(share.peak * by.attention_share),
       memory_rate_(on.device.bandwidth * by.memory_share) {}
 
-void layer_costs::add_product(
-    pass_costs& to, double rows, double inputs, double outputs, double matrices) const {
-  const double operations = 2 * rows * inputs * outputs / product_rate_;
-  const double weights = inputs * outputs * matrices, moved = rows * (inputs + outputs);
-  const double pass = operations + memory(share_.element * (moved + weights)) + by_.kernel_seconds;
-  to.forward.products += pass;
-  to.inputs.products += pass;
-  to.parameters.products += operations + by_.kernel_seconds
-                            + memory(share_.element * moved + 2 * share_.gradient * weights);
+void layer_costs::add_product(pass_costs& to,
+                              double rows,
+                              double inputs,
+                              double outputs,
+                              double matrices,
+                              bool is_of_layer) const {
+  const bool narrow = is_of_layer && share_.fp8_peak > 0;
+  const double rate = narrow ? share_.fp8_peak * by_.product_share : product_rate_;
+  const double operations = 2 * rows * inputs * outputs / rate + by_.kernel_seconds;
+  const double weights = inputs * outputs * matrices, read = rows * inputs, made = rows * outputs;
+  const double wide = share_.element, each = narrow ? 1 : wide;
+  const double rounded = narrow ? 2 * wide + 2 : 0;  // bytes of the kernel that rounds an element
+  to.forward.products += operations + memory(each * (read + weights) + wide * made);
+  to.inputs.products += operations + memory(each * (made + weights) + wide * read);
+  to.parameters.products
+      += operations + memory(each * (read + made) + 2 * share_.gradient * weights);
+  to.forward.kernels += memory(rounded * read);
+  to.inputs.kernels += memory(rounded * made);
 }
 
 void layer_costs::add_attention(pass_costs& to, const layer_outline& x) const {
@@ -97,16 +110,28 @@ void layer_costs::add_traffic(pass_costs& to,
   to.inputs.kernels += memory(x.backward * each) + kernels * by_.kernel_seconds;
 }
 
+void layer_costs::add_context(pass_costs& to, const layer_outline& x) const {
+  const double n = share_.context;
+  const double ring
+      = (n - 1)
+        * costs_.transfer(share_.rows * x.keys_and_values / share_.tensor * share_.element,
+                          share_.context_ranks.hosts > 1);
+  const auto visible = [n](double seconds, double beside) {
+    return std::max(0.0, seconds - beside * (n - 1) / n);
+  };
+  to.forward.context += visible(ring, to.forward.attention);
+  to.inputs.context += visible(2 * ring, to.inputs.attention);
+}
+
 void layer_costs::add_collectives(pass_costs& to, const layer_outline& x) const {
   const double stream = share_.rows * model_.hidden * share_.element;
-  const double visible = share_.overlap_tensor ? 1 - by_.tensor_hidden : 1;
   if (share_.sequence_parallel) {
-    const double half = visible * costs_.all_gather(stream, share_.tensor_ranks);
+    const double half = costs_.all_gather(stream, share_.tensor_ranks);
     to.forward.tensor += 2 * x.tensor_blocks * half;
-    to.inputs.tensor += 2 * x.tensor_blocks * half;
-    to.parameters.tensor += x.tensor_blocks * half;
+    to.inputs.tensor += (share_.overlap_tensor ? 1 : 2) * x.tensor_blocks * half;
+    to.parameters.tensor += share_.overlap_tensor ? 0 : x.tensor_blocks * half;
   } else {
-    const double sum = visible * costs_.all_reduce(stream, share_.tensor_ranks);
+    const double sum = costs_.all_reduce(stream, share_.tensor_ranks);
     to.forward.tensor += x.tensor_blocks * sum;
     to.inputs.tensor += x.tensor_blocks * sum;
   }
@@ -132,10 +157,14 @@ pass_costs layer_costs::of_layer(const layer_outline& x) const {
                 rows,
                 p.divides_inputs() ? p.inputs / parts : p.inputs,
                 p.divides_inputs() ? p.outputs : p.outputs / parts,
-                p.is_of_experts() ? p.matrices / share_.expert : 1);
+                p.is_of_experts() ? p.matrices / share_.expert : 1,
+                true);
   }
-  if (x.keys > 0)
+  if (x.keys > 0) {
     add_attention(out, x);
+    if (share_.context > 1)
+      add_context(out, x);
+  }
   add_traffic(out, x.stream, share_.sequence_parallel ? share_.tensor : 1, 4);
   add_traffic(out, x.inside, share_.tensor, 3);
   if (x.routed.forward > 0)
@@ -159,7 +188,7 @@ pass_costs layer_costs::of_embedding() const {
 pass_costs layer_costs::of_head() const {
   pass_costs out;
   const double columns = model_.vocabulary / share_.tensor;
-  add_product(out, share_.rows, model_.hidden, columns, 1);
+  add_product(out, share_.rows, model_.hidden, columns, 1, false);
   const auto loss = share_.fused_loss ? of_one_kernel : of_separate_kernels;
   out.forward.kernels += memory(loss.forward * share_.rows * columns) + 3 * by_.kernel_seconds;
   out.inputs.kernels += memory(loss.backward * share_.rows * columns) + 2 * by_.kernel_seconds;

@@ -6,6 +6,20 @@
 // inputs, and one for the parameters, which reads and writes the gradient sum. Fused attention runs
 // 2.5 times its forward operations backward, because it computes the scores again (Dao,
 // "FlashAttention-2", 2023). All other kernels take the time of their bytes.
+//
+// Each block with tensor ranks and sequences divided among them has two collectives forward and
+// three backward. Two of the three may run beside products: the gather of the inputs beside the one
+// for their gradients, and the scatter of these beside the one for the parameters.
+//
+// Products of layers in FP8 have the device's rate and one byte for each element that they read.
+// Another kernel reads the array twice, for its scale and to round it, and writes two copies: the
+// product for the parameters needs the transposed one (Micikevicius et al., "FP8 Formats for Deep
+// Learning", 2022). Embedding, head and attention stay in the wider type.
+//
+// N context ranks have a part of the start and a part of the end of each sequence, so causal scores
+// are balanced. In a forward pass keys and values go around their ring in N - 1 transfers, and in a
+// backward pass their gradients too. Each transfer runs beside the attention of the part before
+// (Liu et al., "Ring Attention with Blockwise Transformers", 2023).
 
 #pragma once
 
@@ -18,10 +32,12 @@ namespace troupe::runtime {
 /// Seconds of a part of a step, by what they are spent on.
 struct step_parts {
   double products = 0, attention = 0, kernels = 0;
-  double tensor = 0, experts = 0;  ///< collectives that nothing hides
-  double handoffs = 0;             ///< transfers between stages that nothing hides
+  double tensor = 0, experts = 0, context = 0;  ///< exchanges that nothing hides
+  double handoffs = 0;                          ///< transfers between stages that nothing hides
 
-  double all() const { return products + attention + kernels + tensor + experts + handoffs; }
+  double all() const {
+    return products + attention + kernels + tensor + experts + context + handoffs;
+  }
   step_parts& operator+=(const step_parts& x);
   friend step_parts operator*(step_parts x, double factor);
 };
@@ -34,16 +50,17 @@ struct pass_costs {
 
 /// The part of a layer that a rank computes, and its peers.
 struct rank_share {
-  double rows = 0;  ///< R: tokens of a micro-batch
-  double tensor = 1, expert = 1, expert_tensor = 1;
+  double rows = 0;  ///< R: tokens of a micro-batch on one context rank
+  double tensor = 1, context = 1, expert = 1, expert_tensor = 1;
   bool sequence_parallel = false;
   double element = 2;           ///< bytes of an activation and of a parameter
   double gradient = 4;          ///< bytes of a sum of gradients
   double peak = 0;              ///< FLOP/s of products in this precision
+  double fp8_peak = 0;          ///< FLOP/s of products of layers in FP8; 0: they have `element`
   bool fused_attention = true;  ///< false: scores go through memory, and all of them are computed
   bool fused_loss = true;
-  bool overlap_tensor = false;  ///< tensor collectives run beside products
-  group_span tensor_ranks, expert_ranks, expert_tensor_ranks;
+  bool overlap_tensor = false;  ///< two collectives of each block run beside products
+  group_span tensor_ranks, context_ranks, expert_ranks, expert_tensor_ranks;
 };
 
 class layer_costs {
@@ -61,10 +78,15 @@ class layer_costs {
   double memory(double bytes) const { return bytes / memory_rate_; }
 
  private:
-  void add_product(
-      pass_costs& to, double rows, double inputs, double outputs, double matrices) const;
+  void add_product(pass_costs& to,
+                   double rows,
+                   double inputs,
+                   double outputs,
+                   double matrices,
+                   bool is_of_layer) const;
   void add_attention(pass_costs& to, const layer_outline& x) const;
   void add_collectives(pass_costs& to, const layer_outline& x) const;
+  void add_context(pass_costs& to, const layer_outline& x) const;
   void add_traffic(pass_costs& to, traffic_outline x, double divisor, int kernels) const;
 
   const model_outline& model_;

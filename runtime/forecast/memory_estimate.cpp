@@ -8,13 +8,13 @@ double estimate_memory(const model_outline& model, const step_outline& step) {
   const rank_share share{.tensor = double(step.tensor),
                          .expert = double(step.expert),
                          .expert_tensor = double(step.expert_tensor)};
-  const double t = step.tensor, rows = double(step.micro) * model.sequence;
+  const double t = step.tensor, rows = double(step.micro) * model.sequence / step.context;
   const double element = double(size_of(step.precision));
   const double stream = step.sequence_parallel ? t : 1;
   const auto p = std::size_t(step.pipeline);
   const double v = double(step.chunks.size()) / double(p), m = step.microbatches();
   const bool rounds = element < 4;  // master weights beside rounded ones
-  const double shards = step.distributed_optimizer ? step.data() : 1;
+  const double shards = step.distributed_optimizer ? step.data() * step.context : 1;
   const double expert_shards
       = step.distributed_optimizer
             ? std::max(1.0, double(step.world) / (double(p) * step.expert * step.expert_tensor))

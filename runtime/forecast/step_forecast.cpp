@@ -13,7 +13,7 @@ namespace {
 /// Bytes of AdamW for a parameter, besides its gradient: master and two moments, read and written.
 constexpr double update_bytes = 24;
 
-group_span widest(const mesh& of, axis along, int devices_per_host) {
+group_span widest(const mesh& of, axis_set along, int devices_per_host) {
   group_span out;
   for (int rank = 0; rank < std::min(of.size(), 2 * devices_per_host); ++rank) {
     const auto found = span_of(of.group(rank, along), devices_per_host);
@@ -27,18 +27,21 @@ rank_share share_of(const model_outline& model,
                     const step_outline& step,
                     const cluster_outline& on,
                     const step_spans& spans) {
-  return {.rows = double(step.micro) * model.sequence,
+  return {.rows = double(step.micro) * model.sequence / step.context,
           .tensor = double(step.tensor),
+          .context = double(step.context),
           .expert = double(step.expert),
           .expert_tensor = double(step.expert_tensor),
           .sequence_parallel = step.sequence_parallel && step.tensor > 1,
           .element = double(size_of(step.precision)),
           .gradient = step.gradient_bytes,
           .peak = on.device.peak(step.precision),
+          .fp8_peak = step.fp8 ? on.device.fp8.value_or(0) : 0,
           .fused_attention = step.fused_attention,
           .fused_loss = step.fused_loss,
           .overlap_tensor = step.overlap_tensor,
           .tensor_ranks = spans.tensor,
+          .context_ranks = spans.context,
           .expert_ranks = spans.expert,
           .expert_tensor_ranks = spans.expert_tensor};
 }
@@ -96,6 +99,7 @@ forecast_assumptions with_measured(forecast_assumptions by, const measured_share
   by.attention_share = seen.attention.value_or(by.attention_share);
   by.memory_share = seen.memory.value_or(by.memory_share);
   by.link_share = seen.links.value_or(by.link_share);
+  by.handoff_seconds = seen.handoff.value_or(by.handoff_seconds);
   by.step_seconds = seen.step.value_or(by.step_seconds);
   by.kernel_seconds = seen.kernel.value_or(by.kernel_seconds);
   return by;
@@ -178,7 +182,8 @@ class pipeline_costs {
         out.parameters.dense += table;
     }
     if (step_.pipeline > 1) {
-      const double seen = visible(transfer_, step_.overlap_handoffs, transfer_);
+      const double seen
+          = visible(transfer_, step_.overlap_handoffs, transfer_) + by_.handoff_seconds;
       out.pass.forward.handoffs += index + 1 < step_.chunks.size() ? seen : 0;
       out.pass.inputs.handoffs += index > 0 ? seen : 0;
     }
@@ -251,16 +256,22 @@ void require_devices(const step_outline& step, const cluster_outline& on) {
         on.name,
         counted(on.hosts, "host"),
         counted(on.devices_per_host, "device"));
+  if (step.fp8 && !on.device.fp8)
+    throw input_error(
+        "products in FP8 were asked for, but the cluster '{}' gives its device no rate for them: "
+        "add `device.fp8`, or leave them out",
+        on.name);
 }
 
 }  // namespace
 
 step_spans spans_of(const step_outline& step, int devices_per_host) {
-  const auto dense = make_mesh(step.world, step.tensor, 1, step.pipeline, step.order);
+  const auto dense = make_mesh(step.world, step.tensor, step.context, step.pipeline, step.order);
   const auto experts = fold_experts(dense, step.expert, step.expert_tensor);
-  const auto of = [&](const mesh& view, axis a) { return widest(view, a, devices_per_host); };
+  const auto of = [&](const mesh& view, axis_set a) { return widest(view, a, devices_per_host); };
   return {.tensor = of(dense, axis::tensor),
-          .data = of(dense, axis::data),
+          .context = of(dense, axis::context),
+          .data = of(dense, {axis::context, axis::data}),
           .expert = of(experts, axis::expert),
           .expert_tensor = of(experts, axis::expert_tensor),
           .expert_data = of(experts, axis::expert_data),

@@ -29,11 +29,12 @@ std::vector<chunk_outline> even_chunks(int layers, int chunks);
 
 /// Inputs of a step's time besides model and cluster.
 struct step_outline {
-  int world = 1, tensor = 1, pipeline = 1, expert = 1, expert_tensor = 1;
+  int world = 1, tensor = 1, context = 1, pipeline = 1, expert = 1, expert_tensor = 1;
   std::string order = "tp-cp-ep-dp-pp";
   std::vector<chunk_outline> chunks = {};  ///< of the model
   std::int64_t micro = 1, global = 1;      ///< samples
   dtype precision = dtype::bf16;
+  bool fp8 = false;  ///< products of layers
   double gradient_bytes = 4;
   bool sequence_parallel = false;
   bool distributed_optimizer = false;
@@ -44,13 +45,15 @@ struct step_outline {
   bool fused_attention = true, fused_loss = true, overlap_handoffs = true, overlap_tensor = false;
   bool shared_handoffs = false;  ///< tensor ranks send a part each, also without sequence_parallel
 
-  int data() const { return world / (tensor * pipeline); }
+  int data() const { return world / (tensor * context * pipeline); }
   int microbatches() const { return int(global / (micro * data())); }
 };
 
 /// The spans of all groups of a step.
 struct step_spans {
-  group_span tensor, data, expert, expert_tensor, expert_data;
+  group_span tensor, context;
+  group_span data;  ///< with context ranks, which have the same parameters
+  group_span expert, expert_tensor, expert_data;
   bool far_stages = false;  ///< some stage is on another host than the next one
 };
 

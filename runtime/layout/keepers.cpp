@@ -14,6 +14,7 @@ struct numbered_site {
 };
 
 struct numbered_sites {
+  static constexpr int same_host = 4, same_domain = 1;
   std::vector<numbered_site> all;
   std::vector<int> in_domain, on_host;  ///< number of processes
 
@@ -35,7 +36,6 @@ struct numbered_sites {
   /// Cost of a keeper. The loss of a host is more likely than that of two racks.
   int nearness(int process, int keeper) const {
     const auto &a = all[std::size_t(process)], &b = all[std::size_t(keeper)];
-    constexpr int same_host = 4, same_domain = 1;
     return a.host == b.host ? same_host : a.domain == b.domain ? same_domain : 0;
   }
   int nearness(const std::vector<int>& keepers) const {
@@ -45,19 +45,32 @@ struct numbered_sites {
     return out;
   }
   bool is_one_host() const { return on_host.size() == 1; }
+  /// No keepers are less near: if m of n processes share a domain or host, at least 2 m - n have
+  /// their keeper in it.
+  int least_nearness() const {
+    const auto inside = [n = int(all.size())](const std::vector<int>& counts) {
+      return std::max(0, 2 * *std::ranges::max_element(counts) - n);
+    };
+    return inside(in_domain) * same_domain + inside(on_host) * (same_host - same_domain);
+  }
 };
 
-/// Swaps the keeper of `p` with that of another process if they then are less near.
-void exchange(int p, std::vector<int>& keepers, const numbered_sites& sites) {
+/// Swaps the keeper of `p` with that of another process if they then are less near. Returns by how
+/// much.
+int exchange(int p, std::vector<int>& keepers, const numbered_sites& sites) {
   auto& own = keepers[std::size_t(p)];
   for (int q = 0; q < int(keepers.size()); ++q) {
     auto& other = keepers[std::size_t(q)];
     if (q == p || own == q || other == p)
       continue;
-    if (sites.nearness(p, other) + sites.nearness(q, own)
-        < sites.nearness(p, own) + sites.nearness(q, other))
-      return std::swap(own, other);
+    const int gain = sites.nearness(p, own) + sites.nearness(q, other) - sites.nearness(p, other)
+                     - sites.nearness(q, own);
+    if (gain > 0) {
+      std::swap(own, other);
+      return gain;
+    }
   }
+  return 0;
 }
 
 int largest(const std::vector<int>& counts) {
@@ -84,11 +97,10 @@ std::vector<int> rotated(const numbered_sites& sites) {
 }
 
 void improve(std::vector<int>& keepers, const numbered_sites& sites) {
-  if (sites.is_one_host())
-    return;
-  for (int p = 0; p < int(keepers.size()); ++p)
+  int excess = sites.nearness(keepers) - sites.least_nearness();
+  for (int p = 0; p < int(keepers.size()) && excess > 0; ++p)
     if (sites.nearness(p, keepers[std::size_t(p)]) > 0)
-      exchange(p, keepers, sites);
+      excess -= exchange(p, keepers, sites);
 }
 
 }  // namespace
@@ -98,9 +110,7 @@ std::vector<int> keepers_of(const std::vector<process_site>& sites) {
     return {};
   const numbered_sites numbered(sites);
   auto out = rotated(numbered);
-  // All in one domain, on hosts without a majority: nothing can improve.
-  if (numbered.in_domain.size() > 1)
-    improve(out, numbered);
+  improve(out, numbered);
   return out;
 }
 

@@ -22,7 +22,7 @@ struct process_site {
 };
 
 /// PLACE-3. Each process keeps the states of one other. Empty for one process. Quadratic in the
-/// number of processes only if one domain of several has more than half of them.
+/// number of processes only where a domain has more than half of them on uneven hosts.
 std::vector<int> keepers_of(const std::vector<process_site>& sites);
 
 /// Keepers after processes moved to other hosts. Changes as few entries of `before` as needed to

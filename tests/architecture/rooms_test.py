@@ -55,7 +55,7 @@ ONLY = {
 VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/optim/digested_part\.hpp$|^runtime/state/state_source\.hpp$|^runtime/tensor/(box|dtype|shape|shard|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
-STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|net|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi|langinfo|termios)\.h$")
+STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|net|netinet|linux)/|^(unistd|fcntl|dirent|signal|spawn|poll|netdb|pthread|dlfcn|sched|ifaddrs|elf|link|cxxabi|langinfo|termios|malloc)\.h$")
 
 
 # Arguments of operations are visible only in kernels and runtime. Other folders use handles.

@@ -3,9 +3,10 @@
     forecast_bench.py [--program FILE] [--steps N] [--json FILE]
 
 It measures the machine's rates by `troupe doctor --measure`, and describes a cluster of one host whose devices are its
-cores. One step of a model that is not among the ten gives the share of the peak rate that products and attention reach
-here, in each precision. Then it runs ten layouts with one thread a worker, and prints a table with the median step
-and the forecast. At most 10 minutes. Needs only Python's standard library, an idle machine, and two cores.
+cores. Steps of a model that is not among the ten give the share of the peak rate that products and attention reach
+here, in each precision, and with one worker and two: two cores may share a memory bus, or be threads of one core. Then
+it runs ten layouts with one thread a worker, and prints a table with the median step and the forecast. About 6 minutes.
+Needs only Python's standard library, an idle machine, and two cores.
 """
 
 import argparse
@@ -16,13 +17,12 @@ import subprocess
 import sys
 import tempfile
 
-PATIENCE = 50  # timeout of a run in seconds; 12 runs
+PATIENCE = 120  # timeout of a run in seconds; 13 runs, of half a minute each on a core with AVX-512
 WARM_UP = 2
 GOAL = 0.05
-COMMON = ["--seq-length", 256, "--vocab-size", 4096, "--global-batch-size", 16, "--hidden-dropout", 0,
+COMMON = ["--seq-length", 256, "--vocab-size", 4096, "--global-batch-size", 8, "--hidden-dropout", 0,
           "--attention-dropout", 0]
-CALIBRATION = ["--num-layers", 4, "--hidden-size", 512, "--num-attention-heads", 8, "--micro-batch-size", 4,
-               "--world-size", 1]
+CALIBRATION = ["--num-layers", 4, "--hidden-size", 512, "--num-attention-heads", 8, "--micro-batch-size", 4]
 MODEL = ["--num-layers", 8, "--hidden-size", 384, "--num-attention-heads", 6]
 PIPELINE = ["--world-size", 2, "--pipeline-model-parallel-size", 2]
 LAYOUTS = {
@@ -78,7 +78,8 @@ hosts: 1
 devices-per-host: {cores}
 inside: {{bandwidth: {copy:.3f} GB/s, latency: 20 us}}
 between: {{bandwidth: {copy:.3f} GB/s, latency: 20 us, rails: 1}}
-measured: {{products: {share:.4f}, attention: {share:.4f}, memory: 1, links: 1, step: 0 ms, kernel: 0 us}}
+measured: {{products: {share:.4f}, attention: {share:.4f}, memory: 1, links: 1, handoff: 0 ms, step: 0 ms,
+           kernel: 0 us}}
 """
 
 
@@ -113,17 +114,18 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         clusters = {}
-        for precision in ([], ["--bf16"]):
-            words = [*CALIBRATION, *precision]
+        for workers, precision in ((1, []), (1, ["--bf16"]), (2, [])):
+            words = [*CALIBRATION, "--world-size", workers, *precision]
             seconds = step_of(flags.program, flags.steps, words, folder)
-            clusters[bool(precision)] = folder / f"cluster{len(precision)}.yaml"
-            share = calibrated(flags.program, machine, seconds, words, clusters[bool(precision)])
-            kind = "bf16" if precision else "fp32"
-            print(f"{kind}: {100 * share:.0f} % of the peak rate, from another model", flush=True)
+            kind = (workers, bool(precision))
+            clusters[kind] = folder / f"cluster{len(clusters)}.yaml"
+            share = calibrated(flags.program, machine, seconds, words, clusters[kind])
+            print(f"{workers} worker(s), {'bf16' if precision else 'fp32'}: {100 * share:.0f} % of the peak rate, "
+                  "from another model", flush=True)
         for title, layout in LAYOUTS.items():
             words = [*MODEL, *layout]
             seconds = step_of(flags.program, flags.steps, words, folder)
-            told = forecast(flags.program, clusters["--bf16" in layout], words)
+            told = forecast(flags.program, clusters[2 if "--world-size" in layout else 1, "--bf16" in layout], words)
             rows.append({"layout": title, "measured": seconds, "forecast": told, "error": told / seconds - 1})
     print("\n| layout | measured ms | forecast ms | error |\n|---|---|---|---|")
     for x in rows:

@@ -49,6 +49,7 @@ TEST_CASE("every cluster of the examples can be read, with its units", "[cluster
     const auto x = read_cluster(file.path().string());
     CHECK(x.device.memory >= 80e9);
     CHECK(x.device.bf16 > x.device.f32);
+    CHECK(x.device.fp8.has_value() == (x.name != "A100"));
     CHECK(x.inside.bandwidth > x.between.bandwidth);
     CHECK(x.device_seconds_between_failures > 1e8);
     ++found;

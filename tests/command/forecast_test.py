@@ -50,6 +50,17 @@ def check_numbers(folder):
     expect(again["memory"]["peak"] < found["memory"]["peak"], "recomputation saves nothing")
 
 
+def check_assumed(folder):
+    plain, narrow = forecast(*LAYOUT), forecast(*LAYOUT, "--assume-fp8")
+    expect(0.5 < narrow["seconds"] / plain["seconds"] < 0.9, f"FP8: {narrow['seconds']} s, not {plain['seconds']} s")
+    expect(narrow["mfu"] < plain["mfu"], "FP8 counts the peak of BF16")
+    shared = forecast(*LAYOUT, "--assume-context-ranks", 2)
+    expect(shared["devices"] == 2 * plain["devices"] == 128, f"{shared['devices']} devices")
+    expect(0.5 < shared["seconds"] / plain["seconds"] < 0.8, f"context ranks: {shared['seconds']} s")
+    refuses("`device.fp8`", "forecast", *cluster("a100"), *MODEL, *STEP, *LAYOUT, "--assume-fp8")
+    refuses("leave out --assume-fp8", "forecast", *cluster("h100"), *MODEL, *STEP, "--search", "--assume-fp8")
+
+
 def check_goodput(folder):
     found = forecast(*LAYOUT, "--failure-hours", 1.8)["goodput"]
     expect(found["between_failures"] == 6480, "the given rate of failures")

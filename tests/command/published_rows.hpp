@@ -23,7 +23,8 @@ namespace rt = troupe::runtime;
 
 struct published_row {
   std::string table, name;
-  bool fitted = false;  ///< the constants were fitted to it: every second row of its table
+  bool fitted = false;      ///< the constants were fitted to it: every second row of its table
+  bool calibrates = false;  ///< its device's measured shares were fitted to it
   rt::gpt_config model;
   rt::step_outline step;
   std::optional<std::int64_t> micro;  ///< empty: not published, as are virtual stages
@@ -36,6 +37,17 @@ struct published_row {
 inline rt::gpt_config known_model(const std::string& name) {
   if (name == "deepseek-v3")
     return deepseek_v3();
+  if (name.starts_with("llama")) {
+    auto out = llama3_8b();
+    const bool is_70b = name == "llama3-70b";
+    if (name == "llama3-8b")
+      return out;
+    out.layers = is_70b ? 80 : 126;
+    out.hidden = is_70b ? 8192 : 16384;
+    out.heads = is_70b ? 64 : 128;
+    out.ffn = is_70b ? 28672 : 53248;
+    return out;
+  }
   auto out = qwen3_30b_a3b();  // Qwen3-235B-A22B has the same parts
   out.layers = 94;
   out.hidden = 4096;
@@ -62,10 +74,12 @@ inline rt::gpt_config model_of(const json& x) {
 inline rt::step_outline step_of(const json& x) {
   rt::step_outline out{.world = x["world"],
                        .tensor = x["tensor"],
+                       .context = x.value("context", 1),
                        .pipeline = x["pipeline"],
                        .expert = x.value("expert", 1),
                        .expert_tensor = x["tensor"],
                        .global = x["global"],
+                       .fp8 = x.value("fp8", false),
                        .gradient_bytes = x.value("gradient_bytes", 4.0),
                        .sequence_parallel = x.value("sequence_parallel", false),
                        .distributed_optimizer = x.value("distributed_optimizer", false),
@@ -105,7 +119,10 @@ inline std::vector<published_row> published_rows(const std::string& root) {
       auto x = table["all"];
       x["cluster"] = table["cluster"];
       x.update(given);
-      published_row row{.table = table["name"], .name = x["name"], .fitted = number++ % 2 == 0};
+      published_row row{.table = table["name"],
+                        .name = x["name"],
+                        .fitted = number++ % 2 == 0,
+                        .calibrates = x.value("calibrates", false)};
       row.model = model_of(x);
       row.step = step_of(x);
       if (x.contains("micro"))

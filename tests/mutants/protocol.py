@@ -96,7 +96,8 @@ MUTANTS = [
          "        return node.estates->gone_back(mesh_rank, other, by);\n"
          "  if (source.tier == runtime::state_tier::estate)\n    return")]),
     ("accept-late-death: the supervisor takes the death of an ended generation for one of the newest", 1, [
-        (ROSTER, "  std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });\n",
+        (ROSTER,
+         "  std::erase_if(watched_, [](const auto& x) { return x.second.where.role == member_role::rank; });\n",
          ""),
         (RECOVERY, "      .generation = who->generation,\n", "      .generation = run_.generation(),\n")]),
     ("count-old-ready: the supervisor counts replicas that were ready in another generation", 850, [

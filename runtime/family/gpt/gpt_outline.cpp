@@ -14,12 +14,14 @@ double mean_keys(const gpt_config& m) {
 void add_attention(layer_outline& to, const gpt_config& m) {
   const double C = double(m.hidden), H = double(m.heads);
   double queries = H * double(m.head_size), values = queries;
+  to.keys_and_values = 2 * double(m.groups * m.head_size);
   if (m.has_latents()) {
     const auto& x = m.latent;
     const double own = double(x.own_size), rotated = double(x.rotated);
     const double q_rank = double(x.q_rank), kv_rank = double(x.kv_rank);
     queries = H * (own + rotated);
     values = H * double(x.value_size);
+    to.keys_and_values = queries + values;
     if (q_rank > 0) {
       to.products.push_back({C, q_rank, product_split::none});
       to.products.push_back({q_rank, queries});

@@ -4,6 +4,7 @@
 #include "runtime/family/gpt/gpt_estimates.hpp"
 #include "runtime/forecast/goodput.hpp"
 #include "runtime/forecast/layout_search.hpp"
+#include "runtime/forecast/memory_estimate.hpp"
 #include "runtime/schedule/generators.hpp"
 #include "tests/support/published_gpts.hpp"
 
@@ -162,6 +163,50 @@ TEST_CASE("a faster schedule has a smaller bubble and the same passes", "[foreca
   CHECK(split.bubble < plain.bubble);
   CHECK(chunks.bubble < plain.bubble);
   CHECK(split.passes.all() == Approx(plain.passes.all()));
+}
+
+TEST_CASE("FP8 speeds up the products of layers and adds kernels that round", "[forecast]") {
+  const auto model = gpt_outline(small_gpt());
+  auto on = round_cluster();
+  on.device.fp8 = 2 * on.device.bf16;
+  auto step = step_on(8, 1, 1, 24);
+  const auto wide = estimate_step(model, step, on);
+  step.fp8 = true;
+  const auto narrow = estimate_step(model, step, on);
+  CHECK(narrow.passes.products > 0.5 * wide.passes.products);
+  CHECK(narrow.passes.products < 0.65 * wide.passes.products);
+  CHECK(narrow.passes.attention == Approx(wide.passes.attention));
+  CHECK(narrow.passes.kernels > 1.1 * wide.passes.kernels);
+  CHECK_THROWS_AS(estimate_step(model, step, round_cluster()), input_error);
+}
+
+TEST_CASE("context ranks divide the work of a sequence and exchange its keys and values",
+          "[forecast]") {
+  const auto model = gpt_outline(small_gpt());
+  const auto on = round_cluster();
+  auto step = step_on(8, 1, 1, 24);
+  const auto whole = estimate_step(model, step, on);
+  step.world *= 2;
+  step.context = 2;
+  CHECK(step.data() == 8);
+  const auto half = estimate_step(model, step, on);
+  CHECK(half.passes.attention == Approx(whole.passes.attention / 2).epsilon(0.05));
+  CHECK(half.passes.products > 0.5 * whole.passes.products);
+  CHECK(half.passes.products < 0.7 * whole.passes.products);
+  CHECK(estimate_memory(model, step) < estimate_memory(model, step_on(8, 1, 1, 24)));
+  auto slow = on;
+  slow.inside.bandwidth = 1e9;  // the exchange outlasts the attention that hides it
+  CHECK(half.passes.context < 0.01 * half.passes.attention);
+  CHECK(estimate_step(model, step, slow).passes.context > half.passes.attention);
+}
+
+TEST_CASE("sequence-parallel collectives of a backward pass run beside products where asked",
+          "[forecast]") {
+  const auto model = gpt_outline(small_gpt());
+  auto step = step_on(8, 8, 1, 24);
+  const auto seen = estimate_step(model, step, round_cluster()).passes.tensor;
+  step.overlap_tensor = true;
+  CHECK(estimate_step(model, step, round_cluster()).passes.tensor < 0.65 * seen);
 }
 
 TEST_CASE("recomputation adds a forward pass", "[forecast]") {
