@@ -14,12 +14,14 @@ void roster::form(const order_form& x) {
   forming_ = x;
   ranks_asked_for_ = false;
   replicas_.resize(std::size_t(run_.job->replicas()));
+  connect_processes();
   spawn_services();
   spawn_ranks_if_served();
 }
 
 void roster::forget_ranks() {
   forming_.reset();
+  connecting_.clear();
   replicas_.clear();
   opened_.clear();
   std::erase_if(watched_, [](const auto& x) { return x.where.role == member_role::rank; });
@@ -33,6 +35,8 @@ void roster::forgo_monitor() {
 void roster::join(const messages::process_started& x) {
   auto& at = processes_[std::size_t(x.process)];
   at.node = x.node;
+  at.connector = x.connector;
+  at.where = x.where;
   at.host = x.host;
   at.domain = x.domain;
   run_.show_process(x.process, "running");
@@ -136,6 +140,7 @@ void roster::forget_process(int process) {
       run_.show_member(x.where, "dead", fmt::format("process {} is gone", process));
   auto& at = processes_[std::size_t(process)];
   at.node = nullptr;
+  at.connector = nullptr;
   at.loader = nullptr;
   at.writer = nullptr;
   for (auto& x : processes_)
@@ -166,10 +171,11 @@ std::string roster::name_and_host_of(int process) const {
   return fmt::format("process {} (host '{}')", process, roster::process(process).host);
 }
 
-bool roster::has_pending_spawn_in(int process) const {
-  return std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [process](const auto& x) {
-    return x.second.lives_in == process;
-  });
+bool roster::owes_answer(int process) const {
+  return connecting_.contains(process)
+         || std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [process](const auto& x) {
+              return x.second.lives_in == process;
+            });
 }
 
 std::optional<roster::watched_actor> roster::watched(const caf::actor_addr& x) const {
