@@ -52,10 +52,11 @@ void roster::connect_processes() {
         .then(
             [this, p, of](const messages::connected& x) {
               const auto turn = run_.take_turn("connected");
-              if (of != run_.generation() || connecting_.erase(p) == 0)
+              if (of != run_.generation() || !connecting_.contains(p))
                 return;  // its generation has ended
               if (!x.failure.empty())
                 return recovery_.cannot_connect(p, x.other, x.failure);
+              connecting_.erase(p);
               spawn_ranks_if_served();
             },
             [this, p, of](const caf::error&) {
