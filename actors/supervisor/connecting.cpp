@@ -39,10 +39,13 @@ void roster::connect_processes() {
     return;
   if (neighbours_.empty())
     neighbours_ = runtime::neighbours_of(run_.job->pipeline, run_.job->seats, run_.job->placed);
-  const auto all = runtime::with_pairs(neighbours_, exchanging_states());
+  auto all = runtime::with_pairs(neighbours_, exchanging_states());
   for (const int p : std::set(connecting_)) {
     messages::connect_to told{.generation = run_.generation()};
-    for (const int other : all[std::size_t(p)]) {
+    // Each begins with the next process, so that not all call the first one at once.
+    auto& others = all[std::size_t(p)];
+    std::ranges::rotate(others, std::ranges::upper_bound(others, p));
+    for (const int other : others) {
       told.others.push_back(process(other).where);
       if (!calls(p, other))
         told.others.back().port = 0;
