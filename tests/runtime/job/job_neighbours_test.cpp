@@ -111,7 +111,7 @@ TEST_CASE("neighbours are the processes whose ranks exchange anything", "[job]")
                           ranks_along{"", 8, 1, 1},
                           ranks_along{"", 4, 2, 2},
                           ranks_along{"", 2, 4, 3},
-                          ranks_along{"zbv", 4, 1, 2},
+                          ranks_along{"zb-v", 4, 1, 2},
                           ranks_along{"dualpipe", 4, 2, 2},
                           ranks_along{"", 1, 4, 4});
   const bool tied = GENERATE(false, true);
