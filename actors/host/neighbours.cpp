@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <fmt/format.h>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -74,29 +75,9 @@ void neighbours::when_broken(broken_connections::hearer x) {
     broken_->tell_to(std::move(x));
 }
 
-void neighbours::connect_control_by(std::function<void(const messages::process_address&)> x) {
-  const std::lock_guard lock(mutex_);
-  connect_control_ = std::move(x);
-}
-
 void neighbours::control_broke(const messages::process_name& with, const std::string& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    without_control_.insert(with);
-  }
   if (broken_)
     broken_->tell({.to = with, .why = why, .is_control = true});
-}
-
-void neighbours::control_is_settled(const messages::process_name& with) {
-  const std::lock_guard lock(mutex_);
-  without_control_.erase(with);
-  control_asked_for_.erase(with);
-}
-
-bool neighbours::waits_for_control() const {
-  const std::lock_guard lock(mutex_);
-  return !control_asked_for_.empty();
 }
 
 neighbours::neighbours(messages::process_name self,
@@ -126,8 +107,33 @@ void neighbours::introduce(const messages::process_address& x) {
     transport_->introduce({x.who.key(), x.transport});
 }
 
+void neighbours::use_only(const std::vector<messages::process_address>& all) {
+  std::set<int> places;
+  for (const auto& x : all)
+    places.insert(x.who.process);
+  std::vector<std::uint64_t> parted;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(others_, [&](const auto& one) {
+      const bool stays = places.contains(one.first);
+      if (!stays)
+        parted.push_back(one.second.who.key());
+      return !stays;
+    });
+  }
+  for (const auto key : parted)
+    if (transport_)
+      transport_->forget(key, "it is no neighbour of this process any more");
+  for (const auto& x : all)
+    introduce(x);
+}
+
+bool neighbours::knows(int process) const {
+  const std::lock_guard lock(mutex_);
+  return process == self_.process || others_.contains(process);
+}
+
 void neighbours::forget(const messages::process_name& who, const std::string& why) {
-  control_is_settled(who);
   if (transport_)
     transport_->forget(who.key(), why);
   if (windows_)
@@ -152,23 +158,13 @@ void neighbours::renew_connections(int process) {
   static const std::string why
       = "a connection with its process broke; all its connections are made anew";
   std::uint64_t key = 0;
-  std::optional<messages::process_address> to_call;
-  std::function<void(const messages::process_address&)> call;
   {
     const std::lock_guard lock(mutex_);
     const auto found = others_.find(process);
     if (found == others_.end())
       return;
-    const auto& it = found->second;
-    key = it.who.key();
-    if (connect_control_ && without_control_.contains(it.who)
-        && control_asked_for_.insert(it.who).second) {
-      to_call = it;
-      call = connect_control_;
-    }
+    key = found->second.who.key();
   }
-  if (to_call)
-    call(*to_call);
   if (transport_)
     transport_->renew_connections(key, why);
   if (windows_)

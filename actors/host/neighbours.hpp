@@ -1,4 +1,5 @@
-// The data planes of a process, and its table of the run's other processes.
+// The data planes of a process, and the table of its neighbours: the processes that it exchanges
+// messages or tensors with (runtime/job/job_neighbours.hpp).
 
 #pragma once
 
@@ -12,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +72,10 @@ class neighbours {
   /// Makes tickets of that process redeemable and groups with its ranks joinable here. A newer
   /// incarnation replaces the previous one.
   void introduce(const messages::process_address& x);
+  /// Introduces these, and closes the data connections with all others. Call it between two
+  /// generations. Members of a group stay neighbours for a whole run.
+  void use_only(const std::vector<messages::process_address>& all);
+  bool knows(int process) const;
   /// Fails every wait for it in this process.
   void forget(const messages::process_name& who, const std::string& why);
 
@@ -86,16 +90,8 @@ class neighbours {
   /// Sets the function that `forget` also calls; empty: none. It may be called for a moment longer.
   void when_forgotten(loss_hearer x);
 
-  /// Sets the function that makes a control connection again. `renew_connections` calls it after
-  /// `control_broke`.
-  void connect_control_by(std::function<void(const messages::process_address&)> x);
   /// This process had made that connection, and lost it.
   void control_broke(const messages::process_name& with, const std::string& why);
-  /// It exists again, or cannot be made.
-  void control_is_settled(const messages::process_name& with);
-  /// A control connection is being made again. No generation here counts as ended until it is
-  /// settled, so that in the next one no message goes by way of a third process.
-  bool waits_for_control() const;
 
   /// Memory that other processes of this host can map; empty: none.
   runtime::memory_source shared_memory() const;
@@ -116,8 +112,6 @@ class neighbours {
   const std::shared_ptr<broken_connections> broken_;  ///< may be null
   mutable std::mutex mutex_;
   std::map<int, messages::process_address> others_;  ///< newest incarnation of each place
-  std::set<messages::process_name> without_control_, control_asked_for_;
-  std::function<void(const messages::process_address&)> connect_control_;
   loss_hearer forgotten_;
 };
 

@@ -159,7 +159,7 @@ class node_process {
                                 std::_Exit(failed);
                               }});
     connector_ = system_.spawn<caf::detached>(
-        connector, context_->neighbours, connect_patience(settings_.suspicion), context_->messages);
+        connector, context_->neighbours, connect_patience(settings_.suspicion));
     where_ = context_->neighbours->address();
     where_.host = settings_.listen;
     where_.port = publish(connector_, settings_.listen);

@@ -3,7 +3,6 @@
 #include "actors/faults/fault_injector.hpp"
 #include "actors/job/ending.hpp"
 #include "actors/job/front.hpp"
-#include "actors/process/connector.hpp"
 #include "actors/process/control_plane.hpp"
 #include "actors/process/launch_sites.hpp"
 #include "actors/process/launcher.hpp"
@@ -109,18 +108,10 @@ void add_launcher(caf::actor_system& system,
                    .run_id = runtime::run_folder::open(processes.run).record().id,
                    .suspicion = suspicion},
                   false);
-  const auto links = system.spawn(
-      connector, context->neighbours, connect_patience(suspicion), context->messages);
   const std::shared_ptr<const node_context> shared = context;
   // Not detached: the actor system would wait for their threads, and CAF's broker may hold the
   // actors until it ends.
-  context->agent
-      = system.spawn(launcher,
-                     processes,
-                     told,
-                     shared,
-                     messages::present{.where = context->neighbours->address(), .connector = links},
-                     std::move(standing));
+  context->agent = system.spawn(launcher, processes, told, shared, std::move(standing));
 }
 
 }  // namespace

@@ -15,9 +15,6 @@
 namespace troupe::actors {
 namespace {
 
-/// Interval of checks while a connection is being re-established.
-constexpr auto between_looks_at_links = std::chrono::milliseconds(5);
-
 caf::actor_clock::duration_type seconds(double x) {
   return std::chrono::duration_cast<caf::actor_clock::duration_type>(
       std::chrono::duration<double>(x));
@@ -170,9 +167,6 @@ void node_state::answer_if_ended() {
   });
   if (!late && (present || !known))
     return;  // NODE-2
-  if (!late && context_->neighbours && context_->neighbours->waits_for_control())
-    return context_->messages->send_later(
-        self_, messages::node_actor(self_), between_looks_at_links, messages::look_again{last});
   context_->lanes->leave_behind_until(value(last), number_of(last) == 0);
   messages::generation_ended answer{.last = last};
   std::set<int> left_behind;

@@ -12,8 +12,7 @@ launch_machine::launch_machine(const std::vector<int>& agent_of,
                                bool outlived,
                                int spares,
                                std::vector<runtime::host_slots> hosts)
-    : home_(home),
-      outlived_(outlived),
+    : outlived_(outlived),
       hosts_(std::move(hosts)),
       all_(agent_of.size()),
       // Request numbers start above those of earlier launchers, so that late answers are not
@@ -34,17 +33,10 @@ launch_machine::one* launch_machine::find(name who) {
   return x.is != phase::none && x.who == who ? &x : nullptr;
 }
 
-bool launch_machine::is_here(name who) const {
-  if (who == home_)
-    return true;
-  const auto& x = all_[std::size_t(who.process)];
-  return x.who == who && x.present && (x.is == phase::stands || x.is == phase::connecting);
-}
-
 std::vector<launch_machine::name> launch_machine::here() const {
   std::vector<name> out;
   for (const auto& x : all_)
-    if (is_here(x.who))
+    if (x.is == phase::stands)
       out.push_back(x.who);
   return out;
 }
@@ -165,74 +157,18 @@ launch_actions launch_machine::present(name who) {
   auto* const x = find(who);
   if (x == nullptr || x->is != phase::starting || over_ > 0)
     return out;  // PROCESS-1
-  auto others = here();
-  others.push_back(home_);
-  x->is = phase::connecting;
-  x->present = true;
-  for (const auto& other : others)
-    for (const auto& [by, whom] : {std::pair(who, other), std::pair(other, who)}) {
-      x->awaited.emplace(by, whom);
-      out.emplace_back(act::connect{by, whom, whom == who && by != home_});
-    }
-  return out;
-}
-
-launch_actions launch_machine::connected(name by, name other, const std::string& failure) {
-  launch_actions out;
-  for (const auto& newcomer : {by, other}) {
-    auto* const x = newcomer == home_ ? nullptr : find(newcomer);
-    if (x == nullptr || x->is != phase::connecting || !x->awaited.contains({by, other}))
-      continue;
-    x->unanswered_calls.erase({by, other});
-    if (failure.empty()) {
-      x->awaited.erase({by, other});
-      stand_if_connected(*x, out);
-    } else if (++x->failed_calls[{by, other}] < most_failed_calls) {
-      out.emplace_back(act::connect{by, other, newcomer == other && by != home_});
-    } else {
-      fail(*x, failure, out);
-      kill(*x, out);
-    }
-    break;
-  }
-  return out;
-}
-
-// The other process hangs, or its death is not reported yet. PROCESS-2 does not let it pass.
-launch_actions launch_machine::unanswered(name by, name other) {
-  launch_actions out;
-  for (const auto& newcomer : {by, other}) {
-    auto* const x = newcomer == home_ ? nullptr : find(newcomer);
-    if (x != nullptr && x->is == phase::connecting && x->awaited.contains({by, other})
-        && is_here(by) && is_here(other)) {
-      auto* const silent = by == home_ ? nullptr : find(by);
-      if (++x->unanswered_calls[{by, other}] < most_unanswered_calls || silent == nullptr) {
-        out.emplace_back(act::connect{by, other, newcomer == other && by != home_});
-      } else {
-        if (silent->is == phase::connecting)
-          fail(*silent, "it did not answer a request to connect with another process", out);
-        kill(*silent, out);  // the supervisor loses a process that stood, and requests another one
-      }
-      break;
-    }
-  }
-  return out;
-}
-
-void launch_machine::stand_if_connected(one& x, launch_actions& out) {
-  if (x.is != phase::connecting || !x.awaited.empty() || over_ > 0)
-    return;  // PROCESS-2
-  x.is = phase::stands;
-  x.stood = true;
-  x.failures = 0;
-  out.emplace_back(act::tell_started{x.who, x.lived});
+  x->is = phase::stands;
+  x->present = x->stood = true;
+  x->failures = 0;
+  out.emplace_back(act::tell_started{who, x->lived});
   offer_moves(out);
+  return out;
 }
 
 launch_actions launch_machine::withdrawn(name who, const std::string& why) {
   launch_actions out;
   auto* const x = find(who);
-  if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
+  if (x == nullptr || x->is != phase::starting)
     return out;
   refuse(*x, why, out);
   kill(*x, out);
@@ -242,7 +178,7 @@ launch_actions launch_machine::withdrawn(name who, const std::string& why) {
 launch_actions launch_machine::late(name who, const std::string& why) {
   launch_actions out;
   auto* const x = find(who);
-  if (x == nullptr || (x->is != phase::starting && x->is != phase::connecting))
+  if (x == nullptr || x->is != phase::starting)
     return out;
   if (x->which == 0) {  // the agent does not answer, or is not there yet
     if (++x->times_late < most_failed_starts) {
@@ -326,27 +262,16 @@ launch_actions launch_machine::died(int process, std::uint64_t which, const std:
 void launch_machine::lose(one& x, const std::string& how, launch_actions& out) {
   const auto was = std::exchange(x.is, phase::none);
   const auto who = x.who;
-  if (std::exchange(x.present, false)) {
+  if (std::exchange(x.present, false))
     out.emplace_back(act::forget{who, fmt::format("process:{}: {}", who.process, how)});
-    no_longer_awaited(who, out);
-  }
   if (over_ > 0)
     return end_if_alone(out);
-  if (was == phase::starting || was == phase::connecting)
+  if (was == phase::starting)
     fail(x, how, out);
   else if (!x.killed && !x.refused)  // otherwise the cause of death is known
     out.emplace_back(act::tell_died{who, how});
   if (x.again)
     launch(x, out);
-}
-
-void launch_machine::no_longer_awaited(name gone, launch_actions& out) {
-  for (auto& x : all_) {
-    const auto before = x.awaited.size();
-    std::erase_if(x.awaited, [&](const auto& y) { return y.first == gone || y.second == gone; });
-    if (x.awaited.size() != before)
-      stand_if_connected(x, out);
-  }
 }
 
 launch_actions launch_machine::over() {

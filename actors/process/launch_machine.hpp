@@ -4,8 +4,8 @@
 //
 // States of a process:
 //
-//   none -> starting -> connecting -> stands -> none
-//           (asked of the agent)      (told)    (died)
+//   none -> starting -> stands -> none
+//           (asked)     (told)    (died)
 //      any but none -> ending -> none, or starting again      (killed, and its death awaited)
 //
 // A host agent starts each place: this host's agent starts all, or each host's agent starts one.
@@ -16,7 +16,6 @@
 // incarnation; if there is none, the agent that then exceeds its slots least does. The place moves
 // again when a host with a free slot arrives.
 //   PROCESS-1  Only the newest incarnation of a process takes part: one that comes late is refused.
-//   PROCESS-2  A process is reported as started when it is connected with every other that stands.
 
 #pragma once
 
@@ -25,11 +24,9 @@
 #include "runtime/layout/placement.hpp"
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -65,12 +62,6 @@ struct kill_agent {
   int agent = 0;
 };
 
-/// Tells the connector of `by` to connect with `other`. The running processes call the newcomer,
-/// which learns the addresses of their data planes.
-struct connect {
-  messages::process_name by = {}, other = {};
-  bool calls = false;
-};
 /// Tells all connectors that the process is gone.
 struct forget {
   messages::process_name who = {};
@@ -136,7 +127,6 @@ using launch_actions = std::vector<std::variant<launch_action::start,
                                                 launch_action::kill,
                                                 launch_action::end_agent,
                                                 launch_action::kill_agent,
-                                                launch_action::connect,
                                                 launch_action::forget,
                                                 launch_action::abandon,
                                                 launch_action::avoid,
@@ -165,9 +155,8 @@ class launch_machine {
   using name = messages::process_name;
 
   /// `agent_of`: the first agent of each place; `spares` more agents have none. `home`: the
-  /// launcher's own process, with which all are connected. `outlived`: processes survive their
-  /// agent's death. `hosts`: slots and failure domain of each agent's host; by default each has one
-  /// slot, in a domain of its own.
+  /// launcher's own process. `outlived`: processes survive their agent's death. `hosts`: slots and
+  /// failure domain of each agent's host; by default each has one slot, in a domain of its own.
   launch_machine(const std::vector<int>& agent_of,
                  name home,
                  bool outlived = false,
@@ -196,10 +185,6 @@ class launch_machine {
   /// Why this incarnation may not take part; empty: it may.
   std::string joins(name who, std::int64_t pid, std::uint64_t start_time = 0);
   launch_actions present(name who);
-  /// `by` has connected with `other`, or failed with `failure`; `unanswered`: it did not answer in
-  /// time.
-  launch_actions connected(name by, name other, const std::string& failure);
-  launch_actions unanswered(name by, name other);
   launch_actions withdrawn(name who, const std::string& why);
   /// The process has stopped reporting, or did not join in time.
   launch_actions late(name who, const std::string& why);
@@ -239,7 +224,7 @@ class launch_machine {
   bool has_quit() const { return has_quit_; }
 
  private:
-  enum class phase : std::uint8_t { none, starting, connecting, stands, ending };
+  enum class phase : std::uint8_t { none, starting, stands, ending };
   struct agent {
     bool ends = false;  ///< it accepts no further starts
     bool gone = false;  ///< set when the job is over, for good
@@ -269,15 +254,12 @@ class launch_machine {
     int failures = 0;                 ///< consecutive, before it stood
     int times_late = 0;  ///< of this incarnation, while the agent has not reported its start
     std::string failure;
-    std::set<int> avoided = {};               ///< agents to use only when no other is left
-    std::set<std::pair<name, name>> awaited;  ///< (by, other)
-    std::map<std::pair<name, name>, int> failed_calls, unanswered_calls;
+    std::set<int> avoided = {};  ///< agents to use only when no other is left
   };
 
   bool is_process(int x) const { return x >= 0 && x < int(all_.size()); }
   /// Null when that incarnation is not the current one, or is gone.
   one* find(name who);
-  bool is_here(name who) const;
   void launch(one& x, launch_actions& out);
   /// The agent for the next start; empty: no host is left.
   std::optional<int> agent_for(const one& x) const;
@@ -296,13 +278,10 @@ class launch_machine {
   bool adopt(one& x, launch_actions& out);
   void fail(one& x, const std::string& why, launch_actions& out);
   void lose(one& x, const std::string& how, launch_actions& out);
-  void no_longer_awaited(name gone, launch_actions& out);
-  void stand_if_connected(one& x, launch_actions& out);
   void refuse(one& x, const std::string& why, launch_actions& out);
   void end_if_alone(launch_actions& out);
   void quit_if_over(launch_actions& out);
 
-  const name home_;
   const bool outlived_;
   const std::vector<runtime::host_slots> hosts_;
   std::vector<one> all_;
@@ -318,11 +297,4 @@ class launch_machine {
 /// Maximum number of starts of a process that dies before it stands; then it is refused with the
 /// cause of its death.
 inline constexpr int most_failed_starts = 3;
-/// Maximum number of calls of one process by another; a machine that starts many processes at once
-/// answers late.
-inline constexpr int most_failed_calls = 3;
-/// Consecutive requests to connect, each a suspicion long, that a process does not answer; then it
-/// is killed.
-inline constexpr int most_unanswered_calls = 10;
-
 }  // namespace troupe::actors

@@ -30,12 +30,10 @@ std::chrono::milliseconds patience_with_starts(std::chrono::milliseconds suspici
 void launcher_state::start(launch_settings settings,
                            messages::job_description told,
                            std::shared_ptr<const supervisor_resources> context,
-                           messages::present home,
                            std::vector<messages::standing_node_actor> standing) {
   settings_ = std::move(settings);
   told_ = std::move(told);
   context_ = std::move(context);
-  home_ = std::move(home);
   run_ = runtime::run_folder::open(settings_.run).record().id;
   if (settings_.insecure)
     secret_ = secret_of(settings_.run);
@@ -74,8 +72,11 @@ void launcher_state::start(launch_settings settings,
          .ready = [this] { take_up(); },
          .ended = [this] { carry_out(launch_action::quit{}); }});
   follow_ledger();
-  machine_.emplace(
-      sites_->agents(), home_.where.who, sites_->are_outlived(), sites_->spares(), sites_->hosts());
+  machine_.emplace(sites_->agents(),
+                   messages::process_name{-1, settings_.incarnation},
+                   sites_->are_outlived(),
+                   sites_->spares(),
+                   sites_->hosts());
   if (sites_->is_ready())
     take_up();
 }
@@ -214,8 +215,6 @@ void launcher_state::carry_out(const launch_actions& all) {
 }
 
 const messages::present* launcher_state::present_of(const messages::process_name& who) const {
-  if (who == home_.where.who)
-    return &home_;
   const auto found = known_.find(who);
   return found == known_.end() ? nullptr : &found->second.here;
 }
@@ -254,28 +253,10 @@ void launcher_state::carry_out(const launch_action::kill_agent& x) {
   sites_->kill_agent(x.agent);
 }
 
-void launcher_state::carry_out(const launch_action::connect& x) {
-  const auto* const by = present_of(x.by);
-  const auto* const other = present_of(x.other);
-  if (by == nullptr || other == nullptr)
-    return;
-  auto where = other->where;
-  if (!x.calls)
-    where.port = 0;
-  context_->messages
-      ->request(self_, by->connector, suspicion(), messages::connect_to{std::move(where)})
-      .then(
-          [this, x](const messages::connected& answer) {
-            carry_out(machine_->connected(x.by, x.other, answer.failure));
-          },
-          [this, x](const caf::error&) { carry_out(machine_->unanswered(x.by, x.other)); });
-}
-
 void launcher_state::carry_out(const launch_action::forget& x) {
   const messages::forget gone{x.who, x.why};
   for (const auto& who : machine_->here())
     context_->messages->send(self_, present_of(who)->connector, gone);
-  context_->messages->send(self_, home_.connector, gone);
   known_.erase(x.who);
 }
 
@@ -302,7 +283,9 @@ void launcher_state::carry_out(const launch_action::tell_started& x) {
             .lived = x.lived,
             .host = it.host,
             .domain = agent < nodes.size() ? nodes[agent].domain : std::string(),
-            .node = it.here.node});
+            .node = it.here.node,
+            .connector = it.here.connector,
+            .where = it.here.where});
 }
 
 void launcher_state::carry_out(const launch_action::tell_died& x) {
@@ -342,7 +325,6 @@ void launcher_state::carry_out(const launch_action::expect& x) {
 void launcher_state::carry_out(const launch_action::quit&) {
   if (!sites_->end_own_agent())
     return;
-  self_->send_exit(home_.connector, caf::exit_reason::user_shutdown);
   self_->quit();
 }
 
@@ -351,14 +333,9 @@ messages::launcher_actor::behavior_type launcher(
     launch_settings settings,
     messages::job_description told,
     std::shared_ptr<const supervisor_resources> context,
-    messages::present home,
     std::vector<messages::standing_node_actor> standing) {
   end_on_exception(self, "launcher");
-  self->state.start(std::move(settings),
-                    std::move(told),
-                    std::move(context),
-                    std::move(home),
-                    std::move(standing));
+  self->state.start(std::move(settings), std::move(told), std::move(context), std::move(standing));
   return {[self](const messages::start_process& x) { self->state.receive(x); },
           [self](const messages::shut_down& x) { self->state.receive(x); },
           [self](const messages::join& x) { return self->state.receive(x); },

@@ -1,5 +1,5 @@
-// The launcher: starts the processes of a job through their hosts' agents, connects each with the
-// others, and reports starts and deaths to the supervisor.
+// The launcher: starts the processes of a job through their hosts' agents, tells each the job, and
+// reports starts and deaths to the supervisor.
 //
 // It lives beside the supervisor and outlives it: a later supervisor that asks for a process gets
 // the standing one. The launch machine (launch_machine.hpp) decides; the launcher carries its
@@ -38,14 +38,12 @@ class launcher_state {
 
   explicit launcher_state(messages::launcher_actor::pointer self) : self_(self) {}
 
-  /// `home`: this actor's process, without its port, because processes that know the launcher are
-  /// connected with it. Blocks for milliseconds while the actor is published and the agent starts;
-  /// no message is waiting yet. `standing`: the nodes of the settings, in their order. Throws
-  /// io_error when the agent cannot be started.
+  /// Blocks for milliseconds while the actor is published and the agent starts; no message is
+  /// waiting yet. `standing`: the nodes of the settings, in their order. Throws io_error when the
+  /// agent cannot be started.
   void start(launch_settings settings,
              messages::job_description told,
              std::shared_ptr<const supervisor_resources> context,
-             messages::present home,
              std::vector<messages::standing_node_actor> standing);
 
   void receive(const messages::start_process& x);
@@ -80,7 +78,6 @@ class launcher_state {
   void carry_out(const launch_action::kill& x);
   void carry_out(const launch_action::end_agent& x);
   void carry_out(const launch_action::kill_agent& x);
-  void carry_out(const launch_action::connect& x);
   void carry_out(const launch_action::forget& x);
   void carry_out(const launch_action::abandon& x);
   void carry_out(const launch_action::avoid& x);
@@ -140,7 +137,6 @@ class launcher_state {
   launch_settings settings_;
   messages::job_description told_;
   std::shared_ptr<const supervisor_resources> context_;
-  messages::present home_;
   std::string run_;     ///< the run's id
   std::string secret_;  ///< secret of the data planes for processes without credentials; else empty
   std::uint16_t port_ = 0;  ///< port of this actor
@@ -177,7 +173,6 @@ messages::launcher_actor::behavior_type launcher(
     launch_settings settings,
     messages::job_description told,
     std::shared_ptr<const supervisor_resources> context,
-    messages::present home,
     std::vector<messages::standing_node_actor> standing);
 
 }  // namespace troupe::actors

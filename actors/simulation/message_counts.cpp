@@ -65,8 +65,10 @@ void message_counter::note(caf::actor_id to, const caf::mailbox_element& x) {
   const auto from = x.sender ? x.sender->id() : caf::actor_id{0};
   const auto* const other = from == 0 ? nullptr : network_.process_of(from);
   message_count one{1, 0};
-  if (home != nullptr && other != nullptr && home != other)
+  if (home != nullptr && other != nullptr && home != other) {
     one.bytes = bytes_of(x);
+    pairs_.emplace(other->number(), home->number());
+  }
   auto& receiver = at(to);
   add(receiver.handled, one);
   if (!x.content().empty()) {
@@ -81,11 +83,12 @@ void message_counter::forget() {
   for (auto& x : rows_)
     x.handled = x.sent = {};
   types_.clear();
+  pairs_.clear();
 }
 
 counted_messages message_counter::counted() const {
   std::map<std::string, kind_counts> kinds;
-  counted_messages out;
+  counted_messages out{.pairs = pairs_};
   for (const auto& x : rows_) {
     if (x.kind < 0 || x.handled.messages + x.sent.messages == 0)
       continue;

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors::simulation {
@@ -39,6 +41,8 @@ struct counted_messages {
   std::vector<kind_counts> kinds = {};  ///< by name
   std::vector<type_counts> types = {};
   message_count all = {};
+  /// Numbers of processes with messages from the first to the second.
+  std::set<std::pair<int, int>> pairs = {};
 
   /// Zeros if there is none.
   kind_counts of(const std::string& kind) const;
@@ -70,6 +74,7 @@ class message_counter {
   std::vector<std::string> kinds_;
   std::vector<row> rows_;  ///< by actor
   std::map<type_key, message_count> types_;
+  std::set<std::pair<int, int>> pairs_;
 };
 
 }  // namespace troupe::actors::simulation

@@ -3,6 +3,7 @@
 #include "actors/job/every_actor.hpp"
 #include "actors/node/hang_watch.hpp"
 #include "actors/node/node.hpp"
+#include "actors/process/connector.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -62,7 +63,9 @@ void virtual_hosts::answer(int process, bool lived) {
                                                          .lived = lived,
                                                          .host = x.process->host().name,
                                                          .domain = x.process->host().domain,
-                                                         .node = x.node});
+                                                         .node = x.node,
+                                                         .connector = x.connector,
+                                                         .where = {{process, x.incarnation}}});
 }
 
 void virtual_hosts::start(const messages::start_process& x) {
@@ -101,10 +104,14 @@ void virtual_hosts::come(int process) {
     return;
   ++at.incarnation;
   auto& made = network_.add_process(*hosts_[std::size_t(process) % hosts_.size()], told_());
-  if (!network_.is_steady())
-    made.take_place({process, at.incarnation});
   at.process = &made;
   const std::shared_ptr<const node_context> context = made.context();
+  if (!network_.is_steady()) {
+    made.take_place({process, at.incarnation});
+    at.connector = network_.in().system().spawn(
+        connector, context->neighbours, connect_patience(recovery_.suspicion));
+    network_.belongs(at.connector.id(), made);
+  }
   at.node = network_.in().system().spawn(node, context, every_actor());
   network_.belongs(at.node.id(), made);
   const auto watch = watch_for_hangs(network_.in().system(),
@@ -118,9 +125,11 @@ void virtual_hosts::come(int process) {
   if (watch)
     network_.belongs(watch.id(), made);
   // A process ends when its node fails.
-  at.node->attach_functor([this, &made, watch](const caf::error& reason) {
+  at.node->attach_functor([this, &made, watch, links = at.connector](const caf::error& reason) {
     if (watch)
       caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
+    if (links)
+      caf::anon_send_exit(links, caf::exit_reason::user_shutdown);
     if (reason && !ended_)
       network_.in().at(network_.in().now_ns(), "a process ends with its node", [this, &made] {
         network_.kill(made);
@@ -157,6 +166,7 @@ void virtual_hosts::end(const messages::shut_down& x) {
     if (one.process != nullptr && !one.process->is_dead())
       messages_->send_from_outside(one.node, x);
     one.node = nullptr;
+    one.connector = nullptr;
   }
 }
 

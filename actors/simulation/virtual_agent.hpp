@@ -45,6 +45,7 @@ class virtual_hosts {
   struct hosted {
     virtual_process* process = nullptr;
     messages::node_actor node;
+    messages::connector_actor connector;
     std::uint32_t incarnation = 0;
     bool starting = false;
     messages::start_process asked = {};  ///< newest order

@@ -225,6 +225,8 @@ std::string virtual_links::obituary() const {
 }
 
 virtual_links::end& virtual_links::connected(data_plane plane, virtual_links& to) {
+  runtime::ensure(knows(to.self().process),
+                  "PROCESS-2: processes exchange tensors and sums with neighbours only");
   auto& out = ends_[{plane, to.number()}];
   if (!out.lost.empty())
     throw runtime::peer_lost("process {} cannot be reached: {}", to.self().process, out.lost);

@@ -166,6 +166,19 @@ void recoverer::lose_connection(const messages::taken_for_dead& x,
   carry_out(std::move(orders));
 }
 
+// The other process may have died: then its host is about to report the cause.
+void recoverer::cannot_connect(int from, const messages::process_name& to, const std::string& why) {
+  if (run_.job->job.recovery.on)
+    return lose_connection({.generation = run_.generation(), .why = why}, from, to, "control");
+  run_.send_to_self_later(
+      patience_with_causes(),
+      messages::process_died{
+          run_.generation(),
+          to.process,
+          to.incarnation,
+          fmt::format("{} cannot connect with it: {}", roster_.name_and_host_of(from), why)});
+}
+
 void recoverer::carry_out(const order_exchange& x) {
   runtime::log_warning(
       "process:{} is replaced although it still runs: {}, repeatedly", x.process, x.why);

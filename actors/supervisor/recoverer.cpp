@@ -145,7 +145,7 @@ void recoverer::receive(const messages::ready& x) {
 }
 
 void recoverer::begin_when_ready() {
-  if (roster_.pending_spawns() > 0 || saves_.is_abandoning()
+  if (roster_.pending_answers() > 0 || saves_.is_abandoning()
       || run_.members.now() != membership::phase::running || steps_.begun())
     return;
   steps_.begin();

@@ -32,6 +32,10 @@ class recoverer : supervisor_part {
                     std::uint32_t incarnation,
                     const std::string& why,
                     process_loss how = process_loss::died);
+  /// `from` cannot be connected with `to`; both may live.
+  void cannot_connect(int from, const messages::process_name& to, const std::string& why);
+  /// The connection with the process, or with its connector, is gone.
+  void lose_node(int process, const caf::error& reason);
   /// Ranks broke a promise: values that must be alike differ. Their step runs again.
   void suspect(const std::string& why);
   /// Runs the voted step again, without a broken promise.
@@ -57,7 +61,6 @@ class recoverer : supervisor_part {
   void end_look();
   void end_services_before();
   bool lose_known(const caf::down_msg& x);
-  void lose_node(int process, const caf::error& reason);
   /// Time for which a report of a death waits for its cause from the process's host, when the run
   /// ends by it.
   std::chrono::milliseconds patience_with_causes() const;

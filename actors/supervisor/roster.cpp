@@ -14,12 +14,14 @@ void roster::form(const order_form& x) {
   forming_ = x;
   ranks_asked_for_ = false;
   replicas_.resize(std::size_t(run_.job->replicas()));
+  connect_processes();
   spawn_services();
   spawn_ranks_if_served();
 }
 
 void roster::forget_ranks() {
   forming_.reset();
+  connecting_.clear();
   replicas_.clear();
   opened_.clear();
   std::erase_if(watched_, [](const auto& x) { return x.second.where.role == member_role::rank; });
@@ -36,6 +38,8 @@ void roster::join(const messages::process_started& x) {
     process_of_node_.erase(at.node.address());
   at.node = x.node;
   process_of_node_[x.node.address()] = x.process;
+  at.connector = x.connector;
+  at.where = x.where;
   at.host = x.host;
   at.domain = x.domain;
   run_.show_process(x.process, "running");
@@ -144,6 +148,7 @@ void roster::forget_process(int process) {
   if (at.node)
     process_of_node_.erase(at.node.address());
   at.node = nullptr;
+  at.connector = nullptr;
   at.loader = nullptr;
   at.writer = nullptr;
   for (auto& x : processes_)
@@ -179,10 +184,11 @@ std::optional<int> roster::process_of_node(const caf::actor_addr& x) const {
   return found == process_of_node_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool roster::has_pending_spawn_in(int process) const {
-  return std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [process](const auto& x) {
-    return x.second.lives_in == process;
-  });
+bool roster::owes_answer(int process) const {
+  return connecting_.contains(process)
+         || std::any_of(pending_spawns_.begin(), pending_spawns_.end(), [process](const auto& x) {
+              return x.second.lives_in == process;
+            });
 }
 
 std::optional<roster::watched_actor> roster::watched(const caf::actor_addr& x) const {

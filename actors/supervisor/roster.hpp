@@ -1,15 +1,20 @@
-// The actors and processes of a run: spawned, watched, replaced, and told of each other.
+// The actors and processes of a run: connected, spawned, watched, replaced, and told of each other.
+//
+//   PROCESS-2  The ranks of a generation are spawned when each process is connected with its
+//              neighbours (runtime/job/job_neighbours.hpp).
 
 #pragma once
 
 #include "actors/supervisor/supervised_run.hpp"
 #include "actors/support/all_by_now.hpp"
+#include "runtime/job/job_neighbours.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -19,6 +24,8 @@ class roster : supervisor_part {
   /// A process that hosts ranks, and its services.
   struct hosting {
     messages::node_actor node;
+    messages::connector_actor connector;  ///< none: it needs no connections
+    messages::process_address where;
     std::string host;
     std::string domain;          ///< failure domain of the host; empty: the host alone
     int kept_in = home_process;  ///< process of the keeper of their states
@@ -36,7 +43,7 @@ class roster : supervisor_part {
   explicit roster(supervisor_parts& all)
       : supervisor_part(all), processes_(std::size_t(run_.processes())) {}
 
-  /// Spawns missing services, then the ranks.
+  /// Connects the processes and spawns missing services, then the ranks.
   void form(const order_form& x);
   const std::optional<order_form>& forming() const { return forming_; }
   void forget_ranks();
@@ -66,9 +73,9 @@ class roster : supervisor_part {
   std::string name_and_host_of(int process) const;  ///< "process 1 (host 'a')"
   std::optional<int> process_of_node(const caf::actor_addr& x) const;
 
-  /// Number of spawn requests without an answer.
-  std::size_t pending_spawns() const { return pending_spawns_.size(); }
-  bool has_pending_spawn_in(int process) const;
+  /// Number of requests to connect or spawn without an answer.
+  std::size_t pending_answers() const { return pending_spawns_.size() + connecting_.size(); }
+  bool owes_answer(int process) const;
   std::optional<watched_actor> watched(const caf::actor_addr& x) const;
   void forget(const caf::actor_addr& x);
 
@@ -91,6 +98,8 @@ class roster : supervisor_part {
   }
 
  private:
+  void connect_processes();  // connecting.cpp
+  std::vector<std::pair<int, int>> exchanging_states() const;
   void settle_keepers();
   void tell_keepers(const std::vector<int>& before) const;
   void show_keepers(const std::vector<int>& of) const;
@@ -121,8 +130,9 @@ class roster : supervisor_part {
   }
   /// The keeper in that process, for its memory and its host's disk; null: being spawned.
   messages::keeper_actor keeper_in(int process) const;
-  /// The keeper with the initial state of a process's ranks; null: the ranks have it themselves, or
-  /// it comes from elsewhere.
+  /// The process of the keeper with the initial state of a process's ranks; empty: the ranks have
+  /// it themselves, or it comes from elsewhere.
+  std::optional<int> holding_process(int process) const;
   messages::keeper_actor holder_for(int process) const;
   /// Each process writes its ranks' parts of a checkpoint.
   bool writes_apart() const {
@@ -150,6 +160,8 @@ class roster : supervisor_part {
   messages::checkpointer_actor told_checkpointer_;  ///< the one that the ranks know
   std::optional<order_form> forming_;
   bool ranks_asked_for_ = false;
+  runtime::process_neighbours neighbours_;  ///< of the layout; empty: not found yet
+  std::set<int> connecting_;                ///< processes that have not answered connect_to
   std::map<std::uint64_t, residence> pending_spawns_;  ///< by number
   std::uint64_t asked_ = 0;
 };

@@ -19,8 +19,8 @@ bool roster::is_served() const {
 
 // Replicas are spawned with the services of their ranks, so these must exist.
 void roster::spawn_ranks_if_served() {
-  if (!forming_ || ranks_asked_for_ || run_.members.now() != membership::phase::forming
-      || !is_served())
+  if (!forming_ || !connecting_.empty() || !is_served() || ranks_asked_for_
+      || run_.members.now() != membership::phase::forming)
     return;
   ranks_asked_for_ = true;
   for (auto& x : processes_) {
@@ -326,13 +326,18 @@ messages::keeper_actor roster::keeper_in(int process) const {
   return {};
 }
 
-messages::keeper_actor roster::holder_for(int process) const {
+std::optional<int> roster::holding_process(int process) const {
   if (!forming_)
-    return {};
+    return std::nullopt;
   const auto& from = forming_->sources[std::size_t(process)];
   const bool has_one
       = from.tier == runtime::state_tier::keeper || from.tier == runtime::state_tier::local;
-  return has_one ? keeper_in(from.keeper) : messages::keeper_actor();
+  return has_one ? std::optional<int>(from.keeper) : std::nullopt;
+}
+
+messages::keeper_actor roster::holder_for(int process) const {
+  const auto from = holding_process(process);
+  return from ? keeper_in(*from) : messages::keeper_actor();
 }
 
 // A replica lives in the process of its first rank.

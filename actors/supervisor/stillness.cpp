@@ -31,7 +31,7 @@ void recoverer::hear_of_stillness(const messages::taken_for_dead& x) {
                           fmt::join(waits.what.whom, ", "),
                           run_.at.iteration,
                           value(run_.generation()),
-                          roster_.pending_spawns());
+                          roster_.pending_answers());
   if (std::exchange(still_.waits_for, what) != what) {
     still_.of.clear();
     still_.since_ns = now;
@@ -59,7 +59,7 @@ bool recoverer::is_still(std::uint64_t now_ns) const {
 std::vector<int> recoverer::unanswering() const {
   std::vector<int> out;
   for (int p = 0; p < run_.processes(); ++p)
-    if (roster_.has_pending_spawn_in(p) || run_.members.is_ending(p)
+    if (roster_.owes_answer(p) || run_.members.is_ending(p)
         || (run_.members.is_looking() && !look_.found.contains(p)))
       out.push_back(p);
   return out;

@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "messages/control/rendezvous.hpp"
 #include "messages/core/inspect.hpp"
 #include "messages/protocol/handles.hpp"
 #include "runtime/core/ids.hpp"
@@ -35,7 +36,9 @@ struct process_started {
   std::string host = {};
   std::string domain = {};  ///< failure domain of the host; empty: the host alone
   node_actor node = {};
-  std::string refusal = {};  ///< cause of a failure; empty on success
+  std::string refusal = {};        ///< cause of a failure; empty on success
+  connector_actor connector = {};  ///< none: it needs no connections
+  process_address where = {};      ///< for its neighbours
 };
 
 struct process_died {

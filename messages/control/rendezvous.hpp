@@ -3,15 +3,15 @@
 //   process -> rendezvous     join        requests the job; answered by `admitted`, or refused
 //                             present     it is ready: its node and its address
 //                             withdraw    it cannot take part, and why; answered by `withdrawn`
-//   rendezvous -> connector   connect_to  another process that is ready; answered by `connected`
-//                             forget      another process that is gone
+//   rendezvous -> connector   forget      another process that is gone
+//   supervisor -> connector   connect_to  its neighbours in a generation; answered by `connected`
 //   host agent's thread, or a standing node -> rendezvous
 //                             agent_told  an answer of the host agent
 //   rendezvous, to itself     is_late     the process has not come in time
 //                             look_for_node  check whether a lost standing node is back
 //
-// Processes connect directly to each other before the supervisor learns that one has started. So
-// both ends notice the death of the other.
+// A process connects with its neighbours (runtime/job/job_neighbours.hpp) before the ranks of a
+// generation are spawned. So both ends notice the death of the other.
 
 #pragma once
 
@@ -22,11 +22,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::messages {
 
 /// Increase it if a process of an older build would misunderstand this one.
-inline constexpr std::uint32_t process_protocol = 5;
+inline constexpr std::uint32_t process_protocol = 6;
 
 /// A process that hosts ranks: its place in the job and its incarnation.
 struct process_name {
@@ -58,7 +59,7 @@ struct admitted {
 struct process_address {
   process_name who = {};
   std::string host = {};       ///< numeric, of its control plane
-  std::uint16_t port = 0;      ///< port of its connector
+  std::uint16_t port = 0;      ///< port of its connector; 0: do not call it
   std::string transport = {};  ///< see runtime/transport/wire_transport.hpp; empty: none
   std::string windows = {};    ///< see runtime/collective/window/windows.hpp; empty: none
 };
@@ -111,13 +112,15 @@ struct round_decided {
   std::string why = {};
 };
 
+/// All neighbours. Connections with other processes are closed.
 struct connect_to {
-  process_address other = {};
+  runtime::generation_id generation = {};
+  std::vector<process_address> others = {};
 };
 
 struct connected {
-  process_name other = {};
-  std::string failure = {};  ///< cause; empty on success
+  std::string failure = {};  ///< empty: all can be reached
+  process_name other = {};   ///< the one that could not be reached
 };
 
 struct forget {

@@ -270,7 +270,7 @@ using standing_node_actor = caf::typed_actor<
 
 /// One per process: connects it to others.
 using connector_actor = caf::typed_actor<
-    // Answered once connected or refused.
+    // Answered once all are connected, or when one cannot be reached.
     caf::replies_to<connect_to>::with<connected>,
     // The other process is gone: stop waiting for it.
     caf::reacts_to<forget>>;

@@ -28,7 +28,6 @@ TEST_CASE("PROCESS-1: a late older incarnation is refused", "[actors]") {
   it.come({0, 2}, 102);
   CHECK_THAT(it.machine.joins({0, 1}, 101), ContainsSubstring("PROCESS-1"));
   CHECK(it.machine.present({0, 1}).empty());
-  CHECK(it.machine.connected({0, 1}, home, "").empty());
   CHECK(it.machine.withdrawn({0, 1}, "it does not matter").empty());
   CHECK(it.machine.here() == std::vector<process_name>{{0, 2}});
 }
@@ -59,66 +58,17 @@ TEST_CASE("a process that joins early is checked when the agent reports its star
   CHECK(it.machine.present({0, 1}).empty());
 }
 
-TEST_CASE("PROCESS-2: a process is reported as started after all connections are confirmed",
-          "[actors]") {
+TEST_CASE("a process is reported as started once, when it is ready", "[actors]") {
   launching it;
-  it.stand(0);
-  it.start(it.machine.wanted(1, in(1)), 201);
-  REQUIRE(it.machine.joins({1, 1}, 201).empty());
-  const auto asked = of<launch_action::connect>(it.machine.present({1, 1}));
-  REQUIRE(asked.size() == 4);  // with home and with the other one, in both directions
-  std::size_t answered = 0;
-  for (const auto& x : asked) {
-    const auto told = it.machine.connected(x.by, x.other, "");
-    CHECK(it.machine.connected(x.by, x.other, "").empty());  // a repeated answer counts once
-    CHECK(of<launch_action::tell_started>(told).size() == (++answered == asked.size() ? 1 : 0));
-  }
-}
-
-TEST_CASE("PROCESS-2: a silent peer is asked again, and its death counts as an answer",
-          "[actors]") {
-  launching it;
-  const auto which = it.stand(0);
-  it.start(it.machine.wanted(1, in(1)), 201);
-  REQUIRE(it.machine.joins({1, 1}, 201).empty());
-  launch_actions told;
-  for (const auto& x : of<launch_action::connect>(it.machine.present({1, 1})))
-    if (x.by == process_name{0, 1} || x.other == process_name{0, 1}) {
-      const auto again = of<launch_action::connect>(it.machine.unanswered(x.by, x.other));
-      REQUIRE(again.size() == 1);
-      CHECK(again[0].by == x.by);
-      CHECK(again[0].other == x.other);
-      CHECK(again[0].calls == x.calls);
-    } else {
-      CHECK(of<launch_action::tell_started>(it.machine.connected(x.by, x.other, "")).empty());
-    }
-  const auto after = it.machine.died(0, which, "killed by SIGKILL");
-  REQUIRE(of<launch_action::tell_started>(after).size() == 1);
-  CHECK(of<launch_action::tell_started>(after)[0].who == process_name{1, 1});
-  CHECK(of<launch_action::forget>(after).size() == 1);
-  REQUIRE(of<launch_action::tell_died>(after).size() == 1);
-  CHECK(of<launch_action::tell_died>(after)[0].how == "killed by SIGKILL");
-}
-
-TEST_CASE("a process that misses ten answers is killed, and the start continues", "[actors]") {
-  launching it;
-  const auto which = it.stand(0);
-  it.start(it.machine.wanted(1, in(1)), 201);
-  REQUIRE(it.machine.joins({1, 1}, 201).empty());
-  for (const auto& x : of<launch_action::connect>(it.machine.present({1, 1})))
-    if (x.by != process_name{0, 1})
-      it.machine.connected(x.by, x.other, "");
-  for (int n = 1; n < most_unanswered_calls; ++n) {
-    const auto again = it.machine.unanswered({0, 1}, {1, 1});
-    CHECK(of<launch_action::connect>(again).size() == 1);
-    CHECK(of<launch_action::kill>(again).empty());
-  }
-  const auto last = it.machine.unanswered({0, 1}, {1, 1});
-  CHECK(of<launch_action::connect>(last).empty());
-  REQUIRE(of<launch_action::kill>(last).size() == 1);
-  CHECK(of<launch_action::kill>(last)[0].process == 0);
-  CHECK(of<launch_action::tell_started>(it.machine.died(0, which, "killed by SIGKILL")).size()
-        == 1);
+  it.start(it.machine.wanted(0, in(1)), 101);
+  REQUIRE(it.machine.joins({0, 1}, 101).empty());
+  CHECK(it.machine.here().empty());
+  const auto told = it.machine.present({0, 1});
+  REQUIRE(told.size() == 1);
+  REQUIRE(of<launch_action::tell_started>(told).size() == 1);
+  CHECK(of<launch_action::tell_started>(told)[0].who == process_name{0, 1});
+  CHECK(it.machine.here() == std::vector<process_name>{{0, 1}});
+  CHECK(it.machine.present({0, 1}).empty());
 }
 
 TEST_CASE("a process that dies before it is ready is started three times, then refused",
@@ -147,31 +97,6 @@ TEST_CASE("a process that was ready once gets three new attempts", "[actors]") {
     asked = it.machine.died(0, it.start(asked, 110 + n), "exit code 7");
   CHECK(of<launch_action::refuse>(asked).empty());
   CHECK(of<launch_action::start>(asked).size() == 1);
-}
-
-TEST_CASE("a process that cannot be connected is killed and started again", "[actors]") {
-  launching it;
-  auto asked = it.machine.wanted(0, in(1));
-  for (std::uint32_t n = 1; n <= most_failed_starts; ++n) {
-    const auto which = it.start(asked, 100 + n);
-    REQUIRE(it.machine.joins({0, n}, 100 + n).empty());
-    const auto connects = of<launch_action::connect>(it.machine.present({0, n}));
-    const auto fails
-        = [&] { return it.machine.connected(connects[0].by, connects[0].other, "no route"); };
-    for (int call = 1; call < most_failed_calls; ++call) {
-      const auto again = of<launch_action::connect>(fails());
-      REQUIRE(again.size() == 1);
-      CHECK(again[0].by == connects[0].by);
-      CHECK(again[0].other == connects[0].other);
-      CHECK(again[0].calls == connects[0].calls);
-    }
-    const auto after = fails();
-    CHECK(of<launch_action::kill>(after).size() == 1);
-    CHECK(of<launch_action::refuse>(after).size() == (n == most_failed_starts ? 1 : 0));
-    asked = it.machine.died(0, which, "killed by SIGKILL");
-  }
-  CHECK(of<launch_action::start>(asked).empty());
-  CHECK(of<launch_action::refuse>(asked).empty());  // reported once
 }
 
 TEST_CASE("a process that withdraws is refused with its reason, and not started again",

@@ -34,7 +34,7 @@ TEST_CASE("a process that outlived its launcher joins again without a start", "[
   CHECK_THAT(it.machine.joins({0, 3}, 103), ContainsSubstring("PROCESS-1"));
   CHECK_THAT(it.machine.joins({0, 4}, 999), ContainsSubstring("PROCESS-1"));
   REQUIRE(it.machine.joins({0, 4}, 104).empty());
-  const auto told = of<launch_action::tell_started>(it.connect(it.machine.present({0, 4})));
+  const auto told = of<launch_action::tell_started>(it.machine.present({0, 4}));
   REQUIRE(told.size() == 1);
   CHECK(told[0].lived);
   // The next process of this place is a new one.

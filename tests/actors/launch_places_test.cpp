@@ -155,7 +155,7 @@ TEST_CASE("places stay on hosts with unequal slots", "[actors]") {
   const auto asked = it.machine.wanted(3, in(1));
   it.start(asked, 401);
   REQUIRE(it.machine.joins({3, 1}, 401).empty());
-  const auto stands = it.connect(it.machine.present({3, 1}));
+  const auto stands = it.machine.present({3, 1});
   CHECK(of<launch_action::tell_started>(stands).size() == 1);
   CHECK(of<launch_action::offer_move>(stands).empty());
 }
@@ -228,7 +228,7 @@ TEST_CASE("a move is offered once all processes are ready, and to each superviso
   CHECK(of<launch_action::offer_move>(it.machine.host_back(1)).empty());
   it.start(asked, 202);
   REQUIRE(it.machine.joins({1, 2}, 202).empty());
-  CHECK(of<launch_action::offer_move>(it.connect(it.machine.present({1, 2}))).size() == 1);
+  CHECK(of<launch_action::offer_move>(it.machine.present({1, 2})).size() == 1);
   CHECK(of<launch_action::offer_move>(it.machine.wanted(0, in(2))).empty());
   CHECK(of<launch_action::offer_move>(it.machine.wanted(1, in(2))).size() == 1);
 }
@@ -342,7 +342,7 @@ TEST_CASE("a successor does not move a place back to a host with wrong bits", "[
     it.come({0, 1}, 101);
     REQUIRE(it.machine.joins({1, 2}, 202).empty());
     std::vector<process_name> out;
-    for (const auto& x : of<launch_action::offer_move>(it.connect(it.machine.present({1, 2}))))
+    for (const auto& x : of<launch_action::offer_move>(it.machine.present({1, 2})))
       out.push_back(x.who);
     return out;
   };
@@ -359,7 +359,7 @@ TEST_CASE("a successor moves a place that is still on a host with wrong bits", "
   it.machine.wanted(1, in(2));
   it.come({0, 1}, 101);
   REQUIRE(it.machine.joins({1, 1}, 201).empty());
-  const auto offers = of<launch_action::offer_move>(it.connect(it.machine.present({1, 1})));
+  const auto offers = of<launch_action::offer_move>(it.machine.present({1, 1}));
   REQUIRE(offers.size() == 1);
   CHECK(offers[0].who == process_name{1, 1});
   CHECK(offers[0].to == 2);

@@ -89,9 +89,7 @@ struct launched {
     system.emplace(*config);
     self.emplace(*system);
     connector = system->spawn([]() -> messages::connector_actor::behavior_type {
-      return {[](const messages::connect_to& x) {
-                return messages::connected{x.other.who, ""};
-              },
+      return {[](const messages::connect_to&) { return messages::connected{}; },
               [](const messages::forget&) {}};
     });
     supervisor = caf::actor_cast<messages::supervisor_actor>(self->ptr());
@@ -120,13 +118,11 @@ struct launched {
     launch();
   }
   void launch() {
-    launcher = system->spawn(
-        actors::launcher,
-        settings,
-        prepared->description,
-        std::shared_ptr<const actors::node_context>(prepared->node),
-        messages::present{.where = {.who = {-1, settings.incarnation}}, .connector = connector},
-        hosts);
+    launcher = system->spawn(actors::launcher,
+                             settings,
+                             prepared->description,
+                             std::shared_ptr<const actors::node_context>(prepared->node),
+                             hosts);
   }
   /// Replaces the launcher, as after a kill of its process; `lost`: the host that died with it.
   void succeed(int lost = -1) {
@@ -220,6 +216,8 @@ struct launched {
     CHECK(started->refusal.empty());
     CHECK(started->incarnation == incarnation);
     CHECK(started->host == "here");
+    CHECK(started->connector == connector);
+    CHECK(started->where.port == 1);
     return started->lived;
   }
 

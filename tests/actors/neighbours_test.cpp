@@ -37,34 +37,25 @@ TEST_CASE("a listener can name another actor to receive reports of broken connec
   CHECK(heard == 11);
 }
 
-TEST_CASE("LINK-1: a control connection is made again once both ends know of the break",
-          "[actors]") {
+TEST_CASE("a broken control connection is reported with the name of its other end", "[actors]") {
   const auto told = std::make_shared<broken_connections>();
-  std::vector<std::string> heard, called;
+  std::vector<std::string> heard;
   told->tell_to([&](const broken_connection& x) {
     heard.push_back(actors::name_of_control_connection(x.to) + (x.is_control ? "" : "?"));
   });
   actors::neighbours mine({0, 1}, nullptr, nullptr, told);
-  mine.connect_control_by([&](const messages::process_address& x) { called.push_back(x.host); });
-  mine.introduce({.who = {1, 2}, .host = "there"});
   mine.control_broke({1, 2}, "it was reset");
   CHECK(heard == std::vector<std::string>{"control:1.2"});
   CHECK(actors::control_connection_named(heard.front()) == messages::process_name{1, 2});
   CHECK_FALSE(actors::connection_named(heard.front()));
-  CHECK_FALSE(mine.waits_for_control());
-  mine.renew_connections(2);  // of another process
-  CHECK(called.empty());
-  mine.renew_connections(1);
-  mine.renew_connections(1);
-  CHECK(called == std::vector<std::string>{"there"});
-  CHECK(mine.waits_for_control());
-  SECTION("until it is there") {
-    mine.control_is_settled({1, 2});
-  }
-  SECTION("or its process is gone") {
-    mine.forget({1, 2}, "it was killed");
-  }
-  CHECK_FALSE(mine.waits_for_control());
+}
+
+TEST_CASE("a process knows itself and its newest neighbours only", "[actors]") {
+  actors::neighbours mine({0, 1}, nullptr, nullptr);
+  mine.use_only({{.who = {1, 1}}, {.who = {2, 1}}});
+  CHECK((mine.knows(0) && mine.knows(1) && mine.knows(2) && !mine.knows(3)));
+  mine.use_only({{.who = {2, 1}}, {.who = {3, 1}}});
+  CHECK((!mine.knows(1) && mine.knows(2) && mine.knows(3)));
 }
 
 TEST_CASE("the loss of a process is told, but not that of an earlier incarnation", "[actors]") {

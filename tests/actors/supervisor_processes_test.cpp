@@ -53,6 +53,57 @@ TEST_CASE("a supervisor starts processes, and spawns ranks where they belong", "
   CHECK(it.nodes[2].checkpointers == 1);
 }
 
+TEST_CASE("PROCESS-2: ranks are spawned when each process is connected with its neighbours",
+          "[actors]") {
+  supervised_processes it;
+  it.play_connectors();
+  it.connectors[1].waits = true;
+  it.come(0);
+  CHECK(it.connectors[0].told.empty());
+  it.come(1);
+  int calls = 0;
+  for (const std::size_t p : {0, 1}) {
+    REQUIRE(it.connectors[p].told.size() == 1);
+    const auto& told = it.connectors[p].told[0];
+    CHECK(told.generation == first_generation);
+    REQUIRE(told.others.size() == 1);
+    CHECK(told.others[0].who == messages::process_name{int(1 - p), 1});
+    calls += told.others[0].port == 7 ? 1 : 0;
+  }
+  CHECK(calls == 1);
+  CHECK(it.nodes[0].keepers.size() == 1);  // services come meanwhile
+  CHECK(it.nodes[0].replicas.empty());
+  it.connectors[1].last.deliver(messages::connected{});
+  it.system.run();
+  CHECK(it.nodes[0].replicas.size() == 1);
+  CHECK(it.nodes[1].replicas.size() == 1);
+}
+
+TEST_CASE("a neighbour that cannot be reached ends the generation, and the next one connects again",
+          "[actors]") {
+  supervised_processes it;
+  it.play_connectors();
+  it.connectors[0].answer = {"no route to host", {1, 1}};
+  it.come(0);
+  it.come(1);
+  CHECK(it.nodes[0].replicas.empty());
+  REQUIRE(it.connectors[0].told.size() == 2);
+  CHECK(it.connectors[0].told[1].generation == runtime::next(first_generation));
+  CHECK(it.nodes[0].broken_with.at(0) == std::vector<int>{1});
+  CHECK(it.nodes[1].broken_with.at(0) == std::vector<int>{0});
+  SECTION("the process itself is replaced when it happens again") {
+    CHECK(it.agent.of<messages::start_process>().size() > 2);
+  }
+  SECTION("the run ends with both names when it does not help") {
+    for (std::uint32_t n = 2; n < 6 && !it.end->has_come(); ++n) {
+      it.connectors[0].answer.other.incarnation = n;
+      it.come(1, n);
+    }
+    CHECK(it.end->text().find("process 1 (host 'here')") != std::string::npos);
+    CHECK(it.end->text().find("no route to host") != std::string::npos);
+  }
+}
+
 TEST_CASE("a step is decided after the state before it is kept in other processes", "[actors]") {
   supervised_processes it;
   it.come(0);

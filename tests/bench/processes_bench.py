@@ -1,7 +1,7 @@
 """Cost of several processes: training steps, recovery, waiting, and start time and memory.
 
     processes_bench.py [--program FILE] [--only step,snapshots,idle,growth] [--model NAME] [--layout NAME] [--batch N]
-                       [--rounds N] [--steps N] [--warm-up N] [--numbers 8,16,32,64] [--json FILE]
+                       [--rounds N] [--steps N] [--warm-up N] [--numbers 8,16,32,64] [--replicas N] [--json FILE]
 
 *step*: the same job in one and in two processes, in turn. Prints the median step time of each round and the median
 ratio.
@@ -9,10 +9,11 @@ ratio.
 acknowledges the states of the other's ranks in each step; the bytes do not depend on the batch. Prints the ratios, the
 share of a memcpy of these bytes in a step, and the keepers' share of all CPU time, which other load affects less.
 *idle*: a lane hangs, so that all processes wait. Prints the CPU time of each process meanwhile.
-*growth*: a small job of N replicas in N processes. Prints the seconds until all processes run, until the first step,
-and for the end; memory from /proc/PID/smaps_rollup, which divides shared pages among processes (PSS); open TCP
-connections of a process; and, for each step, packets and bytes on the loopback interface, from all programs of this
-network namespace. Between two numbers it prints how each figure grows: as processes^x.
+*growth*: a small job of N ranks in N processes: N replicas, or --replicas of them with N / replicas stages each.
+Prints the seconds until all processes run, until the first step, and for the end; memory from /proc/PID/smaps_rollup,
+which divides shared pages among processes (PSS); open TCP connections of a process, median and maximum; and, for each
+step, packets and bytes on the loopback interface, from all programs of this network namespace. Between two numbers it
+prints how each figure grows: as processes^x.
 
 Needs only Python's standard library. Run it on an idle machine.
 """
@@ -45,7 +46,7 @@ LAYOUTS = {
     "2 tensor ranks": ["--world-size", 2, "--tensor-model-parallel-size", 2, "--sequence-parallel",
                        "--global-batch-size", 12],
 }
-SMALL = ["--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32,
+SMALL = ["--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 32,
          "--max-position-embeddings", 32, "--vocab-size", 128, "--micro-batch-size", 1]
 PATIENCE = 300  # timeout in seconds
 
@@ -180,8 +181,8 @@ def processor_seconds(pid):
 
 def idle(o, folder, rows):
     watched = 20  # seconds
-    one = training(o, folder, *SMALL, "--world-size", 2, "--global-batch-size", 4, "--train-iters", 100000,
-                   "--processes", 2, "--plant-death", "lane:0.0@20:forward:hang", "--suspicion-seconds", 600)
+    one = training(o, folder, *SMALL, "--num-layers", 2, "--world-size", 2, "--global-batch-size", 4, "--train-iters",
+                   100000, "--processes", 2, "--plant-death", "lane:0.0@20:forward:hang", "--suspicion-seconds", 600)
     one.until(lambda: one.steps() and one.steps()[-1]["iteration"] >= 19)
     time.sleep(2)
     pids = one.entries()
@@ -235,7 +236,7 @@ def loopback():
 
 def print_growth(rows):
     figures = ["stand_s", "first_step_s", "step_ms", "node_bytes", "supervisor_bytes", "node_connections",
-               "supervisor_connections", "packets_a_step", "bytes_a_step"]
+               "most_connections", "supervisor_connections", "packets_a_step", "bytes_a_step"]
     for before, now in zip(rows, rows[1:]):
         if before["processes"] == now["processes"]:
             continue
@@ -247,7 +248,10 @@ def print_growth(rows):
 def growth(o, folder, rows):
     begin = len(rows)
     for number in o.numbers:
-        one = training(o, folder, *SMALL, "--world-size", number, "--global-batch-size", number, "--train-iters",
+        replicas = o.replicas or number
+        stages = number // replicas
+        shape = [*SMALL, "--num-layers", max(2, stages), "--pipeline-model-parallel-size", stages]
+        one = training(o, folder, *shape, "--world-size", number, "--global-batch-size", replicas, "--train-iters",
                        100000, "--processes", number, "--suspicion-seconds", 60)
         one.until(lambda: sum(x.startswith("node-") for x in one.entries()) == number)
         stand = time.monotonic() - one.begin
@@ -264,17 +268,19 @@ def growth(o, folder, rows):
         one.process.send_signal(signal.SIGTERM)
         one.ends()
         nodes = [x for name, x in memory.items() if name.startswith("node-")]
+        open_in_nodes = [x for name, x in open_to.items() if name.startswith("node-")]
         rows.append({"part": "growth", "processes": number, "stand_s": stand, "first_step_s": first,
                      "end_s": time.monotonic() - ends, "step_ms": of_steps, "node_bytes": statistics.median(nodes),
                      "supervisor_bytes": memory["supervisor"], "all_bytes": sum(memory.values()),
-                     "node_connections": max(x for name, x in open_to.items() if name.startswith("node-")),
+                     "replicas": replicas, "node_connections": statistics.median(open_in_nodes),
+                     "most_connections": max(open_in_nodes),
                      "supervisor_connections": open_to["supervisor"],
                      "packets_a_step": (after[0] - before[0]) / steps, "bytes_a_step": (after[1] - before[1]) / steps})
         print(f"{number} processes: all have an entry after {stand:.2f} s, the first step after {first:.2f} s, a step "
               f"{of_steps:.1f} ms, the end {rows[-1]['end_s']:.2f} s; memory (PSS) of a node "
               f"{rows[-1]['node_bytes'] / 2**20:.1f} MiB, of the supervisor {memory['supervisor'] / 2**20:.1f} MiB, "
               f"of all {sum(memory.values()) / 2**20:.0f} MiB; TCP connections of a node "
-              f"{rows[-1]['node_connections']}, of the supervisor {rows[-1]['supervisor_connections']}; a step "
+              f"{rows[-1]['node_connections']:.0f}, at most {rows[-1]['most_connections']}, of the supervisor {rows[-1]['supervisor_connections']}; a step "
               f"{rows[-1]['packets_a_step']:.0f} packets and {rows[-1]['bytes_a_step'] / 1e3:.1f} kB on the loopback "
               f"interface", flush=True)
     print_growth(rows[begin:])
@@ -292,6 +298,7 @@ def main():
     line.add_argument("--steps", type=int, default=30)
     line.add_argument("--warm-up", type=int, default=5, help="steps that are not counted")
     line.add_argument("--numbers", default="8,16,32,64")
+    line.add_argument("--replicas", type=int, help="for growth; default: one a process")
     line.add_argument("--json")
     o = line.parse_args()
     o.numbers = [int(x) for x in o.numbers.split(",")]

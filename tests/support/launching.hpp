@@ -7,7 +7,6 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <cstdint>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -40,14 +39,6 @@ struct launching {
     machine.started(what[0].request, ++starts, pid);
     return starts;
   }
-  /// Answers all connection requests with success; returns the resulting actions.
-  actors::launch_actions connect(const actors::launch_actions& asked) {
-    actors::launch_actions out;
-    for (const auto& x : of<actors::launch_action::connect>(asked))
-      for (auto& one : machine.connected(x.by, x.other, ""))
-        out.push_back(std::move(one));
-    return out;
-  }
   /// Takes a process from the start request to "process started"; returns its number.
   std::uint64_t stand(int process, std::uint32_t incarnation = 1, std::uint64_t epoch = 1) {
     const std::int64_t pid = 100 * (process + 1) + incarnation;
@@ -57,7 +48,7 @@ struct launching {
   }
   void come(messages::process_name who, std::int64_t pid) {
     REQUIRE(machine.joins(who, pid).empty());
-    REQUIRE(of<actors::launch_action::tell_started>(connect(machine.present(who))).size() == 1);
+    REQUIRE(of<actors::launch_action::tell_started>(machine.present(who)).size() == 1);
   }
 };
 

@@ -43,6 +43,11 @@ class memory_wire final : public runtime::wire {
   std::string address() const override { return address_; }
   bool takes_device_memory() const override { return false; }
 
+  std::size_t connections() const {
+    const std::lock_guard lock(all().mutex);
+    return peers_.size();
+  }
+
   /// Delays the lost() calls of this end until hear_losses(): the two ends of a real connection
   /// notice a break at different times.
   void hold_losses() {

@@ -6,6 +6,7 @@
 #include "tests/support/deterministic.hpp"
 
 #include <caf/send.hpp>
+#include <caf/typed_response_promise.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -37,6 +38,15 @@ struct played_node {
   std::vector<messages::stored_states> stored = {};
   int looks = 0;
   int keeps_for = -1;
+};
+
+/// The connector of a process that hosts a replica.
+struct played_connector {
+  messages::connector_actor actor;
+  std::vector<messages::connect_to> told;
+  messages::connected answer = {};
+  bool waits = false;  ///< answers later, by `last`
+  caf::typed_response_promise<messages::connected> last = {};
 };
 
 struct supervised_processes {
@@ -149,6 +159,22 @@ struct supervised_processes {
         }));
   }
 
+  /// Without connectors, processes need no connections.
+  void play_connectors() {
+    for (auto& x : connectors)
+      x.actor = system.keep(system.home().spawn([&x](messages::connector_actor::pointer self)
+                                                    -> messages::connector_actor::behavior_type {
+        return {[&x, self](const messages::connect_to& told) {
+                  x.told.push_back(told);
+                  x.last = self->make_response_promise<messages::connected>();
+                  if (!x.waits)
+                    x.last.deliver(x.answer);
+                  return x.last;
+                },
+                [](const messages::forget&) {}};
+      }));
+  }
+
   messages::loader_actor new_loader() {
     return loaders.emplace_back(
         system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
@@ -180,7 +206,9 @@ struct supervised_processes {
                     .process = process,
                     .incarnation = incarnation,
                     .host = "here",
-                    .node = nodes[std::size_t(process)].actor});
+                    .node = nodes[std::size_t(process)].actor,
+                    .connector = connectors[std::size_t(process)].actor,
+                    .where = {.who = {process, incarnation}, .host = "here", .port = 7}});
   }
   /// Starts both processes and their first generation.
   void begin() {
@@ -233,6 +261,7 @@ struct supervised_processes {
   int monitors = 0;                  ///< number of spawned monitors
   int hanging_monitors = 0;          ///< the first so many never conclude
   std::array<played_node, 3> nodes;  ///< the last belongs to the supervisor
+  std::array<played_connector, 2> connectors;
   deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
   messages::supervisor_actor supervisor;

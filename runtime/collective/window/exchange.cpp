@@ -26,12 +26,18 @@ window_exchange::~window_exchange() {
 
 std::shared_ptr<window_wire> window_exchange::wire_to(const window_address& process,
                                                       const std::string& group,
-                                                      generation_id generation) {
+                                                      generation_id generation,
+                                                      bool waits) {
   {
     const std::lock_guard lock(mutex_);
     auto& x = others_[process.process];
-    if (x.number == peer_number{})
-      x = {process.wire, wire_->connect(process.wire)};
+    x.calls = waits;
+    if (x.number == peer_number{} && !waits)
+      x.number = wire_->connect(process.wire);
+    else if (x.number == peer_number{})
+      for (const auto& [number, caller] : callers_)  // the newest call is the last
+        if (caller == process.process)
+          x.number = number;
   }
   return std::make_shared<distant_wire>(*this, process.process, group, generation);
 }
@@ -41,8 +47,10 @@ void window_exchange::forget(std::uint64_t process, const std::string& why) {
   std::vector<peer_number> all;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto at = others_.find(process); at != others_.end())
+    if (const auto at = others_.find(process); at != others_.end()) {
       all.push_back(std::exchange(at->second.number, peer_number{}));
+      at->second.unsent.clear();
+    }
     std::erase_if(callers_, [&](const auto& x) {
       if (x.second == process)
         all.push_back(x.first);
@@ -86,12 +94,20 @@ landing window_exchange::arrived(peer_number from,
     wire_->close(from, "it sent an invalid message between windows");
     return {};
   }
+  std::vector<outgoing> unsent;
   {
     const std::lock_guard lock(mutex_);
     if (closed_.contains(from))
       return {};
     callers_[from] = x.process;
+    if (const auto at = others_.find(x.process);
+        at != others_.end() && at->second.calls && at->second.number < from) {
+      at->second.number = from;
+      unsent.swap(at->second.unsent);
+    }
   }
+  for (auto& one : unsent)
+    wire_->send(from, std::move(one));
   switch (x.verb) {
     case window_verb::post:
       return take_post(x, bytes);
@@ -191,13 +207,19 @@ landing window_exchange::take_bytes(peer_number, const message& x, std::size_t b
 
 void window_exchange::send(std::uint64_t process, message x, std::vector<std::int64_t> words) {
   x.process = process_;
+  const auto keep = std::make_shared<std::vector<std::int64_t>>(std::move(words));
+  outgoing what{x.header(), std::as_bytes(std::span(*keep)), keep};
   peer_number to = {};
   {
     const std::lock_guard lock(mutex_);
-    to = others_[process].number;
+    auto& other = others_[process];
+    to = other.number;
+    if (to == peer_number{} && other.calls) {
+      other.unsent.push_back(std::move(what));
+      return;
+    }
   }
-  const auto keep = std::make_shared<std::vector<std::int64_t>>(std::move(words));
-  wire_->send(to, {x.header(), std::as_bytes(std::span(*keep)), keep});
+  wire_->send(to, std::move(what));
 }
 
 std::shared_ptr<window_exchange::fetch> window_exchange::ask(std::uint64_t process,
@@ -232,6 +254,7 @@ void window_exchange::lost(peer_number who, const std::string& why) {
       if (x.number == who) {
         process = id;
         x.number = {};
+        x.unsent.clear();
       }
     if (const auto at = callers_.find(who); at != callers_.end()) {
       process = at->second;

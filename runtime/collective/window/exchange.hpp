@@ -40,9 +40,12 @@ class window_exchange final : private wire_owner {
   ~window_exchange() override;
 
   std::string address() const { return wire_->address(); }
+  /// `waits`: the other process calls this one, so both use one connection. Messages wait for its
+  /// first one: no collective continues without that.
   std::shared_ptr<window_wire> wire_to(const window_address& process,
                                        const std::string& group,
-                                       generation_id generation);
+                                       generation_id generation,
+                                       bool waits);
   void forget(std::uint64_t process, const std::string& why);
   /// Forgets the ranks of a group that is no longer used.
   void drop(const std::string& group);
@@ -57,8 +60,9 @@ class window_exchange final : private wire_owner {
   struct message;
   struct fetch;
   struct other {
-    std::string where;
-    peer_number number = {};
+    peer_number number = {};            ///< 0: not connected
+    bool calls = false;                 ///< this process waits for its call
+    std::vector<outgoing> unsent = {};  ///< until then
   };
   using place = std::tuple<std::uint64_t, std::string, int>;  ///< process, group, rank
 

@@ -146,11 +146,14 @@ std::vector<window_group::home> windows::homes_of(const window_group_description
       continue;
     require_alive(process, what.name);
     std::shared_ptr<window_wire> wire;
-    if (exchange_ != nullptr && !home.wire.empty())
-      wire = exchange_->wire_to(home, key, what.generation);
-    if (board_ != nullptr && home.host == address_.host) {
-      const auto peer = peer_of(home);
-      if (!peer->may_read && wire == nullptr)
+    const bool shares = board_ != nullptr && home.host == address_.host;
+    const auto peer = shares ? peer_of(home) : nullptr;
+    const bool may_read = peer != nullptr && peer->may_read;
+    // On one host the other process may be able to read, and then it does not call.
+    if (exchange_ != nullptr && !home.wire.empty() && !may_read)
+      wire = exchange_->wire_to(home, key, what.generation, !shares && process < address_.process);
+    if (peer != nullptr) {
+      if (!may_read && wire == nullptr)
         throw io_error(
             "cannot join the group {}: the system denies access to the memory of {} (pid "
             "{}), and there is no wire to it; allow process_vm_readv and pidfd_open (Linux 5.3) "

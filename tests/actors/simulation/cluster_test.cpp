@@ -4,7 +4,9 @@
 #include "actors/simulation/idle_worker.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/job/job_neighbours.hpp"
 #include "runtime/job/pipeline.hpp"
+#include "runtime/layout/keepers.hpp"
 #include "runtime/trainer/worker_of_job.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,6 +15,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::actors::simulation;
@@ -105,6 +110,40 @@ TEST_CASE("the supervisor's work grows with the cluster, that of a replica and a
     CHECK_THAT(of("replica", messages), WithinAbs(0, 1e-9));
     CHECK_THAT(of("stage", messages), WithinAbs(0, 1e-9));
     CHECK_THAT(of("keeper", messages), WithinAbs(0, 1e-9));
+  }
+}
+
+TEST_CASE("PROCESS-2: processes send messages to neighbours and to the supervisor's process only",
+          "[simulation]") {
+  const quiet hides_progress;
+  for (const int each : {1, 2, 4, 8}) {
+    CAPTURE(each);
+    const int processes = 128 / each;
+    const auto x = run_cluster({.workers = 128, .processes = processes, .hosts = processes});
+    const auto job = cluster_job(x.of);
+    std::vector<runtime::process_site> sites;
+    for (int p = 0; p < processes; ++p)
+      sites.emplace_back("host-" + std::to_string(p));
+    const auto keepers = runtime::keepers_of(sites);
+    std::vector<std::pair<int, int>> kept;
+    for (int p = 0; p < processes; ++p)
+      kept.emplace_back(p, keepers[std::size_t(p)]);
+    const auto neighbours
+        = runtime::with_pairs(runtime::neighbours_of(runtime::pipeline_of(job),
+                                                     runtime::seats_of(job.layout),
+                                                     runtime::placed_of(job.layout)),
+                              kept);
+    auto pairs = x.start.pairs;
+    pairs.insert(x.step.pairs.begin(), x.step.pairs.end());
+    int between = 0;
+    for (auto [from, to] : pairs) {
+      if (from == 0 || to == 0)
+        continue;  // the supervisor's process; the others follow it in order
+      ++between;
+      CAPTURE(from, to);
+      CHECK(std::ranges::binary_search(neighbours[std::size_t(from - 1)], to - 1));
+    }
+    CHECK(between >= processes);
   }
 }
 

@@ -87,6 +87,8 @@ struct two_hosts {
   void take_places() {
     a->take_place({0, 1});
     b->take_place({1, 1});
+    a->links()->use_only({{.who = {1, 1}}});
+    b->links()->use_only({{.who = {0, 1}}});
     for (auto [process, heard] : {std::pair(a, &told_a), std::pair(b, &told_b)})
       process->context()->neighbours->when_broken(
           [to = heard](const broken_connection& x) { to->push_back(name_of_connection(x.to)); });

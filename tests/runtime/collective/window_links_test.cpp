@@ -89,6 +89,16 @@ const std::vector<std::string> nothing(2);
 
 }  // namespace
 
+TEST_CASE("two processes use one connection for all sums", "[collective]") {
+  linked_windows it;
+  for (const char* const name : {"g", "h"}) {
+    it.what.name = name;
+    CHECK(it.sum(3) == nothing);
+  }
+  for (const auto* const wire : it.wires)
+    CHECK(wire->connections() == 1);
+}
+
 TEST_CASE("LINK-1: after a broken connection the next generation uses a new one", "[collective]") {
   linked_windows it;
   std::thread cuts([&] {

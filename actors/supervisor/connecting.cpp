@@ -1,0 +1,73 @@
+// Connects the processes of a generation with their neighbours.
+
+#include "actors/supervisor/supervisor.hpp"
+
+#include <caf/exit_reason.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// One of two neighbours calls the other. Each process calls about half of its neighbours.
+bool calls(int process, int other) {
+  return (process + other) % 2 == 0 ? process < other : process > other;
+}
+
+}  // namespace
+
+// A keeper pulls the states of its process, and the ranks of a process may fetch theirs from
+// another keeper. Other pairs that no layout implies belong here too.
+std::vector<std::pair<int, int>> roster::exchanging_states() const {
+  std::vector<std::pair<int, int>> out;
+  for (int p = 0; p < run_.processes(); ++p) {
+    if (run_.keeps())
+      out.emplace_back(p, process(p).kept_in);
+    if (const auto from = holding_process(p))
+      out.emplace_back(p, *from);
+  }
+  return out;
+}
+
+// PROCESS-2. Each process is told of all its neighbours, so it closes connections with former ones.
+void roster::connect_processes() {
+  for (int p = 0; p < run_.processes(); ++p)
+    if (process(p).connector)
+      connecting_.insert(p);
+  if (connecting_.empty())
+    return;
+  if (neighbours_.empty())
+    neighbours_ = runtime::neighbours_of(run_.job->pipeline, run_.job->seats, run_.job->placed);
+  auto all = runtime::with_pairs(neighbours_, exchanging_states());
+  for (const int p : std::set(connecting_)) {
+    messages::connect_to told{.generation = run_.generation()};
+    // Each begins with the next process, so that not all call the first one at once.
+    auto& others = all[std::size_t(p)];
+    std::ranges::rotate(others, std::ranges::upper_bound(others, p));
+    for (const int other : others) {
+      told.others.push_back(process(other).where);
+      if (!calls(p, other))
+        told.others.back().port = 0;
+    }
+    const auto of = run_.generation();
+    run_.request(process(p).connector, std::move(told))
+        .then(
+            [this, p, of](const messages::connected& x) {
+              const auto turn = run_.take_turn("connected");
+              if (of != run_.generation() || !connecting_.contains(p))
+                return;  // its generation has ended
+              if (!x.failure.empty())
+                return recovery_.cannot_connect(p, x.other, x.failure);
+              connecting_.erase(p);
+              spawn_ranks_if_served();
+            },
+            [this, p, of](const caf::error&) {
+              const auto turn = run_.take_turn("error");
+              if (of == run_.generation() && connecting_.contains(p))
+                recovery_.lose_node(p, caf::exit_reason::remote_link_unreachable);
+            });
+  }
+}
+
+}  // namespace troupe::actors
