@@ -3,12 +3,14 @@
 #pragma once
 
 #include "actors/supervisor/supervised_run.hpp"
+#include "runtime/layout/process_tree.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -34,7 +36,10 @@ class roster : supervisor_part {
   };
 
   explicit roster(supervisor_parts& all)
-      : supervisor_part(all), processes_(std::size_t(run_.processes())) {}
+      : supervisor_part(all), processes_(std::size_t(run_.processes())) {
+    for (int r = 0; r < run_.job->replicas(); ++r)
+      homes_.insert(run_.process_of(r, 0));
+  }
 
   /// Spawns missing services, then the ranks.
   void form(const order_form& x);
@@ -53,7 +58,13 @@ class roster : supervisor_part {
   const messages::node_actor& node_in(int process) const {
     return process == home_process ? run_.node : processes_[std::size_t(process)].node;
   }
-  std::size_t replicas() const { return replicas_.size(); }  ///< 0: no generation is formed
+  /// The replicas; with several processes the nodes at the top of the tree that lead to replicas.
+  struct member_below {
+    messages::order_actor actor;
+    std::pair<int, int> reporter;  ///< as vote::reporter
+    std::string name;
+  };
+  std::vector<member_below> below() const;
   /// Null: it is not there.
   messages::replica_actor replica(int x) const {
     return std::size_t(x) < replicas_.size() ? replicas_[std::size_t(x)]
@@ -75,11 +86,12 @@ class roster : supervisor_part {
   void tell_of_services();
   void tell_of_shard_writer(int process);
   void tell(const runtime::run_event& x);
+  /// Tells all replicas.
   template <class Order>
   void tell_replicas(const Order& x) {
-    for (const auto& replica : replicas_)
-      if (replica)
-        run_.send(replica, x);
+    for (const auto& one : below())
+      if (one.actor)
+        run_.send(one.actor, x);
   }
   template <class Fact>
   void tell_watchers(const Fact& x) {
@@ -106,6 +118,9 @@ class roster : supervisor_part {
   void spawn_shard_writer(int process);
   void spawn_viewers();
   void spawn_replicas();
+  void tell_branches() const;
+  /// A replica lives in that process, or in one below it.
+  bool leads_to_replicas(int process) const;
   /// Returns the processes of a replica's ranks.
   std::vector<messages::hosting_process> hosting_processes(int replica) const;
   /// Sends it to the replicas with ranks in that process.
@@ -138,7 +153,9 @@ class roster : supervisor_part {
 
   std::vector<hosting> processes_;
   std::vector<watched_actor> watched_;
-  std::vector<messages::replica_actor> replicas_;
+  std::vector<messages::replica_actor> replicas_;  ///< empty: no generation is formed
+  runtime::process_tree tree_{run_.processes()};
+  std::set<int> homes_;                                        ///< processes of the replicas
   std::map<int, std::vector<messages::group_opened>> opened_;  ///< for replicas that come later
   messages::monitor_actor monitor_;
   bool without_monitor_ = false;  ///< it died too often

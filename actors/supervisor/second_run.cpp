@@ -7,13 +7,10 @@
 
 namespace troupe::actors {
 
-run_of_step run_of(const std::vector<messages::vote>& votes) {
-  run_of_step out;
-  for (const auto& x : votes) {
-    for (const auto& part : x.losses)
-      out.losses.push_back({x.replica, std::bit_cast<std::uint64_t>(part.total)});
-    out.gradients.insert(out.gradients.end(), x.gradients.begin(), x.gradients.end());
-  }
+run_of_step run_of(const messages::vote& all, int losses_each) {
+  run_of_step out{.of_ranks = all.of_ranks};
+  for (const auto& part : all.losses)
+    out.losses.push_back({part.number / losses_each, std::bit_cast<std::uint64_t>(part.total)});
   return out;
 }
 

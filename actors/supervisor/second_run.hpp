@@ -31,15 +31,15 @@ struct run_of_step {
     std::uint64_t bits = 0;
     friend bool operator==(const loss&, const loss&) = default;
   };
-  std::vector<loss> losses = {};
-  std::vector<messages::voted_gradients> gradients = {};  ///< of all ranks
+  std::vector<loss> losses = {};  ///< by replica
+  runtime::digest of_ranks = {};  ///< as in the vote
 
   bool has_bits_of(const run_of_step& x) const {
-    return losses == x.losses && gradients == x.gradients;
+    return losses == x.losses && of_ranks == x.of_ranks;
   }
 };
-/// Collects the votes of all replicas, in order.
-run_of_step run_of(const std::vector<messages::vote>& votes);
+/// `all`: the merged vote; each replica has `losses_each` numbers of losses.
+run_of_step run_of(const messages::vote& all, int losses_each);
 
 class second_runs {
  public:

@@ -26,7 +26,7 @@
 namespace troupe::messages {
 
 /// Increase it if a process of an older build would misunderstand this one.
-inline constexpr std::uint32_t process_protocol = 5;
+inline constexpr std::uint32_t process_protocol = 6;
 
 /// A process that hosts ranks: its place in the job and its incarnation.
 struct process_name {
