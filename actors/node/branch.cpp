@@ -19,7 +19,7 @@ void add_disks(std::vector<messages::keeper_disk>& to,
     if (known == to.end())
       to.push_back(std::move(x));
     else
-      join(known->of, x.of, "KEEPER-1: a process has one keeper");
+      join(known->of, x.of, once);
   }
 }
 

@@ -15,11 +15,14 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {

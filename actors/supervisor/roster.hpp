@@ -62,9 +62,9 @@ class roster : supervisor_part {
   struct member_below {
     messages::order_actor actor;
     std::pair<int, int> reporter;  ///< as vote::reporter
-    std::string name;
   };
   std::vector<member_below> below() const;
+  std::size_t reporters() const { return below().size(); }
   /// Null: it is not there.
   messages::replica_actor replica(int x) const {
     return std::size_t(x) < replicas_.size() ? replicas_[std::size_t(x)]

@@ -348,11 +348,11 @@ std::vector<roster::member_below> roster::below() const {
   std::vector<member_below> out;
   if (run_.processes() == 1)
     for (std::size_t r = 0; r < replicas_.size(); ++r)
-      out.push_back({replicas_[r], {-1, int(r)}, fmt::format("replica:{}", r)});
+      out.push_back({replicas_[r], {-1, int(r)}});
   else if (!replicas_.empty())
     for (const int p : tree_.children(runtime::process_tree::root))
       if (leads_to_replicas(p))
-        out.push_back({process(p).node, {p, 0}, fmt::format("process:{}", p)});
+        out.push_back({process(p).node, {p, 0}});
   return out;
 }
 

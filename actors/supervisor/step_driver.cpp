@@ -205,7 +205,9 @@ runtime::lane_board::place::waiting step_driver::waits_for() const {
     out.what.what = what;
     for (const auto& one : roster_.below())
       if (!has(one.reporter))
-        out.what.whom.push_back(one.name);
+        out.what.whom.push_back(one.reporter.first < 0
+                                    ? fmt::format("replica:{}", one.reporter.second)
+                                    : fmt::format("process:{}", one.reporter.first));
   };
   if (run_.members.now() == membership::phase::ending)
     out.what = {"the end of a generation", {"node"}};

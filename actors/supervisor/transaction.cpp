@@ -21,7 +21,7 @@ void step_driver::receive(const messages::vote& x) {
   if (x.generation != run_.generation() || !begun_ || gives_up_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
-  if (!votes_.add(x, roster_.below().size(), *run_.job, one_of_each))
+  if (!votes_.add(x, roster_.reporters(), *run_.job, one_of_each))
     return;
   if (now_->validation)
     return end_evaluation_round();
@@ -106,7 +106,7 @@ void step_driver::receive(const messages::applied& x) {
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: no replica updates before all have voted");
-  if (!applied_.add(x, roster_.below().size(), *run_.job, one_of_each))
+  if (!applied_.add(x, roster_.reporters(), *run_.job, one_of_each))
     return;
   require_all_ranks(applied_.all().state, *run_.job);
   if (!checks_.states_agree(applied_.all()))

@@ -38,7 +38,7 @@ struct branching {
                             std::shared_ptr<const actors::node_context>(prepared->node),
                             std::shared_ptr<const actors::spawn_table>(table)));
     end.emplace(node);
-    spawn(runtime::make_generation(0, 0));  // opens the job
+    spawn(first_generation);  // the node opens the job
     if (is_told)
       begin();
   }
