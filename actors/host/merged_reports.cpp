@@ -54,7 +54,7 @@ auto class_of(const Entry& x, const opened_job& job) {
 
 /// An entry of one rank becomes a merged one.
 template <class Entry>
-void number(Entry& x, const opened_job& job) {
+void give_index(Entry& x, const opened_job& job) {
   runtime::ensure(x.rank >= 0 && x.rank < job.seats.size(), each_rank_once);
   if (!x.alike.empty())
     return;
@@ -68,7 +68,7 @@ void merge_entries(std::vector<Entry>& to, std::vector<Entry> from, const opened
   const bool shares = job.job.reduction.distributed_optimizer;
   const auto key = [&](const Entry& x) { return class_of(x, job); };
   for (auto& x : from) {
-    number(x, job);
+    give_index(x, job);
     auto at = std::ranges::lower_bound(to, key(x), {}, key);
     while (at != to.end() && key(*at) == key(x) && !(shares ? are_shares(*at, x) : is_same(*at, x)))
       ++at;

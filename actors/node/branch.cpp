@@ -7,7 +7,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr const char* once = "BRANCH-1: a branch hears of a step once from each below";
+constexpr const char* reported_once = "BRANCH-1: a branch hears of a step once from each below";
 
 /// Adds the disks of one report to those of others: equal ones become one.
 void add_disks(std::vector<messages::keeper_disk>& to,
@@ -19,7 +19,7 @@ void add_disks(std::vector<messages::keeper_disk>& to,
     if (known == to.end())
       to.push_back(std::move(x));
     else
-      join(known->of, x.of, once);
+      join(known->of, x.of, reported_once);
   }
 }
 
@@ -64,7 +64,7 @@ void branch::note(const messages::decision&) {
 }
 
 void branch::receive(const messages::vote& x) {
-  if (!is_now(x) || !votes_.add(x, reporters(), *job_, once))
+  if (!is_now(x) || !votes_.add(x, reporters(), *job_, reported_once))
     return;
   auto all = votes_.all();
   all.process = told_.process;
@@ -74,7 +74,7 @@ void branch::receive(const messages::vote& x) {
 }
 
 void branch::receive(const messages::applied& x) {
-  if (!is_now(x) || !applied_.add(x, reporters(), *job_, once))
+  if (!is_now(x) || !applied_.add(x, reporters(), *job_, reported_once))
     return;
   auto all = applied_.all();
   all.process = told_.process;
