@@ -32,8 +32,8 @@ struct faulty_network::member {
 
   // Supervisors: the current step.
   messages::run_step now = {};
-  std::size_t told = 0, decided = 0;  ///< number of replicas
-  std::set<int> voted = {}, applied = {};
+  std::size_t told = 0, decided = 0;                       ///< number of replicas
+  std::set<std::pair<int, int>> voted = {}, applied = {};  ///< by vote::reporter
 
   // Checkpointers: by generation, step and attempt.
   using save_key = std::tuple<runtime::generation_id, runtime::step_id, std::uint64_t>;
@@ -228,7 +228,7 @@ void faulty_network::supervisor_receives(const known& me, const message_view& wh
     return x.generation == state.now.generation && x.step == state.now.step && state.told > 0;
   };
   if (const auto* const x = what.as<messages::vote>(); x != nullptr && is_now(*x)) {
-    state.voted.insert(x->replica);
+    state.voted.insert(x->reporter());
     if (state.voted.size() < state.told)
       return;
     if (state.now.validation)  // another round may follow
@@ -236,7 +236,7 @@ void faulty_network::supervisor_receives(const known& me, const message_view& wh
     come_to(me.name, value(x->step), state.now.validation ? moment::validate : moment::vote);
   } else if (const auto* const done = what.as<messages::applied>();
              done != nullptr && is_now(*done)) {
-    state.applied.insert(done->replica);
+    state.applied.insert(done->reporter());
     if (state.applied.size() < state.told)
       return;
     come_to(me.name, value(done->step), moment::updated);

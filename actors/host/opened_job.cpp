@@ -13,11 +13,18 @@ opened_job::opened_job(runtime::training_job of, runtime::seats all, runtime::jo
       span(seats.span()) {
   for (const auto layers : runtime::axis_views) {
     auto& first = first_alike[layers];
+    auto& index = index_alike[layers];
     first.assign(std::size_t(seats.size()), -1);
-    for (int rank = 0; rank < seats.size(); ++rank)
-      if (first[std::size_t(rank)] < 0)
-        for (const int other : seats.alike(rank, layers))
-          first[std::size_t(other)] = rank;
+    index.assign(std::size_t(seats.size()), 0);
+    for (int rank = 0; rank < seats.size(); ++rank) {
+      if (first[std::size_t(rank)] >= 0)
+        continue;
+      int& number = alike_each[layers] = 0;
+      for (const int other : seats.alike(rank, layers)) {
+        first[std::size_t(other)] = rank;
+        index[std::size_t(other)] = number++;
+      }
+    }
   }
   for (int r = 0; r < replicas(); ++r)
     with_writer.push_back(

@@ -27,7 +27,9 @@ struct opened_job {
   int span;                        ///< replicas that verify passes together: see seats::span
   /// By rank: the first of the ranks with equal parameters.
   runtime::by_view<std::vector<int>> first_alike = {};
-  std::vector<bool> with_writer = {};  ///< by replica: one of its ranks writes
+  runtime::by_view<std::vector<int>> index_alike = {};  ///< by rank: its index among these ranks
+  runtime::by_view<int> alike_each = {};                ///< number of ranks that are alike
+  std::vector<bool> with_writer = {};                   ///< by replica: one of its ranks writes
 
   int replicas() const { return seats.replicas(); }
   int pipeline_ranks() const { return seats.extent(runtime::axis::pipeline); }

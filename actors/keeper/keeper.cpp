@@ -15,7 +15,7 @@ void keeper_state::start(const messages::spawn_keeper& told,
                          std::shared_ptr<const opened_job> job,
                          std::shared_ptr<const keeper_resources> context,
                          runtime::cancel_token token) {
-  supervisor_ = told.supervisor;
+  reports_to_ = told.reports_to;
   process_ = told.process;
   job_ = std::move(job);
   context_ = std::move(context);
@@ -82,12 +82,15 @@ bool keeper_state::is_sound(const messages::keep& x, const runtime::rank_state& 
 void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step_id step) {
   if (!context_->kept->has(generation, ranks(), value(step)))
     return;
-  messages::kept out{generation, step, process_, told_to_store_};
+  messages::keeper_disk disk{.of = {{process_, process_ + 1}}, .told_to_store = told_to_store_};
   if (context_->stored) {
-    out.storing = runtime::step_id(context_->stored->storing(process_).value_or(0));
-    out.stored = context_->stored->written(process_);
+    disk.storing = runtime::step_id(context_->stored->storing(process_).value_or(0));
+    disk.stored = context_->stored->written(process_);
   }
-  context_->messages->send(self_, supervisor_, std::move(out));
+  context_->messages->send(
+      self_,
+      reports_to_,
+      messages::kept{.generation = generation, .step = step, .disks = {std::move(disk)}});
 }
 
 void keeper_state::receive(const messages::store_kept& x) {

@@ -45,7 +45,7 @@ class keeper_state {
   runtime::kept_states::state state_of(const messages::fetch_kept& x) const;
 
   messages::keeper_actor::pointer self_;
-  messages::supervisor_actor supervisor_;
+  messages::report_actor reports_to_;
   int process_ = 0;  ///< the process that it keeps states of
   /// The newest generation that gave a state, and its first step.
   runtime::generation_id given_in_ = {};

@@ -83,6 +83,11 @@ void node_state::close_restored(const messages::all_restored& x) {
     context_->restored();
 }
 
+void node_state::use(const messages::use_branches& x) {
+  if (!is_of_the_past(x.generation) && x.generation > ended_ && job_)
+    branch_.begin(x, job_, context_->messages);
+}
+
 void node_state::release_generation() {
   if (!groups_)
     return;

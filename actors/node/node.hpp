@@ -18,6 +18,7 @@
 
 #pragma once
 
+#include "actors/node/branch.hpp"
 #include "actors/node/spawn_table.hpp"
 #include "messages/protocol/actors.hpp"
 
@@ -40,7 +41,7 @@ class node_state {
  public:
   static constexpr const char* name = "node";
 
-  explicit node_state(messages::node_actor::pointer self) : self_(self) {}
+  explicit node_state(messages::node_actor::pointer self) : self_(self), branch_(self) {}
   ~node_state();
 
   void start(std::shared_ptr<const node_context> context,
@@ -54,6 +55,8 @@ class node_state {
   void look_again(const messages::look_again& x);
   void suspect(const messages::suspected& x);
   void close_restored(const messages::all_restored& x);
+  void use(const messages::use_branches& x);
+  branch& in_tree() { return branch_; }
   void shut_down(const messages::shut_down& x);
   const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
   const std::shared_ptr<const message_path>& path() const { return context_->messages; }
@@ -95,7 +98,7 @@ class node_state {
   messages::node_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
   std::shared_ptr<const spawn_table> recipes_;
-  std::shared_ptr<const opened_job> job_;  ///< of the newest end_generation
+  std::shared_ptr<const opened_job> job_;  ///< the newest
   runtime::recovery_settings recovery_;
   runtime::generation_id generation_ = {};
   runtime::generation_id ended_ = {};  ///< newest generation that was ordered to end
@@ -115,6 +118,7 @@ class node_state {
   };
   std::optional<ending> ending_;
   bool closing_ = false;
+  branch branch_;
   std::shared_ptr<runtime::lane_board::place> place_;  ///< last: reads the members above
 };
 

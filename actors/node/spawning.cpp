@@ -29,6 +29,12 @@ auto takes(Self* self, What what) {
       });
 }
 
+/// A handler of the branch.
+template <class Message, class Self>
+auto in_tree(Self* self) {
+  return takes<Message>(self, [](auto& node, const auto& x) { node.in_tree().receive(x); });
+}
+
 }  // namespace
 
 group_registry::join_between_processes node_state::groups_between_processes(
@@ -66,13 +72,13 @@ caf::error node_state::admit(const Request& x) {
     return messages::make_error(
         messages::ec::cancelled,
         fmt::format("NODE-1: cannot spawn an actor: generation {} is over", value(x.generation)));
-  const auto opened = context_->jobs->open(x.job);
-  recovery_ = opened->job.recovery;
+  job_ = context_->jobs->open(x.job);
+  recovery_ = job_->job.recovery;
   if (x.generation > generation_) {
     release_generation();
     generation_ = x.generation;
     groups_ = context_->env.make_groups(
-        value(generation_), opened->job.devices.exchange, groups_between_processes(*opened));
+        value(generation_), job_->job.devices.exchange, groups_between_processes(*job_));
     if (context_->neighbours)
       context_->neighbours->when_forgotten(
           [groups = std::weak_ptr(groups_)](int process, const std::string& why) {
@@ -102,8 +108,9 @@ caf::result<answer_to<Request>> node_state::spawn(const Request& x) {
         self_->send_exit(one.actor, caf::exit_reason::user_shutdown);
   spawned_actor out{.generation = generation_, .what = by.kind, .name = std::move(name)};
   auto& home = self_->home_system();
-  auto [actor, answer]
-      = by.spawn(x, {home, context_, context_->jobs->open(x.job), groups_, services_, out.ends});
+  auto [actor, answer] = by.spawn(x, {home, context_, job_, groups_, services_, out.ends});
+  if constexpr (std::is_same_v<Request, messages::spawn_replica>)
+    branch_.add(x.generation, x.replica, answer.replica);
   if (by.kind == spawned_kind::service)
     out.with_epoch = services_.on_cancel([ends = out.ends] { ends.cancel(); });
   context_->messages->introduce(actor, out.name);
@@ -162,6 +169,15 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
       self,
       messages::spawner_actor::signatures{},
       takes<messages::end_generation>(self, [](auto& node, const auto& x) { return node.end(x); }),
+      in_tree<messages::run_step>(self),
+      in_tree<messages::decision>(self),
+      in_tree<messages::take_snapshot>(self),
+      in_tree<messages::drop_snapshot>(self),
+      in_tree<messages::use_checkpointer>(self),
+      in_tree<messages::vote>(self),
+      in_tree<messages::applied>(self),
+      in_tree<messages::kept>(self),
+      takes<messages::use_branches>(self, [](auto& node, const auto& x) { return node.use(x); }),
       takes<messages::find_stored>(self, [](auto& node, const auto& x) { return node.find(x); }),
       takes<messages::measure>(self, [](auto& node, const auto& x) { return node.measure(x); }),
       takes<messages::look_again>(self,

@@ -44,9 +44,9 @@ std::unique_ptr<runtime::lane_board::place::at_message> node_state::take_turn(
 }
 
 runtime::lane_board::place::waiting node_state::waits_for() const {
-  runtime::lane_board::place::waiting out;
   if (!ending_)
-    return out;
+    return branch_.waits_for();
+  runtime::lane_board::place::waiting out;
   out.what.what = "the end of a generation";
   for (const auto& x : spawned_)
     if (ends_with(x, ending_->last))

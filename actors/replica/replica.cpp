@@ -1,5 +1,6 @@
 #include "actors/replica/replica.hpp"
 
+#include "actors/host/merged_reports.hpp"
 #include "actors/support/guard.hpp"
 #include "actors/support/on_board.hpp"
 #include "actors/support/owners_of_copies.hpp"
@@ -20,18 +21,20 @@ namespace {
 constexpr const char* one_of_each_stage
     = "REPLICA-1: stages report of one step at a time, each once";
 
-/// STEP-6: takes out all copies but those of experts with an owner in another replica. Returns the
-/// name of a copy that differs from its owner; empty: none.
-std::string take_copies(std::vector<messages::updated_state>& parts) {
+/// STEP-6: takes out all copies but those of experts with an owner in another replica. Of shares,
+/// which are compared as sums over replicas, it leaves all of experts. Returns the name of a copy
+/// that differs from its owner; empty: none.
+std::string take_copies(std::vector<messages::updated_state>& parts, bool are_shares) {
   std::string out;
   for (auto& part : parts)
     std::erase_if(part.copies, [&](const auto& copy) {
       const auto equal = equals_owner(copy.first, copy.second, parts);
-      if (!equal && part.layers == runtime::axis_view::experts)
+      const bool of_experts = part.layers == runtime::axis_view::experts;
+      if (!equal && of_experts)
         return false;
       if (!equal.value_or(false) && out.empty())
         out = copy.first;
-      return true;
+      return !(of_experts && are_shares);
     });
   return out;
 }
@@ -200,6 +203,7 @@ void replica_state::receive(const messages::run_step& x) {
     return;
   awaits_ = awaited::votes;
   step_ = x.step;
+  lists_checks_ = x.lists_checks;
   pass_down(x);
 }
 
@@ -211,9 +215,8 @@ void replica_state::receive(const messages::decision& x) {
 }
 
 void replica_state::receive(const messages::take_snapshot& x) {
-  if (x.generation != told_.generation)
-    return;
-  pass_down(x);
+  if (job_->has_writer(told_.replica))
+    pass_down(x);
 }
 
 void replica_state::receive(const messages::drop_snapshot& x) {
@@ -267,21 +270,13 @@ void replica_state::receive(const messages::vote& x) {
       || !complete(votes_, x, &messages::vote::rank, std::size_t(stages()), one_of_each_stage))
     return;
   messages::vote all{.generation = x.generation, .step = x.step, .replica = told_.replica};
-  for (auto& part : votes_) {
-    all.losses.insert(all.losses.end(), part.losses.begin(), part.losses.end());
-    for (auto& row : part.executed)
-      all.executed.push_back(std::move(row));
-    std::ranges::move(part.gradients, std::back_inserter(all.gradients));
-    all.checked.insert(all.checked.end(), part.checked.begin(), part.checked.end());
-    all.times.insert(all.times.end(), part.times.begin(), part.times.end());
-    add_to(all.experts, part.experts);
-    if (all.nonfinite.yields_to(part.nonfinite))
-      all.nonfinite = part.nonfinite;
-  }
-  std::ranges::sort(all.losses, {}, &runtime::loss_part::order);
+  for (auto& part : votes_)
+    merge(all, std::move(part), *job_);
+  if (!lists_checks_)
+    std::erase_if(all.checked, [](const auto& pass) { return pass.agrees(); });
   votes_.clear();
   awaits_ = awaited::nothing;
-  context_->messages->send(self_, told_.supervisor, std::move(all));
+  context_->messages->send(self_, told_.reports_to, std::move(all));
 }
 
 void replica_state::receive(const messages::check_pass& x) {
@@ -297,15 +292,18 @@ void replica_state::receive(const messages::applied& x) {
   if (x.generation != told_.generation
       || !complete(applied_, x, &messages::applied::rank, std::size_t(stages()), one_of_each_stage))
     return;
-  messages::applied all{.generation = x.generation, .step = x.step, .replica = told_.replica};
+  messages::applied parts,
+      all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   for (auto& part : applied_)
-    std::ranges::move(part.state, std::back_inserter(all.state));
-  for (auto& part : all.state)
+    std::ranges::move(part.state, std::back_inserter(parts.state));
+  for (auto& part : parts.state)
     part.bits = whole(part);
-  all.unlike = take_copies(all.state);
+  parts.unlike = take_copies(parts.state, job_->job.reduction.distributed_optimizer);
+  parts.replica = told_.replica;
+  merge(all, std::move(parts), *job_);
   applied_.clear();
   awaits_ = awaited::nothing;
-  context_->messages->send(self_, told_.supervisor, std::move(all));
+  context_->messages->send(self_, told_.reports_to, std::move(all));
 }
 
 messages::replica_actor::behavior_type replica(

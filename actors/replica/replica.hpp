@@ -1,7 +1,7 @@
 // The replica: represents its stages as one to the supervisor.
 //
-// It spawns its stages, introduces them to each other, passes requests down and merges reports in
-// pipeline order. It ends when one of its stages ends.
+// It spawns its stages, introduces them to each other, passes requests down and merges reports. It
+// ends when one of its stages ends.
 
 #pragma once
 
@@ -78,6 +78,7 @@ class replica_state {
   /// The newest request to the stages.
   enum class awaited : std::uint8_t { nothing, ready, votes, applied } awaits_ = awaited::ready;
   runtime::step_id step_ = {};
+  bool lists_checks_ = false;                          ///< of the running step
   std::shared_ptr<runtime::lane_board::place> place_;  ///< last member: it reads the others
 };
 

@@ -208,7 +208,7 @@ void stage_state::vote() {
           context.worker->zero_gradients(wanted, zeros);
         wanted.finish();
         if (const auto found = context.worker->first_nonfinite(norms); found.entry >= 0) {
-          result->nonfinite = {found.name, where, found.chunk, found.entry};
+          result->nonfinite = {found.name, where, found.chunk, found.entry, rank};
           if (!compared && runs_again) {
             runtime::reads all(by);
             context.worker->vote_digests(all, bits);

@@ -36,29 +36,22 @@ int count_of_others(const wrong_bits& x, const runtime::seats& seats) {
 
 /// STEP-6: names a copy without an owner, or that differs from its owner, and the copy's replica;
 /// empty: none. Replicas have compared the copies with an owner among their own ranks.
-std::string differing_copy(const std::vector<messages::applied>& all) {
-  const auto told = [](const messages::applied& x, const char* what, const std::string& parameter) {
+std::string differing_copy(const messages::applied& all, const opened_job& job) {
+  const auto told = [](int replica, const char* what, const std::string& parameter) {
     return fmt::format("replica:{}: {}; {} {}",
-                       x.replica,
+                       replica,
                        "STEP-6: what several tensor ranks or stages hold, they hold alike",
                        what,
                        parameter);
   };
-  for (const auto& x : all)
-    if (!x.unlike.empty())
-      return told(x, "but not", x.unlike);
-  for (const auto& x : all)
-    for (const auto& part : x.state)
-      for (const auto& [name, copy] : part.copies) {
-        bool is_owned = false, is_equal = false;
-        for (const auto& other : all)
-          if (const auto equal = equals_owner(name, copy, other.state)) {
-            is_owned = true;
-            is_equal = is_equal || *equal;
-          }
-        if (!is_equal)
-          return told(x, is_owned ? "but not" : "but no rank owns", name);
-      }
+  if (!all.unlike.empty())
+    return told(all.replica, "but not", all.unlike);
+  for (const auto& x : all.state)
+    for (const auto& [name, copy] : x.copies)
+      if (const auto equal = equals_owner(name, copy, all.state); !equal.value_or(false))
+        return told(job.seats.at(x.rank)[runtime::axis::data],
+                    equal ? "but not" : "but no rank owns",
+                    name);
   return {};
 }
 
@@ -74,39 +67,37 @@ void bit_checker::receive(const messages::check_pass& x) {
     run_.send(roster_.replica(x.by), x);
 }
 
-bool bit_checker::passes_agree(const std::vector<messages::vote>& votes) {
-  std::vector<ballot> all;
-  for (const auto& vote : votes)
-    add_ballots(vote.checked, run_.job->seats, all);
+// In the order of the ranks that computed them again.
+bool bit_checker::passes_agree(const messages::vote& all) {
+  auto checked = all.checked;
+  std::ranges::stable_sort(
+      checked, {}, [](const auto& x) { return std::pair(x.by, x.stage_index); });
+  std::vector<ballot> ballots;
+  add_ballots(checked, run_.job->seats, ballots);
   return agree(checked_bits::passes,
-               all,
+               ballots,
                "VERIFY-2: a pass that is computed again has the bits that it had");
 }
 
-bool bit_checker::votes_agree(const std::vector<messages::vote>& votes) {
-  compared_ranks<runtime::exact_sum> all(*run_.job);
-  for (const auto& vote : votes)
-    for (const auto& x : vote.gradients)
-      all.add(x, x.square_norms);
-  return agree(checked_bits::gradients,
-               all.ballots(),
-               "STEP-2: ranks with equal parameters vote the same digest of their gradients");
+bool bit_checker::votes_agree(const messages::vote& all) {
+  return agree(
+      checked_bits::gradients,
+      ballots_of(
+          all.gradients, &messages::voted_gradients::square_norms, *run_.job, has_open_cases()),
+      "STEP-2: ranks with equal parameters vote the same digest of their gradients");
 }
 
-bool bit_checker::states_agree(const std::vector<messages::applied>& applied) {
-  const auto unlike = differing_copy(applied);
+bool bit_checker::states_agree(const messages::applied& all) {
+  const auto unlike = differing_copy(all, *run_.job);
   const auto promise
       = unlike.empty()
             ? "STEP-5: ranks with equal parameters hold the same state after the same update"
             : unlike;
-  if (!run_.job->job.reduction.distributed_optimizer) {
-    compared_ranks<runtime::digest> all(*run_.job);
-    for (const auto& of_replica : applied)
-      for (const auto& x : of_replica.state)
-        all.add(x, x.own);
-    if (!agree(checked_bits::state, all.ballots(), promise))
-      return false;
-  }
+  if (!run_.job->job.reduction.distributed_optimizer
+      && !agree(checked_bits::state,
+                ballots_of(all.state, &messages::updated_state::own, *run_.job, has_open_cases()),
+                promise))
+    return false;
   if (unlike.empty())
     return true;
   recovery_.suspect(unlike);  // alike ranks agree, so no rank is outvoted
@@ -242,13 +233,12 @@ std::string bit_checker::name_and_place_of(int replica, int stage) const {
   return fmt::format("{} (process {} on host '{}')", name, p, roster_.process(p).host);
 }
 
-void bit_checker::look_for_stragglers(const std::vector<messages::vote>& votes, int microbatches) {
-  std::vector<worker_times> all;
-  for (const auto& vote : votes)
-    for (const auto& x : vote.times)
-      all.push_back({vote.replica, x.stage_index, x.computing, x.redeeming, x.awaiting_batches});
+void bit_checker::look_for_stragglers(const messages::vote& all, int microbatches) {
+  std::vector<worker_times> times;
+  for (const auto& x : all.times)
+    times.push_back({x.replica, x.stage_index, x.computing, x.redeeming, x.awaiting_batches});
   std::map<slowness, std::vector<straggler_news>> news;
-  for (const auto& x : slow_.compare(all, microbatches))
+  for (const auto& x : slow_.compare(times, microbatches))
     news[x.is].push_back(x);
   for (const auto& [is, them] : news) {
     std::vector<std::string> names;

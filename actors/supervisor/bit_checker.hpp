@@ -23,17 +23,20 @@ class bit_checker : supervisor_part {
 
   void receive(const messages::check_pass& x);
 
-  // Each returns false if replicas differ. The step then runs again, and the vectors are cleared.
+  // Each gets the merged report of all, and returns false if replicas differ. The step then runs
+  // again, and the report is cleared.
 
-  bool passes_agree(const std::vector<messages::vote>& votes);
-  bool votes_agree(const std::vector<messages::vote>& votes);
-  bool states_agree(const std::vector<messages::applied>& applied);
+  bool passes_agree(const messages::vote& all);
+  bool votes_agree(const messages::vote& all);
+  bool states_agree(const messages::applied& all);
+  /// Votes of the next step need all recomputed passes.
+  bool has_open_cases() const { return check_.has_open_cases(); }
 
   /// The voted step is not finite, and a second run must tell why; it has been started.
-  bool is_to_run_again(const std::vector<messages::vote>& votes,
+  bool is_to_run_again(const messages::vote& all,
                        const runtime::step_verdict& verdict,
                        const std::string& where);
-  void look_for_stragglers(const std::vector<messages::vote>& votes, int microbatches);
+  void look_for_stragglers(const messages::vote& all, int microbatches);
   void commit(std::uint64_t step) { twice_.commit(step); }
 
   /// Marks the process for exchange. An older mark stays, but becomes `wrong_bits` if this one is.

@@ -4,64 +4,61 @@
 
 #include "actors/host/opened_job.hpp"
 #include "actors/supervisor/cross_check.hpp"
-#include "actors/supervisor/reported_ranks.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace troupe::actors {
 
-/// Collects what ranks reported, by the ranks that must be alike. `Value`: of a parameter.
 template <class Value>
-class compared_ranks {
- public:
-  using by_parameter = std::map<std::string, Value>;
+void note_differing(const std::map<std::string, Value>& one,
+                    const std::map<std::string, Value>& other,
+                    std::set<std::string>& to) {
+  for (const auto& [name, x] : one)
+    if (const auto found = other.find(name); found == other.end() || found->second != x)
+      to.insert(name);
+  for (const auto& [name, x] : other)
+    if (!one.contains(name))
+      to.insert(name);
+}
 
-  explicit compared_ranks(const opened_job& job) : job_(job) {}
-
-  /// Notes the parameters whose values differ from those of the first of these ranks, unless each
-  /// has a share. `values` outlives this object.
-  template <class Report>
-  void add(const Report& x, const by_parameter& values) {
-    const int first = job_.first_alike[x.layers][std::size_t(x.rank)];
-    ballot empty{.first = first, .what = std::uint64_t(x.layers)};
-    auto& [to, of_first]
-        = found_.try_emplace({x.layers, first}, std::move(empty), &values).first->second;
-    to.ranks.push_back(x.rank);
-    to.digests.push_back(x.bits);
-    if (!job_.job.reduction.distributed_optimizer)
-      note_differing(*of_first, values, to.parameters);
-  }
-  /// Breaks STEP-11 if a rank with equal parameters is missing.
-  std::vector<ballot> ballots() const {
-    std::vector<ballot> out;
-    for (const auto& [key, x] : found_) {
-      const auto& [layers, first] = key;
-      runtime::ensure(x.first.ranks.size() == job_.seats.alike(first, layers).size(),
-                      each_rank_once);
-      out.push_back(x.first);
+/// The ballots of merged entries, sorted and complete. Notes the parameters whose `values` differ
+/// from those of the first of these ranks, unless each has a share. `all`: also ballots in which
+/// all agree.
+template <class Entry, class Value>
+std::vector<ballot> ballots_of(const std::vector<Entry>& entries,
+                               std::map<std::string, Value> Entry::*values,
+                               const opened_job& job,
+                               bool all) {
+  std::vector<ballot> out;
+  const auto first_of
+      = [&](const Entry& x) { return job.first_alike[x.layers][std::size_t(x.rank)]; };
+  for (auto x = entries.begin(); x != entries.end();) {
+    const auto& lowest = *x;
+    auto end = x;
+    while (end != entries.end() && end->layers == x->layers && first_of(*end) == first_of(*x))
+      ++end;
+    if (!all && end - x == 1) {
+      x = end;
+      continue;
     }
-    return out;
+    auto& to = out.emplace_back(ballot{
+        .first = first_of(lowest),
+        .what = std::uint64_t(lowest.layers),
+        .ranks = job.seats.alike(lowest.rank, lowest.layers),
+        .digests = std::vector<runtime::digest>(std::size_t(job.alike_each[lowest.layers]))});
+    for (; x != end; ++x) {
+      for (const auto& [begin, until] : x->alike)
+        std::fill(to.digests.begin() + begin, to.digests.begin() + until, x->bits);
+      if (!job.job.reduction.distributed_optimizer)
+        note_differing(lowest.*values, (*x).*values, to.parameters);
+    }
   }
-
- private:
-  static void note_differing(const by_parameter& one,
-                             const by_parameter& other,
-                             std::set<std::string>& to) {
-    for (const auto& [name, x] : one)
-      if (const auto found = other.find(name); found == other.end() || found->second != x)
-        to.insert(name);
-    for (const auto& [name, x] : other)
-      if (!one.contains(name))
-        to.insert(name);
-  }
-
-  const opened_job& job_;
-  std::map<std::pair<runtime::axis_view, int>, std::pair<ballot, const by_parameter*>> found_;
-};
+  return out;
+}
 
 }  // namespace troupe::actors

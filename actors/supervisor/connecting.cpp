@@ -18,14 +18,17 @@ bool calls(int process, int other) {
 }  // namespace
 
 // A keeper pulls the states of its process, and the ranks of a process may fetch theirs from
-// another keeper. Other pairs that no layout implies belong here too.
-std::vector<std::pair<int, int>> roster::exchanging_states() const {
+// another keeper. Orders and reports go along the tree. Other pairs that no layout implies belong
+// here too.
+std::vector<std::pair<int, int>> roster::other_pairs() const {
   std::vector<std::pair<int, int>> out;
   for (int p = 0; p < run_.processes(); ++p) {
     if (run_.keeps())
       out.emplace_back(p, process(p).kept_in);
     if (const auto from = holding_process(p))
       out.emplace_back(p, *from);
+    if (const int parent = tree_.parent(p); parent != runtime::process_tree::root)
+      out.emplace_back(parent, p);
   }
   return out;
 }
@@ -39,7 +42,7 @@ void roster::connect_processes() {
     return;
   if (neighbours_.empty())
     neighbours_ = runtime::neighbours_of(run_.job->pipeline, run_.job->seats, run_.job->placed);
-  auto all = runtime::with_pairs(neighbours_, exchanging_states());
+  auto all = runtime::with_pairs(neighbours_, other_pairs());
   for (const int p : std::set(connecting_)) {
     messages::connect_to told{.generation = run_.generation()};
     // Each begins with the next process, so that not all call the first one at once.

@@ -67,6 +67,8 @@ class cross_check {
     std::vector<wrong_bits> found = {};
   };
   answer compare(std::uint64_t step, checked_bits what, const std::vector<ballot>& all);
+  /// Some ballots are not settled. Without any, those of alike ranks may be left out.
+  bool has_open_cases() const { return !open_.empty(); }
 
  private:
   using bits = std::vector<runtime::digest>;

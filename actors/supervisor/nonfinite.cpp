@@ -12,7 +12,7 @@ namespace troupe::actors {
 // Overflows in the search for a loss scale are normal, and so are skipped steps of the ledger that
 // run again after a death. A step that was committed with an update must run again, even while the
 // run drains: otherwise it would end in another state (LEDGER-2).
-bool bit_checker::is_to_run_again(const std::vector<messages::vote>& votes,
+bool bit_checker::is_to_run_again(const messages::vote& all,
                                   const runtime::step_verdict& verdict,
                                   const std::string& where) {
   const auto step = steps_.running();
@@ -21,7 +21,7 @@ bool bit_checker::is_to_run_again(const std::vector<messages::vote>& votes,
       = run_.replays() ? run_.context->ledger->was_left_out(step) : steps_.draining();
   if (!run_.job->job.recovery.on || (!twice_.awaits(step) && (!counts || is_known)))
     return false;
-  auto now = run_of(votes);
+  auto now = run_of(all, run_.job->replicas_each(), run_.job->replicas());
   now.fault = verdict.fault;
   now.where = where;
   const auto heard = twice_.compare(step, std::move(now));

@@ -1,6 +1,6 @@
 #include "actors/supervisor/pass_ballots.hpp"
 
-#include "actors/supervisor/reported_ranks.hpp"
+#include "actors/host/merged_reports.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

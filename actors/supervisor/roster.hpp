@@ -8,6 +8,7 @@
 #include "actors/supervisor/supervised_run.hpp"
 #include "actors/support/all_by_now.hpp"
 #include "runtime/job/job_neighbours.hpp"
+#include "runtime/layout/process_tree.hpp"
 
 #include <cstdint>
 #include <map>
@@ -41,7 +42,10 @@ class roster : supervisor_part {
   };
 
   explicit roster(supervisor_parts& all)
-      : supervisor_part(all), processes_(std::size_t(run_.processes())) {}
+      : supervisor_part(all), processes_(std::size_t(run_.processes())) {
+    for (int r = 0; r < run_.job->replicas(); ++r)
+      homes_.insert(run_.process_of(r, 0));
+  }
 
   /// Connects the processes and spawns missing services, then the ranks.
   void form(const order_form& x);
@@ -60,7 +64,13 @@ class roster : supervisor_part {
   const messages::node_actor& node_in(int process) const {
     return process == home_process ? run_.node : processes_[std::size_t(process)].node;
   }
-  std::size_t replicas() const { return replicas_.size(); }  ///< 0: no generation is formed
+  /// The replicas; with several processes the nodes at the top of the tree that lead to replicas.
+  struct member_below {
+    messages::order_actor actor;
+    std::pair<int, int> reporter;  ///< as vote::reporter
+  };
+  std::vector<member_below> below() const;
+  std::size_t reporters() const { return below().size(); }
   /// Null: it is not there.
   messages::replica_actor replica(int x) const {
     return std::size_t(x) < replicas_.size() ? replicas_[std::size_t(x)]
@@ -83,11 +93,12 @@ class roster : supervisor_part {
   void tell_of_services();
   void tell_of_shard_writer(int process);
   void tell(const runtime::run_event& x);
+  /// Tells all replicas.
   template <class Order>
   void tell_replicas(const Order& x) {
-    for (const auto& replica : replicas_)
-      if (replica)
-        run_.send(replica, x);
+    for (const auto& one : below())
+      if (one.actor)
+        run_.send(one.actor, x);
   }
   template <class Fact>
   void tell_watchers(const Fact& x) {
@@ -99,7 +110,7 @@ class roster : supervisor_part {
 
  private:
   void connect_processes();  // connecting.cpp
-  std::vector<std::pair<int, int>> exchanging_states() const;
+  std::vector<std::pair<int, int>> other_pairs() const;
   void settle_keepers();
   void tell_keepers(const std::vector<int>& before) const;
   void show_keepers(const std::vector<int>& of) const;
@@ -116,6 +127,9 @@ class roster : supervisor_part {
   void spawn_shard_writer(int process);
   void spawn_viewers();
   void spawn_replicas();
+  void tell_branches() const;
+  /// A replica lives in that process, or in one below it.
+  bool leads_to_replicas(int process) const;
   /// Returns the processes of a replica's ranks.
   std::vector<messages::hosting_process> hosting_processes(int replica) const;
   /// Sends it to the replicas with ranks in that process.
@@ -151,7 +165,9 @@ class roster : supervisor_part {
   std::map<caf::actor_addr, int> process_of_node_;
   all_by_now all_here_, all_served_;
   std::map<caf::actor_addr, watched_actor> watched_;
-  std::vector<messages::replica_actor> replicas_;
+  std::vector<messages::replica_actor> replicas_;  ///< empty: no generation is formed
+  runtime::process_tree tree_{run_.processes()};
+  std::set<int> homes_;                                        ///< processes of the replicas
   std::map<int, std::vector<messages::group_opened>> opened_;  ///< for replicas that come later
   messages::monitor_actor monitor_;
   bool without_monitor_ = false;  ///< it died too often

@@ -13,7 +13,11 @@ save_driver::save_driver(supervisor_parts& all)
       schedule_(!run_.job->job.checkpoints.save.empty(),
                 run_.context->ledger->newest_saved().value_or(run_.told.iteration),
                 run_.job->job.checkpoints.save_interval),
-      store_told_(std::size_t(run_.processes())) {}
+      disks_(std::size_t(run_.processes())),
+      store_told_(std::size_t(run_.processes())) {
+  if (run_.keeps())
+    top_ = runtime::process_tree(run_.processes()).children(runtime::process_tree::root);
+}
 
 void save_driver::begin_save() {
   schedule_.begin(run_.at.iteration, steps_.is_over());
@@ -35,11 +39,8 @@ void save_driver::begin_save() {
                            .scale = run_.at.scale,
                            .attempt = ++attempt_,
                            .identity = std::move(identity)});
-  const messages::take_snapshot order{
-      run_.generation(), runtime::step_id(run_.at.iteration), attempt_};
-  for (int r = 0; r < run_.job->replicas(); ++r)
-    if (run_.job->has_writer(r))
-      run_.send(roster_.replica(r), order);
+  roster_.tell_replicas(
+      messages::take_snapshot{run_.generation(), runtime::step_id(run_.at.iteration), attempt_});
 }
 
 // A checkpointer serves all generations of a supervisor.

@@ -4,6 +4,7 @@
 
 #include "actors/supervisor/save_schedule.hpp"
 #include "actors/supervisor/supervised_run.hpp"
+#include "runtime/layout/process_tree.hpp"
 
 #include <cstdint>
 #include <map>
@@ -58,6 +59,7 @@ class save_driver : supervisor_part {
 
  private:
   void show(const char* state, std::uint64_t iteration, const std::string& why = {}) const;
+  void note(const std::vector<messages::keeper_disk>& disks);
   void store_if_due();
   std::uint64_t stored_by_all() const;
   void leave_out(int process, std::uint64_t step);
@@ -70,14 +72,9 @@ class save_driver : supervisor_part {
   std::string unsaved_;          ///< why the newest save failed; empty: it did not
   /// Generation of the save that the checkpointer must abandon; set until it answers.
   std::optional<runtime::generation_id> abandoning_;
-  std::map<int, messages::kept> kept_by_;  ///< newest report of each process, in this generation
-  /// All processes before `from` have kept this step. Otherwise a step of N processes would look at
-  /// N * N / 2 reports.
-  struct known_kept {
-    std::uint64_t step = 0;
-    int from = 0;
-  };
-  mutable known_kept known_kept_;
+  std::vector<int> top_;                      ///< processes that report kept states
+  std::map<int, runtime::step_id> kept_by_;   ///< newest report of each, in this generation
+  std::vector<messages::keeper_disk> disks_;  ///< of each process's keeper, if disks are written
   struct store_request {
     messages::keeper_actor keeper = {};
     runtime::step_id step = {};

@@ -7,13 +7,12 @@
 
 namespace troupe::actors {
 
-run_of_step run_of(const std::vector<messages::vote>& votes) {
-  run_of_step out;
-  for (const auto& x : votes) {
-    for (const auto& part : x.losses)
-      out.losses.push_back({x.replica, std::bit_cast<std::uint64_t>(part.total)});
-    out.gradients.insert(out.gradients.end(), x.gradients.begin(), x.gradients.end());
-  }
+run_of_step run_of(const messages::vote& all, int replicas_each, int replicas) {
+  run_of_step out{.of_ranks = all.of_ranks};
+  for (const auto& part : all.losses)
+    out.losses.push_back(
+        {part.number / replicas_each % replicas, std::bit_cast<std::uint64_t>(part.total)});
+  std::ranges::stable_sort(out.losses, {}, &run_of_step::loss::replica);
   return out;
 }
 

@@ -31,15 +31,16 @@ struct run_of_step {
     std::uint64_t bits = 0;
     friend bool operator==(const loss&, const loss&) = default;
   };
-  std::vector<loss> losses = {};
-  std::vector<messages::voted_gradients> gradients = {};  ///< of all ranks
+  std::vector<loss> losses = {};  ///< by replica
+  runtime::digest of_ranks = {};  ///< as in the vote
 
   bool has_bits_of(const run_of_step& x) const {
-    return losses == x.losses && gradients == x.gradients;
+    return losses == x.losses && of_ranks == x.of_ranks;
   }
 };
-/// Collects the votes of all replicas, in order.
-run_of_step run_of(const std::vector<messages::vote>& votes);
+/// `all`: the merged vote of so many replicas with so many logical ones each. Losses of a second
+/// copy of the model follow those of the first (STEP-10).
+run_of_step run_of(const messages::vote& all, int replicas_each, int replicas);
 
 class second_runs {
  public:

@@ -173,7 +173,8 @@ void roster::spawn_loader(int process) {
 // Ranks may wait for states from the previous keeper.
 void roster::spawn_keeper(int process) {
   spawn<messages::keeper_spawned>(
-      messages::spawn_keeper{run_.generation(), run_.told, process, run_.self},
+      messages::spawn_keeper{
+          run_.generation(), run_.told, process, node_in(processes_[std::size_t(process)].kept_in)},
       {name_of_service("keeper", process),
        member_role::keeper,
        processes_[std::size_t(process)].kept_in,
@@ -340,17 +341,53 @@ messages::keeper_actor roster::holder_for(int process) const {
   return from ? keeper_in(*from) : messages::keeper_actor();
 }
 
+bool roster::leads_to_replicas(int process) const {
+  const auto home = homes_.lower_bound(process);
+  return home != homes_.end() && *home < tree_.end_of_subtree(process);
+}
+
+std::vector<roster::member_below> roster::below() const {
+  std::vector<member_below> out;
+  if (run_.processes() == 1)
+    for (std::size_t r = 0; r < replicas_.size(); ++r)
+      out.push_back({replicas_[r], {-1, int(r)}});
+  else if (!replicas_.empty())
+    for (const int p : tree_.children(runtime::process_tree::root))
+      if (leads_to_replicas(p))
+        out.push_back({process(p).node, {p, 0}});
+  return out;
+}
+
+// Nothing that a node spawns afterwards may overtake this.
+void roster::tell_branches() const {
+  for (int p = 0; p < run_.processes() && run_.processes() > 1; ++p) {
+    messages::use_branches told{.generation = run_.generation(), .process = p};
+    if (const int above = tree_.parent(p); above == runtime::process_tree::root)
+      told.above = messages::supervisor_actor(run_.self);
+    else
+      told.above = process(above).node;
+    for (const int child : tree_.children(p))
+      told.below.push_back({child, process(child).node, leads_to_replicas(child)});
+    run_.send_at_once(process(p).node, std::move(told));
+  }
+}
+
 // A replica lives in the process of its first rank.
 void roster::spawn_replicas() {
+  tell_branches();
   for (int r = 0; r < run_.job->replicas(); ++r) {
     const auto known = hosting_processes(r);
     spawn<messages::replica_spawned>(
-        messages::spawn_replica{.generation = run_.generation(),
-                                .job = run_.told,
-                                .replica = r,
-                                .processes = known,
-                                .supervisor = run_.self,
-                                .checkpointer = checkpointer_},
+        messages::spawn_replica{
+            .generation = run_.generation(),
+            .job = run_.told,
+            .replica = r,
+            .processes = known,
+            .supervisor = run_.self,
+            .reports_to = run_.processes() == 1
+                              ? messages::report_actor(messages::supervisor_actor(run_.self))
+                              : messages::report_actor(node_in(run_.process_of(r, 0))),
+            .checkpointer = checkpointer_},
         {fmt::format("replica:{}", r), member_role::rank, run_.host_of(run_.process_of(r, 0))},
         [this, r, known](const messages::replica_spawned& x) {
           replicas_[std::size_t(r)] = x.replica;

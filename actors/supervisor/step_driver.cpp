@@ -117,7 +117,8 @@ void step_driver::begin_step() {
                             .microbatches = microbatches_after(run_.at.consumed),
                             .timed = is_timed(step),
                             .loss_scale = run_.at.scale.factor(),
-                            .counts_experts = counts_experts(step)};
+                            .counts_experts = counts_experts(step),
+                            .lists_checks = checks_.has_open_cases()};
   report_ = {};
   report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(run_.at.consumed));
   if (is_followed(step)) {
@@ -200,28 +201,27 @@ void step_driver::begin_evaluation_round() {
 
 runtime::lane_board::place::waiting step_driver::waits_for() const {
   runtime::lane_board::place::waiting out{.step = run_.at.iteration + 1};
-  const auto replicas = [&](const char* what, const auto& is_here) {
+  const auto all_but = [&](const char* what, const auto& has) {
     out.what.what = what;
-    for (int r = 0; r < run_.job->replicas(); ++r)
-      if (!is_here(r))
-        out.what.whom.push_back(fmt::format("replica:{}", r));
-  };
-  const auto has = [](const auto& reports) {
-    return [&reports](int r) {
-      return std::any_of(
-          reports.begin(), reports.end(), [r](const auto& x) { return x.replica == r; });
-    };
+    for (const auto& one : roster_.below())
+      if (!has(one.reporter))
+        out.what.whom.push_back(one.reporter.first < 0
+                                    ? fmt::format("replica:{}", one.reporter.second)
+                                    : fmt::format("process:{}", one.reporter.first));
   };
   if (run_.members.now() == membership::phase::ending)
     out.what = {"the end of a generation", {"node"}};
   else if (run_.members.now() == membership::phase::forming)
-    replicas("ranks that are built", [](int) { return false; });
+    for (int r = 0; r < run_.job->replicas(); ++r) {
+      out.what.what = "ranks that are built";
+      out.what.whom.push_back(fmt::format("replica:{}", r));
+    }
   else if (waits_to_decide_)
     out.what = {"a state that is kept", saves_.keepers_waited_for()};
   else if (now_ && decided_)
-    replicas("the updated state", has(applied_));
+    all_but("the updated state", [this](const auto& x) { return applied_.has(x); });
   else if (now_)
-    replicas("a vote", has(votes_));
+    all_but("a vote", [this](const auto& x) { return votes_.has(x); });
   else if (saves_.is_abandoning() || saves_.is_writing())
     out.what = {"a checkpoint", {"checkpointer"}};
   else if (concluding_)

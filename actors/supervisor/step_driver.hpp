@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "actors/host/merged_reports.hpp"
 #include "actors/supervisor/supervised_run.hpp"
 #include "runtime/trainer/decision.hpp"
 
@@ -75,7 +76,6 @@ class step_driver : supervisor_part {
 
   void decide();
   runtime::step_result sum_votes();
-  void take_executed();
   void end_evaluation_round();
   void commit();
   messages::committed commit(runtime::committed_step done);
@@ -90,9 +90,9 @@ class step_driver : supervisor_part {
   bool decided_ = false;  ///< all have voted for the running step
   /// Waiting until the newest step is kept.
   bool waits_to_decide_ = false, waits_to_finish_ = false;
-  std::vector<messages::vote> votes_;
+  merged_reports<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the running step
-  std::vector<messages::applied> applied_;
+  merged_reports<messages::applied> applied_;
   std::optional<std::uint64_t> validated_told_;  ///< where the run started, if it trains
   std::optional<std::uint64_t> validated_;       ///< iteration of the last validation
   bool tested_;

@@ -15,16 +15,10 @@
 namespace troupe::actors {
 
 bool save_driver::is_kept(std::uint64_t step) const {
-  if (!run_.keeps())
-    return true;
-  auto& known = known_kept_;
-  if (known.step != step)
-    known = {step, 0};
-  for (; known.from < run_.processes(); ++known.from)
-    if (const auto found = kept_by_.find(known.from);
-        found == kept_by_.end() || value(found->second.step) < step)
-      return false;
-  return true;
+  return std::ranges::all_of(top_, [&](int p) {
+    const auto found = kept_by_.find(p);
+    return found != kept_by_.end() && value(found->second) >= step;
+  });
 }
 
 void save_driver::receive(const messages::kept& x) {
@@ -33,15 +27,24 @@ void save_driver::receive(const messages::kept& x) {
       || (now != membership::phase::forming && now != membership::phase::running))
     return;  // KEPT-2
   auto& newest = kept_by_[x.process];
-  const auto step = std::max(newest.step, x.step);
-  newest = x;
-  newest.step = step;
-  roster_.keeper_reports(x.process);
+  newest = std::max(newest, x.step);
+  if (run_.job->job.checkpoints.local_interval > 0)
+    note(x.disks);
   if (!note_kept())
     return;
   if (recovery_.move_process() || checks_.exchange_when_kept())
     return;
   steps_.proceed_when_kept();
+}
+
+void save_driver::note(const std::vector<messages::keeper_disk>& disks) {
+  for (const auto& x : disks)
+    for (const auto& [begin, end] : x.of)
+      for (int p = std::max(begin, 0); p < std::min(end, run_.processes()); ++p) {
+        disks_[std::size_t(p)] = x;
+        disks_[std::size_t(p)].of.clear();
+        roster_.keeper_reports(p);
+      }
 }
 
 bool save_driver::note_kept() {
@@ -54,16 +57,16 @@ bool save_driver::note_kept() {
 
 std::vector<std::string> save_driver::keepers_waited_for() const {
   std::vector<std::string> out;
-  for (int p = 0; p < run_.processes(); ++p)
+  for (const int p : top_)
     if (const auto found = kept_by_.find(p);
-        found == kept_by_.end() || value(found->second.step) < run_.at.iteration)
-      out.push_back(fmt::format("keeper:{}", p));
+        found == kept_by_.end() || value(found->second) < run_.at.iteration)
+      out.push_back(fmt::format("process:{}", p));
   return out;
 }
 
 void save_driver::forget_kept() {
   kept_by_.clear();
-  known_kept_ = {};
+  std::ranges::fill(disks_, messages::keeper_disk{});
   told_to_store_ = 0;
 }
 
@@ -76,7 +79,7 @@ void save_driver::store_if_due() {
   on_all_disks_ = std::max(on_all_disks_, stored_by_all());
   for (int p = 0; p < run_.processes(); ++p) {
     const auto& x = roster_.process(p);
-    const auto& said = kept_by_.at(p);
+    const auto& said = disks_[std::size_t(p)];
     const auto& told = store_told_[std::size_t(p)];
     if (!x.keeper || x.is_keeper_new)
       return;  // a new keeper first reports what it has
@@ -98,13 +101,12 @@ void save_driver::store_if_due() {
 }
 
 std::uint64_t save_driver::stored_by_all() const {
-  auto all = kept_by_.at(0).stored;
+  auto all = disks_.front().stored;
   std::erase_if(all, [&](const auto step) {
     if (step > run_.at.iteration)  // the run has gone back behind it
       return true;
-    return std::any_of(kept_by_.begin(), kept_by_.end(), [&](const auto& one) {
-      const auto& there = one.second.stored;
-      return std::find(there.begin(), there.end(), step) == there.end();
+    return std::ranges::any_of(disks_, [&](const auto& one) {
+      return std::ranges::find(one.stored, step) == one.stored.end();
     });
   });
   return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
@@ -127,7 +129,7 @@ void save_driver::leave_out(int process, std::uint64_t step) {
       x.kept_in,
       roster_.process(x.kept_in).host,
       process,
-      value(kept_by_.at(process).storing),
+      value(disks_[std::size_t(process)].storing),
       step,
       on_all_disks_ == 0 ? std::string("no step is known to be on all disks")
                          : fmt::format("the newest that is on all disks is {}", on_all_disks_));

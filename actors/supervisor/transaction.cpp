@@ -1,22 +1,19 @@
 // One step as a transaction: votes, decision, commit.
 
-#include "actors/supervisor/reported_ranks.hpp"
 #include "actors/supervisor/supervisor.hpp"
-#include "actors/support/reports.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/model/counts.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace troupe::actors {
 
 namespace {
 
-constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a step once";
+constexpr const char* one_of_each = "STEP-8: each replica reports of a step once";
 
 }  // namespace
 
@@ -24,71 +21,34 @@ void step_driver::receive(const messages::vote& x) {
   if (x.generation != run_.generation() || !begun_ || gives_up_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
-  if (!now_->validation)
-    require_each_rank(x.gradients, x.replica, run_.job->seats);
-  if (!complete(votes_, x, &messages::vote::replica, roster_.replicas(), one_of_each_replica))
+  if (!votes_.add(x, roster_.reporters(), *run_.job, one_of_each))
     return;
   if (now_->validation)
-    end_evaluation_round();
-  else
-    decide();
+    return end_evaluation_round();
+  require_all_ranks(votes_.all().gradients, *run_.job);
+  decide();
 }
 
 /// Counts what several ranks hold alike once.
 runtime::step_result step_driver::sum_votes() {
-  runtime::step_result out;
-  const int each = run_.job->replicas_each(), replicas = run_.job->replicas(),
-            copies = run_.job->pipeline.schedule->copies();
-  for (const auto& vote : votes_) {
-    for (auto part : vote.losses) {
-      runtime::ensure(part.number >= 0 && part.number < each * copies,
-                      "STEP-10: a vote has losses of its replica");
-      const int copy = part.number / each;  // its losses follow those of the copies before it
-      part.number += (copy * (replicas - 1) + vote.replica) * each;
-      out.losses.push_back(part);
-    }
-  }
+  const auto& all = votes_.all();
+  runtime::step_result out{.losses = all.losses};
   const auto& watch = run_.job->job.watch;
-  messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
-  std::vector<runtime::expert_rows> experts;
-  for (const auto& vote : votes_) {
-    add_to(experts, vote.experts);
-    for (const auto& x : vote.gradients)
-      if (run_.job->counts(x.rank, x.layers)) {
-        runtime::add_to(out.norms, x.square_norms);
-        zeros += x.zeros;
-      }
-    if (first.yields_to(vote.nonfinite))
-      first = vote.nonfinite;
-  }
-  out.nonfinite_parameter = first.parameter;
-  out.nonfinite_where = first.where;
-  report_.zero_gradients = watch.log_zero_gradients ? zeros : -1;
-  if (!experts.empty())
-    report_.experts = runtime::loads_of(runtime::spec_of(run_.job->job.training),
-                                        experts,
-                                        watch.lists_experts(runtime::value(now_->step)));
-  take_executed();
-  return out;
-}
-
-// Uses the slowest replica, for which the others waited.
-void step_driver::take_executed() {
-  executed_.clear();
-  double longest = -1;
-  for (auto& vote : votes_) {
-    double first = std::numeric_limits<double>::infinity(), last = -first;
-    for (const auto& row : vote.executed)
-      for (const auto& x : row.actions) {
-        first = std::min(first, x.begin);
-        last = std::max(last, x.end);
-      }
-    if (last - first > longest) {
-      longest = last - first;
-      executed_ = std::move(vote.executed);
+  for (const auto& x : all.gradients)
+    if (run_.job->counts(x.rank, x.layers)) {
+      runtime::add_to(out.norms, x.square_norms);
+      zeros += x.zeros;
     }
-  }
+  out.nonfinite_parameter = all.nonfinite.parameter;
+  out.nonfinite_where = all.nonfinite.where;
+  report_.zero_gradients = watch.log_zero_gradients ? zeros : -1;
+  if (!all.experts.empty())
+    report_.experts = runtime::loads_of(runtime::spec_of(run_.job->job.training),
+                                        all.experts,
+                                        watch.lists_experts(runtime::value(now_->step)));
+  executed_ = all.executed;
+  return out;
 }
 
 void step_driver::decide() {
@@ -96,13 +56,13 @@ void step_driver::decide() {
     waits_to_decide_ = true;  // otherwise the run could not go back to it
     return;
   }
-  if (!checks_.passes_agree(votes_) || !checks_.votes_agree(votes_))
+  if (!checks_.passes_agree(votes_.all()) || !checks_.votes_agree(votes_.all()))
     return;
   const auto result = sum_votes();
   const auto verdict = runtime::decide(commands_.recipe(), losses_, run_.at, result);
-  if (checks_.is_to_run_again(votes_, verdict, result.nonfinite_where))
+  if (checks_.is_to_run_again(votes_.all(), verdict, result.nonfinite_where))
     return;
-  checks_.look_for_stragglers(votes_,
+  checks_.look_for_stragglers(votes_.all(),
                               now_->microbatches);  // only for the run of a step that counts
   votes_.clear();
   if (verdict.stops) {
@@ -146,10 +106,10 @@ void step_driver::receive(const messages::applied& x) {
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: no replica updates before all have voted");
-  require_each_rank(x.state, x.replica, run_.job->seats);
-  if (!complete(applied_, x, &messages::applied::replica, roster_.replicas(), one_of_each_replica))
+  if (!applied_.add(x, roster_.reporters(), *run_.job, one_of_each))
     return;
-  if (!checks_.states_agree(applied_))
+  require_all_ranks(applied_.all().state, *run_.job);
+  if (!checks_.states_agree(applied_.all()))
     return;
   try {
     commit();
@@ -165,13 +125,12 @@ void step_driver::receive(const messages::applied& x) {
 void step_driver::commit() {
   std::map<std::string, runtime::digest> state;
   runtime::exact_sum square_norm;
-  for (const auto& of_replica : applied_)
-    for (const auto& x : of_replica.state)
-      if (run_.job->counts(x.rank, x.layers)) {
-        for (const auto& [parameter, part] : x.own)
-          state[parameter] += part;
-        square_norm += x.square_norm;
-      }
+  for (const auto& x : applied_.all().state)
+    if (run_.job->counts(x.rank, x.layers)) {
+      for (const auto& [parameter, part] : x.own)
+        state[parameter] += part;
+      square_norm += x.square_norm;
+    }
   applied_.clear();
   const auto& ledger = *run_.context->ledger;
   report_.state = runtime::combine(state);
@@ -231,8 +190,7 @@ messages::committed step_driver::report_step(const runtime::step_ledger::pen& by
 }
 
 void step_driver::end_evaluation_round() {
-  for (const auto& vote : votes_)
-    add_to(evaluation_.losses, vote.losses);
+  add_to(evaluation_.losses, votes_.all().losses);
   votes_.clear();
   now_.reset();
   if (evaluation_.microbatches > 0 && !draining_)

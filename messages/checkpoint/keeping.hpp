@@ -2,7 +2,9 @@
 //
 //   stage -> keeper        keep         after `applied`, while the next step runs; also the initial
 //                                       state of a generation
-//   keeper -> supervisor   kept         all ranks of a process have sent that step's state
+//   keeper -> node -> supervisor
+//                          kept         all ranks of a process have sent that step's state; a node
+//                                       waits for its keeper and for the branches below
 //   stage -> keeper        fetch_kept   after its process died: return the state
 //   keeper -> stage        kept_state   the state, as tickets
 //   keeper -> stage        keep_refused the received state is damaged: send it again
@@ -70,14 +72,21 @@ struct keep_refused {
   std::string parameter = {};  ///< damaged parameter
 };
 
-struct kept {
-  runtime::generation_id generation = {};
-  runtime::step_id step = {};
-  int process = 0;                      ///< owner of the states
+/// The local disk of a keeper, or of several that report the same.
+struct keeper_disk {
+  /// Owners of the states: ranges [begin, end) of places, ascending.
+  std::vector<std::pair<int, int>> of = {};
   runtime::step_id told_to_store = {};  ///< newest `store_kept` received
   /// Step that is being written to the local disk, or waits for it; 0: none.
   runtime::step_id storing = {};
   std::vector<std::uint64_t> stored = {};  ///< steps that this process has written there, ascending
+};
+
+struct kept {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  int process = -1;  ///< of a branch: its place; -1: of a keeper
+  std::vector<keeper_disk> disks = {};
 };
 
 /// All processes have kept the states of this step, and none is writing: write it.

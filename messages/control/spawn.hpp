@@ -1,7 +1,8 @@
 // Messages that spawn actors. They contain what the actor needs, as values that can travel. The
 // node adds what belongs to its process (lanes, pools, transport, data sets).
 //
-//   supervisor -> node   spawn_monitor, spawn_viewer, spawn_loader, spawn_keeper,
+//   supervisor -> node   use_branches    handles of its neighbours in the tree of processes
+//                        spawn_monitor, spawn_viewer, spawn_loader, spawn_keeper,
 //                        spawn_checkpointer, spawn_shard_writer, spawn_replica
 //   replica -> node      spawn_stage
 //   node -> requester    monitor_spawned, ...
@@ -49,8 +50,8 @@ struct spawn_loader {
 struct spawn_keeper {
   runtime::generation_id generation = {};
   job_description job = {};
-  int process = 0;  ///< keeps the states of this process's ranks
-  supervisor_actor supervisor = {};
+  int process = 0;               ///< keeps the states of this process's ranks
+  report_actor reports_to = {};  ///< the node that spawns it
 };
 
 struct spawn_checkpointer {
@@ -89,6 +90,22 @@ struct hosting_process {
   keeper_actor holder = {};           ///< keeper of that state, if the source is a keeper
 };
 
+/// A process below another one in the tree of processes.
+struct branch_below {
+  int process = 0;
+  node_actor node = {};
+  /// Replicas live there or farther below: it gets orders for them, and sends their reports.
+  bool has_replicas = false;
+};
+
+/// The node's place in the tree of processes. Sent before the node's replicas are spawned.
+struct use_branches {
+  runtime::generation_id generation = {};
+  int process = 0;
+  report_actor above = {};
+  std::vector<branch_below> below = {};
+};
+
 struct spawn_replica {
   runtime::generation_id generation = {};
   job_description job = {};
@@ -96,6 +113,7 @@ struct spawn_replica {
   /// Hosts of its ranks, ascending: with those of all ranks, bytes would grow with the square.
   std::vector<hosting_process> processes = {};
   supervisor_actor supervisor = {};
+  report_actor reports_to = {};  ///< the node that spawns it; with one process the supervisor
   checkpointer_actor checkpointer = {};
 };
 

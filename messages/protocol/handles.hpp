@@ -39,7 +39,7 @@
   MESSAGE(keep_run) MESSAGE(keep_ledger) MESSAGE(ledger_kept) MESSAGE(succeed_here) \
   MESSAGE(successor_ended) MESSAGE(batch_failed) MESSAGE(use_processes) MESSAGE(sample_due) \
   MESSAGE(measure) MESSAGE(measured) MESSAGE(commands_wait) MESSAGE(told_record) \
-  MESSAGE(connection_changed) MESSAGE(run_ended) MESSAGE(records_wait)
+  MESSAGE(connection_changed) MESSAGE(run_ended) MESSAGE(records_wait) MESSAGE(use_branches)
 // clang-format on
 
 namespace troupe::messages {
@@ -48,16 +48,28 @@ namespace troupe::messages {
 TROUPE_MESSAGES(TROUPE_DECLARE_MESSAGE)
 #undef TROUPE_DECLARE_MESSAGE
 
+/// Receives reports of steps: the supervisor or a node.
+using report_actor = caf::typed_actor<
+    // All gradients are reduced.
+    caf::reacts_to<vote>,
+    // All states are updated.
+    caf::reacts_to<applied>,
+    // Keepers have the states of their processes.
+    caf::reacts_to<kept>>;
+
+/// Passes orders on to stages: a replica or a node.
+using order_actor = caf::typed_actor<caf::reacts_to<run_step>,
+                                     caf::reacts_to<decision>,
+                                     caf::reacts_to<take_snapshot>,
+                                     caf::reacts_to<drop_snapshot>,
+                                     caf::reacts_to<use_checkpointer>>;
+
 /// The root actor: drives, decides and commits steps.
-using supervisor_actor = caf::typed_actor<
+using supervisor_actor = report_actor::extend<
     // Tell this to the members of other replicas.
     caf::reacts_to<group_opened>,
     // A replica is built.
     caf::reacts_to<ready>,
-    // A replica's gradients are reduced.
-    caf::reacts_to<vote>,
-    // A replica's state is updated.
-    caf::reacts_to<applied>,
     // Forward this to another replica.
     caf::reacts_to<check_pass>,
     // A checkpoint is durable.
@@ -66,8 +78,6 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<save_failed>,
     // A save with missing parts was dropped.
     caf::reacts_to<abandoned>,
-    // A keeper has the states of a process.
-    caf::reacts_to<kept>,
     // A process runs, or died.
     caf::reacts_to<process_started>,
     caf::reacts_to<process_died>,
@@ -83,15 +93,10 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<drain>>;
 
 /// One per data-parallel replica: represents its stages.
-using replica_actor = caf::typed_actor<
-    // Forwarded to every stage.
-    caf::reacts_to<run_step>,
-    caf::reacts_to<decision>,
-    caf::reacts_to<take_snapshot>,
-    caf::reacts_to<drop_snapshot>,
+using replica_actor = order_actor::extend<
+    // Forwarded to the stages of a process.
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
-    caf::reacts_to<use_checkpointer>,
     // Forwarded from a local stage, and to the local members.
     caf::reacts_to<group_opened>,
     // Merged over the stages, then forwarded.
@@ -202,8 +207,11 @@ using spawner_actor
                        caf::replies_to<spawn_replica>::with<replica_spawned>,
                        caf::replies_to<spawn_stage>::with<stage_spawned>>;
 
-/// One per process: spawns workers and ends their generation.
-using node_actor = spawner_actor::extend<
+/// One per process: spawns workers and ends their generation. Also a branch of the tree of
+/// processes: passes orders down and merged reports up.
+using node_actor = spawner_actor::extend_with<order_actor>::extend_with<report_actor>::extend<
+    // Its neighbours in the tree.
+    caf::reacts_to<use_branches>,
     // End a generation; answered when all its actors are gone.
     caf::replies_to<end_generation>::with<generation_ended>,
     // Lists the states of other processes' ranks on this host's disk.

@@ -7,6 +7,10 @@
 //   stage -> replica -> supervisor   applied        state n is complete
 //   supervisor -> monitor            committed      reported only now
 //
+// With several processes, nodes stand between supervisor and replicas: each is a branch of the tree
+// of processes (runtime/layout/process_tree.hpp). It passes orders down to the replicas of its
+// process and to the branches below, and their reports up, merged (actors/host/merged_reports.hpp).
+//
 // An evaluation step ends with the votes.
 //
 // Invariants (tests name them):
@@ -38,6 +42,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::messages {
@@ -58,6 +63,9 @@ struct run_step {
   std::uint64_t next_consumed = 0;
   int next_microbatches = 0;
   bool counts_experts = false;  ///< the vote has the rows of experts
+  /// Some recomputed pass of this step differed in an earlier run, so votes have all of them, also
+  /// those that agree.
+  bool lists_checks = false;
 };
 
 /// Sent by the leading rank of the stage to the others, so that all execute the same action.
@@ -82,10 +90,13 @@ struct nonfinite_gradient {
   std::string where = {};      ///< stage, such as "0.1" or "0.1.0"
   int chunk = -1;              ///< index in the model
   int entry = -1;              ///< index in the chunk
+  int rank = 0;                ///< of the job
 
   /// True if the backward pass reaches `x` earlier. Among equal ones, the lowest rank is reported.
   bool yields_to(const nonfinite_gradient& x) const {
-    return x.chunk != chunk ? x.chunk > chunk : x.entry > entry;
+    return x.chunk != chunk   ? x.chunk > chunk
+           : x.entry != entry ? x.entry > entry
+                              : !x.parameter.empty() && x.rank < rank;
   }
 };
 
@@ -98,6 +109,7 @@ struct executed_row {
 
 /// Breakdown of a stage's time in a step, up to its vote.
 struct stage_times {
+  int replica = 0;
   int stage_index = 0;          ///< index among the stages of the replica
   double computing = 0;         ///< seconds in actions, without the following
   double redeeming = 0;         ///< seconds redeeming tensors of other ranks
@@ -124,34 +136,55 @@ struct checked_pass {
   /// The pass continued from gradients that already differed, so its weight gradients cannot be
   /// compared.
   bool follows_other = false;
+
+  bool agrees() const {
+    return output == output_again && input_gradient == input_gradient_again
+           && (follows_other || weight_gradient == weight_gradient_again);
+  }
 };
 
+/// Ranges [begin, end) of indices, ascending.
+using index_ranges = std::vector<std::pair<int, int>>;
+
 /// Reduced gradients of a rank's dense layers, or of its experts.
+///
+/// Merged: one entry for all alike ranks that report the same. If each has a share, one entry for
+/// all with the same `bits`, with the sums of the shares.
 struct voted_gradients {
-  int rank = 0;  ///< of the job
+  int rank = 0;  ///< of the job; merged: the lowest
   runtime::axis_view layers = {};
   std::map<std::string, runtime::exact_sum> square_norms = {};  ///< by parameter
   /// Digest of all of them. With a single replica, computed only if a gradient is not finite and
   /// the step may be repeated (VERIFY-3).
   runtime::digest bits = {};
   std::int64_t zeros = 0;  ///< zero elements, if requested
+  /// Merged: its ranks, as indices among the ranks that are alike (seats::alike).
+  index_ranges alike = {};
 };
 
-/// Vote of a stage, or merged over the stages of a replica.
+/// Vote of a stage, of a replica or of a branch. The latter are merged over all below.
 struct vote {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  int replica = 0;
-  int rank = 0;  ///< of the job; 0 for a replica
+  int replica = 0;  ///< of a branch: the replica of `executed`
+  int rank = 0;     ///< of a stage: its rank of the job
   /// Sorted by loss_part::order. The leading rank of a stage sends those of its units.
   std::vector<runtime::loss_part> losses = {};
   std::vector<voted_gradients> gradients = {};  ///< by rank; of experts only if it has any
   nonfinite_gradient nonfinite = {};
-  std::vector<executed_row> executed = {};  ///< of the leading rank of the stage, if requested
-  std::vector<stage_times> times = {};      ///< if stragglers are detected
-  std::vector<checked_pass> checked = {};   ///< passes recomputed for other replicas
-  /// If requested: the choices of this rank's rows, by unit. A replica sends sums over its ranks.
+  /// If requested: of the leading rank of the stage. A branch sends those of its slowest replica.
+  std::vector<executed_row> executed = {};
+  std::vector<stage_times> times = {};  ///< if stragglers are detected
+  /// Passes recomputed for other replicas. A replica sends those that differ (lists_checks).
+  std::vector<checked_pass> checked = {};
+  /// If requested: the choices of this rank's rows, by unit. Merged: sums.
   std::vector<runtime::expert_rows> experts = {};
+  /// Merged: the sum of digests of what each rank votes about its gradients.
+  runtime::digest of_ranks = {};
+  int process = -1;  ///< of a branch: its place
+
+  /// Tells the reports of a step apart that one actor receives from replicas and branches.
+  std::pair<int, int> reporter() const { return {process, process < 0 ? replica : 0}; }
 };
 
 struct decision {
@@ -165,26 +198,33 @@ struct decision {
   double gradient_scale = 1;
 };
 
-/// State of a rank's dense layers, or of its experts.
+/// State of a rank's dense layers, or of its experts. Merged as voted_gradients are; shares add up
+/// without regard to `bits`.
 struct updated_state {
-  int rank = 0;  ///< of the job
+  int rank = 0;  ///< of the job; merged: the lowest
   runtime::axis_view layers = {};
   std::map<std::string, runtime::digest> own = {};  ///< by parameter; parts add up
   /// Digests of parameters that another rank reports. A replica sends only those that no rank of
   /// its own reports.
   std::multimap<std::string, runtime::digest> copies = {};
-  runtime::digest bits = {};            ///< replica only: of `own` and `copies`
+  runtime::digest bits = {};            ///< from the replica on: of `own` and `copies`
   runtime::exact_sum square_norm = {};  ///< of the parameters, if requested
+  index_ranges alike = {};              ///< as in voted_gradients
 };
 
-/// Report of a stage, or merged over the stages of a replica.
+/// Report of a stage, of a replica or of a branch, as a vote.
 struct applied {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  int replica = 0;
-  int rank = 0;                           ///< of the job; 0 for a replica
+  int replica = 0;                        ///< of a branch: the replica of `unlike`
+  int rank = 0;                           ///< of a stage: its rank of the job
   std::vector<updated_state> state = {};  ///< by rank; of experts only if it has any
-  std::string unlike = {};  ///< replica only: a copy that differs from its owner; empty: none
+  /// From the replica on: a copy that differs from its owner; empty: none. A branch sends that of
+  /// the lowest replica.
+  std::string unlike = {};
+  int process = -1;  ///< of a branch: its place
+
+  std::pair<int, int> reporter() const { return {process, process < 0 ? replica : 0}; }
 };
 
 /// Sent to the monitor and to viewers.

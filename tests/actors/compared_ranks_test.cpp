@@ -2,6 +2,7 @@
 
 #include "actors/supervisor/compared_ranks.hpp"
 
+#include "actors/host/merged_reports.hpp"
 #include "messages/training/step.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/tiny_job.hpp"
@@ -36,6 +37,20 @@ messages::voted_gradients vote(int rank, axis_view layers, std::uint64_t bits) {
           .bits = {bits, 1}};
 }
 
+std::vector<messages::voted_gradients> merged(const std::vector<messages::voted_gradients>& votes,
+                                              const actors::opened_job& job) {
+  messages::vote all;
+  for (const auto& x : votes)
+    actors::merge(all, {.gradients = {x}}, job);
+  return all.gradients;
+}
+
+std::vector<actors::ballot> ballots_of(const std::vector<messages::voted_gradients>& all,
+                                       const actors::opened_job& job,
+                                       bool with_alike) {
+  return actors::ballots_of(all, &messages::voted_gradients::square_norms, job, with_alike);
+}
+
 }  // namespace
 
 TEST_CASE("SEATS-1: ranks are compared, and counted once, by the mesh of their layers",
@@ -46,14 +61,15 @@ TEST_CASE("SEATS-1: ranks are compared, and counted once, by the mesh of their l
     votes.push_back(vote(rank, axis_view::dense, 5));
     votes.push_back(vote(rank, axis_view::experts, rank == 3 ? 9 : 6 + std::uint64_t(rank) % 2));
   }
-  actors::compared_ranks<runtime::exact_sum> all(job);
+  const auto all = merged(votes, job);
+  actors::require_all_ranks(all, job);
+  CHECK(all.size() == 4);  // dense layers, two halves of experts, and the rank that differs
   runtime::exact_sum counted;
-  for (const auto& x : votes) {
-    all.add(x, x.square_norms);
+  for (const auto& x : all)
     if (job.counts(x.rank, x.layers))
       counted += x.square_norms.begin()->second;
-  }
-  const auto ballots = all.ballots();
+  CHECK(counted.value() == 5 + 6 + 7);
+  const auto ballots = ballots_of(all, job, true);
   REQUIRE(ballots.size() == 3);
   CHECK(ballots[0].ranks == std::vector<int>{0, 1, 2, 3});
   CHECK(ballots[1].ranks == std::vector<int>{0, 2});
@@ -61,10 +77,13 @@ TEST_CASE("SEATS-1: ranks are compared, and counted once, by the mesh of their l
   CHECK(ballots[0].parameters.empty());
   CHECK(ballots[1].parameters.empty());
   CHECK(ballots[2].parameters == std::set<std::string>{"experts"});
-  CHECK(counted.value() == 5 + 6 + 7);
+  const auto differing = ballots_of(all, job, false);
+  REQUIRE(differing.size() == 1);
+  CHECK(differing[0].digests == ballots[2].digests);
   actors::cross_check check;
   const auto said = check.compare(1, actors::checked_bits::gradients, ballots);
   CHECK_FALSE(said.alike);
+  CHECK(check.has_open_cases());
   REQUIRE(said.found.size() == 1);
   CHECK(said.found[0].ranks == std::vector<int>{1, 3});
   CHECK(job.has_writer(1));  // of experts
@@ -73,39 +92,32 @@ TEST_CASE("SEATS-1: ranks are compared, and counted once, by the mesh of their l
 
 TEST_CASE("parameters that only one rank reports differ", "[actors]") {
   const auto job = with_experts();
-  actors::compared_ranks<runtime::exact_sum> all(job);
   std::vector<messages::voted_gradients> votes;
   for (int rank = 0; rank < 4; ++rank)
     votes.push_back(vote(rank, axis_view::dense, 5));
   votes[0].square_norms["first"];
   votes[2].square_norms["later"];
-  for (const auto& x : votes)
-    all.add(x, x.square_norms);
-  CHECK(all.ballots().front().parameters == std::set<std::string>{"first", "later"});
+  CHECK(ballots_of(merged(votes, job), job, true).front().parameters
+        == std::set<std::string>{"first", "later"});
 }
 
-TEST_CASE("STEP-11: a comparison has all ranks with equal parameters", "[actors][invariant]") {
-  const auto job = with_experts();
-  actors::compared_ranks<runtime::exact_sum> all(job);
-  std::vector<messages::voted_gradients> votes;
-  for (const int rank : {0, 1, 2})  // 3 has no entry of its experts
-    votes.push_back(vote(rank, axis_view::experts, 6));
-  for (const auto& x : votes)
-    all.add(x, x.square_norms);
-  CHECK_BREAKS("STEP-11", all.ballots());
-}
-
-TEST_CASE("STEP-11: a rank has one entry of its dense layers, and at most one of its experts",
+TEST_CASE("STEP-11: merged votes have all ranks' dense layers, and all alike ranks of experts",
           "[actors][invariant]") {
   const auto job = with_experts();
-  const auto dense = vote(1, axis_view::dense, 5), experts = vote(1, axis_view::experts, 6);
-  const auto check = [&](const std::vector<messages::voted_gradients>& entries) {
-    actors::require_each_rank(entries, 1, job.seats);
-  };
-  check({dense});
-  check({experts, dense});
-  CHECK_BREAKS("STEP-11", check({experts}));
-  CHECK_BREAKS("STEP-11", check({dense, experts, experts}));
-  CHECK_BREAKS("STEP-11", check({dense, vote(2, axis_view::experts, 6)}));
-  CHECK_BREAKS("STEP-11", actors::require_each_rank(std::vector{dense}, 4, job.seats));
+  std::vector<messages::voted_gradients> votes;
+  for (int rank = 0; rank < 4; ++rank)
+    votes.push_back(vote(rank, axis_view::dense, 5));
+  const auto check = [&] { actors::require_all_ranks(merged(votes, job), job); };
+  check();
+  votes.push_back(vote(1, axis_view::experts, 6));
+  CHECK_BREAKS("STEP-11", check());  // 3 has no entry of its experts
+  votes.push_back(vote(3, axis_view::experts, 7));
+  check();
+  votes.push_back(vote(3, axis_view::experts, 7));
+  CHECK_BREAKS("STEP-11", check());
+  votes.back() = vote(4, axis_view::dense, 5);
+  CHECK_BREAKS("STEP-11", check());
+  votes.pop_back();
+  votes.erase(votes.begin());
+  CHECK_BREAKS("STEP-11", check());
 }

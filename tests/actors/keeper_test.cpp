@@ -113,7 +113,7 @@ TEST_CASE("KEEPER-1: a keeper reports a step once it has the states of all ranks
   it.system.tell(it.keeper, it.given(1, 5, 2));
   REQUIRE(it.told() == 1);
   const auto& told = it.supervisor.of<messages::kept>().front();
-  CHECK(told == messages::kept{first_generation, runtime::step_id(5), 0});
+  CHECK(told == messages::kept{first_generation, runtime::step_id(5), -1, {{.of = {{0, 1}}}}});
   const auto kept = it.node().kept->find(1, 5);
   REQUIRE(kept);
   CHECK(kept->parts.at(runtime::chunk_id(0)).weights.front().data<float>()[1] == 2);
@@ -214,8 +214,10 @@ TEST_CASE("LOCAL-4: a keeper reports the steps that it was ordered to write and 
                        std::uint64_t told,
                        std::uint64_t storing,
                        std::vector<std::uint64_t> stored) {
-    return messages::kept{
-        first_generation, step_id(step), 0, step_id(told), step_id(storing), std::move(stored)};
+    return messages::kept{first_generation,
+                          step_id(step),
+                          -1,
+                          {{{{0, 1}}, step_id(told), step_id(storing), std::move(stored)}}};
   };
   CHECK(give(4) == said(4, 0, 0, {}));
   it.system.tell(it.keeper, messages::store_kept{first_generation, step_id(4)});

@@ -2,6 +2,7 @@
 
 #include "actors/replica/replica.hpp"
 
+#include "tests/support/branch_handlers.hpp"
 #include "tests/support/deterministic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,31 +23,34 @@ struct merging {
   explicit merging(int process = 0) {
     prepared = tests::without_threads(tests::tiny_job(2, 1, 2));
     node = system.keep(system.home().spawn([this]() -> messages::node_actor::behavior_type {
-      return {[](const messages::spawn_loader&) { return messages::loader_spawned{}; },
-              [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
-              [](const messages::spawn_checkpointer&) { return messages::checkpointer_spawned{}; },
-              [](const messages::spawn_shard_writer&) { return messages::shard_writer_spawned{}; },
-              [](const messages::spawn_monitor&) { return messages::monitor_spawned{}; },
-              [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
-              [](const messages::spawn_replica&) { return messages::replica_spawned{}; },
-              [this](const messages::spawn_stage& x) {
-                asked.push_back(x);
-                const auto i = std::size_t(x.rank);
-                return messages::stage_spawned{stages[i] = system.listener(heard[i])};
-              },
-              [](const messages::end_generation& x) { return messages::generation_ended{x.last}; },
-              [](const messages::find_stored&) { return messages::stored_found{}; },
-              [](const messages::measure&) { return messages::measured{}; },
-              [](const messages::look_again&) {},
-              [](const messages::suspected&) {},
-              [](const messages::all_restored&) {},
-              [](const messages::shut_down&) {}};
+      return tests::as_branch(
+          none,
+          [](const messages::spawn_loader&) { return messages::loader_spawned{}; },
+          [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
+          [](const messages::spawn_checkpointer&) { return messages::checkpointer_spawned{}; },
+          [](const messages::spawn_shard_writer&) { return messages::shard_writer_spawned{}; },
+          [](const messages::spawn_monitor&) { return messages::monitor_spawned{}; },
+          [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
+          [](const messages::spawn_replica&) { return messages::replica_spawned{}; },
+          [this](const messages::spawn_stage& x) {
+            asked.push_back(x);
+            const auto i = std::size_t(x.rank);
+            return messages::stage_spawned{stages[i] = system.listener(heard[i])};
+          },
+          [](const messages::end_generation& x) { return messages::generation_ended{x.last}; },
+          [](const messages::find_stored&) { return messages::stored_found{}; },
+          [](const messages::measure&) { return messages::measured{}; },
+          [](const messages::look_again&) {},
+          [](const messages::suspected&) {},
+          [](const messages::all_restored&) {},
+          [](const messages::shut_down&) {});
     }));
     messages::spawn_replica told{.generation = first_generation,
                                  .job = prepared->description,
                                  .replica = 0,
                                  .processes = {{.process = process, .node = node}},
                                  .supervisor = system.listener(supervisor)};
+    told.reports_to = told.supervisor;
     replica = system.keep(system.home().spawn(
         actors::replica, told, std::shared_ptr<const actors::node_context>(prepared->node)));
     end.emplace(replica);
@@ -72,6 +76,7 @@ struct merging {
   std::vector<messages::spawn_stage> asked;
   tests::deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
+  std::vector<messages::replica_actor> none;
   messages::node_actor node;
   messages::replica_actor replica;
   std::optional<tests::ending> end;

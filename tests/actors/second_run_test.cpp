@@ -19,14 +19,10 @@ namespace {
 
 /// A step of two replicas: their losses and the replicated gradient of w in their votes.
 run_of_step with_bits(std::vector<double> losses, double square, const std::string& fault = {}) {
-  std::vector<messages::vote> votes;
-  for (int r = 0; r < 2; ++r)
-    votes.push_back({.replica = r,
-                     .losses = {{losses[std::size_t(r)], 1, 0}},
-                     .gradients = {{.rank = r,
-                                    .square_norms = {{"w", runtime::exact_sum(square)}},
-                                    .bits = {std::bit_cast<std::uint64_t>(square), 1}}}});
-  auto out = actors::run_of(votes);
+  auto out = actors::run_of({.losses = {{losses[0], 1, 0}, {losses[1], 1, 1}},
+                             .of_ranks = {std::bit_cast<std::uint64_t>(square), 1}},
+                            1,
+                            2);
   out.fault = fault;
   out.where = "0.1";
   return out;
@@ -39,11 +35,10 @@ constexpr double overflown = std::numeric_limits<double>::infinity();
 
 TEST_CASE("VERIFY-3: the replica with NaN in a loss of any stage is found", "[actors]") {
   const auto of = [](double middle) {
-    std::vector<messages::vote> votes;
+    messages::vote all;
     for (int r = 0; r < 2; ++r)
-      votes.push_back(
-          {.replica = r, .losses = {{r == 1 ? middle : 3, 1, 0, 1, 2}, {2, 1, 0, 0, 5}}});
-    auto out = actors::run_of(votes);
+      all.losses.insert(all.losses.end(), {{r == 1 ? middle : 3, 1, r, 1, 2}, {2, 1, r, 0, 5}});
+    auto out = actors::run_of(all, 1, 2);
     out.fault = std::isnan(middle) ? "it is nan" : "";
     return out;
   };
@@ -144,18 +139,4 @@ TEST_CASE("earlier steps that run again are judged separately", "[actors]") {
   CHECK(x.compare(2, bad).again);
   CHECK(x.compare(2, with_bits({1, 1}, 9)).found->verdict == bits_verdict::transient);
   CHECK(x.compare(4, bad).found->verdict == bits_verdict::reproducible);
-}
-
-TEST_CASE("a norm of any rank is among the bits of a step", "[actors]") {
-  const auto run = [](double of_second) {
-    std::vector<messages::vote> votes;
-    for (int r = 0; r < 2; ++r)
-      votes.push_back(
-          {.replica = r,
-           .gradients
-           = {{.rank = r, .square_norms = {{"w", runtime::exact_sum(r == 0 ? 1 : of_second)}}}}});
-    return actors::run_of(votes);
-  };
-  CHECK(run(2).has_bits_of(run(2)));
-  CHECK_FALSE(run(2).has_bits_of(run(3)));
 }

@@ -1,6 +1,7 @@
 // Assignment of keepers after processes moved to other hosts. The test plays agent and nodes.
 
 #include "actors/supervisor/supervisor.hpp"
+#include "tests/support/branch_handlers.hpp"
 #include "tests/support/deterministic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,6 +23,7 @@ constexpr int processes = 6;
 struct played_node {
   messages::node_actor actor;
   std::vector<messages::spawn_replica> replicas;
+  std::vector<messages::replica_actor> below;
   std::vector<int> keeps_for;
   messages::keeper_actor keeper;  ///< the newest
   /// Its answer at the end of a generation: the kept steps of each process.
@@ -54,7 +56,9 @@ struct supervised {
   void play(played_node& x) {
     x.actor = system.keep(system.home().spawn(
         [this, &x](messages::node_actor::pointer self) -> messages::node_actor::behavior_type {
-          return {
+          return tests::as_branch(
+              x.below,
+
               [this](const messages::spawn_loader&) {
                 return messages::loader_spawned{
                     system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
@@ -88,7 +92,8 @@ struct supervised {
               [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
               [this, &x](const messages::spawn_replica& told) {
                 x.replicas.push_back(told);
-                return messages::replica_spawned{system.listener(heard[std::size_t(told.replica)])};
+                x.below = {system.listener(heard[std::size_t(told.replica)])};
+                return messages::replica_spawned{x.below.front()};
               },
               [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
               [&x](const messages::end_generation& told) {
@@ -103,7 +108,7 @@ struct supervised {
               [](const messages::look_again&) {},
               [](const messages::suspected&) {},
               [](const messages::all_restored&) {},
-              [self](const messages::shut_down&) { self->quit(); }};
+              [self](const messages::shut_down&) { self->quit(); });
         }));
   }
 

@@ -111,12 +111,12 @@ TEST_CASE("a step is decided after the state before it is kept in other processe
   it.run();
   it.vote(1);
   CHECK(it.decisions() == 0);
-  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(0), 0});
+  it.tell_kept(0, 0);
   it.keep(0, runtime::next(first_generation));  // of another generation
   it.system.tell(it.supervisor,
                  messages::kept{first_generation, runtime::step_id(0), 2});  // unknown process
   CHECK(it.decisions() == 0);
-  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(0), 1});
+  it.tell_kept(1, 0);
   CHECK(it.decisions() == 1);
 }
 
@@ -140,13 +140,12 @@ TEST_CASE(
                         std::uint64_t last,
                         std::uint64_t storing,
                         std::vector<std::uint64_t> stored) {
-    it.system.tell(it.supervisor,
-                   messages::kept{first_generation,
-                                  runtime::step_id(step),
-                                  process,
-                                  runtime::step_id(last),
-                                  runtime::step_id(storing),
-                                  std::move(stored)});
+    it.tell_kept(process,
+                 step,
+                 first_generation,
+                 {.told_to_store = runtime::step_id(last),
+                  .storing = runtime::step_id(storing),
+                  .stored = std::move(stored)});
   };
   constexpr std::uint64_t one = 1, two = 2;
   using steps = std::vector<std::uint64_t>;
@@ -195,14 +194,14 @@ TEST_CASE("LOCAL-4: a step is written by all keepers or by none", "[actors]") {
   supervised_processes it({}, 1);
   it.begin();
   it.commit_first();
-  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(1), 0});
+  it.tell_kept(0, 1);
   const auto first = std::size_t(it.kept_of[0] == 0 ? 0 : 1), other = 1 - first;
   it.system.kill(it.keeper_handles[first],
                  messages::make_error(messages::ec::protocol_violated, "keeper: it broke"));
   REQUIRE(it.keepers.size() == 3);
-  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(1), 1});
+  it.tell_kept(1, 1);
   CHECK(it.keepers[other].of<messages::store_kept>().empty());
-  it.system.tell(it.supervisor, messages::kept{first_generation, runtime::step_id(1), 0});
+  it.tell_kept(0, 1);
   CHECK(it.keepers[other].of<messages::store_kept>().size() == 1);
   CHECK(it.keepers[2].of<messages::store_kept>().size() == 1);
 }

@@ -3,6 +3,7 @@
 #include "actors/supervisor/supervisor.hpp"
 
 #include "runtime/optim/optimizer_state.hpp"
+#include "tests/support/branch_handlers.hpp"
 #include "tests/support/deterministic.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -44,7 +45,9 @@ struct supervised {
     node = system.keep(system.home().spawn([this,
                                             refuses_viewers](messages::node_actor::pointer self)
                                                -> messages::node_actor::behavior_type {
-      return {
+      return tests::as_branch(
+          none,
+
           [this](const messages::spawn_loader&) { return messages::loader_spawned{loader}; },
           [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
           [this](const messages::spawn_checkpointer&) {
@@ -80,7 +83,7 @@ struct supervised {
           [this, self](const messages::shut_down&) {
             shut_down = true;
             self->quit();
-          }};
+          });
     }));
     supervisor = system.keep(
         system.home().spawn(actors::supervisor,
@@ -149,6 +152,7 @@ struct supervised {
   messages::monitor_actor monitor;
   messages::viewer_actor viewer;
   std::array<messages::replica_actor, 2> replicas;
+  std::vector<messages::replica_actor> none;
   messages::supervisor_actor supervisor;
   std::optional<tests::ending> end;
 };
@@ -435,6 +439,7 @@ TEST_CASE("STEP-11: a replica reports each of its ranks once", "[actors]") {
     for (const int rank : wrong)
       x.gradients.push_back({.rank = rank});
     it.system.tell(it.supervisor, x);
+    it.system.tell(it.supervisor, supervised::vote(1));
   }
   SECTION("in reports of states") {
     for (int r = 0; r < 2; ++r)
@@ -444,6 +449,7 @@ TEST_CASE("STEP-11: a replica reports each of its ranks once", "[actors]") {
     for (const int rank : wrong)
       x.state.push_back({.rank = rank});
     it.system.tell(it.supervisor, x);
+    it.system.tell(it.supervisor, supervised::applied(1));
   }
   CHECK(it.end->is(ec::protocol_violated));
   CHECK_THAT(it.end->text(), ContainsSubstring("STEP-11"));

@@ -54,10 +54,8 @@ MUTANTS = [
         (SPEC, "? axis::expert_tensor : axis::tensor;", "? axis::tensor : axis::tensor;")]),
     # Norms and statistics.
     ("norms of experts are counted once per rank that holds them", MATRIX, [
-        ("actors/supervisor/transaction.cpp",
-         "      if (run_.job->counts(x.rank, x.layers)) {\n        runtime::add_to",
-         "      if (x.layers == runtime::axis_view::experts\n          || run_.job->counts(x.rank, x.layers)) {\n"
-         "        runtime::add_to")]),
+        ("actors/host/merged_reports.cpp", "    if (shares)\n      add_share(*at, x);",
+         "    if (shares || x.layers == runtime::axis_view::experts)\n      add_share(*at, x);")]),
     ("norms count statistics", tests("optim", "statistics_test"), [
         ("runtime/optim/optimizer_state.cpp", "                        !parts_[i].counted && !told[i].repeated,",
          "                        !told[i].repeated,")]),

@@ -26,11 +26,11 @@ STAGE_HEADER = "actors/stage/stage.hpp"
 TRANSACTION = "actors/supervisor/transaction.cpp"
 
 
-def complete(what, message):
-    """The supervisor's count of its replicas, and the same count with one replica less."""
-    text = f"complete({what}, x, &messages::{message}::replica, roster_.replicas(), one_of_each_replica)"
-    fewer = "std::max<std::size_t>(1, roster_.replicas() - 1)"
-    return TRANSACTION, text, text.replace("roster_.replicas()", fewer)
+def complete(what):
+    """The supervisor's count of those below it, and the same count with one less."""
+    text = f"{what}.add(x, roster_.reporters(), *run_.job, one_of_each)"
+    fewer = "std::max<std::size_t>(1, roster_.reporters() - 1)"
+    return TRANSACTION, text, text.replace("roster_.reporters()", fewer)
 
 
 MUTANTS = [
@@ -65,7 +65,7 @@ MUTANTS = [
          "int(parts_[which].size()) < std::max(1, expected->second.parts - 1))")]),
     ("open-gate-early: a stage does not close the gates of parameters that are still being gathered", 1, [
         (STAGE, "       later,\n", "       later = later && x.skip,\n")]),
-    ("decide-early: the supervisor decides when one replica's vote is missing", 1, [complete("votes_", "vote")]),
+    ("decide-early: the supervisor decides when one replica's vote is missing", 1, [complete("votes_")]),
     ("commit-twice: the supervisor tells of step 2 twice", 1, [
         (TRANSACTION, "    roster_.tell_watchers(commit(std::move(done)));\n",
          "    [this](const messages::committed& told) {\n"
@@ -104,7 +104,7 @@ MUTANTS = [
         (RECOVERY, "  if (x.generation != run_.generation() || run_.members.now() != membership::phase::forming)\n",
          "  if (run_.members.now() != membership::phase::forming)\n")]),
     ("decide-before-kept: the supervisor commits when one replica has not applied the update", 1,
-     [complete("applied_", "applied")]),
+     [complete("applied_")]),
     ("announce-replay: the supervisor tells again of a step that runs again", 90, [
         (TRANSACTION, "    roster_.tell_watchers(commit(std::move(done)));\n",
          "    roster_.tell_watchers(commit(std::move(done)));\n  else\n"
@@ -133,10 +133,8 @@ MUTANTS = [
     ("share-estate: the successor of a lane that hangs works on the state itself, not on a copy", 1, [
         (NODE, "    context_->estates->leave_behind(rank);\n", "    static_cast<void>(rank);\n")]),
     ("believe-states: the supervisor commits although replicas hold different states", 110, [
-        (CHECKING, "  if (!run_.job->job.reduction.distributed_optimizer) {\n"
-         "    compared_ranks<runtime::digest> all",
-         "  if (!run_.job->job.reduction.distributed_optimizer && steps_.gives_up()) {\n"
-         "    compared_ranks<runtime::digest> all")]),
+        (CHECKING, "  if (!run_.job->job.reduction.distributed_optimizer\n      && !agree(",
+         "  if (!run_.job->job.reduction.distributed_optimizer && steps_.gives_up()\n      && !agree(")]),
     ("ignore-credits: a stage hands on more than its credits", 1, [
         (CREDITS, "handoffs_of(x).lent < credits;", "handoffs_of(x).lent >= 0;")]),
     ("lose-credit: a stage forgets the credits that come back in step 2", 1, [

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/supervisor/supervisor.hpp"
+#include "tests/support/branch_handlers.hpp"
 #include "tests/support/deterministic.hpp"
 
 #include <caf/send.hpp>
@@ -25,6 +26,7 @@ namespace troupe::tests {
 struct played_node {
   messages::node_actor actor;
   std::vector<messages::spawn_replica> replicas;
+  std::vector<messages::replica_actor> below;
   std::vector<messages::spawn_keeper> keepers;
   std::vector<messages::spawn_shard_writer> writers;
   messages::shard_writer_actor writer = {};
@@ -102,7 +104,9 @@ struct supervised_processes {
   void play(played_node& x) {
     x.actor = system.keep(system.home().spawn(
         [this, &x](messages::node_actor::pointer self) -> messages::node_actor::behavior_type {
-          return {
+          return as_branch(
+              x.below,
+
               [this, &x](const messages::spawn_loader&) {
                 ++x.loaders;
                 return messages::loader_spawned{new_loader()};
@@ -128,7 +132,8 @@ struct supervised_processes {
               [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
               [this, &x](const messages::spawn_replica& told) {
                 x.replicas.push_back(told);
-                return messages::replica_spawned{system.listener(heard[std::size_t(told.replica)])};
+                x.below = {system.listener(heard[std::size_t(told.replica)])};
+                return messages::replica_spawned{x.below.front()};
               },
               [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
               [&x](const messages::end_generation& told) {
@@ -155,7 +160,7 @@ struct supervised_processes {
               [&x, self](const messages::shut_down&) {
                 x.shut_down = true;
                 self->quit();
-              }};
+              });
         }));
   }
 
@@ -226,9 +231,18 @@ struct supervised_processes {
     for (int r = 0; r < 2; ++r)
       system.tell(supervisor, messages::ready{generation, r});
   }
+  /// The branch of that process reports.
+  void tell_kept(int process,
+                 std::uint64_t step,
+                 runtime::generation_id generation = first_generation,
+                 messages::keeper_disk disk = {}) {
+    disk.of = {{process, process + 1}};
+    system.tell(supervisor,
+                messages::kept{generation, runtime::step_id(step), process, {std::move(disk)}});
+  }
   void keep(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int p = 0; p < 2; ++p)
-      system.tell(supervisor, messages::kept{generation, runtime::step_id(step), p});
+      tell_kept(p, step, generation);
   }
   void vote(std::uint64_t step, runtime::generation_id generation = first_generation) {
     for (int r = 0; r < 2; ++r)

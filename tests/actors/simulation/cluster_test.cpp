@@ -5,8 +5,11 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/job/job_neighbours.hpp"
+#include "runtime/job/job_seats.hpp"
 #include "runtime/job/pipeline.hpp"
 #include "runtime/layout/keepers.hpp"
+#include "runtime/layout/process_map.hpp"
+#include "runtime/layout/process_tree.hpp"
 #include "runtime/trainer/worker_of_job.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -15,6 +18,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +56,29 @@ std::uint64_t chunks_with_batch(const cluster_settings& of) {
       std::ranges::count_if(pipeline.flows, [](const auto& flow) { return !flow.batch.empty(); }));
 }
 
+/// The tree of a cluster's processes, and its part with replicas.
+struct known_tree {
+  explicit known_tree(const cluster_settings& of) : tree(of.processes) {
+    const auto job = cluster_job(of);
+    const auto seats = runtime::seats_of(job.layout);
+    const auto placed = runtime::placed_of(job.layout);
+    for (int r = 0; r < seats.replicas(); ++r)
+      homes.insert(placed.process_of(seats.rank_of_stage(r, 0)));
+    top = tree.children(runtime::process_tree::root).size();
+    for (int p = 0; p < of.processes; ++p) {
+      const auto home = homes.lower_bound(p);
+      if (home == homes.end() || *home >= tree.end_of_subtree(p))
+        continue;
+      ++(tree.parent(p) == runtime::process_tree::root ? leading_top : leading_inner);
+    }
+  }
+
+  runtime::process_tree tree;
+  std::set<int> homes;
+  std::uint64_t top = 0;                             ///< processes below the supervisor
+  std::uint64_t leading_top = 0, leading_inner = 0;  ///< that lead to replicas
+};
+
 double exponent(int smaller, int larger, double before, double now) {
   const auto out = growth({smaller, larger}, {before, now});
   REQUIRE(out);
@@ -70,11 +97,17 @@ TEST_CASE("a step of a cluster has the messages of the protocol, and no others",
     const auto batches = passes * chunks_with_batch(x.of);
     const auto count
         = [&](const char* to, const char* message) { return x.step.of(to, message).messages; };
-    CHECK(count("supervisor", "vote") == replicas);
-    CHECK(count("supervisor", "applied") == replicas);
-    CHECK(count("supervisor", "kept") == processes);
-    CHECK(x.step.of("supervisor").handled.messages == 2 * replicas + processes);
-    CHECK(x.step.of("supervisor").sent.messages == 2 * replicas + 1);
+    const known_tree tree(x.of);
+    for (const auto* const report : {"vote", "applied"}) {
+      CHECK(count("supervisor", report) == tree.leading_top);
+      CHECK(count("node", report) == replicas + tree.leading_inner);
+    }
+    for (const auto* const order : {"run_step", "decision"})
+      CHECK(count("node", order) == tree.leading_top + tree.leading_inner);
+    CHECK(count("supervisor", "kept") == tree.top);
+    CHECK(count("node", "kept") == processes + processes - tree.top);
+    CHECK(x.step.of("supervisor").handled.messages == 2 * tree.leading_top + tree.top);
+    CHECK(x.step.of("supervisor").sent.messages == 2 * tree.leading_top + 1);
     CHECK(count("replica", "run_step") == replicas);
     CHECK(count("replica", "decision") == replicas);
     CHECK(count("replica", "vote") == ranks);
@@ -89,28 +122,31 @@ TEST_CASE("a step of a cluster has the messages of the protocol, and no others",
     CHECK(count("keeper", "keep") == ranks);
     CHECK(x.step.of("keeper").actors == processes);
     CHECK(count("monitor", "committed") == 1);
-    CHECK(x.step.of("node").handled.messages == 0);
   }
 }
 
-TEST_CASE("the supervisor's work grows with the cluster, that of a replica and a stage does not",
-          "[simulation]") {
-  const std::pair<int, int> sizes[] = {{64, 128}, {128, 256}};
-  for (const auto& [smaller, larger] : sizes) {
-    CAPTURE(smaller);
-    const auto& a = run_of(smaller).step;
-    const auto& b = run_of(larger).step;
-    const auto of = [&, s = smaller, l = larger](const char* kind, auto part) {
-      return exponent(s, l, double(part(a.of(kind))), double(part(b.of(kind))));
+TEST_CASE("no actor's work for a step grows with the cluster", "[simulation]") {
+  constexpr int smaller = 256, larger = 1024;
+  const auto& a = run_of(smaller).step;
+  const auto& b = run_of(larger).step;
+  for (const auto* const kind : {"supervisor", "replica", "stage", "keeper"}) {
+    CAPTURE(kind);
+    const auto of = [&](auto part) {
+      return exponent(smaller, larger, double(part(a.of(kind))), double(part(b.of(kind))));
     };
-    const auto messages = [](const kind_counts& x) { return x.most_handled.messages; };
-    const auto bytes = [](const kind_counts& x) { return x.most_handled.bytes; };
-    CHECK_THAT(of("supervisor", messages), WithinAbs(1, 1e-9));
-    CHECK_THAT(of("supervisor", bytes), WithinAbs(1, 0.1));
-    CHECK_THAT(of("replica", messages), WithinAbs(0, 1e-9));
-    CHECK_THAT(of("stage", messages), WithinAbs(0, 1e-9));
-    CHECK_THAT(of("keeper", messages), WithinAbs(0, 1e-9));
+    CHECK_THAT(of([](const kind_counts& x) { return x.most_handled.messages; }),
+               WithinAbs(0, 1e-9));
+    CHECK(of([](const kind_counts& x) { return x.most_handled.bytes + x.most_sent.bytes; }) < 0.3);
   }
+  // A node has at most so many below it, and its own keeper and replica; two orders come from
+  // above.
+  constexpr auto most = std::uint64_t(runtime::process_tree::most_children);
+  CHECK(b.of("node").most_handled.messages <= 3 * (most + 1) + 2);
+  const auto bytes_of_vote = [](const counted_messages& x) {
+    const auto all = x.of("supervisor", "vote");
+    return double(all.bytes) / double(all.messages);
+  };
+  CHECK(exponent(smaller, larger, bytes_of_vote(a), bytes_of_vote(b)) < 0.3);
 }
 
 TEST_CASE("PROCESS-2: processes send messages to neighbours and to the supervisor's process only",
@@ -125,14 +161,18 @@ TEST_CASE("PROCESS-2: processes send messages to neighbours and to the superviso
     for (int p = 0; p < processes; ++p)
       sites.emplace_back("host-" + std::to_string(p));
     const auto keepers = runtime::keepers_of(sites);
-    std::vector<std::pair<int, int>> kept;
-    for (int p = 0; p < processes; ++p)
-      kept.emplace_back(p, keepers[std::size_t(p)]);
+    std::vector<std::pair<int, int>> others;
+    const runtime::process_tree tree(processes);
+    for (int p = 0; p < processes; ++p) {
+      others.emplace_back(p, keepers[std::size_t(p)]);
+      if (const int parent = tree.parent(p); parent != runtime::process_tree::root)
+        others.emplace_back(parent, p);
+    }
     const auto neighbours
         = runtime::with_pairs(runtime::neighbours_of(runtime::pipeline_of(job),
                                                      runtime::seats_of(job.layout),
                                                      runtime::placed_of(job.layout)),
-                              kept);
+                              others);
     auto pairs = x.start.pairs;
     pairs.insert(x.step.pairs.begin(), x.step.pairs.end());
     int between = 0;
