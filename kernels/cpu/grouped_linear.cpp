@@ -138,11 +138,16 @@ division divided(const Op& op, int threads) {
   for (count(); out.parts < 4 * most && out.columns > columns_grain; count())
     out.columns /= 2;
   out.threads = int(std::clamp<std::int64_t>(out.parts, 1, most));
+  std::int64_t deep = 0;  // terms of short groups that are added at once
+  for (std::int64_t g = 0; g < op.groups.G && deep < terms_of_series; ++g)
+    deep += parts_along(op.groups.rows(g), rows_grain) * rows_grain;
   for (std::int64_t g = 0; g < op.groups.G; ++g) {
     auto p = product_of(op, g);
     const bool tiles = in_tiles(p);
     if constexpr (!sums_groups<Op>)
       p.M = rows_of_run(op, g);
+    else if (p.K > 0)
+      p.K = std::max(p.K, std::min(deep, terms_of_series));
     if (p.M > 0 && p.K > 0)
       out.scratch_of_thread = std::max(out.scratch_of_thread, part_scratch(p, tiles));
   }
@@ -150,27 +155,38 @@ division divided(const Op& op, int threads) {
   return out;
 }
 
-template <class Op>
-void compute_part(const Op& op, std::int64_t g, const product_part& part, const context& in) {
+template <template <class> class Op, class T>
+void compute_part(const Op<T>& op, std::int64_t g, const product_part& part, const context& in) {
   auto p = product_of(op, g);
   const bool tiles = in_tiles(p);
   p.M = rows_of_run(op, g);
-  multiply_part(p, part, tiles, in);
+  multiply_part(product_series<T>(&p, 1), part, tiles, in);
 }
 template <class T>
 void compute_part(const grouped_linear_backward_weight<T>& op,
                   std::int64_t e,
                   const product_part& part,
                   const context& in) {
-  bool accumulated = op.accumulates;
+  bool accumulated = op.accumulates, tiles = false;
+  product<T> series[16];
+  std::size_t length = 0;
+  const auto add = [&] {
+    if (length > 0)
+      multiply_part(product_series<T>(series, length), part, tiles, in);
+    length = 0;
+  };
   for (std::int64_t g = 0; g < op.groups.G; ++g) {
     if (op.groups.expert[g] != e || op.groups.rows(g) == 0)
       continue;
     auto p = product_of(op, g);
     p.accumulated = accumulated;
-    multiply_part(p, part, in_tiles(p), in);
     accumulated = true;
+    if (length == std::size(series) || in_tiles(p) != tiles)
+      add();
+    tiles = in_tiles(p);
+    series[length++] = p;
   }
+  add();
   if (accumulated)
     return;
   float* const to = op.dweight + e * op.N * op.K + part.column;

@@ -2,6 +2,7 @@
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
 
+#include <array>
 #include <omp.h>
 
 #undef HWY_TARGET_INCLUDE
@@ -46,6 +47,14 @@ std::int64_t rows_of(const product<T>& p) {
   return p.rounded ? std::min(rows_of_sums, p.M) : p.M;
 }
 
+/// Terms of a product that are packed at a time; of a series those of several short products.
+template <class T>
+struct term_block {
+  const T *a, *b;       ///< their first term, of row or column 0
+  std::int64_t depth;   ///< number of terms
+  std::int64_t before;  ///< packed terms of earlier blocks
+};
+
 /// The part of a product being computed, and its packed operands.
 template <class T>
 struct packing {
@@ -57,8 +66,22 @@ struct packing {
 
   std::int64_t row = 0, rows = 0;        ///< [row, row + rows) of c
   std::int64_t column = 0, columns = 0;  ///< [column, column + columns) of c
-  std::int64_t term = 0, depth = 0;      ///< [term, term + depth) of the sums
+  std::span<const term_block<T>> blocks = {};
+  bool begun = false;  ///< c, or `sums`, has sums of earlier terms
+  bool last = false;   ///< these are the last terms
 };
+
+/// Terms [term, term + depth) of a product.
+template <class T>
+term_block<T> block_of(const product<T>& p,
+                       std::int64_t term,
+                       std::int64_t depth,
+                       std::int64_t before = 0) {
+  return {.a = p.a.data + term * (p.a.transposed ? p.a.row : 1),
+          .b = p.b.data + term * (p.b.transposed ? 1 : p.b.row),
+          .depth = depth,
+          .before = before};
+}
 
 }  // namespace
 }  // namespace troupe::kernels::cpu
@@ -83,8 +106,13 @@ void pack_panel(const T* from,
                 float* to) {
   if (count < Across)
     std::fill_n(to, depth * Across, 0.0f);
-  if (!along)
-    return transpose(from, row, count, depth, to, Across);
+  if (!along) {
+    // A few cache lines of each row at a time: `to` of a whole panel does not fit the L1 cache.
+    constexpr std::int64_t terms = 32;
+    for (std::int64_t k = 0; k < depth; k += terms, from += terms, to += terms * Across)
+      transpose(from, row, count, std::min(terms, depth - k), to, Across);
+    return;
+  }
   for (std::int64_t k = 0; k < depth; ++k, from += row, to += Across) {
     if constexpr (Across % width == 0) {
       if (count == Across) {
@@ -103,50 +131,46 @@ void pack_panel(const T* from,
 template <class T>
 void pack_b(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& b = at.of.b;
-  for (std::int64_t n = begin; n < end; n += panel) {
-    const std::int64_t column = at.column + n;
-    const std::int64_t offset = b.transposed ? column * b.row + at.term : at.term * b.row + column;
-    pack_panel<panel>(b.data + offset,
-                      b.row,
-                      !b.transposed,
-                      std::min(panel, end - n),
-                      at.depth,
-                      at.packed_b + n * terms_at_once);
-  }
+  for (const auto& block : at.blocks)
+    for (std::int64_t n = begin; n < end; n += panel)
+      pack_panel<panel>(block.b + (at.column + n) * (b.transposed ? b.row : 1),
+                        b.row,
+                        !b.transposed,
+                        std::min(panel, end - n),
+                        block.depth,
+                        at.packed_b + n * terms_at_once + block.before * panel);
 }
 
 /// Packs rows [begin, end) of the current part, at most rows_at_once.
 template <class T>
 void pack_a(const packing<T>& at, std::int64_t begin, std::int64_t end, float* to) {
   const auto& a = at.of.a;
-  for (std::int64_t m = begin; m < end; m += block_rows) {
-    const std::int64_t row = at.row + m;
-    const std::int64_t offset = a.transposed ? at.term * a.row + row : row * a.row + at.term;
-    pack_panel<block_rows>(a.data + offset,
-                           a.row,
-                           a.transposed,
-                           std::min<std::int64_t>(block_rows, end - m),
-                           at.depth,
-                           to + (m - begin) * terms_at_once);
-  }
+  for (const auto& block : at.blocks)
+    for (std::int64_t m = begin; m < end; m += block_rows)
+      pack_panel<block_rows>(block.a + (at.row + m) * (a.transposed ? 1 : a.row),
+                             a.row,
+                             a.transposed,
+                             std::min<std::int64_t>(block_rows, end - m),
+                             block.depth,
+                             to + (m - begin) * terms_at_once + block.before * block_rows);
 }
 
-/// The micro-kernel: writes or adds to a block of c of at most (block_rows, panel). Adding blocks
-/// of a sum has less rounding error than one long chain.
+/// Sums of a block in memory.
+struct block_place {
+  float* at;
+  std::int64_t row;
+};
+
+/// The micro-kernel: sums of at most (block_rows, panel), added to `from` if that is not null.
+/// Adding blocks of a sum has less rounding error than one long chain.
 HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
                                const float* HWY_RESTRICT b,
                                std::int64_t depth,
-                               float* HWY_RESTRICT c,
-                               std::int64_t row,
+                               block_place from,
+                               block_place to,
                                std::int64_t rows,
                                std::int64_t columns,
-                               bool add) {
-  // Prefetches c, which is needed only after the sums. A cache line is 16 floats.
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; j += 16)
-      hwy::Prefetch(c + i * row + j);
-    hwy::Prefetch(c + i * row + columns - 1);
-  }
+                               bool streams) {
   vec sum[block_rows][block_vectors];
 #pragma GCC unroll 8
   for (auto& of_row : sum)
@@ -172,8 +196,14 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
     for (int i = 0; i < block_rows; ++i)
 #pragma GCC unroll 4
       for (int j = 0; j < block_vectors; ++j) {
-        float* const to = c + i * row + j * width;
-        hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sum[i][j]) : sum[i][j], d, to);
+        float* const c = to.at + i * to.row + j * width;
+        const vec total = from.at
+                              ? hn::Add(hn::LoadU(d, from.at + i * from.row + j * width), sum[i][j])
+                              : sum[i][j];
+        if (streams)
+          hn::Stream(total, d, c);
+        else
+          hn::StoreU(total, d, c);
       }
     return;
   }
@@ -184,8 +214,53 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
     for (int j = 0; j < block_vectors; ++j)
       hn::Store(sum[i][j], d, all + i * panel + j * width);
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j)
-      c[i * row + j] = add ? c[i * row + j] + all[i * panel + j] : all[i * panel + j];
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float one = all[i * panel + j];
+      to.at[i * to.row + j] = from.at ? from.at[i * from.row + j] + one : one;
+    }
+}
+
+/// Computes a block of c: the sums of all blocks of terms, one after another.
+template <class T>
+HWY_INLINE void multiply_blocks(const packing<T>& at,
+                                const float* a,
+                                const float* b,
+                                block_place c,
+                                std::int64_t rows,
+                                std::int64_t columns,
+                                bool adds,
+                                bool streams) {
+  HWY_ALIGN float total[block_rows * panel];
+  if (!streams)  // c is needed only after the sums. A cache line is 16 floats.
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; j += 16)
+        hwy::Prefetch(c.at + i * c.row + j);
+      hwy::Prefetch(c.at + i * c.row + columns - 1);
+    }
+  block_place from = adds ? c : block_place{nullptr, 0};
+  for (const auto& block : at.blocks) {
+    const bool last = &block == &at.blocks.back();
+    const block_place to = last ? c : block_place{total, panel};
+    multiply_block(a + block.before * block_rows,
+                   b + block.before * panel,
+                   block.depth,
+                   from,
+                   to,
+                   rows,
+                   columns,
+                   streams && last);
+    from = to;
+  }
+}
+
+/// Whether c is written past the caches: reading the lines of a large c first takes longer. Whole
+/// lines only.
+template <class T>
+bool streams(const packing<T>& at) {
+  constexpr std::int64_t line = 16, small = 1 << 16;
+  return !at.sums && at.last && !at.begun && panel % line == 0 && at.of.N % line == 0
+         && at.column % line == 0 && at.of.M * at.of.N > small
+         && reinterpret_cast<std::uintptr_t>(at.of.c) % 64 == 0;
 }
 
 /// Computes rows [begin, end) and columns [first, last) of the current part; `a` is thread scratch.
@@ -199,7 +274,7 @@ void multiply_rows(const packing<T>& at,
   const auto& p = at.of;
   float* const c = at.sums ? at.sums : p.c + at.row * p.N + at.column;
   const std::int64_t row = at.sums ? at.sums_row : p.N;
-  const bool add = at.term > 0 || (!at.sums && p.accumulated);
+  const bool past_caches = streams(at);
   const std::int64_t times = (end - begin + rows_at_once - 1) / rows_at_once;
   const std::int64_t even = round_up((end - begin + times - 1) / times, block_rows);
   for (std::int64_t m = begin; m < end; m += even) {
@@ -207,15 +282,17 @@ void multiply_rows(const packing<T>& at,
     pack_a(at, m, m + rows, a);
     for (std::int64_t j = first; j < last; j += panel)
       for (std::int64_t i = 0; i < rows; i += block_rows)
-        multiply_block(a + i * terms_at_once,
-                       at.packed_b + j * terms_at_once,
-                       at.depth,
-                       c + (m + i) * row + j,
-                       row,
-                       std::min<std::int64_t>(block_rows, rows - i),
-                       std::min(panel, last - j),
-                       add);
+        multiply_blocks(at,
+                        a + i * terms_at_once,
+                        at.packed_b + j * terms_at_once,
+                        {c + (m + i) * row + j, row},
+                        std::min<std::int64_t>(block_rows, rows - i),
+                        std::min(panel, last - j),
+                        at.begun,
+                        past_caches);
   }
+  if (past_caches)
+    hwy::FlushStream();  // orders these stores before any later signal
 }
 
 /// Adds the bias to rows [begin, end) of the sums and rounds once.
@@ -293,8 +370,11 @@ void multiply_packed(const product<T>& p, const context& in) {
     at.rows = std::min(rows_of(p), p.M - at.row);
     for (at.column = 0; at.column < p.N; at.column += at.columns) {
       at.columns = std::min(columns_of(p), p.N - at.column);
-      for (at.term = 0; at.term < p.K; at.term += at.depth) {
-        at.depth = std::min(terms_at_once, p.K - at.term);
+      for (std::int64_t term = 0; term < p.K; term += terms_at_once) {
+        const auto block = block_of(p, term, std::min(terms_at_once, p.K - term));
+        at.blocks = {&block, 1};
+        at.begun = term > 0 || p.accumulated;
+        at.last = term + block.depth == p.K;
         multiply_terms(at, in.threads);
       }
       if (p.rounded)
@@ -326,7 +406,8 @@ std::size_t packed_part_scratch(const product<T>& p) {
 }
 
 template <class T>
-void multiply_packed_part(const product<T>& p, const product_part& part, const context& in) {
+void multiply_packed_part(product_series<T> all, const product_part& part, const context& in) {
+  const auto& p = all.front();
   auto* const b = scratch_array<float>(in, packed_part_scratch(p));
   auto* const a = b + widest_part(p) * terms_at_once;
   packing<T> at{.of = p,
@@ -337,12 +418,29 @@ void multiply_packed_part(const product<T>& p, const product_part& part, const c
                 .row = part.row,
                 .rows = part.rows,
                 .column = part.column,
-                .columns = part.columns};
-  for (; at.term < p.K; at.term += at.depth) {
-    at.depth = std::min(terms_at_once, p.K - at.term);
+                .columns = part.columns,
+                .begun = p.accumulated};
+  std::array<term_block<T>, 16> blocks;
+  std::size_t count = 0;
+  std::int64_t packed = 0;
+  const auto multiply_blocks = [&](bool last) {
+    at.blocks = {blocks.data(), count};
+    at.last = last;
     TROUPE_DISPATCH(pack_b, T)(at, 0, at.columns);
     TROUPE_DISPATCH(multiply_rows, T)(at, 0, at.rows, 0, at.columns, a);
-  }
+    at.begun = true;
+    count = 0;
+    packed = 0;
+  };
+  for (const auto& one : all)
+    for (std::int64_t term = 0, depth = 0; term < one.K; term += depth) {
+      depth = std::min(terms_at_once, one.K - term);
+      if (count == blocks.size() || packed + depth > terms_at_once)
+        multiply_blocks(false);
+      blocks[count++] = block_of(one, term, depth, packed);
+      packed += depth;
+    }
+  multiply_blocks(true);
   if (p.rounded)
     TROUPE_DISPATCH(round_rows, T)(at, 0, at.rows);
 }
@@ -354,7 +452,7 @@ template void multiply_packed(const product<f16>&, const context&);
 
 #define TROUPE_INSTANTIATE(T)                                  \
   template std::size_t packed_part_scratch(const product<T>&); \
-  template void multiply_packed_part(const product<T>&, const product_part&, const context&);
+  template void multiply_packed_part(product_series<T>, const product_part&, const context&);
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(bf16)
 TROUPE_INSTANTIATE(f16)

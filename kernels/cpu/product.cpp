@@ -261,11 +261,11 @@ std::size_t part_scratch(const product<T>& p, bool tiles) {
 }
 
 template <class T>
-void multiply_part(const product<T>& p, const product_part& part, bool tiles, const context& in) {
+void multiply_part(product_series<T> all, const product_part& part, bool tiles, const context& in) {
   if constexpr (!std::is_same_v<T, f16>)
     if (tiles)
-      return multiply_part_in_tiles(p, part, in);
-  multiply_packed_part(p, part, in);
+      return multiply_part_in_tiles<T>(all, part, in);
+  multiply_packed_part<T>(all, part, in);
 }
 
 #define TROUPE_INSTANTIATE(T)                                 \
@@ -273,7 +273,7 @@ void multiply_part(const product<T>& p, const product_part& part, bool tiles, co
   template std::size_t scratch(const product<T>&, int);       \
   template void multiply(const product<T>&, const context&);  \
   template std::size_t part_scratch(const product<T>&, bool); \
-  template void multiply_part(const product<T>&, const product_part&, bool, const context&);
+  template void multiply_part(product_series<T>, const product_part&, bool, const context&);
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(bf16)
 TROUPE_INSTANTIATE(f16)

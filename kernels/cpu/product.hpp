@@ -5,6 +5,7 @@
 
 #include "kernels/op/linear.hpp"
 
+#include <span>
 #include <type_traits>
 
 namespace troupe::kernels::cpu {
@@ -66,11 +67,20 @@ constexpr std::int64_t most_rows_of_part = 480, most_columns_of_part = 512;
 // processor without tiles uses its bf16 instructions for dense products only. For one instruction
 // set, bits depend on `tiles` and K only, not on the part, M or N.
 
-/// Workspace bytes for each part of a product.
+/// One product, or several that differ in K and in the data of their factors. All but the first add
+/// to its c. Each product is a sum of its own, so bits are those of a call per product.
+template <class T>
+using product_series = std::span<const product<T>>;
+/// Terms of short products that are added before c is written; each product's are rounded up to a
+/// multiple of 32.
+constexpr std::int64_t terms_of_series = 256;
+
+/// Workspace bytes for each part of a product. Of a series: of the product with the most terms, but
+/// not fewer than `terms_of_series` or those of all products.
 template <class T>
 std::size_t part_scratch(const product<T>& p, bool tiles);
 template <class T>
-void multiply_part(const product<T>& p, const product_part& part, bool tiles, const context& in);
+void multiply_part(product_series<T> all, const product_part& part, bool tiles, const context& in);
 
 // packed_product.cpp: f16, bf16 on processors where oneDNN lacks it, and parts of all types.
 // Operands are converted to float during packing. An element is the sum of blocks of 384 terms.
@@ -84,7 +94,7 @@ void multiply_packed(const product<T>& p, const context& in);
 template <class T>
 std::size_t packed_part_scratch(const product<T>& p);
 template <class T>
-void multiply_packed_part(const product<T>& p, const product_part& part, const context& in);
+void multiply_packed_part(product_series<T> all, const product_part& part, const context& in);
 
 // tile_product.cpp: bf16, and float in pieces of bf16, with AMX tiles (amx.hpp) and fused
 // epilogues. An element is the sum of its terms in order, 32 at a time. Bits do not depend on M, N
@@ -113,7 +123,7 @@ void multiply_in_tiles(const product<T>& p, const context& in);
 template <class T>
 std::size_t tiles_part_scratch(const product<T>& p);
 template <class T>
-void multiply_part_in_tiles(const product<T>& p, const product_part& part, const context& in);
+void multiply_part_in_tiles(product_series<T> all, const product_part& part, const context& in);
 
 // few_rows.cpp: forward pass with few rows, as in decoding, without tiles. Reads every weight once
 // and in place, at memory speed. The bits of a row do not depend on the other rows.

@@ -2,6 +2,8 @@
 #include "kernels/cpu/targets.hpp"
 #include "kernels/cpu/tiled_product.hpp"
 
+#include <vector>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/tile_product.cpp"
 #include <hwy/foreach_target.h>
@@ -87,9 +89,9 @@ HWY_INLINE void multiply_block(const std::byte* a,
                                const float* before,
                                float* sums,
                                outgoing<T, Activation>& last,
+                               int rows_at_once,
                                upcoming_lines panel) {
   constexpr int row = block_side * sizeof(float);
-  const int rows_at_once = int((block_side + steps - 1) / steps);
   if (before) {
     _tile_loadd(0, before, row);
     _tile_loadd(1, before + 16, row);
@@ -106,7 +108,6 @@ HWY_INLINE void multiply_block(const std::byte* a,
     panel.some();
     last.some(rows_at_once);
   }
-  last.rest();
   _tile_stored(0, sums, row);
   _tile_stored(1, sums + 16, row);
   _tile_stored(2, sums + 16 * block_side, row);
@@ -138,6 +139,7 @@ void multiply_near(const tiled<T>& at,
     const bool begun = !at.first || t > 0;
     const std::int64_t high = part.end - part.begin;
     const int lines = int((square_bytes<T> / 64 + high - 1) / high);
+    const int rows_at_once = int((block_side + steps - 1) / steps);
     for (std::int64_t j = part.first; j < part.last; ++j) {
       const auto* next = reinterpret_cast<const char*>(at.b(t, steps, j + 1));
       for (std::int64_t i = part.begin; i < part.end; ++i) {
@@ -151,6 +153,7 @@ void multiply_near(const tiled<T>& at,
                        begun ? waiting : nullptr,
                        to,
                        out,
+                       rows_at_once,
                        {next, 64, lines});
         next += lines * 64 * steps;
         if (complete) {
@@ -161,6 +164,51 @@ void multiply_near(const tiled<T>& at,
     }
   }
   out.rest();
+}
+
+/// Adds the products of a series, whose factors are packed, to the part. The sums of a block are
+/// added in the L1 cache, a few products at a time.
+template <class T>
+void multiply_series(std::span<const tiled<T>> all) {
+  asm volatile("" ::: "memory");  // completes the packing stores first
+  const tiles_in_use tiles;
+  const tiled<T>& part = all.front();
+  outgoing<T, no_activation> out(part.of);
+  constexpr std::size_t at_once = out.most_added;
+  alignas(64) float sums[2][at_once * block_floats], total[block_floats];
+  int turn = 0;
+  for (std::int64_t j = 0; j < panels_of(part.columns); ++j)
+    for (std::int64_t i = 0; i < panels_of(part.rows); ++i) {
+      const std::int64_t row = part.row + i * block_side, column = part.column + j * block_side;
+      out.expect(row, column);
+      for (std::size_t first = 0; first < all.size(); first += at_once) {
+        const auto some = all.subspan(first, std::min(at_once, all.size() - first));
+        float* to = sums[turn];
+        for (const tiled<T>& at : some) {
+          const std::int64_t steps = panels_of(at.terms);
+          const auto rows = block_side / (steps * std::int64_t(some.size())) + 1;
+          multiply_block(at.a(0, steps, i),
+                         at.b(0, steps, j),
+                         steps,
+                         nullptr,
+                         to,
+                         out,
+                         int(rows),
+                         upcoming_lines{nullptr, 0, 0});
+          to += block_floats;
+        }
+        out.add(sums[turn],
+                int(some.size()),
+                total,
+                first > 0,
+                first + some.size() == all.size(),
+                row,
+                column);
+        turn = 1 - turn;
+      }
+    }
+  out.rest();
+  _mm_sfence();  // orders non-temporal stores before any later signal
 }
 
 template <class T, class Activation>
@@ -384,8 +432,49 @@ std::size_t tiles_part_scratch(const product<T>& p) {
   return tiles_scratch(largest_part(p), 1);
 }
 
+namespace {
+
+constexpr std::int64_t steps_of_series = terms_of_series / block_side;
+
+/// The number of leading products of a series that are added at once; 1 for a long one.
 template <class T>
-void multiply_part_in_tiles(const product<T>& p, const product_part& part, const context& in) {
+std::size_t short_products(product_series<T> all, std::int64_t& steps) {
+  std::size_t n = 0;
+  for (steps = 0; n < all.size() && steps + panels_of(all[n].K) <= steps_of_series; ++n)
+    steps += panels_of(all[n].K);
+  return std::max<std::size_t>(n, 1);
+}
+
+template <class T>
+void multiply_short_products(product_series<T> all,
+                             std::int64_t steps,
+                             const product_part& part,
+                             const context& in) {
+  const std::int64_t high = panels_of(part.rows), wide = panels_of(part.columns);
+  const std::int64_t bytes = steps * square_bytes<T>;
+  auto* a = scratch_array<std::byte>(in, std::size_t((high + wide) * bytes));
+  auto* b = a + high * bytes;
+  std::vector<tiled<T>> packed;
+  for (const auto& p : all) {
+    packed.push_back({.of = p,
+                      .packed_a = a,
+                      .packed_b = b,
+                      .sums = nullptr,
+                      .row = part.row,
+                      .rows = part.rows,
+                      .column = part.column,
+                      .columns = part.columns,
+                      .terms = p.K});
+    N_AVX3::pack_a(packed.back(), 0, high);
+    N_AVX3::pack_b(packed.back(), 0, wide);
+    a += high * panels_of(p.K) * square_bytes<T>;
+    b += wide * panels_of(p.K) * square_bytes<T>;
+  }
+  N_AVX3::multiply_series(std::span<const tiled<T>>(packed));
+}
+
+template <class T>
+void multiply_one_part(const product<T>& p, const product_part& part, const context& in) {
   auto* const memory = scratch_array<std::byte>(in, tiles_part_scratch(p));
   if constexpr (std::is_same_v<T, bf16>)
     if (reads_where_it_lies(p)) {
@@ -414,6 +503,21 @@ void multiply_part_in_tiles(const product<T>& p, const product_part& part, const
   }
 }
 
+}  // namespace
+
+template <class T>
+void multiply_part_in_tiles(product_series<T> all, const product_part& part, const context& in) {
+  while (!all.empty()) {
+    std::int64_t steps = 0;
+    const std::size_t n = short_products(all, steps);
+    if (n > 1)
+      multiply_short_products(all.first(n), steps, part, in);
+    else
+      multiply_one_part(all.front(), part, in);
+    all = all.subspan(n);
+  }
+}
+
 #else
 template <class T>
 bool has_tiles_of() {
@@ -424,7 +528,7 @@ std::size_t tiles_part_scratch(const product<T>&) {
   return 0;
 }
 template <class T>
-void multiply_part_in_tiles(const product<T>&, const product_part&, const context&) {
+void multiply_part_in_tiles(product_series<T>, const product_part&, const context&) {
   throw std::logic_error("this processor has no AMX tiles");
 }
 template <class T>
@@ -446,8 +550,8 @@ template void multiply_in_tiles(const product<float>&, const context&);
 template void multiply_in_tiles(const product<bf16>&, const context&);
 template std::size_t tiles_part_scratch(const product<float>&);
 template std::size_t tiles_part_scratch(const product<bf16>&);
-template void multiply_part_in_tiles(const product<float>&, const product_part&, const context&);
-template void multiply_part_in_tiles(const product<bf16>&, const product_part&, const context&);
+template void multiply_part_in_tiles(product_series<float>, const product_part&, const context&);
+template void multiply_part_in_tiles(product_series<bf16>, const product_part&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -12,6 +12,7 @@
 #include "kernels/cpu/activation-inl.hpp"
 #include "kernels/cpu/product.hpp"
 #include "kernels/cpu/tile_packing-inl.hpp"
+#include "kernels/cpu/tiled_product.hpp"
 
 #ifdef TROUPE_TILES
 HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
@@ -45,11 +46,30 @@ class outgoing {
   }
 
   void begin(const float* sums, std::int64_t row, std::int64_t column) {
+    rest();
+    count_ = 0;
     sums_ = sums;
     columns_ = std::min(block_side, of_.N - column);
     left_ = std::min(block_side, of_.M - row);
     at_ = row * of_.N + column;
     bias_ = of_.bias ? of_.bias + column : nullptr;
+  }
+
+  static constexpr int most_added = 4;  ///< more leave the L1 cache
+  /// Adds up to `most_added` blocks of sums in order: to `total` if `begun`, else to c or to
+  /// nothing. Writes c if `complete`, else `total`.
+  void add(const float* sums,
+           int count,
+           float* total,
+           bool begun,
+           bool complete,
+           std::int64_t row,
+           std::int64_t column) {
+    begin(sums, row, column);
+    count_ = count;
+    total_ = total;
+    begun_ = begun;
+    complete_ = complete;
   }
 
   HWY_INLINE void some(int rows_at_once) {
@@ -71,7 +91,11 @@ class outgoing {
   std::int64_t element_bytes() const { return of_.c ? sizeof(float) : sizeof(T); }
 
   HWY_INLINE void one_row() {
-    if (HWY_LIKELY(columns_ == block_side && lines_)) {
+    const bool line = columns_ == block_side && lines_;
+    if (count_ > 0) {
+      each(columns_, [&](std::int64_t i, auto step) TROUPE_TILE_ATTR { add(step, i, line); });
+      total_ += block_side;
+    } else if (HWY_LIKELY(line)) {
       if (of_.c) {
         put_line(0);
         put_line(width);
@@ -84,6 +108,25 @@ class outgoing {
     sums_ += block_side;
     at_ += of_.N;
     --left_;
+  }
+
+  template <class Step>
+  HWY_INLINE void add(Step step, std::int64_t i, bool line) {
+    float* const c = of_.c + at_ + i;
+    const bool reads_c = of_.accumulated && !begun_;
+    vec x = hn::Load(d, sums_ + i);
+    if (begun_ || reads_c)
+      x = hn::Add(begun_ ? hn::Load(d, total_ + i) : step.load(c), x);
+#pragma GCC unroll 4
+    for (int n = 1; n < most_added; ++n)
+      if (n < count_)
+        x = hn::Add(x, hn::Load(d, sums_ + n * block_floats + i));
+    if (!complete_)
+      hn::Store(x, d, total_ + i);
+    else if (line && !of_.accumulated)
+      hn::Stream(x, d, c);
+    else
+      step.store(x, c);
   }
 
   HWY_INLINE void put_line(std::int64_t i) {
@@ -168,6 +211,10 @@ class outgoing {
   std::int64_t at_ = 0, columns_ = 0, left_ = 0;
   const char* next_ = nullptr;
   std::int64_t next_left_ = 0;
+
+  int count_ = 0;  ///< blocks of sums that add() got; 0 after begin()
+  float* total_ = nullptr;
+  bool begun_ = false, complete_ = false;
 };
 
 }  // namespace

@@ -1,13 +1,19 @@
 // Rates of the grouped products of experts, compared with dense products of as many FLOPs.
 //
-//   bench_grouped [threads [type...]]           types: f32, bf16, f16; default: all
+//   bench_grouped [threads [type|text...]]      types: f32, bf16, f16; default: all
+//
+// A text selects the shapes whose name has it: "x 64 x 2048", "sources".
 //
 // All run in turn in the same process. One dense product has the weight of one expert and the rows
 // of all, so a weight is read for many rows. The other has the weights of all experts and the rows
 // of one, so it moves as many bytes as the experts do. Rows are balanced, or follow Zipf's law:
-// expert e has a share of 1 / (e + 1), or all are those of two experts. Each figure is the best of
-// many runs, because other load can only make a run slower. With several sources, the rows of an
-// expert are as many groups, as where ranks share experts.
+// expert e has a share of 1 / (e + 1), or all are those of two experts. With several sources, the
+// rows of an expert are as many groups, as where ranks share experts.
+//
+// Figures are medians of rounds, and a share is the median of the shares of the rounds. The bound
+// is the time that the machine needs at least: of computing, at the rate of a dense product of
+// 1,024 x 1,024 x 1,024, and of moving the bytes, at the rate at which the threads read all weights
+// or write all gradients in the same round.
 //
 // The goal is 85 % of a dense rate if each expert with rows has at least 64. The last lines count
 // the products that miss it and name the slowest one, beside each of the two dense products.
@@ -17,16 +23,37 @@
 #include "tests/support/ops.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <cstring>
+#include <ctime>
+#include <new>
 #include <string>
+#include <sys/mman.h>
 #include <vector>
 
 using namespace troupe;
 using kernels::backend;
+
+// Memory as that of the product's pool: aligned, in huge pages.
+void* operator new(std::size_t bytes) {
+  constexpr std::size_t huge_page = std::size_t{2} << 20;
+  const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* const at = std::aligned_alloc(alignment, rounded);
+  if (at == nullptr)
+    throw std::bad_alloc();
+  if (alignment == huge_page)
+    ::madvise(at, rounded, MADV_HUGEPAGE);
+  return at;
+}
+void operator delete(void* at) noexcept {
+  std::free(at);
+}
+void operator delete(void* at, std::size_t) noexcept {
+  std::free(at);
+}
 
 namespace {
 
@@ -105,18 +132,72 @@ struct tally {
   }
 };
 
+using times = std::vector<double>;
+
+double median(times of) {
+  const auto middle = of.begin() + std::ptrdiff_t(of.size() / 2);
+  std::nth_element(of.begin(), middle, of.end());
+  return *middle;
+}
+/// The median of the shares of the rounds.
+double share(const times& of, const times& by) {
+  times out;
+  for (std::size_t i = 0; i < of.size(); ++i)
+    out.push_back(of[i] / by[i]);
+  return median(out);
+}
+
+/// Calls part(begin, bytes) for the part of each thread.
+template <class Part>
+void split_bytes(int threads, std::int64_t bytes, const Part& part) {
+#pragma omp parallel for num_threads(threads)
+  for (int i = 0; i < threads; ++i)
+    part(bytes / 64 * i / threads * 64, bytes / 64 / threads * 64);
+}
+void read_all(int threads, const void* from, std::int64_t bytes) {
+  split_bytes(threads, bytes, [=](std::int64_t begin, std::int64_t n) {
+    std::uint64_t sums[8] = {}, line[8];
+    for (const char* at = static_cast<const char*>(from) + begin; n > 0; n -= 64, at += 64) {
+      std::memcpy(line, at, 64);
+      for (int i = 0; i < 8; ++i)
+        sums[i] += line[i];
+    }
+    static std::atomic<std::uint64_t> all;
+    for (const auto sum : sums)
+      all += sum;
+  });
+}
+void write_all(int threads, void* to, std::int64_t bytes) {
+  split_bytes(threads, bytes, [=](std::int64_t begin, std::int64_t n) {
+    std::memset(static_cast<char*>(to) + begin, 0, std::size_t(n));
+  });
+}
+
 class bench {
  public:
-  explicit bench(int threads) : threads_(threads) {
-    std::printf("%s, threads %d\n\n", kernels::instruction_set().c_str(), threads_);
-    std::printf("%-11s %-38s %8s %8s %8s %9s %9s\n",
+  bench(int threads, std::vector<std::string> texts) : texts_(std::move(texts)), threads_(threads) {
+    std::printf("%s, threads %d\n", kernels::instruction_set().c_str(), threads_);
+  }
+
+  template <class T>
+  void begin() {
+    tests::linear_memory<T> m{.R = 1024, .N = 1024, .K = 1024, .with_bias = false, .with_z = false};
+    times of;
+    for (int i = 0; i < 60; ++i)
+      of.push_back(i % 2 == 0 ? seconds(m.forward()) : seconds(m.backward_input()));
+    peak_ = double(flops(m.forward())) / median(of);
+    std::printf("\ndense product: %.0f GFLOP/s\n\n%-11s %-38s %8s %8s %8s %8s %8s %8s %8s %8s\n",
+                peak_ / 1e9,
                 "pass",
                 "shape",
                 "rows ms",
                 "wide ms",
                 "experts",
+                "GB/s",
+                "bound ms",
                 "of rows",
-                "of wide");
+                "of wide",
+                "of bound");
   }
 
   template <class T>
@@ -126,16 +207,22 @@ class bench {
     for (std::int64_t g = 0; g < s.E * s.sources; ++g)
       experts.push_back(std::int32_t(g / s.sources));
     const kernels::row_groups groups{offsets.data(), experts.data(), s.E * s.sources};
-    const std::int64_t R = s.E * s.rows;
-    tests::linear_memory<T> m{.R = R, .N = s.N, .K = s.K, .with_bias = false, .with_z = false};
-    const auto weight = tests::normal<T>(std::size_t(s.E * s.N * s.K), 9);
-    std::vector<float> dweight(weight.size());
     std::string text = std::to_string(s.E) + " x " + std::to_string(s.rows) + " x "
                        + std::to_string(s.N) + " x " + std::to_string(s.K);
     text += std::is_same_v<T, float> ? "" : std::is_same_v<T, kernels::bf16> ? " bf16" : " f16";
     text += s.by == routing::zipf ? " Zipf" : s.by == routing::two_experts ? " two" : "";
     text += s.sources > 1 ? ", " + std::to_string(s.sources) + " sources" : "";
+    if (std::none_of(texts_.begin(), texts_.end(), [&](const std::string& one) {
+          return text.find(one) != std::string::npos;
+        }))
+      return;
     is_judged_ = is_judged(offsets, s.sources);
+    const std::int64_t R = s.E * s.rows;
+    tests::linear_memory<T> m{.R = R, .N = s.N, .K = s.K, .with_bias = false, .with_z = false};
+    const auto weight = tests::normal<T>(std::size_t(s.E * s.N * s.K), 9);
+    std::vector<float> dweight(weight.size());
+    const auto bytes = std::int64_t(weight.size() * sizeof(T));
+    const auto reads = [&] { read_all(threads_, weight.data(), bytes); };
     tests::linear_memory<T> wide{
         .R = s.rows, .N = s.E * s.N, .K = s.K, .with_bias = false, .with_z = false};
     const auto overwriting = [](auto op) {
@@ -146,6 +233,8 @@ class bench {
             text,
             m.forward(),
             wide.forward(),
+            reads,
+            bytes,
             kernels::grouped_linear_forward<T>{.y = m.y.data(),
                                                .x = m.x.data(),
                                                .weight = weight.data(),
@@ -159,6 +248,8 @@ class bench {
             text,
             m.backward_input(),
             wide.backward_input(),
+            reads,
+            bytes,
             kernels::grouped_linear_backward_input<T>{.dx = m.dx.data(),
                                                       .dy = m.dz.data(),
                                                       .weight = weight.data(),
@@ -167,20 +258,23 @@ class bench {
                                                       .E = s.E,
                                                       .N = s.N,
                                                       .K = s.K});
-    compare("backward W",
-            text,
-            overwriting(m.backward_weight()),
-            overwriting(wide.backward_weight()),
-            kernels::grouped_linear_backward_weight<T>{.dweight = dweight.data(),
-                                                       .dbias = nullptr,
-                                                       .dy = m.dz.data(),
-                                                       .x = m.x.data(),
-                                                       .groups = groups,
-                                                       .R = R,
-                                                       .E = s.E,
-                                                       .N = s.N,
-                                                       .K = s.K,
-                                                       .accumulates = false});
+    compare(
+        "backward W",
+        text,
+        overwriting(m.backward_weight()),
+        overwriting(wide.backward_weight()),
+        [&] { write_all(threads_, dweight.data(), 4 * s.E * s.N * s.K); },
+        4 * s.E * s.N * s.K,
+        kernels::grouped_linear_backward_weight<T>{.dweight = dweight.data(),
+                                                   .dbias = nullptr,
+                                                   .dy = m.dz.data(),
+                                                   .x = m.x.data(),
+                                                   .groups = groups,
+                                                   .R = R,
+                                                   .E = s.E,
+                                                   .N = s.N,
+                                                   .K = s.K,
+                                                   .accumulates = false});
   }
 
   void end() const {
@@ -190,55 +284,73 @@ class bench {
   }
 
  private:
-  template <class Dense, class Grouped>
+  template <class Dense, class Grouped, class Stream>
   void compare(const char* pass,
                const std::string& text,
                const Dense& rows,
                const Dense& wide,
+               const Stream& stream,
+               std::int64_t bytes_of_stream,
                const Grouped& grouped) {
-    double best[3] = {1e30, 1e30, 1e30}, all = 0;
-    for (int i = 0; i < 3 || (all < 1 && i < 4000); ++i) {
-      best[0] = std::min(best[0], seconds(rows));
-      best[1] = std::min(best[1], seconds(wide));
-      best[2] = std::min(best[2], seconds(grouped));
-      all += best[0] + best[1] + best[2];
+    times of_rows, of_wide, of_experts, of_stream;
+    double all = 0;
+    for (int i = 0; i < 5 || (all < 1.5 && i < 4000); ++i) {
+      of_rows.push_back(seconds(rows));
+      of_wide.push_back(seconds(wide));
+      of_stream.push_back(elapsed(stream));
+      of_experts.push_back(seconds(grouped));
+      all += of_rows.back() + of_wide.back() + of_stream.back() + of_experts.back();
     }
-    std::printf("%-11s %-38s %8.3f %8.3f %8.3f %8.0f%% %8.0f%%\n",
+    const double moved = double(bytes_moved(grouped)) / double(bytes_of_stream);
+    times bound;
+    for (const double time : of_stream)
+      bound.push_back(std::max(double(flops(grouped)) / peak_, moved * time));
+    const double by_rows = share(of_rows, of_experts), by_wide = share(of_wide, of_experts);
+    std::printf("%-11s %-38s %8.3f %8.3f %8.3f %8.1f %8.3f %7.0f%% %7.0f%% %7.0f%%\n",
                 pass,
                 text.c_str(),
-                best[0] * 1e3,
-                best[1] * 1e3,
-                best[2] * 1e3,
-                100 * best[0] / best[2],
-                100 * best[1] / best[2]);
+                median(of_rows) * 1e3,
+                median(of_wide) * 1e3,
+                median(of_experts) * 1e3,
+                double(bytes_of_stream) / median(of_stream) / 1e9,
+                median(bound) * 1e3,
+                100 * by_rows,
+                100 * by_wide,
+                100 * share(bound, of_experts));
     std::fflush(stdout);
     if (!is_judged_)
       return;
-    rows_.add(best[0] / best[2], std::string(pass) + ", " + text);
-    wide_.add(best[1] / best[2], std::string(pass) + ", " + text);
+    rows_.add(by_rows, std::string(pass) + ", " + text);
+    wide_.add(by_wide, std::string(pass) + ", " + text);
+  }
+
+  /// Seconds that work takes: of one thread on its processor, so that other load counts less.
+  template <class Work>
+  double elapsed(const Work& work) const {
+    const auto now = [this] {
+      timespec at{};
+      ::clock_gettime(threads_ == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &at);
+      return double(at.tv_sec) + 1e-9 * double(at.tv_nsec);
+    };
+    const double start = now();
+    work();
+    return now() - start;
   }
 
   /// As a stream: the scratch is computed each time.
   template <class Op>
   double seconds(const Op& op) {
-    using clock = std::chrono::steady_clock;
-    const auto start = clock::now();
-    const std::size_t bytes = kernels::scratch(backend::cpu, op, threads_);
-    if (bytes > size_) {
-      memory_.reset(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)));
-      size_ = bytes;
-    }
-    kernels::run(backend::cpu, op, {threads_, {memory_.get(), bytes}});
-    return std::chrono::duration<double>(clock::now() - start).count();
+    return elapsed([&] {
+      const std::size_t bytes = kernels::scratch(backend::cpu, op, threads_);
+      memory_.resize(std::max(bytes, memory_.size()));
+      kernels::run(backend::cpu, op, {threads_, {memory_.data(), bytes}});
+    });
   }
 
-  struct free_memory {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-
+  std::vector<std::string> texts_;
   int threads_;
-  std::unique_ptr<std::byte, free_memory> memory_;
-  std::size_t size_ = 0;
+  double peak_ = 0;  ///< FLOP/s of a dense product
+  std::vector<std::byte> memory_;
   tally rows_{"beside all rows with one weight"}, wide_{"beside few rows with all weights"};
   bool is_judged_ = false;  ///< whether the products in hand have the goal
 };
@@ -247,6 +359,7 @@ class bench {
 // width 1,024, also of 8 sources; and many small ones.
 template <class T>
 void all_shapes(bench& b) {
+  b.begin<T>();
   for (const auto by : {routing::balanced, routing::zipf})
     for (const std::int64_t rows : {16, 64, 256}) {
       b.products<T>({8, rows, 1536, 384, by});
@@ -267,14 +380,14 @@ void all_shapes(bench& b) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> types(argv + std::min(argc, 2), argv + argc);
-  constexpr std::array all{"f32", "bf16", "f16"};
-  for (const auto& type : types)
-    if (std::find(all.begin(), all.end(), type) == all.end()) {
-      std::fprintf(stderr, "bench_grouped: no type '%s': give f32, bf16 or f16\n", type.c_str());
-      return 2;
-    }
-  bench b(argc > 1 ? std::atoi(argv[1]) : 1);
+  std::vector<std::string> types, texts;
+  for (int i = 2; i < argc; ++i) {
+    const std::string one = argv[i];
+    (one == "f32" || one == "bf16" || one == "f16" ? types : texts).push_back(one);
+  }
+  if (texts.empty())
+    texts.emplace_back();
+  bench b(argc > 1 ? std::atoi(argv[1]) : 1, texts);
   const auto asks = [&](const char* type) {
     return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
   };

@@ -19,10 +19,12 @@ namespace {
 
 constexpr std::int64_t N = 520, K = 130;
 constexpr std::int32_t experts = 4;
-constexpr int sources = 2;
+constexpr int sources = 6;
 /// Rows of each expert from each source. Alone, 8 rows read a bf16 weight in place, together with
-/// 70 they do not; of floats, 500 rows are in tiles and 70 are not. Then none, and few rows.
-constexpr std::int64_t rows_of[experts][sources] = {{70, 8}, {70, 500}, {0, 33}, {1, 8}};
+/// 70 they do not; of floats, 500 rows are in tiles and 70 are not. Then none, and few rows. More
+/// than four short groups are added to a gradient in several turns.
+constexpr std::int64_t rows_of[experts][sources]
+    = {{70, 8, 3, 33, 1, 9}, {70, 500, 0, 2, 2, 2}, {0, 33, 0, 0, 5, 64}, {1, 8, 8, 8, 8, 8}};
 
 /// Rows of experts, with a group for each (expert, source) in that order.
 template <class T>
