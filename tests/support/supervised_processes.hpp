@@ -261,8 +261,8 @@ struct supervised_processes {
   int monitors = 0;                  ///< number of spawned monitors
   int hanging_monitors = 0;          ///< the first so many never conclude
   std::array<played_node, 3> nodes;  ///< the last belongs to the supervisor
-  std::array<played_connector, 2> connectors;
   deterministic system;
+  std::array<played_connector, 2> connectors;  ///< ends first: it has a promise of an actor
   std::shared_ptr<actors::prepared_job> prepared;
   messages::supervisor_actor supervisor;
   std::optional<ending> end;
