@@ -45,7 +45,7 @@ struct played_connector {
   messages::connector_actor actor;
   std::vector<messages::connect_to> told;
   messages::connected answer = {};
-  bool waits = false;  ///< answers later, by `last`
+  bool waits = false;  ///< answers when it is told `forget`
   caf::typed_response_promise<messages::connected> last = {};
 };
 
@@ -171,7 +171,7 @@ struct supervised_processes {
                     x.last.deliver(x.answer);
                   return x.last;
                 },
-                [](const messages::forget&) {}};
+                [&x](const messages::forget&) { x.last.deliver(x.answer); }};
       }));
   }
 
