@@ -73,8 +73,7 @@ TEST_CASE("PROCESS-2: ranks are spawned when each process is connected with its 
   CHECK(calls == 1);
   CHECK(it.nodes[0].keepers.size() == 1);  // services come meanwhile
   CHECK(it.nodes[0].replicas.empty());
-  it.connectors[1].last.deliver(messages::connected{});
-  it.system.run();
+  it.system.tell(it.connectors[1].actor, messages::forget{});
   CHECK(it.nodes[0].replicas.size() == 1);
   CHECK(it.nodes[1].replicas.size() == 1);
 }

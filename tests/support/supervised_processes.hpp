@@ -47,7 +47,7 @@ struct played_connector {
   messages::connector_actor actor;
   std::vector<messages::connect_to> told;
   messages::connected answer = {};
-  bool waits = false;  ///< answers later, by `last`
+  bool waits = false;  ///< answers when it is told `forget`
   caf::typed_response_promise<messages::connected> last = {};
 };
 
@@ -176,7 +176,7 @@ struct supervised_processes {
                     x.last.deliver(x.answer);
                   return x.last;
                 },
-                [](const messages::forget&) {}};
+                [&x](const messages::forget&) { x.last.deliver(x.answer); }};
       }));
   }
 
@@ -275,8 +275,8 @@ struct supervised_processes {
   int monitors = 0;                  ///< number of spawned monitors
   int hanging_monitors = 0;          ///< the first so many never conclude
   std::array<played_node, 3> nodes;  ///< the last belongs to the supervisor
-  std::array<played_connector, 2> connectors;
   deterministic system;
+  std::array<played_connector, 2> connectors;  ///< ends first: it has a promise of an actor
   std::shared_ptr<actors::prepared_job> prepared;
   messages::supervisor_actor supervisor;
   std::optional<ending> end;
