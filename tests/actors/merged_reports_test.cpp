@@ -2,7 +2,6 @@
 
 #include "actors/host/merged_reports.hpp"
 
-#include "actors/support/owners_of_copies.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/tiny_job.hpp"
 
@@ -17,7 +16,6 @@
 #include <vector>
 
 using namespace troupe;
-using runtime::axis_view;
 
 namespace {
 
