@@ -71,6 +71,14 @@ class example_maker {
       fill(x[key]);
     }
   }
+  /// Two values of one key.
+  template <class Key, class Element>
+  void fill_object(std::multimap<Key, Element>& x) {
+    Key key{};
+    fill(key);
+    for (int i = 0; i < (extreme_ ? 0 : 2); ++i)
+      fill(x.emplace(key, Element{})->second);
+  }
 
   const wire& wire_;
   bool extreme_;
