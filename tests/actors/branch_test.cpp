@@ -37,6 +37,14 @@ struct branching {
         system.home().spawn(actors::node,
                             std::shared_ptr<const actors::node_context>(prepared->node),
                             std::shared_ptr<const actors::spawn_table>(table)));
+    root = system.keep(system.home().spawn([this](caf::event_based_actor* self) -> caf::behavior {
+      return {[this, self](int) {
+        self->request(node,
+                      caf::infinite,
+                      messages::spawn_replica{.generation = asked, .job = prepared->description})
+            .then([](const messages::replica_spawned&) {}, [](const caf::error&) {});
+      }};
+    }));
     end.emplace(node);
     spawn(first_generation);  // the node opens the job
     if (is_told)
@@ -44,8 +52,8 @@ struct branching {
   }
 
   void spawn(runtime::generation_id generation) {
-    system.tell(node,
-                messages::spawn_replica{.generation = generation, .job = prepared->description});
+    asked = generation;
+    system.tell(root, 1);
   }
   void begin(runtime::generation_id generation = first_generation) {
     system.tell(
@@ -86,6 +94,8 @@ struct branching {
   tests::deterministic system;
   std::shared_ptr<actors::prepared_job> prepared;
   messages::node_actor node;
+  caf::actor root;  ///< plays the supervisor
+  runtime::generation_id asked = {};
   std::optional<tests::ending> end;
 };
 

@@ -179,11 +179,12 @@ TEST_CASE("a behaviour that leaves ready actions undone ends the run after a tim
                              }};
   job.train_iterations = 1;
   const auto prepared = tests::tiny_prepared(job);
+  const auto judged = tests::by_reference_trainer(job);
   *rehearsed = true;
   const int before = *made;
   const auto steps = run(prepared);
   CHECK(*made == before + 2);
-  CHECK(steps.front().report.state == tests::by_reference_trainer(job).front().state);
+  CHECK(steps.front().report.state == judged.front().state);
 }
 
 TEST_CASE("a behaviour that never acts ends the run", "[scenario]") {

@@ -159,7 +159,7 @@ TEST_CASE("PROCESS-2: processes send messages to neighbours and to the superviso
     const auto job = cluster_job(x.of);
     std::vector<runtime::process_site> sites;
     for (int p = 0; p < processes; ++p)
-      sites.emplace_back("host-" + std::to_string(p));
+      sites.emplace_back("host-" + std::to_string(p), "rack-" + std::to_string(p / hosts_in_rack));
     const auto keepers = runtime::keepers_of(sites);
     std::vector<std::pair<int, int>> others;
     const runtime::process_tree tree(processes);

@@ -563,7 +563,8 @@ TEST_CASE("CHOICES-3: a text takes only choices that were recorded for the same 
   auto wider = troupe::tests::tiny_experts();
   wider.router.experts = 8;
   fresh_model other(troupe::tests::experts_gpt(wider));
-  CHECK_THROWS_WITH(logits_of(other.model, other.store, other.stream, ids{3, 1, 4, 1}, &replay),
+  choice_reader of_others(folder / "made");
+  CHECK_THROWS_WITH(logits_of(other.model, other.store, other.stream, ids{3, 1, 4, 1}, &of_others),
                     ContainsSubstring("2 of 4 experts") && ContainsSubstring("chooses 2 of 8"));
   for (const auto& file : std::filesystem::directory_iterator(folder / "made"))
     if (file.path().extension() == ".choices")

@@ -186,6 +186,7 @@ TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
              ContainsSubstring("1 values for 2 losses") && ContainsSubstring("give 2"));
   CHECK_THAT(complaint([](experts& x) {
                x.balance = {"sinkhorn"};
+               x.score = "softmax";
                x.pre_softmax = true;
                x.balance_weights = {0.5};
              }),
