@@ -43,8 +43,8 @@ void listen_to(runtime::agent_client& agent, const listening& x) {
     if ((x.outlived && !ended) || !agent.wait(x.patience))
       agent.kill(x.patience);
     const auto how = agent.wait(x.patience);
-    if (!ended)
-      runtime::end_parts_of(x.run, x.outlived ? std::chrono::milliseconds(0) : x.patience);
+    if (!x.outlived && !ended)
+      runtime::end_parts_of(x.run, x.patience);
     x.tell(how ? runtime::text_of(*how) : end.what(), true);
   }
 }

@@ -47,14 +47,13 @@ void run_host_agent(host_agent_settings settings) {
   const auto id = folder.record().id;
   if (!settings.obeys_signals)
     ignore_requests_to_end();
-  auto listening = listen_in(folder.sockets(), agent_name());
+  agent_loop loop(settings.behaviour,
+                  listen_in(folder.sockets(), agent_name()),
+                  std::move(settings.connection),
+                  settings.obeys_signals,
+                  [&](bool given) { promise_succession(folder, given); });
   write_entry(folder, entry_of_this_process(agent_name(), "agent"));
-  agent_loop(settings.behaviour,
-             std::move(listening),
-             std::move(settings.connection),
-             settings.obeys_signals,
-             [&](bool given) { promise_succession(folder, given); })
-      .run();
+  loop.run();
   clean_after_agent(settings.run, id);
 }
 

@@ -19,7 +19,6 @@ void end_agents_of(const std::filesystem::path& run,
 /// and the agent itself. Only for the owner of the run's folder: a later run may use it.
 void kill_parts_of(const std::filesystem::path& run);
 /// Repeats that until none is left, for at most `within`, then removes what a killed agent leaves.
-/// With 0 it kills nothing, and removes that only if no process is left.
 void end_parts_of(const std::filesystem::path& run, std::chrono::milliseconds within);
 
 }  // namespace troupe::runtime
