@@ -14,7 +14,7 @@ import time
 import cli_test
 from cli_test import MOCK, SMALL, refuses, works
 from process_runs import (ENDLESS, JOBS, LONG, LONG_STEPS, PIPELINE, SHARED, held, is_same, job, judge, killed,
-                          parent_of, replaced, require_same, require_same_files)
+                          replaced, require_same, require_same_files)
 
 
 def check_shards(folder):
