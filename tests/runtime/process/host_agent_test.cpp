@@ -220,7 +220,7 @@ TEST_CASE("SIGTERM, SIGINT and SIGHUP end an agent in order", "[process]") {
     with_agent x;
     const auto started = x.start("node", {"sleep"});
     ::kill(x.agent_pid(), number);
-    CHECK(told_by<agent_ended>(x.agent).why == "it got SIGTERM");
+    CHECK(told_by<agent_ended>(x.agent).why == "it got " + signal_name(number));
     CHECK(x.agent.wait(long_enough) == process_end{.exit_code = 0});
     CHECK(is_gone(started.process.pid));
   }
