@@ -72,7 +72,7 @@ class node_process {
     const auto& job = told.job;
     try {
       stand(told);
-      // Without recovery, no agent adopts this process when its agent and guard have died.
+      // Without recovery, no agent adopts this process when its agent has died.
       if (!context_->jobs->open(told_)->job.recovery.on)
         runtime::end_with_parent(::getppid());
       const auto entry = entry_of(job);

@@ -63,8 +63,8 @@ int be_agent(const part_words& words) {
   if (words.has("connection"))
     settings.connection = runtime::descriptor(words.number<int>("connection"));
   settings.obeys_signals = !settings.connection;
-  settings.outlived = words.has("outlived");
-  return runtime::run_host_agent(std::move(settings));
+  runtime::run_host_agent(std::move(settings));
+  return 0;
 }
 
 int be_node(const part_words& words, const runtime::registered_functions& functions) {
@@ -96,8 +96,6 @@ launch_settings launch_of_parts(const part_settings& how, const std::string& add
                                  run,
                                  "patience",
                                  fmt::format("{}", how.suspicion * how.patience)};
-  if (how.outlived)
-    agent.insert(agent.end(), {"outlived", "yes"});
   agent.emplace_back("connection");
   return {.run = how.run,
           .agent = std::move(agent),

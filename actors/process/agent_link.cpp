@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/process/orphaned_agents.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -17,18 +18,18 @@ namespace troupe::actors {
 namespace {
 
 constexpr auto listens_for = std::chrono::minutes(1);
-constexpr auto for_ever = std::chrono::milliseconds(-1);
 constexpr std::string_view node_prefix = "node-";
 constexpr int most_ended = 3;  ///< consecutive
 
 struct listening {
+  std::filesystem::path run;
   std::chrono::milliseconds patience;
   bool outlived;
   std::function<void(std::string answer, bool gone)> tell;
 };
 
-/// Passes on the agent's messages until the agent is gone. Unless its processes outlive it, also
-/// waits for its guard, which kills them.
+/// Passes on the agent's messages until the agent is gone, and with it its processes, unless they
+/// outlive it.
 void listen_to(runtime::agent_client& agent, const listening& x) {
   bool ended = false;
   try {
@@ -38,17 +39,13 @@ void listen_to(runtime::agent_client& agent, const listening& x) {
         x.tell(runtime::text_of(*answer), false);
       }
   } catch (const std::exception& end) {
-    if (x.outlived && !ended) {
-      agent.kill(x.patience);  // an agent that hung up may still run; two must not run at once
-      x.tell(end.what(), true);
-      agent.wait(for_ever);  // waits for its guard, the parent of the surviving processes
-      return;
-    }
-    if (!agent.wait(x.patience)) {
-      agent.kill();
-      agent.wait(x.patience);
-    }
-    x.tell(end.what(), true);
+    // An agent that hung up may still run; two must not run at once.
+    if ((x.outlived && !ended) || !agent.wait(x.patience))
+      agent.kill(x.patience);
+    const auto how = agent.wait(x.patience);
+    if (!x.outlived && !ended)
+      runtime::end_parts_of(x.run, x.patience);
+    x.tell(how ? runtime::text_of(*how) : end.what(), true);
   }
 }
 
@@ -108,12 +105,11 @@ agent_link::~agent_link() {
   try {
     agent_->ask(runtime::end_agent{});
   } catch (const runtime::error&) {
-    // The agent and its processes are gone; when they outlive it, the guard ends them after its
-    // patience.
+    // The agent is gone. Processes that outlive it end without a leader.
   }
 }
 
-// The thread ends with its agent, or with the agent's guard.
+// The thread ends with its agent.
 void agent_link::leave_listener() {
   if (listener_.joinable())
     listener_.detach();
@@ -144,8 +140,13 @@ void agent_link::be_with(std::shared_ptr<runtime::agent_client> agent) {
   // The thread holds the agent: the link may end before it.
   auto listener = runtime::start_thread(
       "agent",
-      [agent, number = ++agents_, patience = patience_, outlived = outlived_, tell = tell_] {
-        listen_to(*agent, {patience, outlived, [&](std::string answer, bool gone) {
+      [agent,
+       number = ++agents_,
+       run = run_,
+       patience = patience_,
+       outlived = outlived_,
+       tell = tell_] {
+        listen_to(*agent, {run, patience, outlived, [&](std::string answer, bool gone) {
                              tell({.agent = number, .answer = std::move(answer), .gone = gone});
                            }});
       });
@@ -211,7 +212,7 @@ void agent_link::kill() const {
 
 void agent_link::kill_everybody() const {
   if (agent_)
-    agent_->kill_everybody();
+    runtime::kill_parts_of(run_);
 }
 
 }  // namespace troupe::actors

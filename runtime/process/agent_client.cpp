@@ -2,7 +2,6 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/thread.hpp"
-#include "runtime/process/guard.hpp"
 #include "runtime/process/host_agent.hpp"
 #include "runtime/process/run_folder.hpp"
 #include "runtime/process/unix_socket.hpp"
@@ -12,7 +11,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
-#include <cstring>
 #include <mutex>
 #include <poll.h>
 #include <sys/socket.h>
@@ -26,13 +24,9 @@ constexpr int signs_in_silence = 5;
 
 }  // namespace
 
-/// Knows the process at the other end from the credentials that the kernel adds to each message.
 class agent_client::line {
  public:
-  explicit line(descriptor connection) : connection_(std::move(connection)) {
-    const int yes = 1;
-    ::setsockopt(connection_.number(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
-  }
+  explicit line(descriptor connection) : connection_(std::move(connection)) {}
   ~line() {
     {
       const std::lock_guard lock(mutex_);
@@ -54,37 +48,6 @@ class agent_client::line {
         throw io_error("the host agent is gone: {}", system_message(errno));
       sent += more > 0 ? std::size_t(more) : 0;
     }
-  }
-
-  /// Same result as recv(2).
-  ssize_t receive(char* to, std::size_t most) {
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
-    iovec part{.iov_base = to, .iov_len = most};
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const auto size = ::recvmsg(connection_.number(), &message, MSG_CMSG_CLOEXEC);
-    for (auto* x = CMSG_FIRSTHDR(&message); size > 0 && x != nullptr; x = CMSG_NXTHDR(&message, x))
-      if (x->cmsg_level == SOL_SOCKET && x->cmsg_type == SCM_CREDENTIALS) {
-        ucred sender = {};
-        std::memcpy(&sender, CMSG_DATA(x), sizeof sender);
-        is_of(sender.pid);
-      }
-    return size;
-  }
-
-  void is_of(pid_t pid) {
-    const std::lock_guard lock(mutex_);
-    if (other_.pid == pid)
-      return;
-    if (const auto facts = look_at_process(pid))
-      other_ = facts->id;
-  }
-  process_id other() const {
-    const std::lock_guard lock(mutex_);
-    return other_;
   }
 
   void give_signs(std::chrono::milliseconds every) {
@@ -115,9 +78,8 @@ class agent_client::line {
 
   const descriptor connection_;
   std::mutex sending_;
-  mutable std::mutex mutex_;  ///< protects the members below
+  std::mutex mutex_;  ///< protects the members below
   std::condition_variable changed_;
-  process_id other_;
   std::chrono::milliseconds every_{0};
   bool end_ = false;
   std::jthread thread_;
@@ -125,9 +87,9 @@ class agent_client::line {
 
 agent_client::agent_client(descriptor connection,
                            std::optional<child_process> agent,
-                           std::filesystem::path run)
-    : run_(std::move(run)),
-      agent_(std::move(agent)),
+                           process_id other)
+    : agent_(std::move(agent)),
+      other_(other),
       line_(std::make_unique<line>(std::move(connection))) {}
 
 agent_client::agent_client(agent_client&&) noexcept = default;
@@ -140,16 +102,17 @@ agent_client agent_client::start(std::vector<std::string> command,
                        .environment = {},
                        .output = run_folder::open(run).log_of(agent_name()),
                        .inherited = {its.number()}});
-  return {std::move(ours), std::move(agent), run};
+  const auto id = agent.id();
+  return {std::move(ours), std::move(agent), id};
 }
 
 agent_client agent_client::connect(const std::filesystem::path& run) {
-  agent_client out(connect_in(run_folder::open(run).sockets(), agent_name()), std::nullopt, run);
+  auto connection = connect_in(run_folder::open(run).sockets(), agent_name());
   ucred listener = {};
   socklen_t size = sizeof listener;
-  if (::getsockopt(out.connection(), SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0)
-    out.line_->is_of(listener.pid);
-  return out;
+  ::getsockopt(connection.number(), SOL_SOCKET, SO_PEERCRED, &listener, &size);
+  const auto facts = look_at_process(listener.pid);
+  return {std::move(connection), std::nullopt, facts ? facts->id : process_id()};
 }
 
 agent_client::~agent_client() {
@@ -189,7 +152,7 @@ std::optional<agent_answer> agent_client::next(std::chrono::milliseconds at_most
     if (ready < 0)
       continue;  // a signal
     std::array<char, 65536> bytes;
-    const auto size = line_->receive(bytes.data(), bytes.size());
+    const auto size = ::recv(line_->number(), bytes.data(), bytes.size(), 0);
     if (size < 0 && errno == EINTR)
       continue;
     if (size <= 0)
@@ -202,46 +165,22 @@ std::optional<agent_answer> agent_client::next(std::chrono::milliseconds at_most
 std::optional<process_end> agent_client::wait(std::chrono::milliseconds at_most) {
   if (agent_)
     return agent_->wait(at_most);
-  const auto it = running_process::find(line_->other());
+  const auto it = running_process::find(other_);
   if (it && !it->wait(at_most))
     return std::nullopt;
   return process_end{.exit_code = {}, .unseen = true};
 }
 
 std::optional<process_id> agent_client::agent() const {
-  if (const auto known = line_->other(); known.pid != 0)
-    return is_running(known) ? std::optional(known) : std::nullopt;
-  // The agent has sent nothing yet: it is a fork of its guard, with the same command line.
-  if (agent_)
-    for (const auto& one : children_of(agent_->id().pid))
-      if (command_of(one.id.pid) == command_of(agent_->id().pid))
-        return one.id;
-  return std::nullopt;
+  return is_running(other_) ? std::optional(other_) : std::nullopt;
 }
 
 bool agent_client::kill(std::chrono::milliseconds at_most) const {
-  const auto it = agent();
-  const auto agent = it ? running_process::find(*it) : std::nullopt;
+  const auto agent = running_process::find(other_);
   if (!agent)
     return true;
   agent->signal(SIGKILL);
   return agent->wait(at_most);
-}
-
-void agent_client::kill_everybody() const {
-  const auto it = agent();
-  auto guard = this->guard();
-  if (const auto facts = it ? look_at_process(it->pid) : std::nullopt; facts && !guard)
-    if (const auto above = look_at_process(facts->parent); above && is_guard(above->id.pid))
-      guard = above->id;
-  if (guard)
-    kill_part(*guard);
-  if (it)  // an agent without a guard
-    kill_part(*it);
-}
-
-std::optional<process_id> agent_client::guard() const {
-  return agent_ ? std::optional(agent_->id()) : std::nullopt;
 }
 
 }  // namespace troupe::runtime

@@ -51,29 +51,22 @@ class agent_client {
   /// Descriptor to poll: readable when an answer may be there.
   int connection() const;
 
-  /// The end of the agent; empty if it still runs after `at_most`. The exit code is that of its
-  /// guard; it is known only for an agent that this object started.
+  /// The end of the agent; empty if it still runs after `at_most`. How it ended is known only for
+  /// an agent that this object started.
   std::optional<process_end> wait(std::chrono::milliseconds at_most);
-  /// Kills only the agent; `next` throws afterwards. Its guard then kills the processes that the
-  /// agent started, unless they may outlive it (host_agent_settings). Returns false when the agent
-  /// has not ended within `at_most`. Any thread.
+  /// Kills only the agent; `next` throws afterwards. Returns false when it has not ended within
+  /// `at_most`. Any thread.
   bool kill(std::chrono::milliseconds at_most = std::chrono::milliseconds(0)) const;
-  /// Kills the agent and all processes that it started or adopted. Any thread.
-  void kill_everybody() const;
-  /// The agent's guard; empty if this object only connected.
-  std::optional<process_id> guard() const;
-  /// The running agent; empty if it has ended or its pid is not known yet.
+  /// The running agent; empty if it has ended.
   std::optional<process_id> agent() const;
 
  private:
   class line;  ///< the connection, and the heartbeat thread
 
-  agent_client(descriptor connection,
-               std::optional<child_process> agent,
-               std::filesystem::path run);
+  agent_client(descriptor connection, std::optional<child_process> agent, process_id other);
 
-  std::filesystem::path run_;
-  std::optional<child_process> agent_;
+  std::optional<child_process> agent_;  ///< empty if this object only connected
+  process_id other_;
   std::unique_ptr<line> line_;
   frame_reader received_;
 };

@@ -2,7 +2,6 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/process/guard.hpp"
 #include "runtime/process/unix_socket.hpp"
 
 #include <algorithm>
@@ -12,9 +11,11 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -28,11 +29,16 @@ agent_state::time now() {
   return std::chrono::steady_clock::now();
 }
 
+/// Leaves out ignored signals: a blocked signal would be delivered even when it is ignored.
 descriptor signals_as_events() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
-  for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP})
-    ::sigaddset(&wanted, number);
+  ::sigaddset(&wanted, SIGCHLD);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP})
+    if (struct sigaction now = {};
+        ::sigaction(number, nullptr, &now) != 0 || now.sa_handler != SIG_IGN)
+      ::sigaddset(&wanted, number);
+  ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
   return descriptor(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
@@ -41,12 +47,10 @@ descriptor signals_as_events() {
 agent_loop::agent_loop(const agent_settings& settings,
                        descriptor listening,
                        descriptor connection,
-                       const agent_ends_by& ends_by,
-                       named_processes& named,
+                       bool obeys_signals,
                        promise_shown show)
     : state_(settings, now()),
-      ends_by_(ends_by),
-      named_(named),
+      obeys_signals_(obeys_signals),
       show_promise_(std::move(show)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       signals_(signals_as_events()),
@@ -55,6 +59,8 @@ agent_loop::agent_loop(const agent_settings& settings,
       next_adopted_(first_adopted) {
   if (!epoll_ || !signals_)
     throw io_error("cannot watch for events: {}", system_message(errno));
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    throw io_error("cannot become a subreaper: {}", system_message(errno));
   watch(signals_.number(), key_of_signals, EPOLLIN, true);
   watch(listening_.number(), key_of_listener, EPOLLIN, true);
   if (connection) {
@@ -148,7 +154,7 @@ void agent_loop::read_signals() {
   while (::read(signals_.number(), &what, sizeof what) == ssize_t(sizeof what)) {
     if (what.ssi_signo == SIGCHLD)
       child = true;
-    else if (ends_by_.obeys_signals || (ends_by_.ends_with_parent && ::getppid() != parent_))
+    else if (obeys_signals_)
       follow(state_.told_to_end("it got " + signal_name(int(what.ssi_signo))));
   }
   if (child)
@@ -173,7 +179,6 @@ void agent_loop::reap() {
     sweep = true;
     const auto how = found->second.wait();
     const auto name = found->first;
-    named_.remove(found->second.id());
     children_.erase(found);
     follow(state_.died(name, how, now()));
   }
@@ -187,7 +192,6 @@ void agent_loop::end_adopted(std::uint64_t key) {
   if (found == adopted_.end())
     return;
   kill_group(found->second.id);
-  named_.remove(found->second.id);
   const auto name = found->first;
   adopted_.erase(found);
   follow(state_.died(name, {.exit_code = {}, .unseen = true}, now()));
@@ -195,12 +199,11 @@ void agent_loop::end_adopted(std::uint64_t key) {
 }
 
 void agent_loop::kill_orphans() {
-  kill_children([this](int pid) {
-    const bool spared = is_of_a_name(pid);
-    if (!spared)
-      killed_orphans_.insert(pid);
-    return spared;
-  });
+  for (const auto& one : children_of(::getpid()))
+    if (one.state != 'Z' && !is_of_a_name(one.id.pid)) {
+      killed_orphans_.insert(one.id.pid);
+      ::kill(one.id.pid, SIGKILL);  // a child's pid is its own until we wait for it
+    }
 }
 
 bool agent_loop::is_of_a_name(int pid) const {
@@ -285,7 +288,6 @@ void agent_loop::carry_out(const agent_action::start& x) {
     child_process child(
         {.command = x.what.command, .environment = x.what.environment, .output = x.what.output});
     const auto id = child.id();
-    named_.add(id);
     children_.emplace(x.what.name, std::move(child));
     follow(state_.started(x, id));
   } catch (const io_error& failure) {
@@ -299,13 +301,11 @@ void agent_loop::carry_out(const agent_action::adopt& x) {
     if (!it)
       return follow(state_.not_adopted(
           x, fmt::format("cannot adopt process {}: it has ended", x.what.process.pid)));
-    named_.add(x.what.process);
     const auto key = next_adopted_++;
     watch(it->pidfd(), key, EPOLLIN, true);
     adopted_.emplace(x.what.name, adopted{x.what.process, *std::move(it), key});
     follow(state_.adopted(x));
   } catch (const io_error& failure) {
-    named_.remove(x.what.process);
     follow(state_.not_adopted(x, failure.what()));
   }
 }
@@ -372,7 +372,7 @@ void agent_loop::carry_out(const agent_action::say& x) {
 
 void agent_loop::carry_out(const agent_action::leave&) {
   if (const auto spared = children_.find(state_.spared()); spared != children_.end())
-    spared->second.leave();  // its guard takes over
+    spared->second.leave();
   left_ = true;
 }
 

@@ -7,7 +7,6 @@
 #include "runtime/process/child_process.hpp"
 #include "runtime/process/descriptor.hpp"
 #include "runtime/process/frames.hpp"
-#include "runtime/process/named_processes.hpp"
 #include "runtime/process/process_id.hpp"
 
 #include <deque>
@@ -16,29 +15,21 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unistd.h>
 #include <variant>
 
 namespace troupe::runtime {
 
-/// Reasons to end, besides an `end` request.
-struct agent_ends_by {
-  bool obeys_signals = true;     ///< SIGTERM, SIGINT and SIGHUP
-  bool ends_with_parent = true;  ///< its parent is the guard
-};
-
 /// Publishes whether the agent will start a successor (agent_action::promise).
 using promise_shown = std::function<void(bool given)>;
 
-/// Runs inside `guarded`: signals are blocked and this process is a subreaper. One thread.
+/// Makes this process a subreaper and blocks the signals that it reads. One thread.
 class agent_loop {
  public:
-  /// `connection` may be empty. `named` lists the running processes and must outlive this object.
+  /// `connection` may be empty. `obeys_signals`: SIGTERM, SIGINT and SIGHUP end it.
   agent_loop(const agent_settings& settings,
              descriptor listening,
              descriptor connection,
-             const agent_ends_by& ends_by,
-             named_processes& named,
+             bool obeys_signals,
              promise_shown show);
 
   /// Returns when the agent is to end and no child is left.
@@ -89,10 +80,8 @@ class agent_loop {
   bool nobody_runs() const;
 
   agent_state state_;
-  const agent_ends_by ends_by_;
-  named_processes& named_;
+  const bool obeys_signals_;
   const promise_shown show_promise_;
-  const pid_t parent_ = ::getppid();
   descriptor epoll_, signals_, listening_;
   peers peers_;
   std::uint64_t next_peer_, next_adopted_;

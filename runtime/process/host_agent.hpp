@@ -1,5 +1,6 @@
 // The host agent of a run: starts and kills processes on its host on request, and reports their
-// deaths. It leaves no process behind. docs/protocol/host_agent.md.
+// deaths. When it is killed, its processes live on until the next agent adopts them; those of a run
+// without recovery end with it. docs/protocol/host_agent.md.
 
 #pragma once
 
@@ -21,10 +22,6 @@ struct host_agent_settings {
   /// SIGTERM, SIGINT and SIGHUP end the agent. False: ignores all signals that ask a job to end. A
   /// scheduler sends those to every process of a run, and the agent has to end last.
   bool obeys_signals = true;
-  /// The agent's processes survive its death, and the next agent adopts them. They live while
-  /// another agent of the run listens or the starter of this agent lives, plus `owner_patience`.
-  /// False: the guard kills them at once.
-  bool outlived = false;
 };
 
 /// The first argument of a process that is a run's host agent. The run's folder is among its other
@@ -41,9 +38,15 @@ std::string agent_name();
 /// The running agent of a run on this host, by its entry; empty if none runs.
 std::optional<process_id> running_agent(const run_folder& of);
 
-/// Runs the agent under its guard until it ends; returns the exit code. It listens as
-/// `agent_name()` in the run's `sockets` and has an entry of that name. Call it while this process
-/// has one thread. Throws input_error (bad folder) and io_error before it starts.
-int run_host_agent(host_agent_settings settings);
+/// Runs the agent in this process until it ends. It listens as `agent_name()` in the run's
+/// `sockets` and has an entry of that name. Call it while this process has one thread. Throws
+/// input_error (bad folder) and io_error before it starts.
+void run_host_agent(host_agent_settings settings);
+
+/// The id of the run in that folder; empty if the folder is gone or unreadable.
+std::string run_id_of(const std::filesystem::path& run);
+/// Removes this host's agent's files in the folder, and the shared memory of the run with that id.
+/// Removes only the memory if another run has the folder by now.
+void clean_after_agent(const std::filesystem::path& run, const std::string& id);
 
 }  // namespace troupe::runtime

@@ -1,7 +1,5 @@
 #include "runtime/process/host_parts.hpp"
 
-#include "runtime/process/guard.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
@@ -28,7 +26,8 @@ bool is_folder(const std::string& word, pid_t pid, const fs::path& folder) {
   std::error_code none;
   if (named.is_relative())
     named = fs::read_symlink(fmt::format("/proc/{}/cwd", pid), none) / named;
-  return fs::equivalent(named, folder, none) && !none;
+  return fs::weakly_canonical(named, none) == fs::weakly_canonical(folder, none)
+         || (fs::equivalent(named, folder, none) && !none);
 }
 
 void each_process(const std::function<void(pid_t, const std::vector<std::string>&)>& take) {
@@ -94,7 +93,7 @@ std::vector<host_part> parts_of_host(const fs::path& folder) {
       = [](const found_part& x) { return std::pair(x.line.incarnation, x.id.start_time); };
   std::map<std::string, const found_part*> newest;
   for (const auto& x : all) {
-    auto& it = newest[is_guard(x.id.pid) ? "guard" : x.line.name];
+    auto& it = newest[x.line.name];
     if (it == nullptr || age(*it) < age(x))
       it = &x;
   }
@@ -109,6 +108,11 @@ std::vector<process_id> processes_of_host(const fs::path& folder) {
   for (const auto& x : found_parts(folder))
     out.push_back(x.id);
   return out;
+}
+
+bool is_part_of(const fs::path& folder, pid_t pid) {
+  const auto line = read_part_line(command_of(pid));
+  return line && is_folder(line->folder, pid, folder);
 }
 
 std::optional<process_id> standing_node_of(const fs::path& folder, const std::string& flag) {

@@ -1,4 +1,4 @@
-// Processes that a standing node (`troupe node`) started on its host for a run, found by their
+// Processes that a run or a standing node (`troupe node`) started on its host, found by their
 // command lines. The entries in its folder hold pids of that host's own namespace, which can differ
 // from those seen here.
 //
@@ -32,7 +32,7 @@ std::optional<std::string> folder_of_standing_node(const std::vector<std::string
                                                    const std::string& flag);
 
 struct host_part {
-  std::string name;  ///< "agent", "guard", "node-1"
+  std::string name;  ///< "agent", "node-1"
   process_id process;
   std::uint64_t incarnation = 0;
   bool operator==(const host_part&) const = default;
@@ -41,6 +41,8 @@ struct host_part {
 std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
 /// All running processes of that folder.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);
+/// Whether a run of that folder has started the process. The folder may be gone.
+bool is_part_of(const std::filesystem::path& folder, pid_t pid);
 
 /// The standing node that got that folder by `flag`; empty if none runs here.
 std::optional<process_id> standing_node_of(const std::filesystem::path& folder,

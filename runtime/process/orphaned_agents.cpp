@@ -1,10 +1,13 @@
 #include "runtime/process/orphaned_agents.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/process/agent_client.hpp"
-#include "runtime/process/guard.hpp"
+#include "runtime/process/host_agent.hpp"
+#include "runtime/process/host_parts.hpp"
 #include "runtime/process/process_id.hpp"
 
+#include <csignal>
 #include <optional>
 #include <poll.h>
 #include <set>
@@ -39,6 +42,16 @@ void ask_agent_to_end(const std::filesystem::path& run, milliseconds patience) {
   }
 }
 
+void kill_with_group(const process_id& x) {
+  try {
+    if (const auto it = running_process::find(x))
+      it->signal(SIGKILL);
+    kill_group(x);
+  } catch (const io_error& failure) {
+    log_warning("cannot kill process {}: {}", x.pid, failure.what());
+  }
+}
+
 /// Processes of the run among this process's children. Other children may come from the program
 /// before `exec`, or be orphans when this is a container's first process.
 class orphaned_agents {
@@ -63,11 +76,11 @@ class orphaned_agents {
     return true;
   }
 
-  /// The children of a killed guard are reparented to this process.
-  void kill(bool guards_obey) const {
+  /// The children of a killed agent are reparented to this process.
+  void kill() const {
     for (const int pid : left_)
       if (const auto facts = look_at_process(pid))
-        kill_part(facts->id, guards_obey);
+        kill_with_group(facts->id);
   }
 
  private:
@@ -80,18 +93,36 @@ class orphaned_agents {
 void end_agents_of(const std::filesystem::path& run,
                    milliseconds patience,
                    milliseconds suspicion) {
+  const auto id = run_id_of(run);
   orphaned_agents left(run);
   for (const auto until = agents_clock::now() + patience;
        left.are_there() && agents_clock::now() < until;) {
     ask_agent_to_end(run, patience);
     left.have_ended(between_reaps);
   }
-  if (!left.are_there())
-    return;
-  left.kill(true);
   for (const auto until = agents_clock::now() + suspicion;
-       !left.have_ended(between_kills) && agents_clock::now() < until;)
-    left.kill(agents_clock::now() + suspicion / 2 < until);
+       left.are_there() && agents_clock::now() < until;) {
+    left.kill();
+    left.have_ended(between_kills);
+  }
+  if (processes_of_host(run).empty())
+    clean_after_agent(run, id);
+}
+
+void kill_parts_of(const std::filesystem::path& run) {
+  for (const auto& one : processes_of_host(run))
+    kill_with_group(one);
+}
+
+void end_parts_of(const std::filesystem::path& run, milliseconds within) {
+  const auto until = agents_clock::now() + within;
+  while (!processes_of_host(run).empty()) {
+    if (agents_clock::now() >= until)
+      return;
+    kill_parts_of(run);
+    ::poll(nullptr, 0, int(between_reaps.count()));
+  }
+  clean_after_agent(run, run_id_of(run));
 }
 
 }  // namespace troupe::runtime

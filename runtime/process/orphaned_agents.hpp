@@ -1,6 +1,5 @@
-// Ends children of this process that are left of a run's host agents: guards, agents without a
-// guard, and processes of an agent that was killed together with its guard. This process started
-// them, or inherited them as a subreaper.
+// Ends what is left of a run's host agents after a kill, and removes the files and segments that
+// such an agent leaves.
 
 #pragma once
 
@@ -9,10 +8,17 @@
 
 namespace troupe::runtime {
 
-/// Ends these agents and all processes that they started or adopted. Asks for `patience`, then
-/// kills them and waits for at most `suspicion`. Does nothing when there are none.
+/// Ends the agents among this process's children, and all processes that they started or adopted.
+/// This process started them, or inherited them as a subreaper. Asks for `patience`, then kills
+/// them and waits for at most `suspicion`.
 void end_agents_of(const std::filesystem::path& run,
                    std::chrono::milliseconds patience,
                    std::chrono::milliseconds suspicion);
+
+/// Kills each running process that an agent of this host has started for the run, with its group,
+/// and the agent itself. Only for the owner of the run's folder: a later run may use it.
+void kill_parts_of(const std::filesystem::path& run);
+/// Repeats that until none is left, for at most `within`, then removes what a killed agent leaves.
+void end_parts_of(const std::filesystem::path& run, std::chrono::milliseconds within);
 
 }  // namespace troupe::runtime

@@ -60,8 +60,7 @@ struct linked {
 
   std::unique_ptr<actors::agent_link> link(std::chrono::milliseconds patience
                                            = std::chrono::seconds(60)) const {
-    return link({a_player, runtime::agent_word, run.path().string(), "600000", "outlived"},
-                patience);
+    return link({a_player, runtime::agent_word, "run", run.path().string(), "600000"}, patience);
   }
   std::unique_ptr<actors::agent_link> link(std::vector<std::string> command,
                                            std::chrono::milliseconds patience) const {
@@ -124,6 +123,7 @@ TEST_CASE("a link takes over the running agent with its processes", "[actors]") 
   CHECK(runtime::is_running(node.process));
   it.lose(*first, 1);
   ::kill(node.process.pid, SIGKILL);
+  it.start_by(*second);
   it.end(std::move(second));
 }
 

@@ -50,7 +50,7 @@ class stood_nodes {
                            .run = run,
                            .address = "127.0.0.1",
                            .suspicion = 10,
-                           .agent = {player, runtime::agent_word, run.string(), "10000"},
+                           .agent = {player, runtime::agent_word, "run", run.string(), "10000"},
                            .node = [command](const actors::node_program&) { return command; }}));
     }
   }
@@ -98,11 +98,10 @@ struct launched {
     const std::vector<std::string> whole{"/bin/sh", "-c", in_folder};
     settings = actors::launch_settings{
         .run = folder.path(),
-        .agent = {player, runtime::agent_word, folder.path().string(), "10000"},
+        .agent = {player, runtime::agent_word, "run", folder.path().string(), "10000"},
         .node = [whole](const actors::node_program&) { return whole; }};
     if (succeeded) {
       settings.outlived = true;
-      settings.agent.emplace_back("outlived");
       settings.successor = {"/bin/true"};
     }
     nodes.emplace(*system, standing, whole);

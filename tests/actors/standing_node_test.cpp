@@ -44,7 +44,7 @@ struct waiting {
         .address = "127.0.0.1",
         .suspicion = 10,
         .once = once,
-        .agent = {player, runtime::agent_word, folder.path().string(), "10000"},
+        .agent = {player, runtime::agent_word, "run", folder.path().string(), "10000"},
         .node = [](const actors::node_program&) {
           return std::vector<std::string>{"/bin/sleep", "1000"};
         }};

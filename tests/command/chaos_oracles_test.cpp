@@ -60,7 +60,6 @@ runtime::child_process sleeper(const std::string& mark) {
 
 const standing_processes four = {{"agent-here", {10, 1}},
                                  {"front", {9, 1}},
-                                 {"guard", {11, 1}},
                                  {"node-0", {12, 1}},
                                  {"node-1", {13, 1}},
                                  {"supervisor", {8, 1}}};
@@ -161,33 +160,20 @@ TEST_CASE("CHAOS-4: a replaced process without a fault is named", "[chaos]") {
   CHECK(survivors_lost({"node-0"}, replaced::one_node, "lane:0.0").empty());
   CHECK_FALSE(survivors_lost(both, replaced::one_node, "lane:0.0").empty());
   CHECK_FALSE(survivors_lost({"supervisor"}, replaced::one_node, "lane:0.0").empty());
-  CHECK(survivors_lost({"agent-here", "guard"}, replaced::agent_and_guard, "agent-here").empty());
-  CHECK_THAT(
-      text_of(survivors_lost({"agent-here", "node-0"}, replaced::agent_and_guard, "agent-here")),
-      ContainsSubstring("replaced or lost: node-0;"));
-  CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agent_and_guard, "guard").empty());
-  CHECK(survivors_lost({"agent-host-2", "guard-host-2"}, replaced::agent_and_guard, "agent-host-2")
-            .empty());
-  CHECK_FALSE(survivors_lost({"agent-host-1"}, replaced::agent_and_guard, "agent-host-2").empty());
-  CHECK_FALSE(survivors_lost({"guard"}, replaced::agent_and_guard, "guard-host-2").empty());
-  CHECK(survivors_lost({"agent-host-1", "guard"}, replaced::agent_and_guard, "agent-host-1")
-            .empty());  // the host's name is host-1
+  CHECK_FALSE(survivors_lost({"agent-host-1"}, replaced::victim, "agent-host-2").empty());
   CHECK(survivors_lost({"supervisor"}, replaced::supervisor, "monitor").empty());
   CHECK_FALSE(survivors_lost({"node-0"}, replaced::supervisor, "supervisor").empty());
-  CHECK(survivors_lost({"agent-here", "guard", "node-0"}, replaced::agents_and_nodes, "link")
-            .empty());
+  CHECK(survivors_lost({"agent-here", "node-0"}, replaced::agents_and_nodes, "link").empty());
   CHECK_FALSE(survivors_lost({"supervisor"}, replaced::agents_and_nodes, "link").empty());
   after.erase("front");
   CHECK(replaced_between(four, after).size() == 3);
 }
 
-TEST_CASE("the death of agent, guard or supervisor must not replace nodes", "[chaos]") {
+TEST_CASE("the death of agent or supervisor must not replace nodes", "[chaos]") {
   using enum fault_kind;
   for (const auto kind : {sigkill, sigstop, sigsegv, abort}) {
-    for (const auto who : {role::agent, role::guard}) {
-      CHECK(allowed_after(kind, who) == replaced::agent_and_guard);
-      CHECK(restart_after(kind, who) == restart_is::wrong);
-    }
+    CHECK(allowed_after(kind, role::agent) == replaced::victim);
+    CHECK(restart_after(kind, role::agent) == restart_is::wrong);
     CHECK(allowed_after(kind, role::supervisor) == replaced::supervisor);
     CHECK(restart_after(kind, role::supervisor) == restart_is::due);
   }
@@ -212,7 +198,7 @@ TEST_CASE("a victim that was not replaced is reported", "[chaos]") {
              ContainsSubstring("node-1 was not replaced"));
   CHECK(victim_kept({"node-0"}, replaced::one_node, "lane:0.0").empty());
   CHECK_FALSE(victim_kept({}, replaced::one_node, "lane:0.0").empty());
-  CHECK_FALSE(victim_kept({"guard"}, replaced::agent_and_guard, "agent-here").empty());
+  CHECK_FALSE(victim_kept({"agent-host-1"}, replaced::victim, "agent-here").empty());
   CHECK(victim_kept({"supervisor"}, replaced::supervisor, "monitor").empty());
   CHECK_FALSE(victim_kept({}, replaced::supervisor, "monitor").empty());
   CHECK(is_replaced_after(fault_kind::exit, role::lane));
@@ -220,7 +206,7 @@ TEST_CASE("a victim that was not replaced is reported", "[chaos]") {
   CHECK_FALSE(is_replaced_after(fault_kind::pause, role::node));
   CHECK_FALSE(is_replaced_after(fault_kind::sigstop, role::agent));
   CHECK_FALSE(is_replaced_after(fault_kind::sigkill, role::front));
-  CHECK(leaves_nobody(fault_kind::sigkill, role::guard));
+  CHECK(leaves_nobody(fault_kind::sigkill, role::front));
 }
 
 TEST_CASE("steps repeated after a move are not counted for a death", "[chaos]") {

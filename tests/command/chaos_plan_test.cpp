@@ -208,10 +208,10 @@ TEST_CASE("a moment that comes too late in the job does not refuse the others", 
   CHECK_THROWS_WITH(plan_of(wish, job), Catch::Matchers::ContainsSubstring("too few"));
 }
 
-TEST_CASE("each run has at most one fault of the guard", "[chaos]") {
+TEST_CASE("each run has at most one fault of the front", "[chaos]") {
   auto wish = all_of_it();
   wish.kinds = {fault_kind::sigkill};
-  wish.roles = {role::guard};
+  wish.roles = {role::front};
   wish.count = 3;
   std::set<std::uint64_t> runs;
   for (const auto& x : plan_of(wish, small_job()))

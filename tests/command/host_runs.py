@@ -115,7 +115,7 @@ def cmdline(pid):
 
 
 def end_host(at):
-    """Kills all processes of a host at once: node, guard, agent, and those that compute."""
+    """Kills all processes of a host at once: node, agent, and those that compute."""
     for pid in at.left():
         try:
             os.kill(pid, signal.SIGKILL)

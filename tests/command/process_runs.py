@@ -88,7 +88,7 @@ class job:
 
     def dies(self, meanwhile=lambda: None):
         """Kills all processes of the run at once. `meanwhile` is called after all have stopped and before any dies.
-        Children come first: when a guard dies, the kernel continues a stopped agent in its session."""
+        Children come first: when a parent dies, the kernel may continue a stopped child."""
         alive = children_first(self.left())
         for how in (signal.SIGSTOP, signal.SIGKILL):
             for pid in alive:

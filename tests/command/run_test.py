@@ -288,7 +288,7 @@ def check_agent(folder):
     stepping(run)
     # A shell that leaves a process in another session.
     command = ["/bin/sh", "-c", f"(setsid sleep 1000 & echo $! > {folder}/pid); sleep 1000"]
-    for end in ("told", "owner", "agent", "guard"):
+    for end in ("told", "owner"):
         (folder / "pid").unlink(missing_ok=True)
         agent = started("troupe:agent", "run", run, "patience", 3 if end == "owner" else 600)
         until("the agent listens", lambda: agents_in(run))
@@ -305,15 +305,11 @@ def check_agent(folder):
             told(connection, "ended")
         if end == "owner":
             connection.close()
-        if end == "agent":
-            os.kill(shown[0]["pid"], signal.SIGKILL)
-        if end == "guard":
-            agent.kill()
         agent.communicate(timeout=PATIENCE)
         until(f"nothing is left of an agent ({end})",
               lambda: not any(map(alive, [node, below, shown[0]["pid"]])))
         connection.close()
-        if end in ("told", "owner") and agent.returncode != 0:
+        if agent.returncode != 0:
             raise wrong(f"the agent ({end}) ended with {agent.returncode}")
         if agents_in(run) or len(status(run)["processes"]) != 1:
             raise wrong(f"an agent ({end}) leaves its socket or entry")

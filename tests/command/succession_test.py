@@ -281,8 +281,7 @@ def check_all_alone(folder):
     one = job(folder, *ENDLESS, "--suspicion-seconds", 0.5)
     one.reaches(5)
     agent, = one.processes("agent")
-    guard = int(pathlib.Path(f"/proc/{agent['pid']}/stat").read_text().rpartition(") ")[2].split()[1])
-    lost = (agent["pid"], guard, one.deciding()["pid"], one.process.pid)  # children first, as in `dies`
+    lost = (agent["pid"], one.deciding()["pid"], one.process.pid)  # children first, as in `dies`
     for how in (signal.SIGSTOP, signal.SIGKILL):  # stops all first, so that none reacts to another's death
         for pid in lost:
             os.kill(pid, how)

@@ -105,8 +105,8 @@ def check_nothing_is_left(folder):
         one.stdout.readline()
     secret = (run / "credentials/secret").read_text().strip()
     parts = of_run(run)
-    if len(parts) != 4 or len(secret) != 64:  # two nodes, the agent, its guard
-        raise wrong(f"expected two nodes, an agent and its guard, found {parts}")
+    if len(parts) != 3 or len(secret) != 64:
+        raise wrong(f"expected two nodes and an agent, found {parts}")
     if any(secret.encode() in words for words in parts.values()):
         raise wrong("the secret is in a command line or an environment")
     one.send_signal(signal.SIGKILL)

@@ -109,9 +109,9 @@ void print_signals() {
   sleep_for_ever();
 }
 
-/// Marked by its command line as part of a run. Holds 256 MiB, so the kernel needs a while to end
-/// it.
-constexpr const char* part_word = "troupe:part";
+/// Marked by their command lines as parts of a run. The first holds 256 MiB, so the kernel needs a
+/// while to end it.
+constexpr const char *part_word = "troupe:part", *successor_word = "troupe:successor";
 
 [[noreturn]] void be_part() {
   constexpr std::size_t bytes = std::size_t(256) << 20;
@@ -122,11 +122,11 @@ constexpr const char* part_word = "troupe:part";
   sleep_for_ever();
 }
 
-/// Starts an agent, which starts a process with descendants. Prints the pids of guard and process.
+/// Starts an agent, which starts a process with descendants. Prints the pids of agent and process.
 [[noreturn]] void be_owner(const std::string& run,
                            const std::string& patience,
                            const std::string& file) {
-  auto agent = agent_client::start({"/proc/self/exe", agent_word, run, patience}, run);
+  auto agent = agent_client::start({"/proc/self/exe", agent_word, "run", run, patience}, run);
   agent.ask(start_process{.request = 1,
                           .name = "node",
                           .command = {"/proc/self/exe", "descendants", file},
@@ -134,21 +134,21 @@ constexpr const char* part_word = "troupe:part";
                           .output = {}});
   while (const auto told = agent.next(std::chrono::minutes(1)))
     if (const auto* const started = std::get_if<process_started>(&*told)) {
-      std::printf("%d %d\n", int(agent.guard()->pid), int(started->process.pid));
+      std::printf("%d %d\n", int(agent.agent()->pid), int(started->process.pid));
       std::fflush(stdout);
     }
   std::exit(1);
 }
 
-/// Leads a run: starts an agent whose processes outlive it, has it start a sleeping process, and
-/// registers `successor`. Prints the pids of guard and process.
+/// Leads a run: starts an agent, has it start a sleeping process, and
+/// registers `successor`. Prints the pids of agent and process.
 [[noreturn]] void be_leader(const std::string& run,
                             const std::string& patience,
                             std::vector<std::string> successor) {
-  auto agent = agent_client::start({"/proc/self/exe", agent_word, run, patience, "outlived"}, run);
+  auto agent = agent_client::start({"/proc/self/exe", agent_word, "run", run, patience}, run);
   agent.ask(start_process{.request = 1,
                           .name = "node",
-                          .command = {"/proc/self/exe", part_word, run},
+                          .command = {"/proc/self/exe", part_word, "run", run},
                           .environment = {},
                           .output = {}});
   successor.insert(successor.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
@@ -158,7 +158,7 @@ constexpr const char* part_word = "troupe:part";
     if (const auto* const started = std::get_if<process_started>(&*told)) {
       node = started->process;
     } else if (std::holds_alternative<succession_agreed>(*told)) {
-      std::printf("%d %d\n", int(agent.guard()->pid), int(node.pid));
+      std::printf("%d %d\n", int(agent.agent()->pid), int(node.pid));
       std::fflush(stdout);
     }
   std::exit(1);
@@ -169,7 +169,7 @@ constexpr const char* part_word = "troupe:part";
 std::vector<known_process> lead(agent_client& agent,
                                 const std::string& run,
                                 const std::string& file) {
-  agent.succeed(1, {.command = {"/proc/self/exe", "successor", run, file}});
+  agent.succeed(1, {.command = {"/proc/self/exe", successor_word, "run", run, file}});
   agent.ask(list_processes{2});
   while (const auto told = agent.next(std::chrono::minutes(1)))
     if (const auto* const all = std::get_if<processes_listed>(&*told)) {
@@ -208,8 +208,7 @@ void adopt_all(agent_client& agent, const std::vector<known_process>& known) {
     } catch (const std::exception&) {  // it is gone
       if (to_end)
         break;
-      agent.emplace(
-          agent_client::start({"/proc/self/exe", agent_word, run, "600000", "outlived"}, run));
+      agent.emplace(agent_client::start({"/proc/self/exe", agent_word, "run", run, "600000"}, run));
       adopt_all(*agent, known);
       known = lead(*agent, run, file);
     }
@@ -226,12 +225,12 @@ void adopt_all(agent_client& agent, const std::vector<known_process>& known) {
 
 int be_agent(const std::vector<std::string>& words) {
   host_agent_settings settings;
-  settings.run = words.at(1);
-  settings.behaviour.owner_patience = std::chrono::milliseconds(std::atoi(words.at(2).c_str()));
-  settings.outlived = words.size() > 3 && words[3] == "outlived";
-  if (words.size() > (settings.outlived ? 4 : 3))
+  settings.run = words.at(2);
+  settings.behaviour.owner_patience = std::chrono::milliseconds(std::atoi(words.at(3).c_str()));
+  if (words.size() > 4)
     settings.connection = descriptor(std::atoi(words.back().c_str()));
-  return run_host_agent(std::move(settings));
+  run_host_agent(std::move(settings));
+  return 0;
 }
 
 }  // namespace
@@ -261,8 +260,8 @@ int main(int argc, char** argv) {
     be_owner(words.at(1), words.at(2), words.at(3));
   if (what == "leader")
     be_leader(words.at(1), words.at(2), {words.begin() + 3, words.end()});
-  if (what == "successor")
-    be_successor(words.at(1), words.at(2));
+  if (what == successor_word)
+    be_successor(words.at(2), words.at(3));
   if (what == "run") {  // holds a folder until it is killed
     const held_run_folder folder(words.at(1), "player", {"player"});
     std::printf("held\n");

@@ -80,17 +80,10 @@ constexpr std::array role_table = {
              replaced::supervisor},
     role_row{role::agent,
              "agent",
-             "is replaced, with its guard; all others survive, and no step runs again",
+             "is replaced; all others survive, and no step runs again",
              true,
              false,
-             replaced::agent_and_guard},
-    role_row{role::guard,
-             "guard",
-             "the parent of the agent: is not replaced, and the agent continues",
-             true,
-             false,
-             replaced::agent_and_guard,
-             false},
+             replaced::victim},
     role_row{role::lane, "lane", built_again, false, true, replaced::one_node},
     role_row{role::stage, "stage", built_again, false, true, replaced::one_node},
     role_row{role::replica, "replica", built_again, false, true, replaced::one_node},
@@ -224,7 +217,7 @@ restart_is restart_after(fault_kind kind, role who) {
     default:
       break;
   }
-  if (who == role::front || who == role::agent || who == role::guard)
+  if (who == role::front || who == role::agent)
     return wrong;
   return due;  // also for wrong bits found in a lane
 }

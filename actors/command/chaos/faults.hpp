@@ -51,7 +51,6 @@ enum class replaced : std::uint8_t {
   victim,
   one_node,         ///< the node of the planted actor
   supervisor,       ///< the supervisor's process
-  agent_and_guard,  ///< of one host
   agents_and_nodes  ///< of hosts that lose their connection
 };
 
@@ -60,7 +59,6 @@ enum class role : std::uint8_t {
   front,
   supervisor,
   agent,
-  guard,
   // Actors and lanes, struck by planted deaths at a moment of a step:
   lane,
   stage,

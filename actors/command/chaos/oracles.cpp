@@ -141,11 +141,7 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
                          replaced allowed,
                          const std::string& victim) {
   const auto is_node = [](const std::string& x) { return x.starts_with("node-"); };
-  const auto is_agent
-      = [](const std::string& x) { return x.starts_with("agent-") || x.starts_with("guard"); };
-  // "agent-host-2" takes only "guard-host-2" with it. The agent of a host that is called host-2 has
-  // the plain "guard".
-  const bool of_host = victim.starts_with("agent-host-") || victim.starts_with("guard-host-");
+  const auto is_agent = [](const std::string& x) { return x.starts_with("agent-"); };
   const auto may = [&](const std::string& x) {
     switch (allowed) {
       case replaced::nobody:
@@ -156,10 +152,6 @@ sentences survivors_lost(const std::vector<std::string>& replaced_ones,
         return is_node(x);
       case replaced::supervisor:
         return x == "supervisor";
-      case replaced::agent_and_guard:
-        return is_agent(x)
-               && (!of_host || (x == "guard" && victim.starts_with("agent-"))
-                   || x.ends_with(victim.substr(victim.find("-host-"))));
       case replaced::agents_and_nodes:
         return is_node(x) || is_agent(x);
     }

@@ -269,8 +269,7 @@ class disturbed_run {
     if (!all_stand && run_.exit_code()) {  // the run ended: processes without entry are unknown
       after = last_seen(run_.folder());
       std::erase_if(before, [&](const auto& one) {
-        return one.first == "front" || one.first.starts_with("guard")
-               || one.first.starts_with("agent-")
+        return one.first == "front" || one.first.starts_with("agent-")
                || (one.first.starts_with("node-") && !job_.node_folders.empty());
       });
     }

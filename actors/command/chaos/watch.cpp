@@ -80,20 +80,9 @@ standing_processes standing(const runtime::run_folder& folder,
                             const runtime::process_id& front,
                             const std::vector<std::filesystem::path>& hosts) {
   standing_processes out;
-  for (const auto& one : runtime::seen_processes(folder, [](const std::string&) {})) {
-    if (!one.runs || !*one.runs)
-      continue;
-    out.emplace(one.entry.name, one.entry.process);
-    if (one.entry.role != "agent")
-      continue;
-    // The guard forked the agent and has the same command line. Without a guard the agent has
-    // another parent.
-    const auto words = runtime::command_of(one.entry.process.pid);
-    if (const auto agent = runtime::look_at_process(one.entry.process.pid))
-      if (const auto guard = runtime::look_at_process(agent->parent);
-          guard && !words.empty() && runtime::command_of(agent->parent) == words)
-        out.emplace("guard", guard->id);
-  }
+  for (const auto& one : runtime::seen_processes(folder, [](const std::string&) {}))
+    if (one.runs.value_or(false))
+      out.emplace(one.entry.name, one.entry.process);
   if (runtime::is_running(front))
     out.emplace("front", front);
   std::map<std::string, std::uint64_t> newest;  // after a move the old process may end late

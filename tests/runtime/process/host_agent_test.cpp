@@ -31,7 +31,8 @@ struct with_agent {
 
   explicit with_agent(int patience = patient)
       : agent(agent_client::start(
-          player({agent_word, run.path().string(), std::to_string(patience)}), run.path())) {}
+          player({agent_word, "run", run.path().string(), std::to_string(patience)}), run.path())) {
+  }
   ~with_agent() {
     if (agent.wait(std::chrono::milliseconds(0)))
       return;
@@ -40,7 +41,7 @@ struct with_agent {
     } catch (const io_error&) {
     }
     if (!agent.wait(long_enough))
-      ::kill(agent.guard()->pid, SIGKILL);
+      agent.kill();
   }
 
   process_started start(const std::string& name, std::vector<std::string> words) {
@@ -51,7 +52,6 @@ struct with_agent {
                             .output = run.log_of(name)});
     return told_by<process_started>(agent);
   }
-  /// The agent process, a child of its guard.
   pid_t agent_pid() const {
     pid_t out = 0;
     REQUIRE(soon([&] {
@@ -95,7 +95,7 @@ void all_gone(const std::vector<pid_t>& pids) {
 struct killed_owner {
   scratch_folder above;
   held_run_folder run{above / "run", "test", {"test"}};
-  pid_t guard = 0;
+  pid_t agent = 0;
   std::vector<pid_t> below;  ///< children of the agent and their descendants
 
   explicit killed_owner(int patience) {
@@ -106,8 +106,8 @@ struct killed_owner {
     below = descendants_in(above / "pids");
     REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
     std::istringstream in(read_text(above / "out"));
-    in >> guard >> below.emplace_back();
-    REQUIRE_FALSE(is_gone(guard));
+    in >> agent >> below.emplace_back();
+    REQUIRE_FALSE(is_gone(agent));
     owner.signal(SIGKILL);
     owner.wait();
   }
@@ -173,26 +173,6 @@ TEST_CASE("an agent leaves no processes and files when it ends on request", "[pr
   CHECK(::shm_open(name.c_str(), O_RDWR, 0) < 0);
 }
 
-TEST_CASE("a killed agent or guard leaves no processes and files", "[process]") {
-  for (const bool guard : {false, true}) {
-    with_agent x;
-    const auto started = x.start("node", {"descendants", x.above / "pids"});
-    auto all = descendants_in(x.above / "pids");
-    all.push_back(started.process.pid);
-    all.push_back(x.agent_pid());
-    ::kill(guard ? x.agent.guard()->pid : x.agent_pid(), SIGKILL);
-    CHECK_THROWS_AS(
-        [&] {
-          while (x.agent.next(long_enough)) {
-          }
-        }(),
-        io_error);
-    CHECK(x.agent.wait(long_enough));
-    all_gone(all);
-    x.nothing_is_left();
-  }
-}
-
 TEST_CASE("an agent without its owner ends with all its processes", "[process]") {
   constexpr int impatient = 3000;  // ms
   std::vector<pid_t> all;
@@ -200,7 +180,7 @@ TEST_CASE("an agent without its owner ends with all its processes", "[process]")
   const held_run_folder run(above / "run", "test", {"test"});
   {
     auto agent = agent_client::start(
-        player({agent_word, run.path().string(), std::to_string(impatient)}), run.path());
+        player({agent_word, "run", run.path().string(), std::to_string(impatient)}), run.path());
     agent.ask(start_process{.request = 1,
                             .name = "node",
                             .command = player({"descendants", above / "pids"}),
@@ -208,7 +188,7 @@ TEST_CASE("an agent without its owner ends with all its processes", "[process]")
                             .output = {}});
     all = descendants_in(above / "pids");
     all.push_back(told_by<process_started>(agent).process.pid);
-    all.push_back(agent.guard()->pid);
+    all.push_back(agent.agent()->pid);
   }
   all_gone(all);
   CHECK_FALSE(std::filesystem::exists(run.sockets() / agent_name()));
@@ -216,7 +196,7 @@ TEST_CASE("an agent without its owner ends with all its processes", "[process]")
 
 TEST_CASE("after a kill of its owner an agent ends with all its processes", "[process]") {
   const killed_owner x(3000);  // ms
-  CHECK(soon([&] { return is_gone(x.guard); }));
+  CHECK(soon([&] { return is_gone(x.agent); }));
   all_gone(x.below);
   CHECK_FALSE(std::filesystem::exists(x.run.sockets() / agent_name()));
 }
@@ -232,15 +212,15 @@ TEST_CASE("after a kill of its owner an agent serves a successor", "[process]") 
   successor.ask(end_agent{3});
   told_by<agent_ended>(successor);
   all_gone(x.below);
-  CHECK(soon([&] { return is_gone(x.guard); }));
+  CHECK(soon([&] { return is_gone(x.agent); }));
 }
 
 TEST_CASE("SIGTERM, SIGINT and SIGHUP end an agent in order", "[process]") {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
     with_agent x;
     const auto started = x.start("node", {"sleep"});
-    ::kill(x.agent.guard()->pid, number);
-    CHECK(told_by<agent_ended>(x.agent).why == "it got SIGTERM");
+    ::kill(x.agent_pid(), number);
+    CHECK(told_by<agent_ended>(x.agent).why == "it got " + signal_name(number));
     CHECK(x.agent.wait(long_enough) == process_end{.exit_code = 0});
     CHECK(is_gone(started.process.pid));
   }

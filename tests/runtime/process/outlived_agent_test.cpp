@@ -2,8 +2,8 @@
 // processes are killed in turn.
 
 #include "runtime/core/error.hpp"
-#include "runtime/process/guard.hpp"
 #include "runtime/process/host_agent.hpp"
+#include "runtime/process/orphaned_agents.hpp"
 #include "runtime/process/process_entry.hpp"
 #include "runtime/process/segments.hpp"
 #include "runtime/process/temporary_run.hpp"
@@ -12,6 +12,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <optional>
@@ -27,7 +28,7 @@ namespace {
 
 agent_client outlived_agent(const held_run_folder& run, int patience = 600'000) {
   return agent_client::start(
-      player({agent_word, run.path().string(), std::to_string(patience), "outlived"}), run.path());
+      player({agent_word, "run", run.path().string(), std::to_string(patience)}), run.path());
 }
 
 process_started start_sleeper(agent_client& by, const std::string& name) {
@@ -67,7 +68,7 @@ struct led_run {
   scratch_folder above;
   held_run_folder run{above / "run", "test", {"test"}};
   std::optional<child_process> leader;
-  pid_t guard = 0, node = 0;
+  pid_t agent = 0, node = 0;
 
   /// `successor_ends`: successors exit at once; otherwise they report what they find.
   explicit led_run(bool successor_ends = false) {
@@ -76,16 +77,15 @@ struct led_run {
     if (successor_ends)
       words.insert(words.end(), {"exit", "7"});
     else
-      words.insert(words.end(), {"successor", run.path().string(), above / "said"});
+      words.insert(words.end(), {"troupe:successor", "run", run.path().string(), above / "said"});
     leader.emplace(child_program{.command = player(std::move(words)), .output = above / "out"});
     REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
-    std::istringstream(read_text(above / "out")) >> guard >> node;
+    std::istringstream(read_text(above / "out")) >> agent >> node;
     REQUIRE_FALSE(is_gone(node));
   }
   ~led_run() {
-    if (!is_gone(guard))
-      kill_part(look_at_process(guard)->id);
-    soon([&] { return ::waitpid(guard, nullptr, WNOHANG) != 0; });
+    leader.reset();
+    end_parts_of(run.path(), long_enough);
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
   /// Kills the agent only; the leader starts another one.
@@ -123,8 +123,7 @@ TEST_CASE("a killed agent leaves its processes alive, and the next agent adopts 
   CHECK(died.process == started.process);
   CHECK(died.how.unseen);
   CHECK(start_sleeper(second, "node").which == started.which + 1);
-  // The first guard has no processes left, and keeps the files that the second agent uses.
-  CHECK(first.wait(long_enough) == process_end{.exit_code = 128 + SIGKILL});
+  CHECK(first.wait(long_enough)->signal == SIGKILL);
   CHECK(std::filesystem::exists(run.sockets() / agent_name()));
   second.ask(list_processes{3});
   told_by<processes_listed>(second);
@@ -171,126 +170,54 @@ TEST_CASE("an ended process cannot be adopted", "[process]") {
   CHECK(agent.wait(long_enough));
 }
 
-TEST_CASE("a killed guard and the agent after it lose no process", "[process]") {
-  REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+TEST_CASE("an adopted process ends with its group", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
   auto first = outlived_agent(run);
-  const auto started = start_sleeper(first, "node");
-  ::kill(first.guard()->pid, SIGKILL);
-  CHECK(first.wait(long_enough)->signal == SIGKILL);
-  first.ask(list_processes{2});
-  CHECK(told_by<processes_listed>(first).processes.size() == 1);
-  kill_agent_of(first);
-  CHECK(is_running(started.process));
-  auto second = outlived_agent(run);
-  adopt(second, started);
-  second.ask(end_agent{4});
-  CHECK(second.wait(long_enough) == process_end{.exit_code = 0});
-  CHECK(is_gone(started.process.pid));
-  ::waitpid(started.process.pid, nullptr, 0);
-  nothing_is_left_of(run);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
-}
-
-TEST_CASE("orphans of a killed agent without a name end with it", "[process]") {
-  const scratch_folder above;
-  const held_run_folder run(above / "run", "test", {"test"});
-  auto agent = outlived_agent(run);
-  agent.ask(start_process{.request = 1,
+  first.ask(start_process{.request = 1,
                           .name = "node",
                           .command = player({"descendants", above / "pids"}),
                           .environment = {},
                           .output = {}});
-  const auto node = told_by<process_started>(agent).process;
+  const auto node = told_by<process_started>(first);
   const auto below = descendants_in(above / "pids");
-  kill_agent_of(agent);
-  // Descendants outside its process group end as well, as children of the guard.
-  ::kill(node.pid, SIGKILL);
+  kill_agent_of(first);
+  auto second = outlived_agent(run);
+  adopt(second, node);
+  ::kill(node.process.pid, SIGKILL);
+  told_by<process_died>(second);
+  const auto alive
+      = [&] { return below.size() - std::count_if(below.begin(), below.end(), is_gone); };
+  CHECK(soon([&] { return alive() == 1; }));  // it has left the group
   for (const auto pid : below)
-    CHECK(soon([&] { return is_gone(pid); }));
-  CHECK(agent.wait(long_enough));
+    if (!is_gone(pid))
+      ::kill(pid, SIGKILL);
+  second.ask(end_agent{4});
+  CHECK(second.wait(long_enough) == process_end{.exit_code = 0});
   nothing_is_left_of(run);
 }
 
-TEST_CASE("processes without a new agent live until their agent's owner ends", "[process]") {
-  REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-  const scratch_folder above;
-  const held_run_folder run(above / "run", "test", {"test"});
-  child_process owner({.command = player({"leader", run.path().string(), "1000", "exit", "0"}),
-                       .output = above / "out"});
-  REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
-  pid_t guard = 0, node = 0;
-  std::istringstream(read_text(above / "out")) >> guard >> node;
-  {
-    auto agent = agent_client::connect(run.path());
-    owner.signal(SIGSTOP);  // the owner does not notice the death
-    REQUIRE(agent.kill(long_enough));
-  }
-  CHECK_FALSE(is_gone(node));
-  owner.signal(SIGKILL);
-  owner.wait();
-  CHECK(soon([&] { return is_gone(node); }));
-  CHECK(soon([&] { return is_gone(guard); }));
-  ::waitpid(guard, nullptr, 0);
-  nothing_is_left_of(run);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
-}
-
-TEST_CASE("a guard waits for the end of abandoned processes and removes the temporary folder",
+TEST_CASE("an agent is ended with all parts of its run, also those that it does not know",
           "[process]") {
-  REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-  const scratch_folder above;
-  const auto at = above / "run";
-  pid_t guard = 0, node = 0;
-  {
-    const held_run_folder run(at, "test", {"test"});
-    child_process owner(
-        {.command = player({"leader", at.string(), "100", "exit", "0"}), .output = above / "out"});
-    REQUIRE(soon([&] { return read_text(above / "out").ends_with('\n'); }));
-    std::istringstream(read_text(above / "out")) >> guard >> node;
-    mark_temporary(run, look_at_process(owner.id().pid)->id);
-    auto entry = entry_of_this_process("node-0", "node");
-    entry.process = look_at_process(node)->id;
-    write_entry(run, entry);
-    auto agent = agent_client::connect(at);
-    owner.signal(SIGSTOP);
-    REQUIRE(agent.kill(long_enough));
-    owner.signal(SIGKILL);
-    owner.wait();
-  }
-  CHECK(soon([&] { return is_gone(guard); }));
-  ::waitpid(guard, nullptr, 0);
-  CHECK(is_gone(node));
-  CHECK_FALSE(std::filesystem::exists(at));
-  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
-}
-
-TEST_CASE("a guard is recognisable as soon as its agent answers", "[process]") {
   const scratch_folder above;
   const held_run_folder run(above / "run", "test", {"test"});
-  auto agent = outlived_agent(run);
-  start_sleeper(agent, "node");
-  const auto guard = agent.guard(), below = agent.agent();
-  REQUIRE((guard && below));
-  CHECK(is_guard(guard->pid));
-  CHECK_FALSE(is_guard(below->pid));
-  agent.kill_everybody();
-  CHECK(agent.wait(long_enough));
-  nothing_is_left_of(run);
-}
-
-TEST_CASE("kill_everybody ends all processes", "[process]") {
-  const scratch_folder above;
-  const held_run_folder run(above / "run", "test", {"test"});
-  auto agent = outlived_agent(run);
-  const auto started = start_sleeper(agent, "node");
+  const auto part = player({"troupe:part", "run", run.path().string()});
+  auto first = outlived_agent(run);
+  first.ask(start_process{
+      .request = 1, .name = "node", .command = part, .environment = {}, .output = {}});
+  const auto unknown = told_by<process_started>(first).process;
+  kill_agent_of(first);
+  auto second = outlived_agent(run);
+  second.ask(start_process{
+      .request = 1, .name = "node", .command = part, .environment = {}, .output = {}});
+  const auto known = told_by<process_started>(second).process;
   // Left by an agent that was killed while it wrote: a successor starts one when its own is killed.
   for (const auto* const name : {".json.partial", ".succession.partial"})
     write_text(run.processes() / (agent_name() + name), "");
-  agent.kill_everybody();
-  CHECK(agent.wait(long_enough));
-  CHECK(is_gone(started.process.pid));
+  end_parts_of(run.path(), long_enough);
+  CHECK(second.wait(std::chrono::milliseconds(0)));
+  CHECK(is_gone(unknown.pid));
+  CHECK(is_gone(known.pid));
   nothing_is_left_of(run);
 }
 
@@ -308,7 +235,7 @@ TEST_CASE("a killed supervisor's process has a successor, which has one in turn"
   // It ends the agent, and lives on to record the end of the run.
   ::kill(std::stoi(second), SIGTERM);
   CHECK(x.said_other_than(second) == "over");
-  CHECK(soon([&] { return is_gone(x.guard); }));
+  CHECK(soon([&] { return !running_agent(x.run); }));
   nothing_is_left_of(x.run);
 }
 
@@ -318,7 +245,7 @@ TEST_CASE("an agent started by a successor outlives it and starts the next one",
   x.leader->wait();
   const auto first = x.said_other_than("");
   x.kill_agent();
-  // The successor is now served by its own agent; that agent's guard is a child of the first guard.
+  // The successor is now served by its own agent.
   const auto again = x.said_other_than(first);
   CHECK(std::stoi(again) == std::stoi(first));
   ::kill(std::stoi(again), SIGKILL);
@@ -326,8 +253,6 @@ TEST_CASE("an agent started by a successor outlives it and starts the next one",
   CHECK(std::stoi(second) != std::stoi(first));
   CHECK(second.ends_with(" node runs supervisor runs"));
   CHECK_FALSE(is_gone(x.node));
-  CHECK_FALSE(is_gone(x.guard));
-  // Once more: now there are three nested guards.
   x.kill_agent();
   const auto later = x.said_other_than(second);
   ::kill(std::stoi(later), SIGKILL);
@@ -336,28 +261,7 @@ TEST_CASE("an agent started by a successor outlives it and starts the next one",
   ::kill(std::stoi(third), SIGTERM);
   CHECK(x.said_other_than(third) == "over");
   CHECK(is_gone(x.node));
-  CHECK(soon([&] { return is_gone(x.guard); }));
-  nothing_is_left_of(x.run);
-}
-
-TEST_CASE("nested guards end with the outermost one on a kill of the whole part", "[process]") {
-  led_run x;
-  x.leader->signal(SIGKILL);
-  x.leader->wait();
-  const auto first = x.said_other_than("");
-  x.kill_agent();
-  const auto again = x.said_other_than(first);
-  ::kill(std::stoi(again), SIGKILL);
-  const auto second = x.said_other_than(again);
-  const auto agent = running_agent(x.run);
-  REQUIRE(agent);
-  const auto guards = look_at_process(look_at_process(agent->pid)->parent)->id;
-  CHECK(is_guard(guards.pid));
-  CHECK_FALSE(is_guard(agent->pid));
-  kill_part(look_at_process(x.guard)->id);
-  CHECK(soon([&] { return is_gone(x.guard); }));
-  for (const pid_t pid : {x.node, pid_t(std::stoi(second)), agent->pid, guards.pid})
-    CHECK(is_gone(pid));
+  CHECK(soon([&] { return !running_agent(x.run); }));
   nothing_is_left_of(x.run);
 }
 
@@ -437,8 +341,9 @@ TEST_CASE("after a killed agent, the next agent succeeds the supervisor's proces
   auto second = outlived_agent(run);
   second.ask(list_processes{1});
   told_by<processes_listed>(second);
-  child_process leader({.command = player({"successor", run.path().string(), above / "said"}),
-                        .output = above / "out"});
+  child_process leader(
+      {.command = player({"troupe:successor", "run", run.path().string(), above / "said"}),
+       .output = above / "out"});
   REQUIRE(soon([&] { return std::filesystem::exists(above / "said"); }));
   leader.signal(SIGKILL);
   const auto before = read_text(above / "said");
