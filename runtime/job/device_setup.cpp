@@ -175,19 +175,19 @@ std::shared_ptr<const held_devices> hold_devices(const training_job& job,
   const auto wanted = std::min(ranks.size(), all.size());
   auto chosen = choose_devices(all, wanted, first, [&](int d) {
     auto claim = hold_device(run, open_devices().facts(d).id);
-    if (claim != nullptr)
-      out->claims.push_back(std::move(claim));
-    return claim != nullptr;
+    if (claim == nullptr)
+      return false;
+    out->claims.push_back(std::move(claim));
+    return true;
   });
   for (std::size_t i = 0; i < all.size() && chosen.size() < wanted; ++i) {
     const int d = all[(first + i) % all.size()];
     if (std::find(chosen.begin(), chosen.end(), d) != chosen.end())
       continue;
-    const auto what = fmt::format(
-        "device {} ({}) belongs to another process of this run on this "
-        "host",
-        d,
-        open_devices().facts(d).name);
+    const auto what
+        = fmt::format("device {} ({}) belongs to another process of this run on this host",
+                      d,
+                      open_devices().facts(d).name);
     if (!started_again)
       throw input_error(
           "{}: give fewer `layout.processes`, or more devices (CUDA_VISIBLE_DEVICES), or name the "

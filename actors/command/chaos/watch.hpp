@@ -66,8 +66,8 @@ class ledger_watch {
   std::vector<seen_recovery>* newest_of_ = &recoveries_;  ///< list with the newest event
 };
 
-/// Running processes by name: "node-1", "supervisor", "agent-HOST", and "front", which has no entry.
-/// Standing nodes have "agent-host-1", with the node's number.
+/// Running processes by name: "node-1", "supervisor", "agent-HOST", and "front", which has no
+/// entry. Standing nodes have "agent-host-1", with the node's number.
 using standing_processes = std::map<std::string, runtime::process_id>;
 
 /// The running processes of a run. `front`: process of the front, left out if it has ended.
