@@ -56,7 +56,8 @@ int devices_here(const training_flags& flags) {
   return out;
 }
 
-/// Workers of each host: one for each rank, or for each device if these are more.
+/// Workers of each host: one for each rank, or for each device if these are more. Devices count if
+/// rank 0 has any, because it chooses the backend.
 std::vector<int> workers_of(const std::vector<runtime::launch_host>& hosts) {
   std::vector<int> out;
   for (const auto& one : hosts) {
@@ -67,7 +68,7 @@ std::vector<int> workers_of(const std::vector<runtime::launch_host>& hosts) {
           one.name,
           hosts.front().name,
           hosts.front().devices);
-    out.push_back(std::max(one.ranks, one.devices));
+    out.push_back(hosts.front().devices > 0 ? std::max(one.ranks, one.devices) : one.ranks);
   }
   return out;
 }
@@ -201,8 +202,7 @@ class rank_0 {
     } catch (const runtime::io_error& failure) {
       throw runtime::input_error(
           "rank 0 of this launch by {}: {}; rank 0 must run on the host that MASTER_ADDR names, "
-          "and "
-          "MASTER_PORT must be free",
+          "and MASTER_PORT must be free",
           by_.launcher,
           failure.what());
     }
