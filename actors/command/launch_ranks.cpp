@@ -86,15 +86,17 @@ std::vector<launched_host> launched_hosts(const std::vector<runtime::launch_host
 }
 
 /// "b:7000" instead of "10.0.0.2:7000", if the name leads there: a host that is lost may come back
-/// with another address.
-std::string by_name(const std::string& node, const std::string& host) {
-  const auto at = runtime::read_host_and_port(node);
+/// with another address. Stops at the first name without an address, because a name server that
+/// does not answer takes seconds for each.
+void use_names(std::vector<std::string>& nodes, const std::vector<runtime::launch_host>& hosts) {
   try {
-    if (runtime::numeric_address(host) == at.host)
-      return port_at(host, at.port);
-  } catch (const runtime::input_error&) {
+    for (std::size_t h = 1; h < nodes.size(); ++h) {
+      const auto at = runtime::read_host_and_port(nodes[h]);
+      if (runtime::numeric_address(hosts[h].name) == at.host)
+        nodes[h] = port_at(hosts[h].name, at.port);
+    }
+  } catch (const runtime::input_error&) {  // the others keep their addresses
   }
-  return node;
 }
 
 void refuse_contradictions(const launch_environment& by, const training_flags& flags) {
@@ -226,8 +228,7 @@ class rank_0 {
         nodes_.start_here(address_, 0, credentials_, flags_);
         auto all = meeting_->nodes(patience, stop);
         all.front() = nodes_.addresses(patience, stop).front();
-        for (std::size_t h = 1; h < all.size(); ++h)
-          all[h] = by_name(all[h], hosts[h].name);
+        use_names(all, hosts);
         give_nodes(flags_, all, launched_hosts(hosts), credentials_, processes);
         flags_.hosts.local_address = address_;
       }
