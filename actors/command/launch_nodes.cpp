@@ -152,8 +152,7 @@ std::vector<int> decide_processes(training_flags& flags, const std::vector<int>&
   else if (processes % least != 0)
     throw usage_error(
         "--processes {}: the {} of this launch have different numbers of workers, and all "
-        "processes "
-        "equally many; give a multiple of {}, or leave it out",
+        "processes equally many; give a multiple of {}, or leave it out",
         processes,
         hosts,
         least);

@@ -56,7 +56,8 @@ int devices_here(const training_flags& flags) {
   return out;
 }
 
-/// Workers of each host: one for each rank, or for each device if these are more.
+/// Workers of each host: one for each rank, or for each device if these are more. Devices count if
+/// rank 0 has any, because it chooses the backend.
 std::vector<int> workers_of(const std::vector<runtime::launch_host>& hosts) {
   std::vector<int> out;
   for (const auto& one : hosts) {
@@ -67,7 +68,7 @@ std::vector<int> workers_of(const std::vector<runtime::launch_host>& hosts) {
           one.name,
           hosts.front().name,
           hosts.front().devices);
-    out.push_back(std::max(one.ranks, one.devices));
+    out.push_back(hosts.front().devices > 0 ? std::max(one.ranks, one.devices) : one.ranks);
   }
   return out;
 }
@@ -85,15 +86,17 @@ std::vector<launched_host> launched_hosts(const std::vector<runtime::launch_host
 }
 
 /// "b:7000" instead of "10.0.0.2:7000", if the name leads there: a host that is lost may come back
-/// with another address.
-std::string by_name(const std::string& node, const std::string& host) {
-  const auto at = runtime::read_host_and_port(node);
+/// with another address. Stops at the first name without an address, because a name server that
+/// does not answer takes seconds for each.
+void use_names(std::vector<std::string>& nodes, const std::vector<runtime::launch_host>& hosts) {
   try {
-    if (runtime::numeric_address(host) == at.host)
-      return port_at(host, at.port);
-  } catch (const runtime::input_error&) {
+    for (std::size_t h = 1; h < nodes.size(); ++h) {
+      const auto at = runtime::read_host_and_port(nodes[h]);
+      if (runtime::numeric_address(hosts[h].name) == at.host)
+        nodes[h] = port_at(hosts[h].name, at.port);
+    }
+  } catch (const runtime::input_error&) {  // the others keep their addresses
   }
-  return node;
 }
 
 void refuse_contradictions(const launch_environment& by, const training_flags& flags) {
@@ -201,8 +204,7 @@ class rank_0 {
     } catch (const runtime::io_error& failure) {
       throw runtime::input_error(
           "rank 0 of this launch by {}: {}; rank 0 must run on the host that MASTER_ADDR names, "
-          "and "
-          "MASTER_PORT must be free",
+          "and MASTER_PORT must be free",
           by_.launcher,
           failure.what());
     }
@@ -226,8 +228,7 @@ class rank_0 {
         nodes_.start_here(address_, 0, credentials_, flags_);
         auto all = meeting_->nodes(patience, stop);
         all.front() = nodes_.addresses(patience, stop).front();
-        for (std::size_t h = 1; h < all.size(); ++h)
-          all[h] = by_name(all[h], hosts[h].name);
+        use_names(all, hosts);
         give_nodes(flags_, all, launched_hosts(hosts), credentials_, processes);
         flags_.hosts.local_address = address_;
       }

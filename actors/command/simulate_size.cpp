@@ -5,8 +5,10 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/process/huge_pages.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <fmt/format.h>
 
 namespace troupe::command {
@@ -20,6 +22,8 @@ using actors::simulation::message_count;
 
 constexpr std::int64_t most_simulated_workers = 1'000'000;
 constexpr int workers_in_simulated_process = 8;
+/// More than the actors of a worker, and their messages, take.
+constexpr std::size_t bytes_of_simulated_worker = 96 << 10;
 
 cluster_settings settings_of(const size_flags& flags, int workers) {
   cluster_settings out;
@@ -192,6 +196,7 @@ int simulate_size(const size_flags& flags) {
   runtime::progress_bar bar("simulating", flags.workers.size(), "sizes");
   std::vector<cluster_run> all;
   for (const int workers : flags.workers) {
+    runtime::allocate_in_huge_pages(std::size_t(workers) * bytes_of_simulated_worker);
     all.push_back(actors::simulation::run_cluster(settings_of(flags, workers)));
     bar.advance_to(all.size());
   }

@@ -211,8 +211,7 @@ void agent_link::kill() const {
 }
 
 void agent_link::kill_everybody() const {
-  if (agent_)
-    runtime::kill_parts_of(run_);
+  runtime::kill_parts_of(run_);
 }
 
 }  // namespace troupe::actors

@@ -62,7 +62,7 @@ class agent_link {
   bool hear(const messages::agent_told& x);
   /// Kills only the agent; does nothing when there is none.
   void kill() const;
-  /// Kills the agent and its processes.
+  /// Kills the agent and its processes, also those that a dead agent has left.
   void kill_everybody() const;
 
  private:

@@ -297,4 +297,5 @@ class launch_machine {
 /// Maximum number of starts of a process that dies before it stands; then it is refused with the
 /// cause of its death.
 inline constexpr int most_failed_starts = 3;
+
 }  // namespace troupe::actors

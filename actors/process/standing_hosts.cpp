@@ -366,7 +366,7 @@ class other_hosts final : public launch_sites {
     if (at(number).node)
       return;
     find_standing_node(self_,
-                       host_of_name(number),
+                       newest_address(host_of_name(number), address_of(number).address),
                        address_of(number).port,
                        part_of_suspicion(0.5),
                        [this, number](const messages::standing_node_actor& found) {

@@ -6,7 +6,6 @@
 #include "actors/simulation/virtual_agent.hpp"
 #include "messages/training/step.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/process/huge_pages.hpp"
 #include "runtime/process/process_usage.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
@@ -19,8 +18,6 @@
 namespace troupe::actors::simulation {
 namespace {
 
-/// More than the actors of a worker, and their messages, take.
-constexpr std::size_t bytes_of_worker = 96 << 10;
 /// A run without a commit for this long has stopped.
 constexpr std::uint64_t patience_ns = 600'000'000'000;
 
@@ -273,7 +270,6 @@ cluster_run run_cluster(const cluster_settings& of) {
   if (of.kill == failing_part::host && of.hosts == 1)
     throw runtime::input_error(
         "the death of a host ends all {} workers: they have one host; give more", of.workers);
-  runtime::allocate_in_huge_pages(std::size_t(of.workers) * bytes_of_worker);
   return cluster(of).run();
 }
 

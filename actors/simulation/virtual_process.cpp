@@ -153,8 +153,8 @@ virtual_network::~virtual_network() {
 
 virtual_host& virtual_network::add_host(std::string domain) {
   const int number = int(hosts_.size());
-  return *hosts_.emplace_back(
-      std::make_unique<virtual_host>(number, fmt::format("host-{}", number), std::move(domain)));
+  return *hosts_.emplace_back(std::make_unique<virtual_host>(
+      virtual_host{number, fmt::format("host-{}", number), std::move(domain)}));
 }
 
 virtual_process& virtual_network::add_process(virtual_host& on, const node_context& told) {

@@ -47,7 +47,7 @@ void roster::connect_processes() {
     messages::connect_to told{.generation = run_.generation()};
     // Each begins with the next process, so that not all call the first one at once.
     auto& others = all[std::size_t(p)];
-    std::ranges::rotate(others, std::ranges::upper_bound(others, p));
+    std::rotate(others.begin(), std::ranges::upper_bound(others, p), others.end());
     for (const int other : others) {
       told.others.push_back(process(other).where);
       if (!calls(p, other))

@@ -219,8 +219,8 @@ struct applied {
   int replica = 0;                        ///< of a branch: the replica of `unlike`
   int rank = 0;                           ///< of a stage: its rank of the job
   std::vector<updated_state> state = {};  ///< by rank; of experts only if it has any
-  /// From the replica on: a copy that differs from its owner; empty: none. A branch sends that of
-  /// the lowest replica.
+  /// A copy that differs from its owner; empty: none. Stages do not tell it, and a branch sends
+  /// that of the lowest replica.
   std::string unlike = {};
   int process = -1;  ///< of a branch: its place
 

@@ -7,8 +7,7 @@ namespace {
 
 void order(std::vector<int>& x) {
   std::ranges::sort(x);
-  const auto again = std::ranges::unique(x);
-  x.erase(again.begin(), again.end());
+  x.erase(std::unique(x.begin(), x.end()), x.end());
 }
 
 /// The ranks that a rank exchanges with, as it sees them.

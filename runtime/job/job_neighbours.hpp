@@ -1,6 +1,6 @@
 // The neighbours of each process: the processes with which it exchanges messages or tensors.
 //
-// They follow from the layout, and from who keeps whose states. A process connects with its
+// They follow from the layout, the keepers and the tree of processes. A process connects with its
 // neighbours only. Each is also connected with the supervisor's process, which is not counted here.
 
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace troupe::runtime {
 
-/// By process: its neighbours, ascending. Symmetric.
+/// The neighbours of each process, ascending. Symmetric.
 using process_neighbours = std::vector<std::vector<int>>;
 
 /// Those of the layout:

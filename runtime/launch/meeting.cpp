@@ -168,9 +168,10 @@ void meeting::has_node(const waiting& x) {
   if (at == places_.end())
     throw input_error("this rank has not joined");
   at->second.newest = x;
-  at->second.node = shortened(string_member(told, "node", launch_path::node), 300);
-  if (const auto why = string_member(told, "failure", launch_path::node);
-      !why.empty() && fault_.empty())
+  const auto why = string_member(told, "failure", launch_path::node);
+  if (why.empty())  // else the run still looks for the host's earlier node
+    at->second.node = shortened(string_member(told, "node", launch_path::node), 300);
+  else if (fault_.empty())
     fault_ = fmt::format("{} cannot start its node: {}", text_of(at->second.it), why);
   x->answer({.body = "{}"});
 }

@@ -55,7 +55,7 @@ struct pipeline_times {
 struct loss_part {
   double total = 0;   ///< over the tokens that count
   double tokens = 0;  ///< number of tokens that count
-  /// Logical replica of the sender; from step_driver::sum_votes on, of the job.
+  /// Logical replica of the sender; in merged reports of several replicas, of the job.
   int number = 0;
   int loss = 0;           ///< index in losses_of(model)
   std::int64_t unit = 0;  ///< of the model

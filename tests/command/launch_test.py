@@ -313,7 +313,7 @@ def check_refused(folder):
     """LAUNCH-2, MEETING-1: contradictory environments and incomplete launches are refused, and none trains."""
     few = ["--launch-timeout", 30]
     refused(folder, ["two processes have rank 1"], *few, each=2, own={3: ({"RANK": 1}, [])})
-    refused(folder, ["rank 0 waits for rank 1 at port", "rank 1 did not come within 4 s"], "--launch-timeout", 4,
+    refused(folder, ["rank 0 waits for rank 1 at port", "rank 1 did not come within 8 s"], "--launch-timeout", 8,
             hosts=1, environment={"WORLD_SIZE": 2})
     refused(folder, ["rank 1 (process", "another command line than rank 0", "'3' instead of '2'"], *few,
             own={0: ({}, ["--seed", 2]), 1: ({}, ["--seed", 3])})
