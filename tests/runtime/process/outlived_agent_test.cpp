@@ -90,9 +90,9 @@ struct led_run {
   }
   /// Kills the agent only; the leader starts another one.
   void kill_agent() const {
-    const auto agent = running_agent(run);
-    REQUIRE(agent);
-    ::kill(agent->pid, SIGKILL);
+    const auto now = running_agent(run);
+    REQUIRE(now);
+    ::kill(now->pid, SIGKILL);
   }
   /// The newest successor's report, once it differs from `before`.
   std::string said_other_than(const std::string& before) const {
