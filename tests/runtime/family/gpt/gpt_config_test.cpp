@@ -201,6 +201,7 @@ TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
   CHECK_THAT(complaint([](experts& x) {
                x.balance = {"sinkhorn"};
                x.balance_weights = {0};
+               x.score = "softmax";
                x.pre_softmax = true;
                x.capacity = 1;
              }),
