@@ -253,8 +253,8 @@ HWY_INLINE void multiply_blocks(const packing<T>& at,
   }
 }
 
-/// Whether c is written past the caches: reading the lines of a large c first takes longer. Whole
-/// lines only.
+/// True if c is written past the caches, in whole lines: reading the lines of a large c first takes
+/// longer.
 template <class T>
 bool streams(const packing<T>& at) {
   constexpr std::int64_t line = 16, small = 1 << 16;

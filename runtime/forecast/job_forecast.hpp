@@ -15,7 +15,7 @@ model_outline outline_of_model(const training_job& job);
 /// The layout, batch and overlap of the job.
 step_outline outline_of_step(const training_job& job);
 
-/// What a forecast may assume although Troupe does not compute it.
+/// Parts that a forecast may assume although Troupe does not compute them.
 struct assumed_parts {
   bool fp8 = false;  ///< products of layers in FP8
   int context = 1;   ///< devices that share each sequence, in place of each worker

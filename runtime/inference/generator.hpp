@@ -80,7 +80,7 @@ class decoder {
   std::optional<std::vector<attention_cache>> caches_;
   std::vector<float> logits_;  ///< after the last token of each sequence
   bool keeps_choices_ = false;
-  // Of the last call:
+  // Results of the last call:
   std::vector<recorded_choice> choices_;
   std::vector<std::int64_t> appended_;  ///< tokens of each sequence
 };

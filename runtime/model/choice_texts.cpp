@@ -38,7 +38,7 @@ std::filesystem::path new_folder(const std::filesystem::path& folder) {
   return folder / tokens_file;
 }
 
-/// Of the tokens so far.
+/// The hash of the tokens so far.
 std::uint64_t next_hash(std::uint64_t hash, std::int32_t token) {
   hash = (hash ^ std::uint32_t(token)) * 0x9E3779B97F4A7C15U;
   return hash ^ hash >> 29;

@@ -72,7 +72,7 @@ class choice_reader {
   bool finds_texts() const { return texts_ != nullptr; }
 
   /// (count, each) as they were recorded. The experts of a row are distinct and in [0, experts).
-  /// By text, rows after the recorded ones, and padding, have -1. Throws input_error if the file
+  /// Padding and rows after the recorded ones of a text have -1. Throws input_error if the file
   /// has other content, not all of these rows, or not these texts.
   std::vector<std::int32_t> read(const choice_rows& of);
 

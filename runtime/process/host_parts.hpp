@@ -41,7 +41,7 @@ struct host_part {
 std::vector<host_part> parts_of_host(const std::filesystem::path& folder);
 /// All running processes of that folder.
 std::vector<process_id> processes_of_host(const std::filesystem::path& folder);
-/// Whether a run of that folder has started the process. The folder may be gone.
+/// True if a run of that folder has started the process. The folder may be gone.
 bool is_part_of(const std::filesystem::path& folder, pid_t pid);
 
 /// The standing node that got that folder by `flag`; empty if none runs here.

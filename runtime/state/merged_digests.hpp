@@ -9,7 +9,7 @@
 
 namespace troupe::runtime {
 
-/// By parameter; see chunk_digests.
+/// Digests of a rank by parameter; see chunk_digests.
 struct state_digests {
   std::map<std::string, digest> own;
   /// A parameter has several if the chunks of a rank hold different shares of it: two copies of the

@@ -49,7 +49,7 @@ process_map by_size(int world, int each) {
   return process_map(world, world / each);
 }
 
-/// Whether two ranks exchange anything.
+/// True if two ranks exchange anything.
 bool are_partners(const job_pipeline& pipeline, const seats& all, bool tied, int a, int b) {
   const auto x = all.at(a), y = all.at(b);
   const auto& schedule = *pipeline.schedule;
