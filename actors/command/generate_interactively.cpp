@@ -100,18 +100,21 @@ void answer_lines(generate_flags& flags, const std::string& opening, const line_
 }
 
 int generate_interactively(generate_flags flags) {
-  const auto model = load(flags.model);
+  const auto model = load(flags.model, false);
   std::string context;
   answer_lines(
       flags,
-      "Write a text and press Enter: the model continues it. An empty line continues the last "
-      "text.\n",
+      model->before()
+          ? "Write a text and press Enter: the model reads it and answers.\n"
+          : "Write a text and press Enter: the model continues it. An empty line continues the "
+            "last text.\n",
       [&](const std::string& line, const std::function<bool()>& wanted) {
         if (!line.empty())
           context = line;
         context = fitting(context, *model);
         const auto answer = stream_text(*model, flags, context, wanted);
-        context += answer.text;
+        if (!model->before())
+          context += answer.text;
         show("\n");
         std::fputs(end_note(answer.end, model->whole().model()).c_str(), stderr);
       });

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/core/bound_setting.hpp"
+#include "runtime/family/given_text.hpp"
 #include "runtime/family/hub_translation.hpp"
 #include "runtime/family/model_description.hpp"
 #include "runtime/family/model_outline.hpp"
@@ -25,6 +26,7 @@
 namespace troupe::runtime {
 
 class family_samples;
+class tokenizer;
 
 /// Messages about these sizes name `model.sequence` and `model.layers`.
 struct model_sizes {
@@ -130,6 +132,13 @@ class model_family {
 
   /// Its samples, of files and made up. The default: those of a decoder of text.
   virtual const family_samples& samples() const;
+
+  /// What it reads before it generates text, with tokens of this tokenizer. Empty: it continues the
+  /// prompt. Throws input_error for a tokenizer without the tokens that it needs.
+  virtual std::optional<given_text> text_before(const model_description& /*model*/,
+                                                const tokenizer& /*text*/) const {
+    return {};
+  }
 
   /// Null: the Hub has no such models.
   virtual const hub_translation* hub() const { return nullptr; }

@@ -54,10 +54,17 @@ std::string tokenizer_description(const checkpoint_reader& checkpoint) {
 }
 
 /// Refuses a model that does not turn tokens alone into logits.
-void require_text(const model_spec& model, const model_family& family, const fs::path& from) {
+void require_text(const model_spec& model,
+                  const model_family& family,
+                  const std::optional<given_text>& before,
+                  const fs::path& from) {
   const auto tokens = token_schema(model.sequence, true);
+  const auto is_given = [&](const std::string& name) {
+    return before
+           && (name == before->tokens || name == before->positions || name == before->documents);
+  };
   for (const auto& name : flow_of(model, all_of(model)).batch)
-    if (!tokens.gives(name))
+    if (!tokens.gives(name) && !is_given(name))
       throw input_error(
           "cannot run the model in '{}' on text: it is {}, which also reads '{}' of each sample; "
           "name a model of text",
@@ -126,7 +133,15 @@ void loaded_model::fill(const From& from, const loading& wanted) {
                       wanted.from.string(),
                       config.vocabulary());
   auto model = config.spec(wanted.own);
-  require_text(model, config.family(), wanted.from);
+  before_ = config.family().text_before(config, *tokenizer_);
+  if (before_ && wanted.continues)
+    throw input_error(
+        "cannot continue or score texts with the model in '{}': it is {}, which reads a text and "
+        "writes another one; name a model that continues its text, or give `troupe generate` a "
+        "prompt without a chat",
+        wanted.from.string(),
+        config.family().title());
+  require_text(model, config.family(), before_, wanted.from);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
   // Zero replicas: inference needs no gradients.

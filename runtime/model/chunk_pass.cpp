@@ -164,11 +164,42 @@ bundle chunk_pass::outputs(const bundle& in) {
   return out;
 }
 
-bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* caches) {
+bool chunk_pass::idles(int s) const {
+  const auto& name = chunk_.stream_of(chunk_.program()[std::size_t(s)].unit);
+  return std::ranges::find(idle_, name) != idle_.end();
+}
+
+bundle chunk_pass::streams(const bundle& from, std::span<const std::string> names) {
+  ensure(chunk_.flow().is_whole() && !tape_.recording(),
+         "CHUNK-2: streams are computed alone in a whole model, without a backward pass");
+  const auto in = taken(tape_.stream(), from);
+  for (const auto& stream : chunk_.model().streams)
+    if (std::ranges::find(names, stream.name) == names.end())
+      idle_.push_back(stream.name);
+    else
+      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream.positions, false));
+  take_inputs(in);
+  run(0, int(chunk_.program().size()));
+  park();
+  bundle out;
+  for (const auto& name : names)
+    out.add(name, std::move(pass_.streams.at(name).data));
+  publish(tape_.stream(), out);
+  return out;
+}
+
+bundle chunk_pass::forward(const bundle& from,
+                           std::vector<attention_cache>* caches,
+                           std::span<const std::string> given) {
+  ensure(given.empty() || (chunk_.flow().is_whole() && !tape_.recording()),
+         "CHUNK-2: streams are given to a whole model, without a backward pass");
   const auto in = taken(tape_.stream(), from);
   begin_rows(in, caches != nullptr);
   pass_.caches = caches;
   take_inputs(in);
+  idle_.assign(given.begin(), given.end());
+  for (const auto& name : given)
+    pass_.streams.insert_or_assign(name, tape_.make(in.at(name), placement::replicated));
   int next = 0;
   if (tape_.recording())
     for (const auto& group : plan_.groups) {
@@ -244,6 +275,8 @@ void chunk_pass::run_segment(int s) {
 
 void chunk_pass::run(int first, int end) {
   for (int s = first; s < end; ++s) {
+    if (idles(s))
+      continue;
     go_on();
     tape_.begin_segment(chunk_.program()[std::size_t(s)].unit);
     run_segment(s);

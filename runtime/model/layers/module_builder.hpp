@@ -54,8 +54,9 @@ class module_builder {
                             recompute_module module,
                             std::function<void(tape&, pass&)> forward);
 
-  /// Names what decoding keeps of the module: the extents of one token's entry on this rank.
-  /// Returns the index in pass::caches.
+  /// Names what decoding keeps of the module: the extents of one token's entry on this rank. An
+  /// entry without extents: the module fills an empty cache itself, in the first pass. Returns the
+  /// index in pass::caches.
   std::size_t add_cache(const shape& entry);
 
  private:
