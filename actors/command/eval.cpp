@@ -25,7 +25,7 @@ namespace {
 
 struct eval_flags {
   model_flags model;
-  std::filesystem::path input, trigram_from, logits;
+  std::filesystem::path input, trigram_from, logits, record_choices, replay_choices;
   std::string format, json_key = "text";
   std::optional<std::int64_t> stride;
   bool json = false, framed = true;
@@ -39,6 +39,7 @@ struct evaluation {
   runtime::dtype precision = runtime::dtype::f32;
   double nats = 0;
   std::optional<double> trigram_bits;
+  std::vector<double> of_texts = {};  ///< nats of each recorded text
 
   double loss() const { return nats / double(tokens); }
   double bits_per_byte() const { return nats / std::numbers::ln2 / double(bytes); }
@@ -57,16 +58,43 @@ std::vector<std::string> documents_of(const std::filesystem::path& path, const e
 
 void write_logits(runtime::loaded_model& model,
                   std::span<const std::int32_t> tokens,
+                  runtime::choice_reader* replay,
                   const std::filesystem::path& to) {
   const auto T = std::min<std::int64_t>(std::int64_t(tokens.size()), model.config().sequence());
   const auto window = tokens.first(std::size_t(T));
-  const auto logits = logits_of(model.whole(), model.store(), model.stream(), window);
+  const auto logits = logits_of(model.whole(), model.store(), model.stream(), window, replay);
   using runtime::stored_type, runtime::whole_tensor;
   const runtime::shard_to_write tensors[]
       = {whole_tensor("tokens", stored_type::i32, {T}, window.data()),
          whole_tensor("logits", stored_type::f32, {T, model.config().vocabulary()}, logits.data())};
   runtime::write_safetensors(to, tensors);
 }
+
+/// The folders of the flags, opened.
+struct recorded_choices {
+  recorded_choices(const eval_flags& flags,
+                   const runtime::loaded_model& model,
+                   std::int64_t positions) {
+    if (!flags.replay_choices.empty()) {
+      require_experts(model, "--replay-expert-choices");
+      if (!runtime::choice_texts::are_in(flags.replay_choices))
+        throw usage_error(
+            "--replay-expert-choices '{}' has no texts, as that of a training run: name a folder "
+            "of `troupe eval` or `troupe generate --record-expert-choices`",
+            flags.replay_choices.string());
+      use.replay = &reader.emplace(flags.replay_choices);
+    }
+    if (!flags.record_choices.empty()) {
+      require_experts(model, "--record-expert-choices");
+      use.record = &writer.emplace(flags.record_choices, positions);
+    }
+  }
+  recorded_choices(const recorded_choices&) = delete;
+
+  std::optional<runtime::choice_reader> reader;
+  std::optional<runtime::choice_text_writer> writer;
+  runtime::scored_choices use;
+};
 
 void measure(const std::vector<std::string>& documents, const eval_flags& flags, evaluation& out) {
   const auto model = load(flags.model);
@@ -78,16 +106,60 @@ void measure(const std::vector<std::string>& documents, const eval_flags& flags,
         stride,
         longest);
   const auto tokens = runtime::ids_of_documents(documents, model->text(), flags.framed);
+  recorded_choices choices(flags, *model, longest + 1);
   if (!flags.logits.empty())
-    write_logits(*model, tokens, flags.logits);
+    write_logits(*model, tokens, choices.use.replay, flags.logits);
   runtime::progress_bar bar("evaluating", tokens.size() - 1, "tokens");
   out.iteration = model->manifest().iteration;
   out.precision = model->store().type();
   out.tokens = tokens.size() - 1;
   out.nats = runtime::surprise(
-      model->whole(), model->store(), model->stream(), tokens, stride, [&](auto done, auto) {
-        bar.advance_to(done);
-      });
+      model->whole(),
+      model->store(),
+      model->stream(),
+      tokens,
+      stride,
+      [&](auto done, auto) { bar.advance_to(done); },
+      &choices.use);
+}
+
+/// Measures the texts of `--replay-expert-choices`, each from its beginning.
+void measure_recorded(const eval_flags& flags, evaluation& out) {
+  const auto& folder = flags.replay_choices;
+  if (!runtime::choice_texts::are_in(folder))
+    throw usage_error(
+        "--replay-expert-choices '{}' has no texts: name a folder of `troupe generate "
+        "--record-expert-choices`, or give --input",
+        folder.string());
+  const runtime::choice_texts texts(folder);
+  const auto model = load(flags.model);
+  const auto longest = model->config().sequence();
+  recorded_choices choices(flags, *model, longest + 1);
+  out.iteration = model->manifest().iteration;
+  out.precision = model->store().type();
+  runtime::progress_bar bar("evaluating", texts.size(), "texts");
+  for (std::uint64_t text = 0; text < texts.size(); ++text) {
+    const auto tokens = texts.tokens(text);
+    if (std::int64_t(tokens.size()) > longest + 1)
+      throw runtime::input_error(
+          "text {} of '{}' has {} tokens, and the model takes {}: generate shorter texts with "
+          "--tokens",
+          text + 1,
+          folder.string(),
+          tokens.size(),
+          longest + 1);
+    out.bytes += model->text().decode(tokens).size();  // refuses ids beyond the vocabulary
+    if (tokens.size() < 2)
+      continue;
+    out.of_texts.push_back(runtime::surprise(
+        model->whole(), model->store(), model->stream(), tokens, longest, {}, &choices.use));
+    out.nats += out.of_texts.back();
+    out.tokens += tokens.size() - 1;
+    ++out.documents;
+    bar.advance_to(text + 1);
+  }
+  if (out.documents == 0)
+    throw runtime::input_error("'{}' has no text of two tokens: record texts", folder.string());
 }
 
 /// Throws usage_error if --logits would overwrite a file that has no logits, such as weights.
@@ -122,7 +194,8 @@ double trigram_bits(const std::vector<std::string>& documents, const eval_flags&
 }
 
 std::string json_of(const evaluation& x, const eval_flags& flags) {
-  nlohmann::ordered_json out = {{"input", flags.input.string()},
+  const auto& from = flags.input.empty() ? flags.replay_choices : flags.input;
+  nlohmann::ordered_json out = {{"input", from.string()},
                                 {"documents", x.documents},
                                 {"bytes", x.bytes},
                                 {"iteration", x.iteration},
@@ -131,6 +204,8 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
                                 {"loss", x.loss()},
                                 {"perplexity", std::exp(x.loss())},
                                 {"bits_per_byte", x.bits_per_byte()}};
+  if (!x.of_texts.empty())
+    out["text_nats"] = x.of_texts;
   if (x.trigram_bits)
     out["trigram_bits_per_byte"] = *x.trigram_bits / double(x.bytes);
   return runtime::json_text_replacing(out, 1);
@@ -138,12 +213,13 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
 
 std::string page_of(const evaluation& x, const eval_flags& flags) {
   auto out = fmt::format(
-      "text        '{}': {}, {} bytes with one for each end\n"
+      "text        '{}': {}, {} bytes{}\n"
       "model       iteration {} in {}, {} tokens, loss {:.4f} nats per token, perplexity {:.2f}\n"
       "model       {:.4f} bits per byte\n",
-      flags.input.string(),
-      runtime::counted(x.documents, "document"),
+      (flags.input.empty() ? flags.replay_choices : flags.input).string(),
+      runtime::counted(x.documents, flags.input.empty() ? "text" : "document"),
       x.bytes,
+      flags.input.empty() ? "" : " with one for each end",
       x.iteration,
       to_string(x.precision),
       x.tokens,
@@ -163,7 +239,27 @@ std::string page_of(const evaluation& x, const eval_flags& flags) {
              x.bits_per_byte() < trigram ? "fewer" : "more");
 }
 
+int print(const evaluation& found, const eval_flags& flags) {
+  if (flags.json)
+    print_json(json_of(found, flags));
+  else
+    print_page(page_of(found, flags));
+  return 0;
+}
+
+int evaluate_recorded(const eval_flags& flags) {
+  if (!flags.trigram_from.empty() || !flags.logits.empty() || flags.stride)
+    throw usage_error(
+        "--replay-expert-choices without --input evaluates its own texts, each whole: leave out "
+        "--trigram-from, --logits and --overlapping-eval, or give --input");
+  evaluation found;
+  measure_recorded(flags, found);
+  return print(found, flags);
+}
+
 int evaluate(const eval_flags& flags) {
+  if (flags.input.empty() && !flags.replay_choices.empty())
+    return evaluate_recorded(flags);
   if (flags.input.empty())
     throw usage_error("--input FILE is missing: the text to evaluate on");
   const std::filesystem::path read[] = {flags.input, flags.trigram_from};
@@ -176,11 +272,7 @@ int evaluate(const eval_flags& flags) {
   measure(documents, flags, found);
   if (!flags.trigram_from.empty())
     found.trigram_bits = trigram_bits(documents, flags);
-  if (flags.json)
-    print_json(json_of(found, flags));
-  else
-    print_page(page_of(found, flags));
-  return 0;
+  return print(found, flags);
 }
 
 }  // namespace
@@ -222,6 +314,18 @@ void add_eval(command_line& program) {
              "Also writes the logits of the first window, for comparison with another system: a "
              "safetensors file with `tokens` (T) I32 and `logits` (T, vocabulary) F32.",
              text(flags->logits));
+  line.group("Choices of experts");
+  line.value("--record-expert-choices",
+             "DIR",
+             "Writes the tokens of each window and the experts that routers choose for them to "
+             "files in a new folder DIR, for --replay-expert-choices.",
+             text(flags->record_choices));
+  line.value("--replay-expert-choices",
+             "DIR",
+             "Takes the experts of each window from files of --record-expert-choices instead of "
+             "choosing them. Without --input evaluates the texts that they were recorded for, as "
+             "those of `troupe generate`.",
+             text(flags->replay_choices));
   declare(line, flags->model);
   declare_other_names(line, other_names_of_evaluating());
   line.note(

@@ -53,6 +53,19 @@ runtime::generation_request request_for(const std::string& prompt,
   return out;
 }
 
+std::unique_ptr<runtime::choice_text_writer> recorder_of(
+    const generate_flags& flags,
+    const runtime::loaded_model& model,
+    std::span<const runtime::generation_request> requests) {
+  if (flags.record_choices.empty())
+    return nullptr;
+  require_experts(model, "--record-expert-choices");
+  std::int64_t longest = 0;
+  for (const auto& x : requests)
+    longest = std::max(longest, std::int64_t(x.prompt.size()) + x.tokens);
+  return std::make_unique<runtime::choice_text_writer>(flags.record_choices, longest);
+}
+
 shown_text stream_text(runtime::loaded_model& model,
                        const generate_flags& flags,
                        const std::string& prompt,
@@ -76,8 +89,14 @@ shown_text stream_text(runtime::loaded_model& model,
     give(stop.push(characters.push(token)));
     return !stop.found() && wanted();
   };
-  out.end = runtime::generate(
-                model.whole(), model.store(), model.stream(), {&what, 1}, visit, flags.cached)
+  const auto recorder = recorder_of(flags, model, {&what, 1});
+  out.end = runtime::generate(model.whole(),
+                              model.store(),
+                              model.stream(),
+                              {&what, 1},
+                              visit,
+                              flags.cached,
+                              recorder.get())
                 .front();
   give(stop.push(characters.finish()));
   give(stop.finish());
@@ -121,6 +140,8 @@ int generate_text(generate_flags& flags) {
     throw usage_error("--prompt, --prompts, --interactive and --chat exclude each other: give one");
   if (!flags.chat && !(flags.messages.empty() && flags.chat_template.empty() && flags.set.empty()))
     throw usage_error("--messages, --template and --set need --chat: add it");
+  if (!flags.record_choices.empty() && (flags.interactive || flags.chat))
+    throw usage_error("--record-expert-choices needs --prompt or --prompts: give one");
   sampling_of(flags);  // reports errors before the model is read
   find_hub_models(flags.model);
   if (flags.interactive)
@@ -239,6 +260,13 @@ void add_generate(command_line& program) {
               .help = "With --prompts: number of prompts per batch. It can change the last bits of "
                       "logits."},
              whole(f.batch, 1, 4096));
+  line.value(
+      "--record-expert-choices",
+      "DIR",
+      "Writes the tokens of each text and the experts that routers choose for them to files "
+      "in a new folder DIR, for --replay-expert-choices of `troupe train` and `troupe eval`. "
+      "Needs --prompt or --prompts.",
+      text(f.record_choices));
   declare_sampling(line, f);
   declare(line, f.model);
   declare_other_names(line, other_names_of_generating());

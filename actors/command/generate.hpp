@@ -22,6 +22,7 @@ struct generate_flags {
   std::vector<std::string> set;  ///< variables of the template
   std::vector<std::int32_t> end_tokens = {};  ///< end a text, and are not shown
   std::vector<std::string> stop;
+  std::filesystem::path record_choices;  ///< folder of choices of experts; empty: none
   std::int64_t tokens = 100, batch = 8;
   double temperature = 1, top_p = 0;
   std::int64_t top_k = 0, seed = 1234;
@@ -37,6 +38,13 @@ runtime::generation_request request_for(const std::string& prompt,
                                         std::uint64_t number,
                                         const generate_flags& flags,
                                         const runtime::tokenizer& text);
+
+/// Writes the choices for these requests to the folder of the flags. Null if they have none. Throws
+/// usage_error for a model without experts, and input_error and io_error.
+std::unique_ptr<runtime::choice_text_writer> recorder_of(
+    const generate_flags& flags,
+    const runtime::loaded_model& model,
+    std::span<const runtime::generation_request> requests);
 
 /// Prints text and flushes standard output.
 void show(const std::string& text);

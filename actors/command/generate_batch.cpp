@@ -104,7 +104,8 @@ std::vector<runtime::generation_request> requests_for(const std::vector<asked_te
 void continue_some(runtime::loaded_model& model,
                    const generate_flags& flags,
                    std::span<const asked_text> prompts,
-                   std::span<const runtime::generation_request> requests) {
+                   std::span<const runtime::generation_request> requests,
+                   runtime::choice_text_writer* recorder) {
   std::vector<growing> texts;
   for (std::size_t i = 0; i < prompts.size(); ++i)
     texts.emplace_back(model.text(), flags.stop);
@@ -114,7 +115,8 @@ void continue_some(runtime::loaded_model& model,
       model.stream(),
       requests,
       [&](std::size_t which, std::int32_t token) { return texts[which].add(token); },
-      flags.cached);
+      flags.cached,
+      recorder);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     auto line = prompts[i].fields;
     for (const auto* own : {"text", "tokens", "finish_reason"})
@@ -133,10 +135,12 @@ int generate_batch(const generate_flags& flags) {
   const auto model = load(flags.model);
   runtime::progress_bar bar("generating", prompts.size(), "texts");
   const auto requests = requests_for(prompts, flags, *model);
+  const auto recorder = recorder_of(flags, *model, requests);
   const auto size = std::size_t(flags.batch);
   for (std::size_t first = 0; first < prompts.size(); first += size) {
     const auto some = std::span(prompts).subspan(first, std::min(size, prompts.size() - first));
-    continue_some(*model, flags, some, std::span(requests).subspan(first, some.size()));
+    const auto their = std::span(requests).subspan(first, some.size());
+    continue_some(*model, flags, some, their, recorder.get());
     bar.advance_to(first + some.size());
   }
   return 0;

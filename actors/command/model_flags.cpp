@@ -2,6 +2,7 @@
 
 #include "actors/command/hub_models.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/family/model_family.hpp"
 
 #include <utility>
 
@@ -64,6 +65,12 @@ std::unique_ptr<runtime::loaded_model> load(model_flags flags) {
     wanted.with = make(files);
   }
   return std::make_unique<runtime::loaded_model>(std::move(wanted));
+}
+
+void require_experts(const runtime::loaded_model& model, const char* flag) {
+  const auto& x = model.config();
+  if (x.family().shared_by_expert_ranks(x).empty())
+    throw usage_error("{}: this model has no mixture-of-experts layers; leave it out", flag);
 }
 
 }  // namespace troupe::command

@@ -26,4 +26,7 @@ void find_hub_models(model_flags& flags);
 
 std::unique_ptr<runtime::loaded_model> load(model_flags flags);
 
+/// Throws usage_error that names the flag unless the model has routers.
+void require_experts(const runtime::loaded_model& model, const char* flag);
+
 }  // namespace troupe::command

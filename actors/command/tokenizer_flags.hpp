@@ -57,17 +57,21 @@ struct tokenizer_flags {
         row("tokenizer.folder", &x::folder)
             .own_flag({.name = "--tokenizer",
                        .type = "DIR",
-                       .help = "Folder from the Hugging Face Hub or `troupe tokenizer train`. Uses "
-                               "its tokenizer.json, or else its vocab.json and merges.txt, "
-                               "tokenizer.model or vocab.txt. Downloads ORG/NAME or "
-                               "ORG/NAME@REVISION from the Hub."}),
+                       .help
+                       = "Folder from the Hugging Face Hub or `troupe tokenizer train`. Uses "
+                         "its tokenizer.json, or else its vocab.json and merges.txt, "
+                         "tokenizer.model, tiktoken.model or vocab.txt. Downloads ORG/NAME or "
+                         "ORG/NAME@REVISION from the Hub."}),
         row("tokenizer.pattern", &x::pattern)
             .flag({.name = "--tiktoken-pattern",
                    .type = "NAME",
                    .default_value = "by the file's name; v2 for a JSON file",
                    .help = "With a TikTokenizer: how it splits a text, and its special tokens. "
-                           "llama3.1: Llama 3.1 and later. v1 and v2: Megatron-LM's JSON files.",
-                   .choices = "r50k_base p50k_base cl100k_base o200k_base llama3 llama3.1 v1 v2"}),
+                           "llama3.1: Llama 3.1 and later. kimi: Moonlight and Kimi, with the "
+                           "tokenizer_config.json beside the file. v1 and v2: Megatron-LM's JSON "
+                           "files.",
+                   .choices
+                   = "r50k_base p50k_base cl100k_base o200k_base llama3 llama3.1 kimi v1 v2"}),
         row("tokenizer.special_tokens", &x::special_tokens)
             .flag({.name = "--tiktoken-num-special-tokens",
                    .unit = "tokens",

@@ -5,6 +5,7 @@
 #include "kernels/op/linear.hpp"
 #include "kernels/op/sinkhorn.hpp"
 #include "runtime/autograd/parts.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <type_traits>
 #include <utility>
@@ -205,6 +206,35 @@ void require_tensors(const tape& tape,
          "ROUTE-1: a given choice has k experts for each row");
 }
 
+/// `mine` of each tensor rank, in rank order, written to `to`.
+tensor gathered(tape& tape, const tensor& mine, tensor to) {
+  const auto ends = equal_ends(std::int64_t(to.bytes()), tape.group_size());
+  tape.group(axis::tensor).all_gather(tape.stream(), mine.raw(), to.raw(), ends);
+  return to;
+}
+
+/// The bias of expert_quantile for the rows of all tensor ranks.
+tensor quantile_of_all(tape& tape,
+                       const routed_rows& of,
+                       const tensor& cutoff,
+                       std::int64_t parts) {
+  auto& stream = tape.stream();
+  const auto all = [&](const tensor& mine) {
+    if (parts == 1)
+      return mine;
+    return gathered(tape, mine, tensor::empty<float>(stream, {parts, mine.size()}));
+  };
+  const auto logits = all(of.logits), lse = all(of.lse), cutoffs = all(cutoff);
+  auto out = tensor::empty<float>(stream, {of.rules.E});
+  stream.run(kernels::expert_quantile<float>{.bias = out.data<float>(),
+                                             .logits = logits.data<float>(),
+                                             .lse = lse.data<float>(),
+                                             .cutoff = cutoffs.data<float>(),
+                                             .R = of.R * parts,
+                                             .rules = of.rules});
+  return out;
+}
+
 /// The losses of all ranks' rows, and the gradient of their probabilities.
 void add_losses(tape& tape,
                 const routed_rows& of,
@@ -218,14 +248,9 @@ void add_losses(tape& tape,
   auto sums = tensor::empty<double>(stream, {of.B * E + 1});
   auto counts = tensor::empty<std::uint64_t>(stream, {of.B, E});
   of.sum(stream, choice, &sums, counts);
-  const auto all = [&](const tensor& mine, tensor to) {
-    const auto ends = equal_ends(std::int64_t(to.bytes()), int(parts));
-    tape.group(axis::tensor).all_gather(stream, mine.raw(), to.raw(), ends);
-    return to;
-  };
   if (parts > 1) {
-    sums = all(sums, tensor::empty<double>(stream, {parts, of.B * E + 1}));
-    counts = all(counts, tensor::empty<std::uint64_t>(stream, {parts, of.B, E}));
+    sums = gathered(tape, sums, tensor::empty<double>(stream, {parts, of.B * E + 1}));
+    counts = gathered(tape, counts, tensor::empty<std::uint64_t>(stream, {parts, of.B, E}));
   }
   kernels::route_losses<float> op{.balance = nullptr,
                                   .z = nullptr,
@@ -263,6 +288,15 @@ void add_losses(tape& tape,
   }
 }
 
+/// `given`, with the choices of `own` in place of -1.
+std::vector<std::int32_t> with_own(std::vector<std::int32_t> given,
+                                   const std::vector<std::int32_t>& own) {
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (given[i] < 0)
+      given[i] = own[i];
+  return given;
+}
+
 }  // namespace
 
 variable gate(tape& tape,
@@ -288,6 +322,7 @@ routed route(tape& tape,
   auto& stream = tape.stream();
   const auto& rules = options.rules;
   const std::int64_t E = rules.E, R = logits.data.size() / E;
+  const std::int64_t parts = is_sharded(logits) ? tape.group_size() : 1;
   const auto of_choice = with_channels(logits.data.extents(), rules.k);
   const auto floats
       = [&](bool wanted) { return wanted ? tensor::empty<float>(stream, {R}) : tensor(); };
@@ -321,21 +356,24 @@ routed route(tape& tape,
                            .rules = rules,
                            .round_robin = options.round_robin,
                            .first_row = of.first};
+  tensor given;
+  if (options.some_given) {
+    op.given = nullptr;
+    stream.run(op);
+    given = uploaded(stream,
+                     with_own(elements_of<std::int32_t>(stream, options.given),
+                              elements_of<std::int32_t>(stream, of.chosen)),
+                     of_choice);
+    op.given = given.data<std::int32_t>();
+  }
   stream.run(op);
 
   routed out{.weights = tape.make(std::move(weights), logits.placements),
              .chosen = of.chosen,
              .counts = tensor::empty<std::uint64_t>(stream, {of.B, E})};
   of.sum(stream, of.chosen, nullptr, out.counts);
-  if (options.quantile) {
-    out.quantile_bias = tensor::empty<float>(stream, {E});
-    stream.run(kernels::expert_quantile<float>{.bias = out.quantile_bias.data<float>(),
-                                               .logits = of.logits.data<float>(),
-                                               .lse = of.lse.data<float>(),
-                                               .cutoff = cutoff.data<float>(),
-                                               .R = R,
-                                               .rules = rules});
-  }
+  if (options.quantile)
+    out.quantile_bias = quantile_of_all(tape, of, cutoff, parts);
   tensor dprobabilities;
   if (options.z || !options.balance.empty()) {
     auto choice = of.chosen;
@@ -347,7 +385,6 @@ routed route(tape& tape,
             .rules = {.E = E, .k = rules.k, .score = rules.score, .by_logit = rules.by_logit}};
       stream.run(op);
     }
-    const std::int64_t parts = is_sharded(logits) ? tape.group_size() : 1;
     add_losses(tape, of, options, parts, choice, out, dprobabilities);
   }
   if (tape.recording()) {

@@ -52,6 +52,7 @@ struct route_options {
   /// (.., k) i32, the choice of an earlier pass; or empty. The caller checks that the experts of a
   /// row are distinct and in [0, E): backends read and write at these indices.
   tensor given = {};
+  bool some_given = false;  ///< rows of -1 in `given` are chosen as without it
   bool round_robin = false;
   bool sinkhorn = false;  ///< chooses by the balanced matrix of this rank's rows; no `bias`
   bool quantile = false;  ///< computes routed::quantile_bias; one group, k < E
@@ -65,7 +66,7 @@ struct routed {
   tensor counts;                ///< (B, E) u64: choices of this rank's rows, by sequence
   std::vector<tensor> balance;  ///< (2) f64 for each of route_options::balance; see loss_value
   tensor z;                     ///< (2) f64; or empty
-  tensor quantile_bias;         ///< (E) f32, of this rank's rows; or empty
+  tensor quantile_bias;         ///< (E) f32, of all tensor ranks' rows; or empty
 };
 
 /// Chooses experts. Logits (.., E) f32 have no other use: their gradient is f32 in every store. The

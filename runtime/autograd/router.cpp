@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace troupe::runtime {
@@ -58,6 +59,13 @@ void drop_rows(std::vector<std::int32_t>& chosen,
     for (auto i = std::size_t(capacity); i < rows.size(); ++i)
       chosen[rows[i]] = -1;
   }
+}
+
+std::vector<float> centred(std::vector<float> x, int parts) {
+  const auto mean = std::accumulate(x.begin(), x.end(), 0.0) / double(x.size());
+  for (auto& one : x)
+    one = float((double(one) - mean) / parts);
+  return x;
 }
 
 std::vector<std::int64_t> rows_of_each(const std::vector<std::int32_t>& chosen,

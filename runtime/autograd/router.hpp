@@ -35,6 +35,10 @@ void drop_rows(std::vector<std::int32_t>& chosen,
 std::vector<std::int64_t> rows_of_each(const std::vector<std::int32_t>& chosen,
                                        std::int64_t experts);
 
+/// (x - mean) / parts of each element: a part of the statistic of quantile balancing. The bias then
+/// has the mean 0, as in Megatron-LM.
+std::vector<float> centred(std::vector<float> x, int parts);
+
 /// W adds `sums` (n) f32 to the gradient of a statistic (parameter_spec::counted). So a recomputed
 /// forward pass counts nothing twice.
 void add_statistic(tape& tape, tensor sums, int parameter);

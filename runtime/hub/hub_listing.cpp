@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* config_name = "config.json";
 constexpr std::array tokenizer_names
-    = {"tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt"};
+    = {"tokenizer.json", "vocab.json", "tokenizer.model", "tiktoken.model", "vocab.txt"};
 
 /// A file name without a folder.
 bool is_plain_name(std::string_view text) {
@@ -69,6 +69,7 @@ const std::vector<std::string>& hub_small_files() {
                                                  "merges.txt",
                                                  "vocab.txt",
                                                  "tokenizer.model",
+                                                 "tiktoken.model",
                                                  "chat_template.jinja"};
   return names;
 }

@@ -165,16 +165,33 @@ std::span<const float> decoder::advance(std::span<const std::vector<std::int32_t
   for (std::size_t b = 0; b < tokens.size(); ++b)
     ensure(!tokens[b].empty() && filled_[b] + std::int64_t(tokens[b].size()) <= capacity_,
            "DECODE-2: a sequence grows by one token or more, up to its capacity");
-  const pass_settings settings{.training = false, .losses = false, .limits_experts = false};
+  const pass_settings settings{.training = false,
+                               .losses = false,
+                               .limits_experts = false,
+                               .records_choices = keeps_choices_};
   chunk_pass pass(chunk_, plan_, stream_, store_, settings);
   for (std::size_t b = 0; b < so_far_.size(); ++b)
     so_far_[b].insert(so_far_[b].end(), tokens[b].begin(), tokens[b].end());
   const auto seen = caches_ ? tokens : std::span<const std::vector<std::int32_t>>(so_far_);
   const auto logits = pass.forward(input(seen), caches_ ? &*caches_ : nullptr).at("logits");
   keep_last(logits, seen);
-  for (std::size_t b = 0; b < tokens.size(); ++b)
-    filled_[b] += std::int64_t(tokens[b].size());
+  choices_.clear();
+  for (auto& [segment, choice] : pass.take_choices())
+    choices_.push_back(std::move(choice));
+  appended_.clear();
+  for (std::size_t b = 0; b < tokens.size(); ++b) {
+    appended_.push_back(std::int64_t(tokens[b].size()));
+    filled_[b] += appended_.back();
+  }
   return logits_;
+}
+
+void decoder::record(std::size_t sequence, std::uint64_t text, choice_text_writer& to) const {
+  const auto count = appended_.at(sequence), first = filled_[sequence] - count;
+  for (const auto& x : choices_) {
+    const auto row = std::int64_t(sequence) * x.rows.positions + (caches_ ? 0 : first);
+    to.write_choices(text, first, x, row, count);
+  }
 }
 
 void require_fitting(const generation_request& what, const model_spec& model) {
@@ -194,7 +211,8 @@ std::vector<generation_end> generate(const chunk& whole,
                                      stream& stream,
                                      std::span<const generation_request> what,
                                      const token_visitor& visit,
-                                     bool cached) {
+                                     bool cached,
+                                     choice_text_writer* record) {
   const auto& model = whole.model();
   std::vector<growing_text> texts;
   std::vector<std::vector<std::int32_t>> fresh;
@@ -212,6 +230,11 @@ std::vector<generation_end> generate(const chunk& whole,
       stream.queue() == nullptr ? stream.where() : kernels::backend::cpu, stream.threads(), {});
   decoder state(
       whole, store, stream, longest_prompt + std::max<std::int64_t>(most, 1), cached, what.size());
+  if (record != nullptr) {
+    state.keep_choices();
+    for (const auto& x : what)
+      record->write_tokens(x.number, 0, x.prompt);
+  }
   for (std::int64_t i = 0; i < most; ++i) {
     const auto logits = state.advance(fresh);
     bool going_on = false;
@@ -226,6 +249,11 @@ std::vector<generation_end> generate(const chunk& whole,
           own.first(std::size_t(model.head().vocabulary)), what[b].prompt.size() + i, store.type());
       const auto number = uniform(text.key, std::uint64_t(text.drawn++));
       fresh[b][0] = draw(own, drawn_from(what[b], model), what[b].sampling, number, drawing);
+      if (record != nullptr) {
+        const auto at = std::int64_t(what[b].prompt.size()) + i;
+        state.record(b, what[b].number, *record);
+        record->write_tokens(what[b].number, at, fresh[b]);
+      }
       if (fresh[b][0] == what[b].end_of_document)
         text.end = generation_end::end_of_document;
       else if (!visit(b, fresh[b][0]))

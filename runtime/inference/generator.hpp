@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/model/choice_texts.hpp"
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/parameters/store.hpp"
 
@@ -55,9 +56,15 @@ class decoder {
           bool cached,
           std::size_t sequences = 1);
 
+  /// Later calls of `advance` keep the choices of experts.
+  void keep_choices() { keeps_choices_ = true; }
+
   /// Appends one or more tokens to each sequence. Returns the logits (sequences, padded vocabulary)
   /// after the last token of each, valid until the next call.
   std::span<const float> advance(std::span<const std::vector<std::int32_t>> tokens);
+
+  /// Writes the kept choices for the tokens that the last call appended to a sequence.
+  void record(std::size_t sequence, std::uint64_t text, choice_text_writer& to) const;
 
  private:
   bundle input(std::span<const std::vector<std::int32_t>> tokens);
@@ -72,6 +79,10 @@ class decoder {
   std::vector<std::int64_t> filled_;               ///< tokens of each sequence in the caches
   std::optional<std::vector<attention_cache>> caches_;
   std::vector<float> logits_;  ///< after the last token of each sequence
+  bool keeps_choices_ = false;
+  // Of the last call:
+  std::vector<recorded_choice> choices_;
+  std::vector<std::int64_t> appended_;  ///< tokens of each sequence
 };
 
 /// Throws input_error for an empty prompt or, with learned positions, a too long one.
@@ -84,12 +95,14 @@ using token_visitor = std::function<bool(std::size_t request, std::int32_t token
 /// once. Returns how each text ended. Token i of a request is sampled with the random number of
 /// (seed, "generate", request number, i), so equal requests give equal texts. Other requests in the
 /// batch can change the last bits of a request's logits, and only those. Throws input_error for a
-/// prompt that does not fit and for non-finite logits.
+/// prompt that does not fit and for non-finite logits. `record` gets the tokens and choices of each
+/// text, whose number is that of its request.
 std::vector<generation_end> generate(const chunk& whole,
                                      parameter_store& store,
                                      stream& stream,
                                      std::span<const generation_request> what,
                                      const token_visitor& visit,
-                                     bool cached = true);
+                                     bool cached = true,
+                                     choice_text_writer* record = nullptr);
 
 }  // namespace troupe::runtime

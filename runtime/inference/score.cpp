@@ -59,7 +59,8 @@ double surprise(const chunk& whole,
                 stream& stream,
                 std::span<const std::int32_t> tokens,
                 std::int64_t stride,
-                const score_progress& progress) {
+                const score_progress& progress,
+                scored_choices* choices) {
   const auto longest = whole.model().sequence;
   const recompute_plan plan(whole, {});
   ensure(stride >= 1 && stride <= longest, "SCORE-1: windows move on by 1 to their length");
@@ -75,8 +76,22 @@ double surprise(const chunk& whole,
     in.add("mask", row_of<float>(stream, T, [&](std::int64_t i) {
              return begin + i < done ? 0.0F : 1.0F;
            }));
-    chunk_pass pass(whole, plan, stream, store, {.training = false, .limits_experts = false});
+    chunk_pass pass(whole,
+                    plan,
+                    stream,
+                    store,
+                    {.training = false,
+                     .limits_experts = false,
+                     .records_choices = choices != nullptr && choices->record != nullptr,
+                     .replays = choices != nullptr ? choices->replay : nullptr});
     pass.forward(in);
+    if (choices != nullptr && choices->record != nullptr) {
+      const auto window = tokens.subspan(std::size_t(begin), std::size_t(T) + 1);
+      choices->record->write_tokens(choices->next, 0, window);
+      for (const auto& [segment, choice] : pass.take_choices())
+        choices->record->write_choices(choices->next, 0, choice, 0, T);
+      ++choices->next;
+    }
     nats += pass.loss(whole.model().head().reported.name).total;
     done = end;
     if (progress)
@@ -91,12 +106,14 @@ double surprise(const chunk& whole,
 std::vector<float> logits_of(const chunk& whole,
                              parameter_store& store,
                              stream& stream,
-                             std::span<const std::int32_t> tokens) {
+                             std::span<const std::int32_t> tokens,
+                             choice_reader* replay) {
   const auto T = std::int64_t(tokens.size());
   ensure(T >= 1 && T <= whole.model().sequence, "SCORE-2: logits are of one window");
   const recompute_plan plan(whole, {});
   const auto in = inputs_of(stream, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
-  const pass_settings settings{.training = false, .losses = false, .limits_experts = false};
+  const pass_settings settings{
+      .training = false, .losses = false, .limits_experts = false, .replays = replay};
   chunk_pass pass(whole, plan, stream, store, settings);
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.model().head().vocabulary,

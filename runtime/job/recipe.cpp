@@ -1,9 +1,28 @@
 #include "runtime/job/recipe.hpp"
 
+#include "runtime/model/layers/experts.hpp"
+
 namespace troupe::runtime {
 
+namespace {
+
+/// So that each pipeline rank can find choices by text.
+void give_tokens(model_spec& to) {
+  for (auto& unit : to.units)
+    if (auto* const layer = unit.module.get_if<layer_spec>())
+      for (auto& sublayer : layer->sublayers)
+        if (auto* const residual = sublayer.get_if<residual_sublayer>())
+          if (auto* const experts = residual->body.get_if<experts_spec>())
+            experts->router.reads_tokens = true;
+}
+
+}  // namespace
+
 model_spec spec_of(const recipe& recipe) {
-  return recipe.model.spec(recipe.own);
+  auto out = recipe.model.spec(recipe.own);
+  if (!recipe.expert_choices.replay.empty())
+    give_tokens(out);
+  return out;
 }
 
 unit_letters letters_of(const recipe& recipe) {

@@ -24,10 +24,13 @@ struct expert_choice_settings {
         row("replay", &x::replay)
             .own_flag({.name = "--replay-expert-choices",
                        .type = "DIR",
-                       .help = "Takes the experts of each token of a training step from files "
-                               "that --record-expert-choices has written, instead of choosing "
-                               "them. Weights of experts are those of this run's routers. The "
-                               "run needs the same samples in the same order.",
+                       .help
+                       = "Takes the experts of each token of a training step from files "
+                         "that --record-expert-choices has written, instead of choosing "
+                         "them. Weights of experts are those of this run's routers. With "
+                         "files of a run, needs the same samples in the same order. With "
+                         "those of `troupe generate` or `troupe eval`, finds each text by its "
+                         "tokens.",
                        .resume = at_resume::told}));
   }
 };

@@ -1,6 +1,7 @@
 #include "runtime/model/expert_choices.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/choice_texts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -106,6 +107,8 @@ void require_choices(const std::filesystem::path& folder) {
         "`expert_choices.replay` '{}': {}; name a folder that `expert_choices.record` has filled",
         folder.string(),
         failure ? failure.message() : "the folder has no choices of experts");
+  if (choice_texts::are_in(folder))
+    choice_texts of(folder);
 }
 
 placed_file& choice_writer::file_of(const choice_rows& of) {
@@ -164,44 +167,110 @@ const mapped_file& choice_reader::file_of(const choice_rows& of) {
   return files_.emplace(of.router, std::move(file)).first->second;
 }
 
-std::vector<std::int32_t> choice_reader::read(const choice_rows& of) {
-  const auto& file = file_of(of);
-  const auto all = file.bytes().subspan(header_size);
-  const auto row_bytes = std::size_t(of.each) * sizeof(std::uint16_t);
-  const auto rows = std::uint64_t(all.size() / row_bytes), each = std::uint64_t(of.positions);
-  std::vector<std::int32_t> out;
-  out.reserve(std::size_t(of.count * of.each));
-  std::vector<std::int64_t> last_row(std::size_t(of.experts), -1);  // that chose the expert
-  for_each_sample(of, [&](std::uint64_t sample, std::int64_t position, auto done, auto n) {
+/// Reads rows of a file, and checks them.
+class choice_reader::row_reader {
+ public:
+  row_reader(const mapped_file& file, const std::filesystem::path& path, const choice_rows& of)
+      : bytes_(file.bytes().subspan(header_size)),
+        path_(path),
+        of_(of),
+        last_row_(std::size_t(of.experts), -1) {
+    choices.reserve(std::size_t(of.count * of.each));
+  }
+
+  void skip(std::int64_t rows) { choices.insert(choices.end(), std::size_t(rows * of_.each), -1); }
+
+  /// Appends positions [first, first + n) of a sample.
+  void take(std::uint64_t sample, std::int64_t first, std::int64_t n) {
+    const auto row_bytes = std::size_t(of_.each) * sizeof(std::uint16_t);
+    const auto rows = std::uint64_t(bytes_.size() / row_bytes), T = std::uint64_t(of_.positions);
     const auto lacks = [&] {
       return input_error(
           "cannot replay '{}': it lacks choices of sample {}; record as many samples as this run "
           "reads",
-          path_of(folder_, of).string(),
+          path_.string(),
           sample);
     };
-    if (sample > rows / each || sample * each + std::uint64_t(position + n) > rows)
+    if (sample > rows / T || sample * T + std::uint64_t(first + n) > rows)
       throw lacks();
-    const auto* from = all.data() + (sample * each + std::uint64_t(position)) * row_bytes;
-    for (std::int64_t i = 0; i < n * of.each; ++i, from += sizeof(std::uint16_t)) {
+    const auto* from = bytes_.data() + (sample * T + std::uint64_t(first)) * row_bytes;
+    for (std::int64_t i = 0; i < n * of_.each; ++i, from += sizeof(std::uint16_t)) {
       std::uint16_t word = 0;
       std::memcpy(&word, from, sizeof(word));
       if (word == 0)
         throw lacks();
-      const auto row = done + i / of.each;
-      if (word > of.experts || std::exchange(last_row[std::size_t(word - 1)], row) == row)
+      const auto row = std::int64_t(choices.size()) / of_.each;
+      if (word > of_.experts || std::exchange(last_row_[std::size_t(word - 1)], row) == row)
         throw input_error(
             "cannot replay '{}': it is damaged: token {} of sample {} has choice {}, which is "
             "above the last expert or has occurred before; restore or record it again",
-            path_of(folder_, of).string(),
-            position + i / of.each,
+            path_.string(),
+            first + i / of_.each,
             sample,
             word - 1);
-      out.push_back(word - 1);
+      choices.push_back(word - 1);
     }
-  });
+  }
+
+  std::vector<std::int32_t> choices;  ///< (rows so far, each)
+
+ private:
+  std::span<const std::byte> bytes_;
+  const std::filesystem::path& path_;
+  const choice_rows& of_;
+  std::vector<std::int64_t> last_row_;  ///< that chose the expert
+};
+
+choice_reader::choice_reader(std::filesystem::path folder) : folder_(std::move(folder)) {
+  if (choice_texts::are_in(folder_))
+    texts_ = std::make_unique<choice_texts>(folder_);
+}
+
+choice_reader::choice_reader(choice_reader&&) noexcept = default;
+choice_reader::~choice_reader() = default;
+
+void choice_reader::read_texts(const choice_rows& of, row_reader& by) {
+  ensure(!of.texts.empty() && of.texts.back() == std::int32_t(of.tokens.size()),
+         "CHOICES-3: choices by text are read with the tokens of the micro-batch");
+  const auto end = of.first + of.count;
+  for (std::size_t i = 0; i + 1 < of.texts.size(); ++i) {
+    const std::int64_t begins = of.texts[i], ends = of.texts[i + 1];
+    const auto from = std::max(begins, of.first), to = std::min(ends, end);
+    if (from >= to)
+      continue;
+    const auto its = std::span(of.tokens).subspan(std::size_t(begins), std::size_t(ends - begins));
+    const auto found = texts_->find(its);
+    const bool padding = std::ranges::all_of(its, [&](auto x) { return x == its.front(); });
+    if (!found && !padding)
+      throw input_error(
+          "cannot replay '{}': it has no text that this one of {} tokens begins with: {}{}; record "
+          "the choices of the texts that this command reads, with the same tokenizer",
+          folder_.string(),
+          its.size(),
+          fmt::join(its.first(std::min<std::size_t>(its.size(), 8)), " "),
+          its.size() > 8 ? " ..." : "");
+    const auto known = found ? std::clamp(begins + found->rows, from, to) : from;
+    if (known > from)
+      by.take(found->text, from - begins, known - from);
+    by.skip(to - known);
+  }
+}
+
+std::vector<std::int32_t> choice_reader::read(const choice_rows& of) {
+  auto there = of;
+  if (finds_texts())
+    there.positions = texts_->positions();
+  const auto path = path_of(folder_, of);
+  const auto& file = file_of(there);
+  row_reader by(file, path, there);
+  if (finds_texts())
+    read_texts(there, by);
+  else
+    for_each_sample(of, [&](std::uint64_t sample, std::int64_t position, auto, auto n) {
+      by.take(sample, position, n);
+    });
   file.require_intact();
-  return out;
+  return std::move(by.choices);
 }
 
 }  // namespace troupe::runtime

@@ -32,6 +32,9 @@ struct choice_rows {
   std::int64_t positions = 0;          ///< T: rows of a sample
   std::vector<std::uint64_t> samples;  ///< (B) of the micro-batch
   std::int64_t first = 0, count = 0;   ///< row b T + t is position t of sample b
+  // To find choices by text:
+  std::vector<std::int32_t> tokens = {};  ///< (B T) of the micro-batch
+  std::vector<std::int32_t> texts = {};   ///< the first row of each text in it, then B T
 };
 
 struct recorded_choice {
@@ -55,20 +58,32 @@ class choice_writer {
   std::map<std::string, std::unique_ptr<placed_file>> files_;  ///< by router
 };
 
+class choice_texts;
+
 class choice_reader {
  public:
-  /// Opens files with the first read of their router.
-  explicit choice_reader(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  /// Opens files with the first read of their router. Throws input_error if the folder has a
+  /// damaged file of texts.
+  explicit choice_reader(std::filesystem::path folder);
+  choice_reader(choice_reader&&) noexcept;
+  ~choice_reader();
+
+  /// True if the folder has choices by text (choice_texts.hpp): `read` needs choice_rows::tokens.
+  bool finds_texts() const { return texts_ != nullptr; }
 
   /// (count, each) as they were recorded. The experts of a row are distinct and in [0, experts).
-  /// Throws input_error if the file has other content, or not all of these rows.
+  /// By text, rows after the recorded ones, and padding, have -1. Throws input_error if the file
+  /// has other content, not all of these rows, or not these texts.
   std::vector<std::int32_t> read(const choice_rows& of);
 
  private:
+  class row_reader;
   const mapped_file& file_of(const choice_rows& of);
+  void read_texts(const choice_rows& of, row_reader& by);
 
   std::filesystem::path folder_;
-  std::map<std::string, mapped_file> files_;  ///< by router
+  std::unique_ptr<const choice_texts> texts_;  ///< null: samples have numbers
+  std::map<std::string, mapped_file> files_;   ///< by router
 };
 
 /// Throws input_error unless the folder has files of choices, and io_error. A reader compares each

@@ -6,6 +6,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/file/file.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
+#include "runtime/tokenizer/tiktoken.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
 
 #include <algorithm>
@@ -29,15 +30,16 @@ struct named_file {
   const char* kept;
 };
 
-const std::vector<named_file>& files_of(const std::string& type) {
+const std::vector<named_file>& files_of(const tokenizer_choice& of) {
   using choice = tokenizer_choice;
   static const std::vector<named_file> none,
       gpt2{{&choice::vocab_file, "vocab_file", "vocab.json"},
            {&choice::merge_file, "merge_file", "merges.txt"}},
       hub{{&choice::model, "tokenizer_file", "tokenizer.json"}},
       bert{{&choice::vocab_file, "vocab_file", "vocab.txt"}},
-      model{{&choice::model, "tokenizer_file", "tokenizer.model"}};
-  switch (family_of(type).value_or(tokenizer_family::null)) {
+      model{{&choice::model, "tokenizer_file", "tokenizer.model"}},
+      kimi{{&choice::model, "tokenizer_file", "tiktoken.model"}};
+  switch (family_of(of.type).value_or(tokenizer_family::null)) {
     case tokenizer_family::null:
       return none;
     case tokenizer_family::gpt2:
@@ -47,6 +49,7 @@ const std::vector<named_file>& files_of(const std::string& type) {
     case tokenizer_family::bert:
       return bert;
     case tokenizer_family::tiktoken:
+      return of.pattern == kimi_pattern ? kimi : model;
     case tokenizer_family::sentence_piece:
       break;
   }
@@ -95,7 +98,7 @@ remembered parsed(const std::string& description) {
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
   remembered out{{.type = text("type")}, text("fingerprint")};
-  for (const auto& file : files_of(out.choice.type))
+  for (const auto& file : files_of(out.choice))
     if (json.contains(file.key))
       out.choice.*file.path = from_text_or_bytes(json[file.key]).value_or("");
   if (out.choice.type.empty() || out.fingerprint.empty())
@@ -214,14 +217,14 @@ std::string describe(const tokenizer_choice& choice, const tokenizer& made) {
     out["pattern"] = choice.pattern;
     out["special_tokens"] = choice.special_tokens;
   }
-  for (const auto& file : files_of(choice.type))
+  for (const auto& file : files_of(choice))
     out[file.key] = text_or_bytes(fs::absolute(choice.*file.path).lexically_normal().string());
   return json_text_replacing(out, -1, json_characters::ascii);
 }
 
 std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice) {
   std::vector<tokenizer_file> out;
-  for (const auto& file : files_of(choice.type))
+  for (const auto& file : files_of(choice))
     out.push_back({choice.*file.path, file.kept});
   if (out.empty())
     return out;
@@ -261,7 +264,7 @@ void keep_tokenizer(const std::string& description,
 tokenizer_choice described_choice(const std::string& description, const fs::path& folder) {
   auto choice = parsed(description).choice;
   const auto kept = folder / kept_folder;
-  for (const auto& file : files_of(choice.type)) {
+  for (const auto& file : files_of(choice)) {
     std::error_code failure;
     if (fs::exists(kept / file.kept, failure))
       choice.*file.path = kept / file.kept;

@@ -4,16 +4,18 @@
 #include "runtime/file/file.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
 #include "runtime/tokenizer/pre_tokenizer.hpp"
+#include "runtime/tokenizer/tokenizer_json.hpp"
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
-constexpr std::uint64_t most_tokens = 1 << 24;
+constexpr std::int32_t most_tokens = 1 << 24;
 constexpr std::size_t longest_token = 1024;  // limits work: each token is split at every byte
 
 // Word patterns in the syntax of expression.hpp; `\z` is the end of the text.
@@ -28,6 +30,15 @@ constexpr const char* o200k_words
     = UPPER "*" LOWER "+" CONTRACTIONS "?|" UPPER "+" LOWER "*" CONTRACTIONS
             R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)"
             R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Words of Chinese characters have no other letters.
+#define OTHER(CLASS) R"((?:(?!\p{Han})[)" CLASS "])"
+constexpr const char* kimi_words
+    = R"(\p{Han}+|[^\r\n\p{L}\p{N}]?)" OTHER(R"(\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M})") "*" OTHER(
+        R"(\p{Ll}\p{Lm}\p{Lo}\p{M})") "+" CONTRACTIONS R"(?|[^\r\n\p{L}\p{N}]?)"
+          OTHER(R"(\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M})") "+" OTHER(R"(\p{Ll}\p{Lm}\p{Lo}\p{M})") "*" CONTRACTIONS
+              R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+              R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+#undef OTHER
 constexpr const char* v1_words
     = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
 constexpr const char* v2_words
@@ -114,6 +125,7 @@ const std::vector<encoding>& encodings() {
       {"o200k_base", false, o200k_words, 199998, {{199999, end}, {200018, "<|endofprompt|>"}}, end},
       {"llama3", false, llama3_words, 128000, llama3_specials(), "<|end_of_text|>"},
       {"llama3.1", false, llama3_words, 128000, llama3_1_specials(), "<|end_of_text|>"},
+      {kimi_pattern, false, kimi_words, most_tokens, {}, "[EOS]"},
       {"v1", true, v1_words, 0, {}, "</s>"},
       {"v2", true, v2_words, 0, {}, "</s>"}};
   return all;
@@ -129,7 +141,8 @@ const encoding& encoding_of(const std::filesystem::path& file, const std::string
       name.empty() ? "no pattern is given to split a text"
                    : "the pattern '" + name + "' is for the other form",
       json ? "is JSON" : "is lines of a token and its rank",
-      json ? "v1 or v2" : "r50k_base, p50k_base, cl100k_base, o200k_base, llama3 or llama3.1");
+      json ? "v1 or v2"
+           : "r50k_base, p50k_base, cl100k_base, o200k_base, llama3, llama3.1 or kimi");
 }
 
 /// Token bytes by rank; unused ranks are empty.
@@ -183,7 +196,7 @@ ranks read_json(const std::string& text, std::uint64_t wanted) {
   for (const auto& one : file.elements()) {
     if (out.size() == wanted)
       break;
-    if (one.at("rank").whole(most_tokens) != out.size())
+    if (one.at("rank").whole(std::uint64_t(most_tokens)) != out.size())
       one.at("rank").refuse(fmt::format("it is not {}: ranks ascend by one", out.size()));
     put_rank(out, out.size(), from_base64(one.at("token_bytes").text()));
   }
@@ -276,11 +289,54 @@ tiktoken_parts of_json(const std::filesystem::path& file,
   return out;
 }
 
+/// The 256 special tokens after `first` ranks: those that tokenizer_config.json names, and reserved
+/// ones.
+std::vector<special> kimi_specials(const std::filesystem::path& beside, std::int32_t first) {
+  constexpr std::int32_t all = 256;
+  std::map<std::int32_t, std::string> names;
+  const auto config = json_value_or_discarded(read_text(beside));
+  const json_part file{config, fmt::format("'{}' beside it", beside.filename().string())};
+  const auto named = file.at("added_tokens_decoder");
+  if (!named.value.is_object())
+    named.refuse("it is not an object of tokens by id");
+  for (const auto& [key, token] : named.value.items()) {
+    std::int32_t id = -1;
+    const auto* const end = key.data() + key.size();
+    if (std::from_chars(key.data(), end, id).ptr != end || id < first || id - first >= all)
+      named.refuse(fmt::format("it has the id {}; special tokens have the ids {} to {}",
+                               key.substr(0, 80),
+                               first,
+                               first + all - 1));
+    names[id] = named.at(key.c_str()).at("content").text();
+  }
+  std::vector<special> out;
+  for (auto id = first; id < first + all; ++id) {
+    const auto found = names.find(id);
+    out.push_back(
+        {id, found != names.end() ? found->second : fmt::format("<|reserved_token_{}|>", id)});
+  }
+  return out;
+}
+
+tiktoken_parts of_kimi(const std::filesystem::path& file, const ranks& all, const encoding& of) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].empty())
+      throw input_error("no line has rank {}, and special tokens follow the last rank", rank);
+  tiktoken_parts out{parts_of(all, 0, of), named_end_of_document(file).value_or(of.end)};
+  for (const auto& one :
+       kimi_specials(file.parent_path() / "tokenizer_config.json", std::int32_t(all.size())))
+    add_special(one, out.parts);
+  return out;
+}
+
 tiktoken_parts of_lines(const std::filesystem::path& file,
                         const std::string& text,
                         const tiktoken_choice& choice) {
   const auto& of = encoding_of(file, choice.pattern, false);
-  tiktoken_parts out{parts_of(read_ranked_lines(text, of), 0, of), of.end};
+  const auto all = read_ranked_lines(text, of);
+  if (choice.pattern == kimi_pattern)
+    return of_kimi(file, all, of);
+  tiktoken_parts out{parts_of(all, 0, of), of.end};
   for (const auto& one : of.specials)
     add_special(one, out.parts);
   return out;

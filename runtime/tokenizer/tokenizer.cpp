@@ -114,6 +114,19 @@ tokenizer_choice of_model(const fs::path& folder, const fs::path& file) {
   return {.type = "TikTokenizer", .model = file, .pattern = llama3_pattern(folder)};
 }
 
+/// A tiktoken.model does not name its pattern. The code beside it in the Hub does.
+tokenizer_choice of_kimi_model(const fs::path& folder, const fs::path& file) {
+  const auto by = text_of(beside(folder / "tokenizer_config.json"), "tokenizer_class");
+  if (by != "TikTokenTokenizer" && by != "Kimi2_6Tokenizer")
+    refuse_folder(
+        folder,
+        fmt::format("its tokenizer_config.json has the \"tokenizer_class\" '{}', and a "
+                    "tiktoken.model is read with TikTokenTokenizer, that of Moonlight and "
+                    "Kimi",
+                    by));
+  return {.type = "TikTokenizer", .model = file, .pattern = kimi_pattern};
+}
+
 tokenizer_choice of_bert(const fs::path& folder, const fs::path& file) {
   const auto settings = beside(folder / "tokenizer_config.json");
   const auto by = text_of(settings, "tokenizer_class");
@@ -210,7 +223,8 @@ std::unique_ptr<const tokenizer> make_tokenizer(const tokenizer_choice& choice) 
 }
 
 bool has_tokenizer(const fs::path& folder) {
-  for (const auto* name : {"tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt"})
+  for (const auto* name :
+       {"tokenizer.json", "vocab.json", "tokenizer.model", "tiktoken.model", "vocab.txt"})
     if (is_there(folder / name))
       return true;
   return false;
@@ -226,12 +240,14 @@ tokenizer_choice tokenizer_in(const fs::path& folder) {
   }
   if (const auto file = folder / "tokenizer.model"; is_there(file))
     return of_model(folder, file);
+  if (const auto file = folder / "tiktoken.model"; is_there(file))
+    return of_kimi_model(folder, file);
   if (const auto file = folder / "vocab.txt"; is_there(file))
     return of_bert(folder, file);
   const auto kept = kept_tokenizer_folder(folder);
   throw input_error(
       "there is no tokenizer in '{}': neither tokenizer.json, nor vocab.json with merges.txt, nor "
-      "tokenizer.model, nor vocab.txt{}",
+      "tokenizer.model, nor tiktoken.model, nor vocab.txt{}",
       folder.string(),
       has_tokenizer(kept) ? fmt::format("; did you mean '{}'?", kept.string()) : "");
 }

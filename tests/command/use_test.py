@@ -246,6 +246,37 @@ def check_generate(folder):
     refuses("it is Parquet", "generate", "--prompts", folder / "p.parquet", *more)
 
 
+def check_choices(folder):
+    """Texts are generated with their choices of experts, scored with them, and found by their tokens."""
+    save, record, more = folder / "save", folder / "choices", ["--backend", "reference"]
+    works("train", "gpt", *SMALL, *MOCK, *LLAMA, "--num-experts", 4, "--save", save)
+    (folder / "p.txt").write_text("1 2 3\n4\n5 6\n")
+    ask = ["generate", "--load", save, "--prompts", folder / "p.txt", "--tokens", 6, *more]
+    lines = works(*ask, "--record-expert-choices", record)
+    expect(works(*ask), lines, "a record changes no text")
+    expect(sorted(x.suffix for x in record.iterdir()), [""] + [".choices"] * (len(list(record.iterdir())) - 1), "files")
+    score = ["eval", "--load", save, "--json", *more]
+    found = json.loads(works(*score, "--replay-expert-choices", record, "--record-expert-choices", folder / "again"))
+    expect((found["documents"], len(found["text_nats"])), (3, 3), "scored texts")
+    for name in sorted(x.name for x in record.glob("*.choices")):
+        with open(record / name, "rb") as old, open(folder / "again" / name, "rb") as new:
+            expect(old.read(16), new.read(16), f"header of {name}")
+    again = json.loads(works(*score, "--replay-expert-choices", folder / "again"))
+    expect(again["text_nats"], found["text_nats"], "scores with the choices of a score")
+    page = works("eval", "--load", save, *more, "--replay-expert-choices", record)
+    if "3 texts" not in page:
+        raise wrong(f"the page of recorded texts: {page}")
+    (folder / "other.txt").write_text("7 8 9 10 11 12\n")
+    refuses("it has no text that this one", *score, "--input", folder / "other.txt", "--replay-expert-choices", record)
+    refuses("of an earlier record", *ask, "--record-expert-choices", record)
+    refuses("needs --prompt or --prompts", "generate", "--load", save, "--interactive", "--record-expert-choices", folder / "x")
+    refuses("give --input", *score, "--replay-expert-choices", record, "--logits", folder / "l")
+    refuses("has no texts", *score, "--replay-expert-choices", folder)
+    works("train", "gpt", *SMALL, *MOCK, "--save", folder / "dense")
+    refuses("no mixture-of-experts layers", "generate", "--load", folder / "dense", "--prompt", "1",
+            "--record-expert-choices", folder / "x")
+
+
 def check_converse(folder):
     save, tok = trained(folder, *LLAMA), folder / "tok"
     (folder / "own.jinja").write_text(

@@ -1,6 +1,6 @@
-// Fuzzes a file with the choices of a router.
+// Fuzzes a file with the choices of a router, and one with the texts of such files.
 
-#include "runtime/model/expert_choices.hpp"
+#include "runtime/model/choice_texts.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <algorithm>
@@ -25,11 +25,20 @@ choice_rows wanted() {
 
 std::vector<std::string> fuzz::seeds() {
   choice_writer(fuzz::folder() / "seed").write({wanted(), {0, 1, 4, 2, 3, 0, 1, 2, 2, 4}});
-  return {fuzz::get(fuzz::folder() / "seed/r.choices")};
+  std::filesystem::remove_all(fuzz::folder() / "texts of seed");
+  choice_text_writer texts(fuzz::folder() / "texts of seed", 4);
+  texts.write_tokens(0, 0, std::vector<std::int32_t>{3, 1, 4});
+  texts.write_tokens(1, 0, std::vector<std::int32_t>{3, 1, 5, 9});
+  return {fuzz::get(fuzz::folder() / "seed/r.choices"),
+          fuzz::get(fuzz::folder() / "texts of seed/texts")};
 }
 
 std::vector<std::string> fuzz::dictionary() {
-  return {"TRCHOICE", std::string("\1\0\0\0", 4), std::string("\5\0", 2), std::string(8, '\0')};
+  return {"TRCHOICE",
+          std::string("TRTEXTS\0", 8),
+          std::string("\1\0\0\0", 4),
+          std::string("\5\0", 2),
+          std::string(8, '\0')};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -45,5 +54,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(choice_reader(fuzz::folder() / "again").read(wanted()) == found,
                   "choices survive a round trip");
   });
+  fuzz::put(fuzz::folder() / "texts", fuzz::text_of(data, size));
+  fuzz::accepted([] {
+    const choice_texts texts(fuzz::folder());
+    for (std::uint64_t text = 0; text < texts.size(); ++text)
+      if (const auto its = texts.tokens(text); its.size() > 1) {
+        const auto found = texts.find(its);
+        fuzz::require(found && found->rows >= std::int64_t(its.size()) - 1, "a text is found");
+      }
+  });
+  std::filesystem::remove(fuzz::folder() / "texts");
   return 0;
 }

@@ -127,6 +127,10 @@ void resolve_experts(const given_settings& given, gpt_config& out, sentences& wr
     x.ffn = out.ffn;
   if (!given.contains("model.experts.balance_weights"))
     x.balance_weights.assign(x.balance.size(), 0);
+  if (x.balances_by("sinkhorn") && !given.contains("model.experts.score")) {  // as Megatron-LM
+    x.score = x.chosen > 1 ? "softmax" : "sigmoid";
+    x.pre_softmax = x.chosen > 1;
+  }
   refuse_idle(given, x, wrong);
 }
 

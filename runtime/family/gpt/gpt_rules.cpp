@@ -146,6 +146,14 @@ void validate_balance(const experts_config& x, sentences& out) {
     out.push_back(fmt::format(
         "`model.experts.balance` {} chooses from all experts: leave out `model.experts.groups`",
         all.front()));
+  const bool has_weights_of_sinkhorn
+      = x.chosen > 1 ? x.score == "softmax" && x.pre_softmax : x.score == "sigmoid";
+  if (sinkhorn && (!has_weights_of_sinkhorn || x.scale != 1))  // others ignore it in Megatron-LM
+    out.push_back(fmt::format(
+        "`model.experts.balance` sinkhorn with `model.experts.chosen` {} has the weights of "
+        "`model.experts.score` {} without `model.experts.scale`; give these, or another balance",
+        x.chosen,
+        x.chosen > 1 ? "softmax and `model.experts.pre_softmax`" : "sigmoid"));
   if (quantile && x.chosen == x.number)
     out.push_back(
         fmt::format("`model.experts.balance` quantile_balancing has no choice with "

@@ -203,6 +203,8 @@ int add(module_builder& to, const experts_spec& x) {
 module_traits traits_of(const experts_spec& x) {
   return {.width = x.hidden,
           .kind = recompute_module::experts,
+          .reads
+          = x.router.reads_tokens ? std::vector<std::string>{"tokens"} : std::vector<std::string>(),
           .losses = losses_of(x.router, x.layers)};
 }
 

@@ -1,10 +1,10 @@
 #include "runtime/model/layers/router.hpp"
 
-#include "kernels/op/sum.hpp"
 #include "runtime/autograd/parts.hpp"
 #include "runtime/autograd/route.hpp"
 #include "runtime/tensor/moves.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -23,7 +23,7 @@ kernels::route_rules rules_of(const router_spec& x) {
   return {.E = x.experts,
           .k = x.chosen,
           .score = x.score,
-          .by_logit = x.choice == balance_choice::sinkhorn,
+          .by_logit = x.choice == balance_choice::sinkhorn || x.choice == balance_choice::quantile,
           .groups = x.groups,
           .group_topk = x.group_topk,
           .group_best = x.group_best,
@@ -32,13 +32,22 @@ kernels::route_rules rules_of(const router_spec& x) {
 
 /// The rows of this rank, for files of choices. Waits for the samples on the host.
 choice_rows recorded_rows(const router_layer& of, tape& tape, const pass& p, const variable& x) {
-  return {.router = of.name,
-          .experts = of.spec.experts,
-          .each = of.spec.chosen,
-          .positions = p.rows.T(),
-          .samples = elements_of<std::uint64_t>(tape.stream(), p.rows.samples),
-          .first = first_row(tape, x),
-          .count = x.data.size() / channels_of(x.data)};
+  choice_rows out{.router = of.name,
+                  .experts = of.spec.experts,
+                  .each = of.spec.chosen,
+                  .positions = p.rows.T(),
+                  .samples = elements_of<std::uint64_t>(tape.stream(), p.rows.samples),
+                  .first = first_row(tape, x),
+                  .count = x.data.size() / channels_of(x.data)};
+  if (p.settings.replays != nullptr && p.settings.replays->finds_texts()) {
+    out.tokens = elements_of<std::int32_t>(tape.stream(), p.batch.at("tokens"));
+    if (p.rows.documents)
+      out.texts = elements_of<std::int32_t>(tape.stream(), p.rows.documents);
+    else
+      for (std::size_t b = 0; b <= out.samples.size(); ++b)
+        out.texts.push_back(std::int32_t(std::int64_t(b) * out.positions));
+  }
+  return out;
 }
 
 balance_loss balance_of(const weighted_balance& x, tape& tape, pass& p) {
@@ -66,8 +75,9 @@ routed chosen(const router_layer& of, tape& tape, pass& p, const variable& x) {
                         .quantile = trains && spec.choice == balance_choice::quantile};
   if (p.settings.replays != nullptr) {
     const auto rows = recorded_rows(of, tape, p, x);
-    options.given
-        = uploaded(tape.stream(), p.settings.replays->read(rows), {rows.count, rows.each});
+    const auto given = p.settings.replays->read(rows);
+    options.given = uploaded(tape.stream(), given, {rows.count, rows.each});
+    options.some_given = std::ranges::find(given, -1) != given.end();
   }
   if (of.bias >= 0) {
     options.bias = tensor::empty<float>(tape.stream(), {spec.experts});
@@ -109,7 +119,7 @@ expert_choice on_host(const router_spec& spec,
   return out;
 }
 
-// Each tensor rank has the quantiles of its own rows, and the parameter gets their mean.
+// Each tensor rank adds its part of the quantiles, which are those of all their rows.
 void count(const router_layer& of, tape& tape, const routed& found, const expert_choice& choice) {
   if (of.bias < 0 || !tape.recording())
     return;
@@ -120,14 +130,8 @@ void count(const router_layer& of, tape& tape, const routed& found, const expert
     const std::vector<float> counts(rows.begin(), rows.end());
     add_statistic(tape, uploaded(stream, counts, {E}), of.bias);
   } else {
-    auto part = tensor::empty<float>(stream, {E});
-    const float* const from = found.quantile_bias.data<float>();
-    stream.run(kernels::ordered_sum<float>{.y = part.data<float>(),
-                                           .x = &from,
-                                           .sources = 1,
-                                           .n = E,
-                                           .scale = 1 / float(tape.group_size())});
-    add_statistic(tape, std::move(part), of.bias);
+    const auto all = elements_of<float>(stream, found.quantile_bias);
+    add_statistic(tape, uploaded(stream, centred(all, tape.group_size()), {E}), of.bias);
   }
 }
 

@@ -54,6 +54,7 @@ struct router_spec {
   double capacity = 0;
   bool pads = false;  ///< adds rows of zeros up to the capacity
   drop_policy drops = drop_policy::probability;
+  bool reads_tokens = false;  ///< on each pipeline rank, for choices that are found by text
 };
 
 /// The losses of a model with this number of such routers: see traits_of(experts_spec).

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes golden.json beside itself: routing by Megatron-LM's functions, with gradients by PyTorch.
 
-Run it with megatron-core and PyTorch installed: python3 tests/golden/route/make.py"""
+Run it with PyTorch and Megatron-LM's main branch of August 2026 or later, because releases up to 0.16 have no
+sqrtsoftplus: PYTHONPATH=Megatron-LM python3 tests/golden/route/make.py"""
 
 import datetime
 import json
@@ -75,6 +76,9 @@ def main():
         case("groups of probabilities", 9, 16, 4, pre_softmax=True, groups=4, group_topk=2, scale=1.5),
         case("groups of biased sigmoids, as in DeepSeek-V3", 10, 32, 8, score="sigmoid", groups=8, group_topk=4,
              scale=2.5, bias=True),
+        case("roots of softplus", 11, 16, 4, score="sqrtsoftplus", scale=2.5),
+        case("a root of softplus", 12, 9, 1, score="sqrtsoftplus"),
+        case("groups of biased roots of softplus", 13, 32, 8, score="sqrtsoftplus", groups=8, group_topk=4, bias=True),
     ]
     here = pathlib.Path(__file__)
     certificate = {

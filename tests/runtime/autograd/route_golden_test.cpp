@@ -35,6 +35,7 @@ std::vector<T> all_of(const tensor& x) {
 kernels::route_rules rules_of(const json& x) {
   kernels::route_rules out{.E = x["E"], .k = x["k"]};
   out.score = x["score"] == "sigmoid"        ? kernels::route_score::sigmoid
+              : x["score"] == "sqrtsoftplus" ? kernels::route_score::sqrt_softplus
               : x["pre_softmax"].get<bool>() ? kernels::route_score::softmax
                                              : kernels::route_score::softmax_of_chosen;
   out.groups = x["groups"];
@@ -71,7 +72,7 @@ TEST_CASE("routing, its losses and gradients equal Megatron-LM's", "[autograd][r
       = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/route/golden.json"));
   const std::int64_t B = golden["B"], T = golden["T"];
   const auto& by = golden["coefficients"];
-  REQUIRE(golden["cases"].size() == 10);
+  REQUIRE(golden["cases"].size() == 13);
   stream on(kernels::backend::reference, 1, {});
   resident_store store({{"unit", {{.name = "gain", .extents = {1}}}}}, 1, {});
   row_layout rows;
@@ -162,6 +163,93 @@ TEST_CASE("a bias of experts follows the counts of three steps as Megatron-LM's 
       on.run(kernels::expert_bias_step<float>{
           bias.data<float>(), counts.data(), rules.E, golden["rate"].get<float>()});
       CHECK(all_of<float>(bias) == step["next_bias"].get<floats>());  // multiples of 1 / 8
+    }
+  }
+}
+
+namespace {
+
+json balanced() {
+  return json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/route/balanced.json"));
+}
+
+/// Routes rows of one sequence without a gradient, and compares with the choices and weights there.
+routed compare(tape& graph, const json& there, const floats& logits, const route_options& options) {
+  const auto& rules = options.rules;
+  const auto R = std::int64_t(logits.size()) / rules.E;
+  row_layout rows;
+  rows.order = uploaded<std::int32_t>(graph.stream(), ints(std::size_t(R)), {1, R});
+  graph.begin_segment(0);
+  const auto in
+      = graph.make(uploaded<float>(graph.stream(), logits, {1, R, rules.E}), placement::replicated);
+  auto found = route(graph, in, rows, options);
+  const auto chosen = all_of<std::int32_t>(found.chosen);
+  CHECK(spread(chosen, ints(chosen.size(), 1), rules) == there["chosen"].get<ints>());
+  CHECK(relative_error(spread(chosen, all_of<float>(found.weights.data), rules),
+                       there["weights"].get<floats>())
+        < tolerance);
+  if (graph.recording()) {
+    const floats up = there["up"];
+    floats dweights;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      dweights.push_back(
+          up[i / std::size_t(rules.k) * std::size_t(rules.E) + std::size_t(chosen[i])]);
+    found.weights.gradient->sum = uploaded<float>(graph.stream(), dweights, {1, R, rules.k});
+    graph.end_segment();
+    graph.input_gradients(0);
+    CHECK(relative_error(all_of<float>(in.gradient->sum), there["gradient"].get<floats>())
+          < tolerance);
+  } else {
+    graph.end_segment();
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("sinkhorn's weights and gradients are Megatron-LM's", "[autograd][route]") {
+  stream on(kernels::backend::reference, 1, {});
+  resident_store store({{"unit", {{.name = "gain", .extents = {1}}}}}, 1, {});
+  for (const auto& x : balanced()["sinkhorn"]) {
+    const std::int64_t k = x["k"];
+    CAPTURE(k);
+    // The scores that gpt_rules.cpp requires beside it.
+    const kernels::route_rules rules{
+        .E = x["E"],
+        .k = k,
+        .score = k > 1 ? kernels::route_score::softmax : kernels::route_score::sigmoid,
+        .by_logit = true};
+    tape training(on, store, {}), evaluation(on, store, {.recording = false});
+    compare(training, x, x["logits"], {.rules = rules, .sinkhorn = true});
+    compare(evaluation, x["evaluated"], x["logits"], {.rules = rules});
+  }
+}
+
+TEST_CASE("a bias of quantiles follows the rows of three steps as Megatron-LM's does",
+          "[autograd][route]") {
+  stream on(kernels::backend::reference, 1, {});
+  resident_store store({{"unit", {{.name = "gain", .extents = {1}}}}}, 1, {});
+  for (const auto& x : balanced()["quantile"]) {
+    auto rules = rules_of(x["settings"]);
+    rules.by_logit = true;
+    CAPTURE(x["settings"]["score"].get<std::string>());
+    const float decay = x["decay"];
+    REQUIRE(x["steps"].size() == 3);
+    for (const auto& step : x["steps"]) {
+      const floats bias = step["bias"];
+      floats next(bias.size());
+      for (const auto& pass : step["passes"]) {
+        tape forward(on, store, {.recording = false});
+        const route_options options{
+            .rules = rules, .bias = uploaded<float>(on, bias, {rules.E}), .quantile = true};
+        const auto found = compare(forward, pass, pass["logits"], options);
+        const auto part = centred(all_of<float>(found.quantile_bias), 1);
+        for (std::size_t e = 0; e < next.size(); ++e)
+          next[e] += part[e] / float(step["passes"].size());
+      }
+      for (std::size_t e = 0; e < next.size(); ++e)
+        next[e] = decay * bias[e] + (1 - decay) * next[e];
+      CHECK(relative_error(next, step["next_bias"].get<floats>()) < tolerance);
     }
   }
 }

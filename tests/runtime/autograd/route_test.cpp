@@ -233,6 +233,7 @@ TEST_CASE("tensor ranks with their own rows have the losses and gradients of one
   const auto score
       = GENERATE(kernels::route_score::softmax_of_chosen, kernels::route_score::sigmoid);
   const route_options options{.rules = {.E = E, .k = k, .score = score},
+                              .quantile = true,
                               .balance = {{.average = {0.7F}}, {{0.2F}, true}},
                               .z = loss_average{0.3F}};
   fixture whole;
@@ -264,6 +265,7 @@ TEST_CASE("tensor ranks with their own rows have the losses and gradients of one
         check(std::abs(mean(found.balance[i]) - mean(expected.found.balance[i])) < 1e-12,
               "balance");
       check(std::abs(mean(found.z) - mean(expected.found.z)) < 1e-12, "z");
+      check(numbers(found.quantile_bias) == numbers(expected.found.quantile_bias), "quantiles");
       check(numbers(found.weights.data) == part(numbers(expected.found.weights.data)), "weights");
       found.weights.gradient->sum = x.made(part(up), {rows_each, k});
       graph.input_gradients(0);

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/family/gpt/gpt.hpp"
+#include "runtime/file/file.hpp"
 #include "runtime/inference/score.hpp"
 #include "runtime/inference/text_stream.hpp"
 #include "runtime/parameters/initial_values.hpp"
@@ -10,6 +11,9 @@
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/experts_gpt.hpp"
+#include "tests/support/numbers.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -18,6 +22,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
+#include <filesystem>
+#include <map>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -435,4 +441,137 @@ TEST_CASE("tokens that are numbers keep their spaces", "[inference]") {
   for (const auto x : {17, 4, 96})
     shown += out.push(x);
   CHECK(shown + out.finish() == "17 4 96");
+}
+
+namespace {
+
+/// Greedy and sampled requests of several lengths.
+std::vector<generation_request> asked_of_experts() {
+  std::vector<generation_request> out;
+  for (const ids& prompt : {ids{3, 1}, ids{5}, ids{2, 2, 7}}) {
+    auto& x = out.emplace_back(request(3, {.seed = 5}));
+    x.prompt = prompt;
+    x.number = out.size() - 1;
+  }
+  return out;
+}
+
+std::string all_files(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> all;
+  for (const auto& x : std::filesystem::directory_iterator(folder))
+    all[x.path().filename().string()] = read_text(x.path());
+  std::string out;
+  for (const auto& [name, content] : all)
+    out += name + "\n" + content;
+  return out;
+}
+
+/// Changes the routers, so that they choose other experts.
+void disturb_routers(fresh_model& x) {
+  for (const auto& e : x.store.entries())
+    if (e.spec.name.ends_with("router.weight"))
+      x.store.set(e, 0, troupe::tests::normal<float>(std::size_t(e.size()), 77));
+}
+
+}  // namespace
+
+TEST_CASE("a generation's choices replay in scoring with its log-probabilities", "[inference]") {
+  const troupe::tests::scratch_folder folder;
+  const bool cached = GENERATE(true, false);
+  CAPTURE(cached);
+  fresh_model x(troupe::tests::experts_gpt(troupe::tests::tiny_experts()),
+                troupe::kernels::backend::reference);
+  x.cached = cached;
+  const auto what = asked_of_experts();
+  std::vector<ids> grown(what.size());
+  {
+    choice_text_writer record(folder / "made", 6);
+    const auto visit = [&](std::size_t which, std::int32_t token) {
+      grown[which].push_back(token);
+      return true;
+    };
+    generate(x.model, x.store, x.stream, what, visit, cached, &record);
+  }
+  CHECK(grown == x.texts(what));  // a record changes nothing
+  const choice_texts texts(folder / "made");
+  REQUIRE(texts.size() == what.size());
+  choice_reader replay(folder / "made");
+  for (std::size_t i = 0; i < what.size(); ++i) {
+    auto whole = what[i].prompt;
+    whole.insert(whole.end(), grown[i].begin(), grown[i].end());
+    CHECK(texts.tokens(i) == whole);
+    whole.pop_back();  // the last one is no input
+    const auto scored = logits_of(x.model, x.store, x.stream, whole, &replay);
+    decoder alone(x.model, x.store, x.stream, 6, cached);
+    const auto words = x.model.model().head().vocabulary;
+    ids fresh = what[i].prompt;
+    auto row = scored.begin() + (std::ptrdiff_t(fresh.size()) - 1) * words;
+    for (const auto token : grown[i]) {
+      const auto logits = alone.advance(std::vector<ids>{fresh});
+      CHECK(std::equal(row, row + words, logits.begin()));
+      row += words;
+      fresh = {token};
+    }
+    CHECK(scored == logits_of(x.model, x.store, x.stream, whole));
+  }
+
+  const auto score = [&](std::size_t i, choice_reader* by, const char* to) {
+    choice_text_writer record(folder / to, 7);
+    scored_choices choices{.record = &record, .replay = by};
+    const auto nats = surprise(x.model, x.store, x.stream, texts.tokens(i), 6, {}, &choices);
+    return std::pair(nats, all_files(folder / to));
+  };
+  const auto before = score(0, nullptr, "own"), same = score(0, &replay, "same");
+  CHECK(before == same);
+  disturb_routers(x);
+  const auto other = score(0, nullptr, "other"), kept = score(0, &replay, "kept");
+  CHECK(kept.second == before.second);   // the choice stays
+  CHECK(other.second != before.second);  // and would be another one
+  CHECK(kept.first != before.first);     // weights are those of the new routers
+}
+
+TEST_CASE("CHOICES-3: a text takes only choices that were recorded for the same tokens",
+          "[inference][invariant]") {
+  const troupe::tests::scratch_folder folder;
+  fresh_model x(troupe::tests::experts_gpt(troupe::tests::tiny_experts()));
+  const ids known{3, 1, 4, 1, 5};
+  const auto record = [&](const char* to) {
+    choice_text_writer writer(folder / to, 7);
+    scored_choices choices{.record = &writer};
+    surprise(x.model, x.store, x.stream, known, 6, {}, &choices);
+  };
+  record("made");
+  choice_reader replay(folder / "made");
+  const auto refused = [&](const ids& tokens) -> std::string {
+    try {
+      logits_of(x.model, x.store, x.stream, tokens, &replay);
+    } catch (const input_error& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  CHECK(refused({3, 1, 4, 1}) == "");
+  CHECK(refused({3, 1, 4, 1, 5, 2}) == "");  // the rows after the recorded ones choose
+  CHECK_THAT(refused({3, 1, 4, 1, 9, 2}), ContainsSubstring("begins with: 3 1 4 1 9 2;"));
+  CHECK(refused({7, 7, 7}) == "");  // padding
+  CHECK_THAT(refused({3, 1, 5, 1}), ContainsSubstring("no text that this one of 4 tokens"));
+  CHECK_THAT(refused({3, 1, 4}), ContainsSubstring("begins with: 3 1 4;"));
+  CHECK_THROWS_WITH(record("made"), ContainsSubstring("of an earlier record"));
+  choice_text_writer short_ones(folder / "short", 2);
+  CHECK_BREAKS("CHOICES-3", short_ones.write_tokens(0, 1, known));
+
+  auto wider = troupe::tests::tiny_experts();
+  wider.router.experts = 8;
+  fresh_model other(troupe::tests::experts_gpt(wider));
+  CHECK_THROWS_WITH(logits_of(other.model, other.store, other.stream, ids{3, 1, 4, 1}, &replay),
+                    ContainsSubstring("2 of 4 experts") && ContainsSubstring("chooses 2 of 8"));
+  for (const auto& file : std::filesystem::directory_iterator(folder / "made"))
+    if (file.path().extension() == ".choices")
+      std::filesystem::resize_file(file.path(), 32 + 2 * 2 * 2);  // two rows
+  choice_reader cut(folder / "made");
+  CHECK_THROWS_WITH(logits_of(x.model, x.store, x.stream, ids{3, 1, 4, 1}, &cut),
+                    ContainsSubstring("lacks choices of sample 0"));
+  write_text(folder / "made" / "texts", "mine");
+  CHECK_THROWS_WITH(choice_reader(folder / "made"), ContainsSubstring("does not begin like"));
+  CHECK_THROWS_WITH(choice_reader(folder / "made"), ContainsSubstring("texts"));
 }

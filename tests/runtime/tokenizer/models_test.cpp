@@ -188,6 +188,50 @@ TEST_CASE("Llama 3.1 has other special tokens than Llama 3 with the same file", 
   }
 }
 
+TEST_CASE("a tiktoken.model gives the ids of Moonlight's and Kimi's tokenizer",
+          "[tokenizer][golden]") {
+  const auto golden
+      = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/tokenizer/kimi.json"));
+  const auto first = std::int32_t(golden.at("tokens").size());
+  const scratch_folder folder;
+  json config{{"tokenizer_class", "TikTokenTokenizer"}, {"eos_token", "<|im_end|>"}};
+  for (const auto& [id, name] : golden.at("named").items())
+    config["added_tokens_decoder"][id] = {{"content", name}, {"special", true}};
+  const auto configure = [&] { write_text(folder / "tokenizer_config.json", config.dump()); };
+  write_text(folder / "tiktoken.model", lines_of(golden.at("tokens")));
+  configure();
+  const auto choice = tokenizer_in(folder.path());
+  CHECK(choice.pattern == "kimi");
+  const auto by = make_tokenizer(choice);
+  for (std::size_t i = 0; i < golden.at("texts").size(); ++i) {
+    const auto text = golden.at("texts")[i].get<std::string>();
+    INFO(json(text));
+    const auto found = by->encode(text, special_tokens::recognised);
+    CHECK(found == golden.at("cases")[i][0].get<ids>());
+    CHECK(by->encode(text) == golden.at("cases")[i][1].get<ids>());
+    CHECK(by->decode(found) == text);
+  }
+  CHECK(by->vocabulary_size() == first + 256);
+  CHECK(by->end_of_document() == first + 2);
+  CHECK(by->is_special(first + 100));
+  const auto description = describe(choice, *by);
+  keep_tokenizer(description, folder / "run");
+  CHECK(described_tokenizer(description, folder / "run")->fingerprint() == by->fingerprint());
+  CHECK(tokenizer_in(folder / "run" / "tokenizer").pattern == "kimi");
+
+  config["added_tokens_decoder"][std::to_string(first - 1)] = {{"content", "[X]"}};
+  configure();
+  CHECK_THAT(refusal(choice), ContainsSubstring(fmt::format("it has the id {}", first - 1)));
+  config.erase("added_tokens_decoder");
+  configure();
+  CHECK_THAT(refusal(choice), ContainsSubstring("\"added_tokens_decoder\" is missing"));
+  write_text(folder / "tiktoken.model", lines_of(golden.at("tokens")) + "AAAA 5000\n");
+  CHECK_THAT(refusal(choice), ContainsSubstring("special tokens follow the last rank"));
+  config["tokenizer_class"] = "OtherTokenizer";
+  configure();
+  CHECK_THROWS_WITH(tokenizer_in(folder.path()), ContainsSubstring("'OtherTokenizer'"));
+}
+
 TEST_CASE("an invalid tiktoken file is refused with the reason", "[tokenizer]") {
   const scratch_folder folder;
   const auto file = folder / "x.tiktoken";

@@ -186,6 +186,7 @@ TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
              ContainsSubstring("1 values for 2 losses") && ContainsSubstring("give 2"));
   CHECK_THAT(complaint([](experts& x) {
                x.balance = {"sinkhorn"};
+               x.pre_softmax = true;
                x.balance_weights = {0.5};
              }),
              ContainsSubstring("leave out `model.experts.balance_weights`"));
@@ -198,9 +199,23 @@ TEST_CASE("a rule of experts names the nearest valid value", "[model]") {
              ContainsSubstring("at most 7"));
   CHECK_THAT(complaint([](experts& x) {
                x.balance = {"sinkhorn"};
+               x.balance_weights = {0};
+               x.pre_softmax = true;
                x.capacity = 1;
              }),
              ContainsSubstring("needs losses as `model.experts.balance`, or none"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"sinkhorn"};
+               x.balance_weights = {0};
+             }),
+             ContainsSubstring("has the weights of `model.experts.score` softmax and"));
+  CHECK_THAT(complaint([](experts& x) {
+               x.balance = {"sinkhorn"};
+               x.balance_weights = {0};
+               x.score = "sqrtsoftplus";
+               x.chosen = 1;
+             }),
+             ContainsSubstring("`model.experts.chosen` 1") && ContainsSubstring("sigmoid"));
   CHECK_THAT(complaint([](experts& x) { x.pads = true; }),
              ContainsSubstring("add `model.experts.capacity`"));
   CHECK_THAT(complaint([](experts& x) { x.drops = "last"; }), ContainsSubstring("position"));
