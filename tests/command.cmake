@@ -228,8 +228,8 @@ if(TEST command/placement_two_hosts)  # skipped without permission to set a host
   set_tests_properties(command/placement_two_hosts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 troupe_script_test(command/kubernetes command/kubernetes_test.py ${program} ${PROJECT_SOURCE_DIR} UNSANITIZED)
-foreach(check same credentials one_host signals early_signal second_signal exit_code lost_host rank_0_killed refused
-        batch_script host_file host_file_refused)
+foreach(check same credentials one_host signals early_signal second_signal exit_code lost_host rejoins uneven rank_0_fails
+        rank_0_killed refused batch_script host_file host_file_refused)
   troupe_script_test(command/launch_${check} command/launch_test.py ${program} ${check})
 endforeach()
 foreach(check namespaces one_way cut_off black_hole)  # skipped without permission to make namespaces
@@ -240,7 +240,7 @@ foreach(check namespaces one_way cut_off black_hole)  # skipped without permissi
 endforeach()
 troupe_compared_with_undisturbed(hosts_killed hosts_agent_killed hosts_supervisor_killed hosts_namespaces)
 # On hosts of namespaces, with Debian's Slurm, Open MPI and ssh. Skipped without them, or without permission.
-set(checks slurm_environment slurm_same slurm_requeue slurm_time_limit slurm_lost_host slurm_lost_first_host slurm_exit_code
+set(checks slurm_environment slurm_same slurm_uneven slurm_requeue slurm_time_limit slurm_lost_host slurm_lost_first_host slurm_exit_code
            mpi_same mpi_one_host mpi_signal mpi_exit_code ssh_same ssh_refused ssh_lost_host ssh_variables)
 foreach(check ${checks})
   string(REGEX MATCH "^([a-z]+)_(.+)$" whole ${check})

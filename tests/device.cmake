@@ -76,7 +76,7 @@ foreach(check same_bits choices lost_choices older_gradients refusals memory mem
   troupe_script_test(command/gpu_${check} command/gpu_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
 endforeach()
-foreach(check same_bits saved verified killed planted devices)
+foreach(check same_bits saved verified killed planted devices stuck)
   troupe_script_test(command/gpu_processes_${check} command/gpu_processes_test.py
                      $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check} UNSANITIZED)
 endforeach()

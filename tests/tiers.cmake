@@ -42,12 +42,12 @@ troupe_full("the same over several hosts: hosts_same, hosts_killed and hosts_str
   command/hosts_agent_killed command/hosts_node_killed command/hosts_spare command/hosts_supervisor_*
   command/hosts_once command/hosts_data_missing command/hosts_relative command/hosts_refused command/hosts_insecure
   command/hosts_namespaces command/hosts_one_way command/hosts_cut_off command/placement_*_host*
-  command/launch_lost_host command/launch_rank_0_killed command/launch_host_file_refused
+  command/launch_lost_host command/launch_rank_0_killed command/launch_uneven command/launch_host_file_refused
   examples/11_two_hosts)
 
 troupe_full("the same by another launcher, or a wait for a launcher: slurm_same, slurm_requeue, mpi_same, mpi_signal, \
 ssh_same and ssh_refused are in `change`"
-  command/slurm_time_limit command/slurm_lost_*host command/mpi_one_host command/mpi_exit_code command/ssh_lost_host)
+  command/slurm_time_limit command/slurm_uneven command/slurm_lost_*host command/mpi_one_host command/mpi_exit_code command/ssh_lost_host)
 
 troupe_full("campaigns of faults from outside: scenario/deaths and links_broken are in `change`"
   command/chaos_* command/links_silent command/links_control* command/disks_silent command/disks_slow

@@ -42,6 +42,7 @@ struct training_flags : asked_settings {
   std::any model;  ///< the family's settings as written
   tokenizer_flags tokenizer;
   host_flags hosts;
+  std::vector<launched_host> launched;  ///< no flag: of `hosts.nodes`, in order; empty: no launch
 };
 
 /// Declares all flags of training. Parsing writes to `to`, which must outlive `line`.

@@ -7,7 +7,10 @@
 #include "runtime/process/host_address.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <fmt/format.h>
+#include <limits>
+#include <map>
 #include <utility>
 
 namespace troupe::command {
@@ -49,17 +52,25 @@ void add_malformed(const char* flag,
 struct listed_nodes {
   std::vector<runtime::host_slots> nodes, spares;
 };
-listed_nodes listed_in(const host_flags& flags, int processes) {
+listed_nodes listed_in(const host_flags& flags,
+                       int processes,
+                       const std::vector<launched_host>& launched) {
   listed_nodes out{read_hosts(flags.nodes), read_hosts(flags.spare_nodes)};
   share_processes(out.nodes, processes);
+  std::vector<std::string> names;
+  for (std::size_t h = 0; h < launched.size(); ++h) {
+    out.nodes[h].domain = launched[h].domain;
+    names.push_back(launched[h].name);
+  }
   int most = 1;
   for (const auto& x : out.nodes)
     most = std::max(most, x.slots);
   for (auto& x : out.spares)
     x.slots = x.slots == 0 ? most : x.slots;
-  if (!flags.failure_domains.empty())
-    for (auto* const some : {&out.nodes, &out.spares})
-      read_domains(flags.failure_domains, *some);
+  if (!flags.failure_domains.empty()) {
+    read_domains(flags.failure_domains, out.nodes, names);
+    read_domains(flags.failure_domains, out.spares);
+  }
   return out;
 }
 
@@ -90,6 +101,31 @@ std::size_t nodes_of(const host_flags& flags) {
 int processes_of(const host_flags& flags) {
   const auto asked = std::max<std::int64_t>(1, processes_on(read_hosts(flags.nodes)));
   return int(std::min(asked, runtime::most_workers));
+}
+
+int cores_per_worker(const host_flags& flags,
+                     const std::vector<launched_host>& launched,
+                     int world,
+                     int processes,
+                     int cores) {
+  auto nodes = read_hosts(flags.nodes);
+  if (nodes.empty())
+    return std::max(1, cores / world);
+  share_processes(nodes, processes);
+  struct host {
+    std::int64_t cores = 0, processes = 0;
+  };
+  std::map<std::string, host> hosts;
+  for (std::size_t h = 0; h < nodes.size(); ++h) {
+    const auto name = without_port(nodes[h].name);
+    auto& it = hosts[runtime::is_loopback(name) ? "localhost" : name];
+    it.processes += std::max(1, nodes[h].slots);
+    it.cores = h < launched.size() && launched[h].cores > 0 ? launched[h].cores : cores;
+  }
+  std::int64_t out = std::numeric_limits<int>::max();
+  for (const auto& [name, it] : hosts)
+    out = std::min(out, it.cores * processes / (it.processes * world));
+  return int(std::max<std::int64_t>(1, out));
 }
 
 std::vector<std::string> complaints_about(const host_flags& flags, int processes) {
@@ -128,9 +164,11 @@ std::vector<std::string> complaints_about(const host_flags& flags, int processes
   return out;
 }
 
-run_hosts find_hosts(const host_flags& flags, int processes) {
+run_hosts find_hosts(const host_flags& flags,
+                     int processes,
+                     const std::vector<launched_host>& launched) {
   run_hosts out{.credentials = flags.credentials, .insecure = flags.insecure};
-  const auto all_listed = listed_in(flags, processes);
+  const auto all_listed = listed_in(flags, processes, launched);
   for (const auto& x : all_listed.nodes) {
     const auto& name = x.name;
     auto node = node_named("--nodes", x);
@@ -164,8 +202,10 @@ run_hosts find_hosts(const host_flags& flags, int processes) {
   return out;
 }
 
-std::vector<runtime::host_slots> hosts_of(const host_flags& flags, int processes) {
-  auto out = listed_in(flags, processes).nodes;
+std::vector<runtime::host_slots> hosts_of(const host_flags& flags,
+                                          int processes,
+                                          const std::vector<launched_host>& launched) {
+  auto out = listed_in(flags, processes, launched).nodes;
   for (auto& x : out)
     x.name = runtime::read_host_and_port(x.name).host;
   return out;

@@ -13,6 +13,13 @@
 
 namespace troupe::command {
 
+/// A node that a launch has started.
+struct launched_host {
+  std::string name;         ///< of its host
+  std::string domain = {};  ///< failure domain that the launcher tells; may be empty
+  int cores = 0;            ///< 0: not told
+};
+
 /// The settings as written on the command line.
 struct host_flags {
   std::string nodes;        ///< "HOST:PORT,HOST:PORT*2"; empty: this host only
@@ -101,6 +108,14 @@ std::size_t nodes_of(const host_flags& flags);
 /// The number of processes that --nodes asks for; 1 without it.
 int processes_of(const host_flags& flags);
 
+/// The cores for each worker, at least 1: those of its host divided by the workers there, the least
+/// of all hosts. Hosts that have not told theirs count as `cores`.
+int cores_per_worker(const host_flags& flags,
+                     const std::vector<launched_host>& launched,
+                     int world,
+                     int processes,
+                     int cores);
+
 /// Contradictions of the flags, as sentences. `processes`: number of processes of the job.
 std::vector<std::string> complaints_about(const host_flags& flags, int processes);
 
@@ -115,11 +130,15 @@ struct run_hosts {
 
 /// Resolves the names and finds this host's own address. Throws usage_error for a node that has no
 /// address, is named twice, or sees this host at another address than the other nodes do.
-run_hosts find_hosts(const host_flags& flags, int processes);
+run_hosts find_hosts(const host_flags& flags,
+                     int processes,
+                     const std::vector<launched_host>& launched = {});
 
 /// The hosts of --nodes by their names; empty: all processes are on this host. One host with two
 /// names counts as two until its processes report their host name. Throws as read_domains.
-std::vector<runtime::host_slots> hosts_of(const host_flags& flags, int processes);
+std::vector<runtime::host_slots> hosts_of(const host_flags& flags,
+                                          int processes,
+                                          const std::vector<launched_host>& launched = {});
 std::vector<runtime::host_slots> hosts_of(const run_hosts& hosts);
 
 /// Warns of the risks of --insecure, if it was given.

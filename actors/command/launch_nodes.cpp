@@ -30,9 +30,9 @@ scratch_folder::~scratch_folder() {
   fs::remove_all(path_, ignored);
 }
 
-std::string any_port_at(const std::string& address) {
+std::string port_at(const std::string& address, std::uint16_t port) {
   const bool v6 = address.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:0", v6 ? "[" : "", address, v6 ? "]" : "");
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", address, v6 ? "]" : "", port);
 }
 
 void own_nodes::start(const std::string& host,
@@ -45,12 +45,14 @@ void own_nodes::start(const std::string& host,
 }
 
 void own_nodes::start_here(const std::string& address,
+                           std::uint16_t port,
                            const fs::path& credentials,
                            const training_flags& flags) {
-  start(runtime::host_name(),
-        attended_node_command(
-            {"--listen", any_port_at(address)}, flags.job.recovery.suspicion, flags.hosts.insecure),
-        credentials);
+  start(
+      runtime::host_name(),
+      attended_node_command(
+          {"--listen", port_at(address, port)}, flags.job.recovery.suspicion, flags.hosts.insecure),
+      credentials);
 }
 
 std::vector<std::string> own_nodes::addresses(std::chrono::milliseconds at_most,
@@ -114,44 +116,61 @@ std::chrono::milliseconds launch_patience(const training_flags& flags) {
       std::chrono::duration<double>(flags.hosts.launch_timeout));
 }
 
-void decide_workers(training_flags& flags, std::size_t workers) {
+void decide_workers(training_flags& flags, const std::vector<int>& workers) {
   if (!flags.given.insert("layout.world").second)
     return;
-  if (workers > std::size_t(runtime::most_workers))
-    throw usage_error(
-        "{} workers are more than {}: give --world-size", workers, runtime::most_workers);
-  flags.job.layout.world = int(workers);
+  const auto all = std::accumulate(workers.begin(), workers.end(), std::int64_t(0));
+  if (all > runtime::most_workers)
+    throw usage_error("{} workers are more than {}: give --world-size", all, runtime::most_workers);
+  flags.job.layout.world = int(all);
 }
 
-void decide_processes(training_flags& flags, std::size_t hosts, const std::vector<int>& uneven) {
-  auto& given = flags.job.layout.processes;
-  const int fixed = std::accumulate(uneven.begin(), uneven.end(), 0);
-  if (flags.given.insert("layout.processes").second)
-    given = uneven.empty() ? int(hosts) : fixed;
-  else if (!uneven.empty() && given != fixed)
+std::vector<int> decide_processes(training_flags& flags, const std::vector<int>& workers) {
+  auto& processes = flags.job.layout.processes;
+  const bool is_given = !flags.given.insert("layout.processes").second;
+  std::vector<int> out;
+  const int common = std::accumulate(
+      workers.begin(), workers.end(), 0, [](int a, int b) { return std::gcd(a, b); });
+  for (const int one : workers)
+    out.push_back(one / common);
+  const int least = std::accumulate(out.begin(), out.end(), 0);
+  const auto hosts = runtime::counted(std::int64_t(workers.size()), "host");
+  if (least == int(workers.size()) || flags.job.layout.world % least != 0) {
+    if (!is_given)
+      processes = int(workers.size());
+    else if (std::size_t(processes) % workers.size() != 0)
+      throw usage_error(
+          "--processes {}: this launch has {}, which get equally many; give a multiple of {}, or "
+          "leave it out",
+          processes,
+          hosts,
+          workers.size());
+    return {};
+  }
+  if (!is_given)
+    processes = least;
+  else if (processes % least != 0)
     throw usage_error(
-        "--processes {}: the slots of --hostfile {} differ and share {} processes; give {}, or "
-        "leave it out",
-        given,
-        flags.hosts.host_file.string(),
-        fixed,
-        fixed);
-  else if (uneven.empty() && std::size_t(given) % hosts != 0)
-    throw usage_error(
-        "--processes {}: this launch has {}, which get equally many; give a multiple of {}, or "
-        "leave it out",
-        given,
-        runtime::counted(std::int64_t(hosts), "host"),
-        hosts);
+        "--processes {}: the {} of this launch have different numbers of workers, and all "
+        "processes "
+        "equally many; give a multiple of {}, or leave it out",
+        processes,
+        hosts,
+        least);
+  for (auto& one : out)
+    one *= processes / least;
+  return out;
 }
 
 void give_nodes(training_flags& flags,
                 const std::vector<std::string>& nodes,
+                std::vector<launched_host> hosts,
                 const fs::path& credentials,
                 const std::vector<int>& processes) {
   for (std::size_t i = 0; i < nodes.size(); ++i)
     flags.hosts.nodes += (i == 0 ? "" : ",") + nodes[i]
                          + (processes.empty() ? "" : fmt::format("*{}", processes[i]));
+  flags.launched = std::move(hosts);
   flags.hosts.credentials = credentials;
 }
 

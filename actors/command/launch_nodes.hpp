@@ -8,7 +8,7 @@
 #include "actors/command/signals.hpp"
 
 #include <chrono>
-#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -47,8 +47,9 @@ class own_nodes {
   void start(const std::string& host,
              const std::vector<std::string>& command,
              const std::filesystem::path& credentials);
-  /// One on this host, at this numeric address.
+  /// One on this host, at this numeric address; port 0: any.
   void start_here(const std::string& address,
+                  std::uint16_t port,
                   const std::filesystem::path& credentials,
                   const training_flags& flags);
   /// Throws as attended_node::address.
@@ -67,8 +68,8 @@ class own_nodes {
   std::vector<attended_node> all_;
 };
 
-/// "10.0.0.1:0", "[::1]:0": any port there.
-std::string any_port_at(const std::string& address);
+/// "10.0.0.1:7000", "[::1]:7000"; port 0: any.
+std::string port_at(const std::string& address, std::uint16_t port = 0);
 
 /// The first signal of a process of a launch is passed on, the second one ends its nodes and the
 /// process at once. Construct it before other threads.
@@ -99,19 +100,19 @@ void tell_stopped();
 
 std::chrono::milliseconds launch_patience(const training_flags& flags);
 
-/// Sets number of workers or processes, unless the user has. Throws usage_error for too many
-/// workers, and for processes that the hosts cannot share. `uneven`: processes of each host where
-/// they differ.
-void decide_workers(training_flags& flags, std::size_t workers);
-void decide_processes(training_flags& flags,
-                      std::size_t hosts,
-                      const std::vector<int>& uneven = {});
+/// Set number of workers or processes, unless the user has. `workers`: of each host. Throw
+/// usage_error for too many workers, and for processes that the hosts cannot share.
+void decide_workers(training_flags& flags, const std::vector<int>& workers);
+/// Returns the processes of each host, in proportion to its workers; empty: equally many, because
+/// `workers` are equal, or because another number of workers is given that has no such proportion.
+std::vector<int> decide_processes(training_flags& flags, const std::vector<int>& workers);
 
 /// Gives the run its nodes, as if --nodes named them. `processes`: of each node; empty: equally
 /// many.
 void give_nodes(training_flags& flags,
                 const std::vector<std::string>& nodes,
+                std::vector<launched_host> hosts,
                 const std::filesystem::path& credentials,
-                const std::vector<int>& processes = {});
+                const std::vector<int>& processes);
 
 }  // namespace troupe::command

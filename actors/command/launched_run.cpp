@@ -11,8 +11,8 @@
 #include "runtime/process/host_address.hpp"
 
 #include <filesystem>
-#include <numeric>
 #include <optional>
+#include <vector>
 
 namespace troupe::command {
 namespace {
@@ -25,7 +25,7 @@ std::vector<std::string> by_ssh(const training_flags& flags, const std::string& 
   std::vector<std::string> where{"--interface", x.interface};
   if (x.interface.empty())
     try {
-      where = {"--listen", any_port_at(runtime::numeric_address(runtime::without_user(host)))};
+      where = {"--listen", port_at(runtime::numeric_address(runtime::without_user(host)))};
     } catch (const runtime::input_error& failure) {
       throw runtime::input_error(
           "--hostfile {}: {}; or, if only ssh knows the name, give --interface",
@@ -38,28 +38,16 @@ std::vector<std::string> by_ssh(const training_flags& flags, const std::string& 
   return {"/bin/sh", "-c", x.ssh_command + " \"$@\"", "sh", host, there};
 }
 
-/// Processes of each host, all with equally many workers; empty: one on each host.
-std::vector<int> processes_by_slots(const std::vector<runtime::host_line>& hosts) {
-  int common = 0;
-  for (const auto& one : hosts)
-    common = std::gcd(common, one.slots);
-  std::vector<int> out;
-  bool uneven = false;
-  for (const auto& one : hosts) {
-    uneven = uneven || one.slots != common;
-    out.push_back(one.slots / common);
-  }
-  return uneven ? out : std::vector<int>{};
-}
-
 int run_over_host_file(training_flags& flags, const train_work& work) {
   const auto hosts = runtime::read_host_file(flags.hosts.host_file);
-  const auto processes = processes_by_slots(hosts);
-  std::size_t workers = 0;
-  for (const auto& one : hosts)
-    workers += std::size_t(one.slots);
-  decide_workers(flags, workers);
-  decide_processes(flags, hosts.size(), processes);
+  std::vector<int> slots;
+  std::vector<launched_host> names;
+  for (const auto& one : hosts) {
+    slots.push_back(one.slots);
+    names.push_back({.name = runtime::without_user(one.host)});
+  }
+  decide_workers(flags, slots);
+  const auto processes = decide_processes(flags, slots);
   if (flags.dry_run)
     return work(flags, nullptr);
   if (hosts.size() == 1 && flags.job.layout.processes == 1)
@@ -81,6 +69,7 @@ int run_over_host_file(training_flags& flags, const train_work& work) {
         nodes.start(one.host, by_ssh(flags, one.host), credentials);
       give_nodes(flags,
                  nodes.addresses(launch_patience(flags), [&] { return signals.have_come(); }),
+                 names,
                  credentials,
                  processes);
       if (signals.end_of_watch())

@@ -4,7 +4,6 @@
 #include "runtime/launch/launch_folder.hpp"
 #include "runtime/process/host_address.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -13,17 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int earlier_starts = 16;
-
-std::string launch_id(const runtime::launch_environment& by, int restarts) {
-  auto out = by.id.empty() || by.id == "none" ? fmt::format("{}-{}", by.address, by.port) : by.id;
-  return restarts > 0 ? fmt::format("{}-{}", out, restarts) : out;
-}
-
-void add_folders(meeting_place& to, const runtime::launch_environment& by, const fs::path& shared) {
-  to.folder = runtime::launch_folder_path(shared, launch_id(by, by.restarts));
-  for (int i = std::max(0, by.restarts - earlier_starts); i < by.restarts; ++i)
-    to.earlier.push_back(runtime::launch_folder_path(shared, launch_id(by, i)));
+fs::path folder_of(const runtime::launch_environment& by, const fs::path& shared) {
+  auto id = by.id.empty() || by.id == "none" ? fmt::format("{}-{}", by.address, by.port) : by.id;
+  if (by.restarts > 0)
+    id += fmt::format("-{}", by.restarts);
+  return runtime::launch_folder_path(shared, id);
 }
 
 }  // namespace
@@ -33,16 +26,13 @@ bool is_on_one_host(const runtime::launch_environment& by) {
 }
 
 meeting_place meeting_place_of(const runtime::launch_environment& by, const training_flags& flags) {
-  meeting_place out{.folder = {},
-                    .earlier = {},
-                    .credentials = flags.hosts.credentials,
-                    .address = by.address,
-                    .port = by.port};
+  meeting_place out{
+      .folder = {}, .credentials = flags.hosts.credentials, .address = by.address, .port = by.port};
   const auto& save = flags.job.checkpoints.save;
   if (is_on_one_host(by))
-    add_folders(out, by, {});
+    out.folder = folder_of(by, {});
   else if (!save.empty() && flags.hosts.credentials.empty())
-    add_folders(out, by, save);
+    out.folder = folder_of(by, save);
   else if (flags.hosts.credentials.empty() && !flags.hosts.insecure)
     throw usage_error(
         "the processes of this launch by {} run on several hosts and have no common secret: give "

@@ -8,13 +8,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 namespace troupe::command {
 
 struct meeting_place {
-  std::filesystem::path folder;  ///< that all see; empty: `address` and `port` are told
-  std::vector<std::filesystem::path> earlier;  ///< the folders of killed starts of the same job
+  std::filesystem::path folder;       ///< that all see; empty: `address` and `port` are told
   std::filesystem::path credentials;  ///< given by the user; empty: those of the folder, or none
   std::string address;
   std::uint16_t port = 0;

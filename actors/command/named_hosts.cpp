@@ -40,15 +40,14 @@ std::string nearest_divisors(std::int64_t number, std::int64_t n) {
   return above > number ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
-/// "10.0.0.1" of "10.0.0.1:7000", "::1" of "[::1]:7000".
+}  // namespace
+
 std::string without_port(const std::string& name) {
   if (name.starts_with('['))
     return name.substr(1, name.find(']') - 1);
   const auto colon = name.find(':');
   return colon == name.rfind(':') ? name.substr(0, colon) : name;
 }
-
-}  // namespace
 
 std::vector<runtime::host_slots> read_hosts(const std::string& list) {
   std::vector<runtime::host_slots> out;
@@ -118,7 +117,9 @@ void share_processes(std::vector<runtime::host_slots>& hosts, int processes) {
       x.slots = even;
 }
 
-void read_domains(const std::filesystem::path& file, std::vector<runtime::host_slots>& hosts) {
+void read_domains(const std::filesystem::path& file,
+                  std::vector<runtime::host_slots>& hosts,
+                  const std::vector<std::string>& names) {
   std::map<std::string, std::string> domains;
   std::istringstream lines;
   try {
@@ -151,16 +152,20 @@ void read_domains(const std::filesystem::path& file, std::vector<runtime::host_s
           at->second,
           domain);
   }
-  for (auto& x : hosts) {
-    const auto name = without_port(x.name);
-    const auto at = domains.find(name);
+  for (std::size_t h = 0; h < hosts.size(); ++h) {
+    auto name = without_port(hosts[h].name);
+    auto at = domains.find(name);
+    if (at == domains.end() && h < names.size()) {
+      name = names[h];
+      at = domains.find(name);
+    }
     if (at == domains.end())
       throw usage_error(
           "--failure-domains '{0}' has no domain for the host '{1}': add a line "
           "'{1} DOMAIN'",
           file.string(),
           name);
-    x.domain = at->second;
+    hosts[h].domain = at->second;
   }
 }
 

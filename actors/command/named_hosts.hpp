@@ -28,8 +28,13 @@ std::string complaint_about_slots(std::string_view flag,
 void share_processes(std::vector<runtime::host_slots>& hosts, int processes);
 
 /// Sets the failure domains from a file with lines "HOST DOMAIN"; '#' begins a comment. A port in
-/// the name of a host is ignored. Throws usage_error for an unreadable file, a malformed line, and
-/// a host without a domain.
-void read_domains(const std::filesystem::path& file, std::vector<runtime::host_slots>& hosts);
+/// the name of a host is ignored. `names`: other names of the hosts, in order; may be empty. Throws
+/// usage_error for an unreadable file, a malformed line, and a host without a domain.
+void read_domains(const std::filesystem::path& file,
+                  std::vector<runtime::host_slots>& hosts,
+                  const std::vector<std::string>& names = {});
+
+/// "10.0.0.1" of "10.0.0.1:7000", "::1" of "[::1]:7000".
+std::string without_port(const std::string& name);
 
 }  // namespace troupe::command

@@ -177,7 +177,8 @@ void resolve_layout(const training_flags& flags,
     wrong.emplace_back("--bf16 and --fp16 exclude each other: give one");
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
   if (!flags.given.contains("threads_per_worker"))
-    job.threads_per_worker = int(std::max<std::int64_t>(1, cores / out.world));
+    job.threads_per_worker
+        = cores_per_worker(flags.hosts, flags.launched, out.world, out.processes, cores);
   resolve_device(flags, job, wrong);
   auto& batch = job.training.batch;
   batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * out.replicas_per_worker;

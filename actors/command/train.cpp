@@ -31,10 +31,10 @@ int train_one(const command_line& line,
   recognise_folders(flags);
   const auto job = resolve(flags);
   if (flags.dry_run) {
-    print_page(describe(job, hosts_of(flags.hosts, job.layout.processes)));
+    print_page(describe(job, hosts_of(flags.hosts, job.layout.processes, flags.launched)));
     return 0;
   }
-  const auto hosts = find_hosts(flags.hosts, job.layout.processes);
+  const auto hosts = find_hosts(flags.hosts, job.layout.processes, flags.launched);
   write_back(job, flags);
   const auto& kept = job.checkpoints;
   auto again = for_shell((kept.save / configuration_file).string());

@@ -35,7 +35,6 @@ struct node_context : virtual loader_resources,
   /// Called after every worker is filled: closes the files that `restore` reads. A mapped
   /// checkpoint occupies disk space even after it is removed.
   std::function<void()> restored = {};
-  std::shared_ptr<void> devices = {};  ///< this process's claim to its devices
   /// Faults injected into these members; null in a real run.
   std::shared_ptr<const fault_injector> faults = {};
 

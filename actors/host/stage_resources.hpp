@@ -5,6 +5,7 @@
 
 #include "actors/host/shared_resources.hpp"
 #include "runtime/device/lane_reaper.hpp"
+#include "runtime/job/device_setup.hpp"
 #include "runtime/process/process_id.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/trace.hpp"
@@ -17,7 +18,8 @@
 namespace troupe::actors {
 
 struct stage_resources : virtual shared_resources {
-  runtime::memory_pool pool = {};  ///< for micro-batches
+  runtime::memory_pool pool = {};                             ///< for micro-batches
+  std::shared_ptr<const runtime::held_devices> devices = {};  ///< claimed; null: not claimed
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   std::shared_ptr<estate_registry> estates = std::make_shared<estate_registry>();
   std::shared_ptr<runtime::lane_reaper> reaper = std::make_shared<runtime::lane_reaper>();

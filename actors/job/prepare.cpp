@@ -290,7 +290,7 @@ void add_gpu_meter(node_context& to, const opened_job& of, int process) {
   std::set<int> devices;
   if (of.job.backend == kernels::backend::cuda)
     for (const int rank : of.placed.ranks_of(process))
-      devices.insert(runtime::device_of(of.job, rank));
+      devices.insert(runtime::device_of(of.job, rank, to.devices.get()));
   if (!devices.empty())
     to.gpus = std::make_shared<const runtime::gpu_meter>(
         std::vector<int>(devices.begin(), devices.end()));
@@ -316,13 +316,13 @@ std::shared_ptr<node_context> prepare_process(const messages::job_description& t
   const auto opened = out->jobs->open(told);
   const auto& job = opened->job;
   const auto& ranks = opened->placed.ranks_of(who.process);
-  runtime::prepare_devices(job, ranks);
+  out->devices = runtime::hold_devices(job, ranks, network.run_id, who.incarnation > 1);
+  runtime::prepare_devices(job, ranks, out->devices.get());
   if (const auto here = runtime::identity(job); here != told.identity)
     throw runtime::input_error(
         "this process would compute other bits than the run: their identities differ.{}\nGive "
         "every host the same build, libraries and kind of processor or device",
         differences(told.identity, here, "the run", "this process"));
-  out->devices = runtime::hold_devices(job, ranks, network.run_id, who.incarnation > 1);
   add_message_path(*out, job);
   add_data_planes(*out, who, network, true);
   inject(*out, job.faults);

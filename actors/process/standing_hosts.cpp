@@ -34,6 +34,15 @@ std::chrono::milliseconds patience_with_others(double suspicion) {
   return longest_hold(one) + 2 * one;
 }
 
+/// A host that comes back may have another address.
+std::string newest_address(const std::string& name, const std::string& before) {
+  try {
+    return runtime::numeric_address(name);
+  } catch (const runtime::input_error&) {
+    return before;
+  }
+}
+
 /// Number of a request without an awaited answer.
 constexpr std::uint64_t no_request = std::numeric_limits<std::uint64_t>::max();
 /// Maximum pause between searches for a lost node, in failure-detector timeouts; the pause doubles
@@ -229,22 +238,24 @@ class other_hosts final : public launch_sites {
     }
     look_later(x.host);
     try {
-      runtime::start_thread("search",
-                            [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
-                             path = path_,
-                             host = x.host,
-                             where = address_of(x.host),
-                             patience = part_of_suspicion(0.5)] {
-                              try {
-                                runtime::require_listener(where.address, where.port, patience);
-                              } catch (const runtime::error&) {
-                                return;
-                              }
-                              if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
-                                path->send_from_outside(
-                                    caf::actor_cast<messages::launcher_actor>(alive),
-                                    messages::look_for_node{host, true});
-                            })
+      runtime::start_thread(
+          "search",
+          [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+           path = path_,
+           host = x.host,
+           address = address_of(x.host).address,
+           port = address_of(x.host).port,
+           name = host_of_name(x.host),
+           patience = part_of_suspicion(0.5)] {
+            try {
+              runtime::require_listener(newest_address(name, address), port, patience);
+            } catch (const runtime::error&) {
+              return;
+            }
+            if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+              path->send_from_outside(caf::actor_cast<messages::launcher_actor>(alive),
+                                      messages::look_for_node{host, true});
+          })
           .detach();
     } catch (const runtime::error& refused) {
       runtime::log_warning(
@@ -300,6 +311,9 @@ class other_hosts final : public launch_sites {
   const standing_node_address& address_of(int number) const {
     return settings_.standing[std::size_t(number)];
   }
+  std::string host_of_name(int number) const {
+    return runtime::read_host_and_port(address_of(number).name).host;
+  }
   std::chrono::milliseconds part_of_suspicion(double part) const {
     return std::chrono::ceil<std::chrono::milliseconds>(
         std::chrono::duration<double>(suspicion_ * part));
@@ -352,7 +366,7 @@ class other_hosts final : public launch_sites {
     if (at(number).node)
       return;
     find_standing_node(self_,
-                       address_of(number).address,
+                       host_of_name(number),
                        address_of(number).port,
                        part_of_suspicion(0.5),
                        [this, number](const messages::standing_node_actor& found) {

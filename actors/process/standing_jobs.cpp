@@ -62,6 +62,8 @@ std::string standing_node_state::taken_from(const messages::serve& x) const {
 }
 
 void standing_node_state::turn_next_away(const std::string& why) {
+  if (!job_ || job_->launcher != next_->launcher)
+    self_->demonitor(next_->launcher.address());
   next_.reset();
   answer_.deliver(messages::make_error(messages::ec::refused, why));
 }
@@ -93,6 +95,7 @@ caf::result<messages::serving> standing_node_state::receive(const messages::serv
     return messages::make_error(messages::ec::refused, failure.what());
   }
   next_ = x;
+  self_->monitor(x.launcher);
   answer_ = self_->make_response_promise<messages::serving>();
   auto out = answer_;
   if (held_ && job_->run == x.run)
@@ -167,6 +170,10 @@ bool standing_node_state::is_from_launcher() const {
 
 // Without a successor, no launcher could give orders; the next one is waiting.
 void standing_node_state::lose(const caf::down_msg& x) {
+  if (next_ && next_->launcher.address() == x.source) {
+    runtime::log_info(" the run {}, which waited here, is gone", next_->run);
+    turn_next_away("its launcher is gone");
+  }
   if (!job_ || job_->launcher.address() != x.source || ending_)
     return;
   if (!job_->succeeded) {
@@ -222,6 +229,7 @@ void standing_node_state::be_free() {
   const auto next = std::exchange(next_, std::nullopt);
   if (!next)
     return;
+  self_->demonitor(next->launcher.address());  // `serve` monitors it
   try {
     answer_.deliver(serve(*next));
   } catch (const runtime::error& failure) {

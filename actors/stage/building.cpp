@@ -92,7 +92,7 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
           .where = job_->job.backend,
           .threads = job_->job.threads_per_worker,
           .pool = {},
-          .device = runtime::device_of(job_->job, told_.rank)};
+          .device = runtime::device_of(job_->job, told_.rank, node_->devices.get())};
 }
 
 namespace {
@@ -114,16 +114,17 @@ void stage_state::join_groups() {
     for (const int member : x.members)
       processes.push_back(job_->placed.process_of(member));
     // Only the group needs its members from here on.
-    const group_place place{.name = x.name,
-                            .along = x.along,
-                            .members = std::move(x.members),
-                            .rank = x.rank,
-                            .device = runtime::device_of(job_->job, told_.rank),
-                            .processes = std::move(processes),
-                            .beside = by_wire,
-                            .name_of = [job = job_, lane = by_wire ? "wire:" : "lane:"](int rank) {
-                              return lane + job->seats.name(rank);
-                            }};
+    const group_place place{
+        .name = x.name,
+        .along = x.along,
+        .members = std::move(x.members),
+        .rank = x.rank,
+        .device = runtime::device_of(job_->job, told_.rank, node_->devices.get()),
+        .processes = std::move(processes),
+        .beside = by_wire,
+        .name_of = [job = job_, lane = by_wire ? "wire:" : "lane:"](int rank) {
+          return lane + job->seats.name(rank);
+        }};
     auto joined = groups_->join(place);
     if (const auto id = groups_->id_for_others(place))
       opened_.push_back({.generation = told_.generation,

@@ -25,7 +25,7 @@ void nccl_rank::move(stream& stream,
                      const std::vector<nccl_send>& sends,
                      const std::vector<nccl_receive>& receives) {
   if (!sends.empty() || !receives.empty())
-    call([&](nccl_end& x) { x.exchange(stream.queue()->native(), sends, receives); });
+    enqueue(stream, [&](nccl_end& x) { x.exchange(stream.queue()->native(), sends, receives); });
 }
 
 // Receives this rank's cut from all ranks, a piece at a time, and adds it in rank order.
@@ -74,7 +74,7 @@ void nccl_rank::ordered_cut(
 void nccl_rank::gather_cuts(stream& stream, void* data, std::int64_t bytes_each, offsets ends) {
   const auto place = [&](int r) { return at(data, begin_of(ends, r) * bytes_each); };
   if (equal_cuts(ends))
-    return call([&](nccl_end& x) {
+    return enqueue(stream, [&](nccl_end& x) {
       x.all_gather(
           stream.queue()->native(), place(rank_), data, size_of_cut(ends, rank_) * bytes_each);
     });
@@ -111,7 +111,8 @@ void nccl_rank::all_reduce_sum(
     ordered_sum(stream, type, to, parts, n);
     from = to;
   }
-  call([&](nccl_end& x) { x.all_reduce_sum(stream.queue()->native(), type, from, to, n); });
+  enqueue(stream,
+          [&](nccl_end& x) { x.all_reduce_sum(stream.queue()->native(), type, from, to, n); });
 }
 
 void nccl_rank::reduce_scatter_sum(
@@ -131,7 +132,7 @@ void nccl_rank::reduce_scatter_sum(
     ordered_sum(stream, type, own.get(), parts, n);
     from = own.get();
   }
-  call([&](nccl_end& x) {
+  enqueue(stream, [&](nccl_end& x) {
     if (equal_cuts(ends))
       x.reduce_scatter_sum(stream.queue()->native(), type, from, to, n / size_);
     else
@@ -174,7 +175,7 @@ void nccl_rank::broadcast(stream& stream, void* data, std::int64_t bytes, int ro
   prepare(stream);
   group_->enter(rank_, collective_call::broadcast(bytes, root));
   if (bytes > 0 && size_ > 1)
-    call([&](nccl_end& x) { x.broadcast(stream.queue()->native(), data, bytes, root); });
+    enqueue(stream, [&](nccl_end& x) { x.broadcast(stream.queue()->native(), data, bytes, root); });
 }
 
 void nccl_rank::exchange(stream& stream,
@@ -187,7 +188,7 @@ void nccl_rank::exchange(stream& stream,
   prepare(stream);
   group_->enter(rank_, sends, receives);
   if (!sends.empty() || !receives.empty())
-    call([&](nccl_end& x) { x.exchange(stream.queue()->native(), sends, receives); });
+    enqueue(stream, [&](nccl_end& x) { x.exchange(stream.queue()->native(), sends, receives); });
 }
 
 }  // namespace troupe::runtime

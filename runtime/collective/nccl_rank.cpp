@@ -43,7 +43,7 @@ void nccl_rank::barrier() {
   }
   prepare(*own_);
   group_->enter(rank_, collective_call::barrier());
-  call([&](nccl_end& x) {
+  enqueue(*own_, [&](nccl_end& x) {
     x.all_gather(own_->queue()->native(), token_.get() + rank_, token_.get(), 1);
   });
   const auto met = own_->mark();
@@ -53,6 +53,12 @@ void nccl_rank::barrier() {
 
 void nccl_rank::call(const std::function<void(nccl_end&)>& of_nccl) {
   group_->carry_out(rank_, *end_, of_nccl);
+}
+
+void nccl_rank::enqueue(stream& stream, const std::function<void(nccl_end&)>& of_nccl) {
+  auto before = stream.mark();
+  call(of_nccl);
+  group_->queued(rank_, std::move(before), stream.mark());
 }
 
 // ncclCommSplit requires that no operation is in progress.

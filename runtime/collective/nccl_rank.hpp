@@ -51,6 +51,8 @@ class nccl_rank final : public nccl_communicator {
   /// Called before an operation is queued on the stream.
   void prepare(stream& stream);
   void call(const std::function<void(nccl_end&)>& of_nccl);
+  /// Such a call queues an operation on the stream.
+  void enqueue(stream& stream, const std::function<void(nccl_end&)>& of_nccl);
   void move(stream& stream,
             const std::vector<nccl_send>& sends,
             const std::vector<nccl_receive>& receives);

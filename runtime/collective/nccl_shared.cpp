@@ -231,7 +231,33 @@ void nccl_group::look() {
     }
 }
 
+void nccl_group::queued(int rank,
+                        std::shared_ptr<device_event> before,
+                        std::shared_ptr<device_event> after) {
+  const std::lock_guard lock(mutex_);
+  auto& all = queued_[rank];
+  is_at(all);
+  all.push_back({std::move(before), std::move(after)});
+}
+
+/// Drops what has passed. True if the device is between the two points of one.
+bool nccl_group::is_at(std::deque<span>& of) {
+  try {
+    while (!of.empty() && of.front().after->passed())
+      of.pop_front();
+    return !of.empty() && of.front().before->passed();
+  } catch (const device_failure&) {  // the stream's own thread reports it
+    return true;
+  }
+}
+
 wait_report nccl_group::missing(std::uint64_t rank) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto& all = queued_[int(rank)]; !is_at(all) && !all.empty())
+      return {.what = fmt::format("its device, at work before NCCL in '{}'", name_),
+              .whom = {names_[rank]}};
+  }
   wait_report out{.what = fmt::format("NCCL in '{}'", name_)};
   for (std::size_t r = 0; r < names_.size(); ++r)
     if (r != rank)

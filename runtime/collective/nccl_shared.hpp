@@ -7,6 +7,7 @@
 #include "runtime/core/waiting.hpp"
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <set>
 #include <thread>
@@ -94,7 +95,11 @@ class nccl_group final : public awaited, public std::enable_shared_from_this<ncc
   /// passed.
   void works_on(const std::shared_ptr<device_queue>& queue);
 
-  /// All other ranks: a queue does not tell which one it waits for.
+  /// Records that operations of the rank are queued between two points of its queue.
+  void queued(int rank, std::shared_ptr<device_event> before, std::shared_ptr<device_event> after);
+
+  /// All other ranks, while the device is in an operation: a queue does not tell which one it waits
+  /// for. The rank itself, while its device is at other work.
   wait_report missing(std::uint64_t rank) const override;
 
   /// Throws the group's cause if it was stopped.
@@ -124,6 +129,11 @@ class nccl_group final : public awaited, public std::enable_shared_from_this<ncc
   std::condition_variable changed_;
   std::map<int, int> device_of_;  ///< of the ranks added by `take`
   std::map<int, int> splits_;     ///< splits called by each rank
+  struct span {
+    std::shared_ptr<device_event> before, after;
+  };
+  static bool is_at(std::deque<span>& of);
+  mutable std::map<int, std::deque<span>> queued_;  ///< by rank; not passed yet, as far as known
   std::map<std::string, std::weak_ptr<nccl_group>> children_;
   std::set<nccl_group*> living_children_;
   int members_ = 0;  ///< ranks in this process

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -45,6 +46,17 @@ std::shared_ptr<void> hold_device(const std::string& run, const std::string& dev
   if (errno != EADDRINUSE)
     throw io_error("cannot claim a device by a socket's name: {}", system_message(errno));
   return nullptr;
+}
+
+std::vector<int> choose_devices(const std::vector<int>& all,
+                                std::size_t wanted,
+                                std::size_t first,
+                                const std::function<bool(int device)>& hold) {
+  std::vector<int> out;
+  for (std::size_t i = 0; i < all.size() && out.size() < wanted; ++i)
+    if (const int device = all[(first + i) % all.size()]; hold(device))
+      out.push_back(device);
+  return out;
 }
 
 }  // namespace troupe::runtime

@@ -24,6 +24,11 @@ class answer_slip final : public exchange {
 
   const request& asked() const override { return asked_; }
 
+  bool has_client() const override {
+    const auto x = session_.lock();
+    return x && x->has_client;
+  }
+
   void answer(response x) override {
     if (!answered_.exchange(true))
       post([x = std::move(x)](session& of, std::uint64_t number) mutable {

@@ -75,6 +75,8 @@ class exchange {
  public:
   virtual ~exchange() = default;
   virtual const request& asked() const = 0;
+  /// False after the client has closed the connection, or its sending side.
+  virtual bool has_client() const = 0;
   /// Sends the answer. Later calls are ignored, and so are calls after the connection closed.
   virtual void answer(response x) = 0;
   /// Sends the headers of `head`, then the parts of `source`. Returns a wake-up function: it makes

@@ -75,6 +75,7 @@ class connection final : public session, public std::enable_shared_from_this<con
   void close() override {
     if (std::exchange(stage_, stage::closed) == stage::closed)
       return;
+    has_client = false;
     drop_source();
     timer_.cancel();
     error_code ignored;
@@ -222,7 +223,7 @@ class connection final : public session, public std::enable_shared_from_this<con
     if (failed) {
       // A client may close its sending side after its last request.
       if (failed == asio::error::eof && (stage_ == stage::waiting || stage_ == stage::sending)) {
-        keeps_ = false;
+        keeps_ = has_client = false;
         if (stage_ == stage::waiting)
           self_ = this->shared_from_this();
         return;

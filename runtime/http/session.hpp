@@ -30,6 +30,8 @@ class session {
       = 0;
   virtual void wake(std::uint64_t request) = 0;
   virtual void pulse() = 0;  ///< wakes the stream, if the connection has one
+
+  std::atomic<bool> has_client = true;  ///< any thread
 };
 
 struct caller {

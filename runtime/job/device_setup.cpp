@@ -61,10 +61,12 @@ std::vector<fs::path> choice_files(const training_job& job) {
   return out;
 }
 
-std::set<int> used_devices(const training_job& job, const std::vector<int>& ranks) {
+std::set<int> used_devices(const training_job& job,
+                           const std::vector<int>& ranks,
+                           const held_devices* held = nullptr) {
   std::set<int> out;
   for (const int rank : ranks)
-    out.insert(device_of(job, rank));
+    out.insert(device_of(job, rank, held));
   return out;
 }
 
@@ -113,21 +115,25 @@ kernels::backend chosen_backend() {
   }
 }
 
-int device_of(const training_job& job, int rank) {
+int device_of(const training_job& job, int rank, const held_devices* held) {
   if (job.backend != kernels::backend::cuda)
     return 0;
+  if (held != nullptr)
+    return held->of.at(rank);
   const auto all = devices_of(job);
   return all[std::size_t(rank) % all.size()];
 }
 
-void prepare_devices(const training_job& job, const std::vector<int>& ranks) {
+void prepare_devices(const training_job& job,
+                     const std::vector<int>& ranks,
+                     const held_devices* held) {
   if (job.backend != kernels::backend::cuda)
     return;
   for (const int d : devices_of(job))
     require_device(d);
   if (job.devices.numbers.empty())
     tell_left_out();
-  const auto used = used_devices(job, ranks);
+  const auto used = used_devices(job, ranks, held);
   if (job.devices.exchange != collectives::local && !ranks.empty())
     open_nccl();
   if (job.devices.exchange != collectives::local && ranks.size() > used.size())
@@ -154,20 +160,34 @@ void prepare_devices(const training_job& job, const std::vector<int>& ranks) {
   library.give_choices(given, kernels::choices_of::others);
 }
 
-std::shared_ptr<void> hold_devices(const training_job& job,
-                                   const std::vector<int>& ranks,
-                                   const std::string& run,
-                                   bool started_again) {
+std::shared_ptr<const held_devices> hold_devices(const training_job& job,
+                                                 const std::vector<int>& ranks,
+                                                 const std::string& run,
+                                                 bool started_again) {
   if (job.backend != kernels::backend::cuda || !job.devices.numbers.empty())
     return nullptr;
-  const auto out = std::make_shared<std::vector<std::shared_ptr<void>>>();
-  for (const int d : used_devices(job, ranks)) {
-    const auto facts = open_devices().facts(d);
-    out->push_back(hold_device(run, facts.id));
-    if (out->back() != nullptr)
+  const auto all = devices_of(job);
+  if (all.empty())
+    throw input_error(
+        "this host has no device that can be used; see `troupe doctor`, or use other hosts");
+  const auto out = std::make_shared<held_devices>();
+  const auto first = std::size_t(ranks.front());
+  const auto wanted = std::min(ranks.size(), all.size());
+  auto chosen = choose_devices(all, wanted, first, [&](int d) {
+    auto claim = hold_device(run, open_devices().facts(d).id);
+    if (claim != nullptr)
+      out->claims.push_back(std::move(claim));
+    return claim != nullptr;
+  });
+  for (std::size_t i = 0; i < all.size() && chosen.size() < wanted; ++i) {
+    const int d = all[(first + i) % all.size()];
+    if (std::find(chosen.begin(), chosen.end(), d) != chosen.end())
       continue;
     const auto what = fmt::format(
-        "device {} ({}) belongs to another process of this run on this host", d, facts.name);
+        "device {} ({}) belongs to another process of this run on this "
+        "host",
+        d,
+        open_devices().facts(d).name);
     if (!started_again)
       throw input_error(
           "{}: give fewer `layout.processes`, or more devices (CUDA_VISIBLE_DEVICES), or name the "
@@ -177,7 +197,10 @@ std::shared_ptr<void> hold_devices(const training_job& job,
         "{}: both are slower, its memory may not suffice, and NCCL refuses a group with two ranks "
         "on it; start a node on another host",
         what);
+    chosen.push_back(d);
   }
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    out->of[ranks[i]] = chosen[i % chosen.size()];
   return out;
 }
 

@@ -16,24 +16,33 @@ namespace troupe::runtime {
 /// a GPU exists but is not usable.
 kernels::backend chosen_backend();
 
-/// The device of a worker of this process: the job's devices in turn, by rank. Neighbouring ranks
-/// of a host have devices of their own while there are enough.
-int device_of(const training_job& job, int rank);
+/// The devices that a process has claimed.
+struct held_devices {
+  std::map<int, int> of;  ///< by rank
+  std::vector<std::shared_ptr<void>> claims;
+};
+
+/// The device of a worker of this process: the claimed one, else the job's devices in turn, by
+/// rank.
+int device_of(const training_job& job, int rank, const held_devices* held = nullptr);
 
 /// Checks the devices of a job for the ranks of this process, and sets how products are computed.
 /// Call it before the first worker; does nothing on other backends than cuda. Takes algorithms that
 /// earlier runs stored beside the checkpoints or in the user's cache, if the library accepts them;
 /// take_products takes those in the checkpoint. Throws input_error and backend_missing.
-void prepare_devices(const training_job& job, const std::vector<int>& ranks);
+void prepare_devices(const training_job& job,
+                     const std::vector<int>& ranks,
+                     const held_devices* held = nullptr);
 
-/// Claims the devices of a process's ranks, so that no other process of the run on this host uses
-/// them; see hold_device. Null if they may be shared: on other backends, and if
-/// `devices.numbers` names them. If another process has one, throws input_error, or only warns for
-/// a process that was started again: it may have moved here from a lost host.
-[[nodiscard]] std::shared_ptr<void> hold_devices(const training_job& job,
-                                                 const std::vector<int>& ranks,
-                                                 const std::string& run,
-                                                 bool started_again);
+/// Claims a device for each of a process's ranks, so that no other process of the run on this host
+/// uses it; see hold_device. Any free devices will do: other hosts may have some of the ranks
+/// between. Null if devices may be shared: on other backends, and if `devices.numbers` names them.
+/// If too few are free, throws input_error, or only warns for a process that was started again: it
+/// may have moved here from a lost host.
+[[nodiscard]] std::shared_ptr<const held_devices> hold_devices(const training_job& job,
+                                                               const std::vector<int>& ranks,
+                                                               const std::string& run,
+                                                               bool started_again);
 
 /// Algorithm by product, of all products that the job's process has computed; stored in
 /// checkpoints. Empty on other backends, and if nothing is measured.

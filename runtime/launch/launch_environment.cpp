@@ -80,8 +80,9 @@ std::optional<launch_environment> ranked_by(const launcher_row& row, const varia
 void add_hosts_of_step(const variables& v, launch_environment& to) {
   constexpr const char *list = "SLURM_STEP_NODELIST", *counts = "SLURM_STEP_TASKS_PER_NODE";
   to.hosts = hosts_in_list(v.text(list), list);
-  const auto tasks = counts_in_list(v.text(counts), counts);
-  if (to.hosts.size() != tasks.size() || std::accumulate(tasks.begin(), tasks.end(), 0) != to.world)
+  to.tasks = counts_in_list(v.text(counts), counts);
+  if (to.hosts.size() != to.tasks.size()
+      || std::accumulate(to.tasks.begin(), to.tasks.end(), 0) != to.world)
     v.refuse(
         counts,
         fmt::format("{} and SLURM_STEP_NUM_TASKS={} contradict it; leave them as srun set them",
@@ -89,8 +90,16 @@ void add_hosts_of_step(const variables& v, launch_environment& to) {
                     to.world));
   to.node = v.number("SLURM_NODEID", {.most = std::int64_t(to.hosts.size()) - 1});
   if (to.node)
-    to.local_world = tasks[std::size_t(*to.node)];
+    to.local_world = to.tasks[std::size_t(*to.node)];
   to.local_rank = v.number("SLURM_LOCALID", {.most = to.local_world.value_or(to.world) - 1});
+}
+
+/// "s0.s2" of "s0.s2.node7", as topology plugins of Slurm name a host in "switch.switch.node".
+std::string domain_of_step(const variables& v) {
+  const auto address = v.text("SLURM_TOPOLOGY_ADDR");
+  const auto dot = address.rfind('.');
+  const bool has_parts = v.text("SLURM_TOPOLOGY_ADDR_PATTERN").ends_with(".node");
+  return has_parts && dot != address.npos ? address.substr(0, dot) : "";
 }
 
 /// Below Kubernetes' node ports (30000) and Linux' ephemeral ports (32768).
@@ -111,6 +120,7 @@ std::optional<launch_environment> by_slurm(const variables& v) {
   if (auto task = step ? ranked_by(srun, v) : std::nullopt) {
     out = std::move(*task);
     add_hosts_of_step(v, out);
+    out.domain = domain_of_step(v);
     out.id = fmt::format("{}.{}", *job, *step);
     out.address = out.hosts.front();
     constexpr std::uint64_t apart = 997;  // jobs with near numbers and their steps differ

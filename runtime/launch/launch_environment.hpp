@@ -27,6 +27,8 @@ struct launch_environment {
   std::optional<int> local_world;   ///< processes of this host
   std::vector<std::string> hosts;   ///< in order; empty: not told
   std::optional<int> node;          ///< number of this host in `hosts`
+  std::vector<int> tasks;           ///< processes of each of `hosts`
+  std::string domain;               ///< this host's leaf switch or block; empty: not told
   std::string address;              ///< host of the rendezvous; empty: not told
   std::uint16_t port = 0;           ///< port of the rendezvous; 0: not told
   std::string id;                   ///< equal in all processes; empty: not told

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *address_file = "meeting", *credential_folder = "credentials";
+constexpr const char *address_file = "meeting", *failure_file = "failure",
+                     *credential_folder = "credentials", *hidden = ".new",
+                     *shared_prefix = ".launch-";
+
+std::string private_prefix() {
+  return fmt::format("troupe-launch-{}-", ::geteuid());
+}
 
 /// False: there is no such folder.
 bool is_own_folder(const fs::path& path) {
@@ -47,7 +54,7 @@ void look_again(const fs::path& folder) {
 
 fs::path hidden_name(const fs::path& path) {
   make_folder(path.parent_path());
-  return path.parent_path() / (path.filename().string() + ".new");
+  return path.parent_path() / (path.filename().string() + hidden);
 }
 
 }  // namespace
@@ -78,7 +85,15 @@ fs::path launch_folder::credentials() const {
 }
 
 void launch_folder::publish(const std::string& address, std::uint16_t port) {
-  replace_file(hidden_ / address_file, fmt::format("{}:{}\n", address, port));
+  publish_file(address_file, fmt::format("{}:{}\n", address, port));
+}
+
+void launch_folder::publish_failure(const std::string& why) {
+  publish_file(failure_file, why);
+}
+
+void launch_folder::publish_file(const char* name, const std::string& text) {
+  replace_file(hidden_ / name, text);
   std::error_code failure;
   fs::rename(hidden_, path_, failure);
   if (failure)
@@ -88,17 +103,31 @@ void launch_folder::publish(const std::string& address, std::uint16_t port) {
   is_published_ = true;
 }
 
-void remove_left_launch_folder(const fs::path& path) {
-  try {
-    const launch_folder mine(path, true);  // replaces it by its own, and removes that
-  } catch (const error&) {                 // such a launch lives, or it is another user's
+void remove_left_launch_folders(const fs::path& path) {
+  std::set<fs::path> left;
+  std::error_code ignored;
+  for (const auto& one : fs::directory_iterator(path.parent_path(), ignored)) {
+    auto found = one.path();
+    if (found.extension() == hidden)
+      found.replace_extension();
+    const auto name = found.filename().string();
+    if (found != path && (name.starts_with(shared_prefix) || name.starts_with(private_prefix())))
+      left.insert(found);
   }
+  for (const auto& one : left)
+    try {
+      const launch_folder mine(one, true);  // replaces it by its own, and removes that
+    } catch (const error&) {                // such a launch lives, or it is another user's
+    }
 }
 
 std::optional<published_meeting> find_launch_folder(const fs::path& path, bool insecure) {
   look_again(path.parent_path());
   if (!is_own_folder(path))
     return std::nullopt;
+  std::error_code ignored;
+  if (fs::exists(path / failure_file, ignored))
+    return published_meeting{.failure = read_text(path / failure_file)};
   std::ifstream file(path / address_file);
   std::string line;
   if (!std::getline(file, line))
@@ -116,8 +145,8 @@ fs::path launch_folder_path(const fs::path& shared, const std::string& id) {
   for (const char c : id.substr(0, longest))
     name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' ? c : '_';
   if (!shared.empty())
-    return fs::absolute(shared) / (".launch-" + name);
-  return fs::temp_directory_path() / fmt::format("troupe-launch-{}-{}", ::geteuid(), name);
+    return fs::absolute(shared) / (shared_prefix + name);
+  return fs::temp_directory_path() / (private_prefix() + name);
 }
 
 }  // namespace troupe::runtime

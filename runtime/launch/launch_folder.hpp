@@ -26,21 +26,27 @@ class launch_folder {
   /// Folder of the credentials; empty without.
   std::filesystem::path credentials() const;
   void publish(const std::string& address, std::uint16_t port);
+  /// Instead: why rank 0 does not start.
+  void publish_failure(const std::string& why);
 
  private:
+  void publish_file(const char* name, const std::string& text);
+
   const std::filesystem::path path_, hidden_;  ///< `hidden_` until it is published
   const bool insecure_;
   bool is_published_ = false;
   file_lock lock_;
 };
 
-/// Removes the folder that a killed launch left, with its secret; keeps that of a living one.
-void remove_left_launch_folder(const std::filesystem::path& path);
+/// Removes the folders that killed launches left beside `path`, with their secrets; keeps those of
+/// living ones.
+void remove_left_launch_folders(const std::filesystem::path& path);
 
 struct published_meeting {
-  std::string address;
+  std::string address = {};
   std::uint16_t port = 0;
-  std::filesystem::path credentials;  ///< empty without
+  std::filesystem::path credentials = {};  ///< empty without
+  std::string failure = {};                ///< why rank 0 does not start; empty: it does
 };
 
 /// Empty: there is none yet. Throws input_error when another user owns the folder or may enter it.

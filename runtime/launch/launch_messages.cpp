@@ -8,6 +8,9 @@
 namespace troupe::runtime {
 namespace {
 
+constexpr std::int64_t most_of_host = 65536;  ///< devices, or cores
+const std::string answer_of_rank_0 = "the answer of rank 0";
+
 std::vector<std::string> texts_in(const nlohmann::json& of,
                                   const char* key,
                                   const std::string& where) {
@@ -31,14 +34,17 @@ nlohmann::json json_of(const launch_member& x) {
           {"machine", x.machine},
           {"pid", x.pid},
           {"build", x.build},
-          {"command", x.command}};
+          {"command", x.command},
+          {"devices", x.devices},
+          {"cores", x.cores},
+          {"domain", x.domain}};
 }
 
 launch_member launch_member_in(const std::string& body) {
   const std::string where = "a process of the launch";
   const auto x = parse_json(body, where, launch_message_limits);
-  const auto whole = [&](const char* key) {
-    return int(std::min<std::int64_t>(count_member(x, key, where), INT32_MAX));
+  const auto whole = [&](const char* key, std::int64_t most = INT32_MAX) {
+    return int(std::min(count_member(x, key, where), most));
   };
   launch_member out;
   out.rank = whole("rank");
@@ -50,7 +56,20 @@ launch_member launch_member_in(const std::string& body) {
   out.pid = count_member(x, "pid", where);
   out.build = shortened(string_member(x, "build", where), 1000);
   out.command = texts_in(x, "command", where);
+  out.devices = whole("devices", most_of_host);
+  out.cores = whole("cores", most_of_host);
+  out.domain = shortened(string_member(x, "domain", where), 253);
   return out;
+}
+
+nlohmann::json json_of(const launch_begin& x) {
+  return {{"starts_node", x.starts_node}, {"node", x.node}};
+}
+
+launch_begin launch_begin_in(const std::string& body) {
+  const auto x = parse_json(body, answer_of_rank_0, launch_message_limits);
+  return {.starts_node = member(x, "starts_node", answer_of_rank_0) == true,
+          .node = string_member(x, "node", answer_of_rank_0)};
 }
 
 nlohmann::json json_of(const launch_end& x) {
@@ -58,11 +77,10 @@ nlohmann::json json_of(const launch_end& x) {
 }
 
 launch_end launch_end_in(const std::string& body) {
-  const std::string where = "the answer of rank 0";
-  const auto x = parse_json(body, where, launch_message_limits);
-  return {.exit_code = int(count_member(x, "exit_code", where) & 0xff),
-          .reason = string_member(x, "reason", where),
-          .first = member(x, "first", where) == true};
+  const auto x = parse_json(body, answer_of_rank_0, launch_message_limits);
+  return {.exit_code = int(count_member(x, "exit_code", answer_of_rank_0) & 0xff),
+          .reason = string_member(x, "reason", answer_of_rank_0),
+          .first = member(x, "first", answer_of_rank_0) == true};
 }
 
 }  // namespace troupe::runtime

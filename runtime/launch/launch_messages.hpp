@@ -22,6 +22,14 @@ struct launch_member {
   std::int64_t pid = 0;           ///< with `host`, tells two processes with one rank apart
   std::string build;              ///< version_text
   std::vector<std::string> command = {};
+  int devices = 0, cores = 0;  ///< that this process may use
+  std::string domain = {};     ///< failure domain that the launcher tells; may be empty
+};
+
+/// All have come, for one of them.
+struct launch_begin {
+  bool starts_node = false;
+  std::string node;  ///< the address of this host's node before this process was started again
 };
 
 /// The end of the run, for the processes of its launch.
@@ -42,8 +50,10 @@ constexpr const char* no_credentials_token = "insecure";
 constexpr json_limits launch_message_limits = {.bytes = 256 << 10, .depth = 4};
 
 nlohmann::json json_of(const launch_member& x);
+nlohmann::json json_of(const launch_begin& x);
 nlohmann::json json_of(const launch_end& x);
 launch_member launch_member_in(const std::string& body);
+launch_begin launch_begin_in(const std::string& body);
 launch_end launch_end_in(const std::string& body);
 
 }  // namespace troupe::runtime

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_reader.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/shortened.hpp"
 
 #include <algorithm>
@@ -12,6 +13,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(50);
+constexpr auto between_reports = std::chrono::seconds(3);
 constexpr std::size_t callers_besides = 64;
 
 std::string text_of(const launch_member& x) {
@@ -81,7 +83,8 @@ std::string meeting::fault_of(const launch_member& x) const {
   if (x.rank >= x.world)
     return fmt::format("{} is not below the number of ranks, {}", text_of(x), x.world);
   if (const auto at = places_.find(x.rank);
-      at != places_.end() && (at->second.it.pid != x.pid || at->second.it.host != x.host))
+      at != places_.end() && (at->second.it.pid != x.pid || at->second.it.host != x.host)
+      && !is_lost(at->second.it))
     return fmt::format(
         "two processes have rank {}: process {} on {} and process {} on {}; give each its own rank",
         x.rank,
@@ -101,6 +104,12 @@ std::string meeting::fault_of(const launch_member& x) const {
                        text_of(self_),
                        difference(x.command, self_.command));
   return "";
+}
+
+// MEETING-2. A process keeps its connection.
+bool meeting::is_lost(const launch_member& x) const {
+  const auto& newest = places_.at(x.rank).newest;
+  return with_nodes_ && !end_ && newest && !newest->has_client();
 }
 
 bool meeting::is_first(const launch_member& x) const {
@@ -138,6 +147,9 @@ void meeting::joins(waiting x) {
   }
   auto& place = places_[who.rank];
   place.it = who;
+  place.heard = false;
+  place.ends = nullptr;
+  place.newest = x;
   place.joins = std::move(x);
   if (end_)
     answer_with(*end_, place.joins, who);
@@ -146,8 +158,8 @@ void meeting::joins(waiting x) {
 }
 
 void meeting::answer_join(const waiting& x, const place& of) const {
-  x->answer(
-      {.body = json_text(nlohmann::json({{"starts_node", *with_nodes_ && is_first(of.it)}}))});
+  x->answer({.body = json_text_replacing(json_of(
+                 launch_begin{.starts_node = *with_nodes_ && is_first(of.it), .node = of.node}))});
 }
 
 void meeting::has_node(const waiting& x) {
@@ -155,6 +167,7 @@ void meeting::has_node(const waiting& x) {
   const auto at = places_.find(int(count_member(told, "rank", launch_path::node)));
   if (at == places_.end())
     throw input_error("this rank has not joined");
+  at->second.newest = x;
   at->second.node = shortened(string_member(told, "node", launch_path::node), 300);
   if (const auto why = string_member(told, "failure", launch_path::node);
       !why.empty() && fault_.empty())
@@ -167,6 +180,7 @@ void meeting::waits_for_end(waiting x) {
   const auto at = places_.find(int(count_member(told, "rank", launch_path::end)));
   if (at == places_.end())
     throw input_error("this rank has not joined");
+  at->second.newest = x;
   at->second.ends = std::move(x);
   if (end_)
     answer_with(*end_, at->second.ends, at->second.it);
@@ -218,16 +232,24 @@ std::string meeting::missing() const {
 void meeting::wait(std::chrono::milliseconds at_most,
                    const std::function<bool()>& stop,
                    const std::function<bool()>& holds,
+                   const std::function<std::string()>& what,
                    const std::function<std::string()>& late) {
   const auto until = std::chrono::steady_clock::now() + at_most;
+  auto report = std::chrono::steady_clock::now() + between_reports;
   std::unique_lock lock(mutex_);
   while (fault_.empty() && !holds()) {
     if (stop() || !asked_.empty())
       throw cancelled();
-    if (std::chrono::steady_clock::now() > until)
+    const auto now = std::chrono::steady_clock::now();
+    if (now > until) {
       fault_ = late();
-    else
+    } else {
+      if (now > report) {
+        log_info(" rank {} waits for {}", self_.rank, what());
+        report = now + between_reports;
+      }
       changed_.wait_for(lock, between_looks);
+    }
   }
   if (!fault_.empty())
     throw input_error("{}", refusal());
@@ -238,6 +260,7 @@ void meeting::gather(std::chrono::milliseconds at_most, const std::function<bool
       at_most,
       stop,
       [this] { return int(places_.size()) == self_.world; },
+      [this] { return fmt::format("{} at port {} of {}", missing(), port(), self_.host); },
       [&] {
         return fmt::format(
             "{} did not come within {} s; see that the launcher has started {} and that it reaches "
@@ -248,12 +271,25 @@ void meeting::gather(std::chrono::milliseconds at_most, const std::function<bool
       });
 }
 
-std::vector<std::string> meeting::hosts() const {
+std::vector<launch_host> meeting::hosts() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> out;
+  std::vector<launch_host> out;
+  std::vector<const launch_member*> firsts;
   for (const auto& [rank, one] : places_)
-    if (is_first(one.it))
-      out.push_back(one.it.host);
+    if (is_first(one.it)) {
+      firsts.push_back(&one.it);
+      out.push_back({.name = one.it.host,
+                     .devices = one.it.devices,
+                     .cores = one.it.cores,
+                     .domain = one.it.domain});
+    }
+  for (const auto& [rank, one] : places_) {  // a rank is on the last host that fits before it
+    std::size_t its = 0;
+    for (std::size_t h = 0; h < firsts.size() && firsts[h]->rank <= rank; ++h)
+      if (firsts[h]->host == one.it.host && firsts[h]->machine == one.it.machine)
+        its = h;
+    ++out[its].ranks;
+  }
   return out;
 }
 
@@ -278,6 +314,7 @@ std::vector<std::string> meeting::nodes(std::chrono::milliseconds at_most,
       at_most,
       stop,
       [&] { return late() == places_.end(); },
+      [&] { return "the node of " + text_of(late()->second.it); },
       [&] {
         return fmt::format("{} has not started its node within {} s",
                            text_of(late()->second.it),

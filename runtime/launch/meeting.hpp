@@ -21,10 +21,19 @@
 
 namespace troupe::runtime {
 
+/// A host of a launch, as its first process tells.
+struct launch_host {
+  std::string name;
+  int ranks = 0, devices = 0, cores = 0;
+  std::string domain;  ///< failure domain; empty: not told
+};
+
 /// Rank 0. Any thread, except the destructor.
 ///
 ///   MEETING-1  A launch has each rank from 0 to world - 1 once, with one build and one command.
 ///              Otherwise every process of it gets the reason and the exit code 2.
+///   MEETING-2  While the run goes on, a process that is started again takes the rank of its
+///              dead predecessor.
 class meeting {
  public:
   /// Listens at a numeric address; port 0: any free one. Without credentials it uses no TLS. Throws
@@ -39,11 +48,11 @@ class meeting {
   std::uint16_t port() const { return server_->ports().front(); }
 
   /// Waits until all ranks are there. Throws input_error with the reason (MEETING-1), and
-  /// `cancelled` when `stop` returns true. Call `end` then.
+  /// `cancelled` when `stop` returns true. Call `end` then. Logs what it waits for.
   void gather(std::chrono::milliseconds at_most, const std::function<bool()>& stop);
 
-  /// After `gather`: names of the hosts, in the order of their first ranks.
-  std::vector<std::string> hosts() const;
+  /// After `gather`, in the order of their first ranks.
+  std::vector<launch_host> hosts() const;
 
   /// Has each other host start a node. Returns their addresses, "10.0.0.2:7000", by host; that of
   /// the first host is empty. Throws as `gather`.
@@ -66,6 +75,7 @@ class meeting {
   struct place {
     launch_member it;
     waiting joins = {}, ends = {};  ///< its unanswered requests
+    waiting newest = {};            ///< request; tells whether its connection is open
     std::string node = {};          ///< the address that it has reported
     bool heard = false;             ///< the end
   };
@@ -78,6 +88,7 @@ class meeting {
   void asks_to_end(const waiting& x);
   std::string fault_of(const launch_member& x) const;
   std::string missing() const;
+  bool is_lost(const launch_member& x) const;
   bool is_first(const launch_member& x) const;
   void answer_join(const waiting& x, const place& of) const;
   void answer_with(launch_end end, waiting& x, const launch_member& who) const;
@@ -86,6 +97,7 @@ class meeting {
   void wait(std::chrono::milliseconds at_most,
             const std::function<bool()>& stop,
             const std::function<bool()>& holds,
+            const std::function<std::string()>& what,
             const std::function<std::string()>& late);
 
   const launch_member self_;

@@ -52,13 +52,11 @@ http::response meeting_member::ask(http::client& by,
   return out;
 }
 
-std::variant<bool, launch_end> meeting_member::join(const std::function<bool()>& stop) {
+std::variant<launch_begin, launch_end> meeting_member::join(const std::function<bool()>& stop) {
   const auto answer = ask(client_, launch_path::join, json_of(self_), stop);
   if (answer.status == launch_end_status)
     return heard(answer.body);
-  const std::string where = "the answer of rank 0";
-  return member(parse_json(answer.body, where, launch_message_limits), "starts_node", where)
-         == true;
+  return launch_begin_in(answer.body);
 }
 
 void meeting_member::report(const std::string& node, const std::string& failure) {

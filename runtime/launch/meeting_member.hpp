@@ -23,10 +23,10 @@ class meeting_member {
                  std::uint16_t port,
                  const std::filesystem::path& keys);
 
-  /// Waits until all ranks are there. Returns whether to start a node here, or the end of a launch
-  /// that is refused. Throws io_error when rank 0 is not there, input_error when it does not
-  /// know these credentials, and `cancelled` when `stop` returns true.
-  std::variant<bool, launch_end> join(const std::function<bool()>& stop);
+  /// Waits until all ranks are there. Returns what to do, or the end of a launch that is refused.
+  /// Throws io_error when rank 0 is not there, input_error when it does not know these credentials,
+  /// and `cancelled` when `stop` returns true.
+  std::variant<launch_begin, launch_end> join(const std::function<bool()>& stop);
   /// The address of that node, or why it does not start.
   void report(const std::string& node, const std::string& failure = {});
   /// Waits for the end of the run. Throws io_error when rank 0 is gone.

@@ -371,6 +371,31 @@ TEST_CASE("a launcher that waits for the end of a held run is refused when the r
   CHECK_THAT(why, ContainsSubstring("serves process 0 of another run"));
 }
 
+TEST_CASE("a launcher that is gone does not keep its turn at a held node", "[actors]") {
+  waiting it;
+  player third(it);
+  {
+    player one(it);
+    REQUIRE(one.serve(one.order_of(1)).empty());
+  }
+  const auto waits = [&](player& by) {
+    auto x = by.order();
+    x.run = "two";
+    bool out = false;
+    for (int n = 0; n < 1000 && !out; ++n)  // losses are noticed a moment later
+      by.self->request(it.node, std::chrono::milliseconds(100), x)
+          .receive([](const messages::serving&) {},
+                   [&](const caf::error& why) { out = why == caf::sec::request_timeout; });
+    return out;
+  };
+  {
+    player other(it);
+    REQUIRE(waits(other));
+    CHECK_FALSE(third.serve(third.order()).empty());
+  }
+  CHECK(waits(third));
+}
+
 TEST_CASE("a successor learns of processes that are just starting", "[actors]") {
   waiting it;
   player one(it), next(it);

@@ -20,8 +20,9 @@ PIPELINE = ["--world-size", 4, "--pipeline-model-parallel-size", 2]  # a process
 TENSOR = ["--world-size", 4, "--tensor-model-parallel-size", 2]  # a process for each replica
 
 
-def run(folder, *words, processes=2, iterations=4, devices=4):
-    there = {"TROUPE_PLUGINS": PLUGINS, "TROUPE_EMULATED_DEVICES": str(devices), "XDG_CACHE_HOME": str(folder / "cache")}
+def run(folder, *words, processes=2, iterations=4, devices=4, environment=None):
+    there = {"TROUPE_PLUGINS": PLUGINS, "TROUPE_EMULATED_DEVICES": str(devices), "XDG_CACHE_HOME": str(folder / "cache"),
+             **(environment or {})}
     return job(folder, "--train-iters", iterations, *words, processes=processes, environment=there, base=MODEL)
 
 
@@ -36,12 +37,14 @@ def require_one_restart(one):
 
 
 def check_same_bits(folder):
-    """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits, staged and by NCCL."""
-    for words in (PIPELINE, ["--world-size", 2, "--use-distributed-optimizer", "--bf16"],
-                  [*TENSOR, "--overlap-grad-reduce"]):
-        wanted = judge(folder, *words)
-        for by in BOTH:
-            require_same(run(folder, *words, "--collectives", by).ends(), wanted, f"two processes, {by}, {words}")
+    """Two processes have the bits of one, whichever ranks they share, in 32 and 16 bits, staged and by NCCL. Stages exchange
+    tensors in the same way with both: `killed` has the other one."""
+    for words, ways in ((PIPELINE, ["nccl"]), (["--world-size", 2, "--use-distributed-optimizer", "--bf16"], BOTH),
+                        ([*TENSOR, "--overlap-grad-reduce"], BOTH)):
+        wanted = judge(folder, *words, iterations=3)
+        for by in ways:
+            one = run(folder, *words, "--collectives", by, iterations=3).ends()
+            require_same(one, wanted, f"two processes, {by}, {words}")
 
 
 def check_saved(folder):
@@ -69,9 +72,9 @@ def check_verified(folder):
 def check_killed(folder):
     """A process is killed. Its ranks continue on devices with the states that their keeper has in host memory."""
     for words, by in ((PIPELINE, "local"), (TENSOR, "nccl")):
-        wanted = judge(folder, *words, iterations=24)
-        one = run(folder, *words, "--collectives", by, iterations=24)
-        one.reaches(5)
+        wanted = judge(folder, *words, iterations=12)
+        one = run(folder, *words, "--collectives", by, iterations=12)
+        one.reaches(3)
         replaced(one, 1, killed(one, 1))
         one.until("the run continues", one.restarts)
         require_same(one.ends(), wanted, f"the death of a process, {by}")
@@ -88,6 +91,20 @@ def check_planted(folder):
         told = json.dumps(one.restarts())
         if len(one.restarts()) != 1 or death.endswith("hang") and "1.0.1" not in told:
             raise one.fails(f"{by}, {death}: the log has {told}")
+
+
+def check_stuck(folder):
+    """A device is stuck before an operation of NCCL, whose other ranks are in other processes: its lane is named."""
+    stuck, words = folder / "stuck", ["--world-size", 2, "--collectives", "nccl", "--suspicion-seconds", 2]
+    wanted = judge(folder, *words, iterations=8)
+    one = run(folder, *words, iterations=8, environment={"TROUPE_EMULATED_STUCK": f"1@{stuck}"})
+    one.reaches(2)
+    stuck.touch()
+    one.until("the lane is named", lambda: one.text().count("lane:1.0 shows no progress; wait graph:") == 1)
+    stuck.unlink()
+    require_same(one.ends(), wanted, "a stuck device")
+    if "its device, at work before NCCL in '" not in one.text() or "lane:1.0" not in json.dumps(one.restarts()):
+        raise one.fails(f"the lane of rank 1 is not named as the cause: {one.restarts()}")
 
 
 def check_devices(folder):

@@ -37,6 +37,7 @@ def check_names():
     require("the label of other hosts", one(r"matchLabels:\n +app: (\S+)", JOB), one(r"    app: (\S+)", SERVICE))
     require("the service", one(r"^      subdomain: (\S+)", JOB), service)
     require("rank 0", one(r"MASTER_ADDR\n +value: (\S+)", JOB), f"{one(r'^  name: (.+)', JOB)}-0.{service}")
+    one(r"^      setHostnameAsFQDN: true", JOB)
     for needed in (r"^  clusterIP: None", r"^  publishNotReadyAddresses: true"):
         one(needed, SERVICE)
     one(r"^  completionMode: Indexed", JOB)

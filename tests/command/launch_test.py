@@ -41,15 +41,23 @@ class launch:
                       *(["--save", self.save, "--load", self.save] if save else [])]
         told = {"WORLD_SIZE": hosts * each, "LOCAL_WORLD_SIZE": each, "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": free_port(), "TMPDIR": self.folder, **(environment or {})}
-        self.processes = []
+        self.starts = []
         for rank in range(hosts * each):
             changes, more = (own or {}).get(rank, ({}, []))
             all_told = {**os.environ, **told, "RANK": rank, "LOCAL_RANK": rank % each, **changes}
-            with open(self.out(rank), "w") as out:
-                self.processes.append(subprocess.Popen(
-                    [str(x) for x in [cli_test.PROGRAM, *self.words, *more]], stdout=out, stderr=subprocess.STDOUT,
-                    env={name: str(value) for name, value in all_told.items() if value is not None}))
+            self.starts.append({"args": [str(x) for x in [cli_test.PROGRAM, *self.words, *more]],
+                                "env": {name: str(value) for name, value in all_told.items() if value is not None}})
+        self.processes = [self.start(rank) for rank in range(hosts * each)]
         RUNS.append(self)
+
+    def start(self, rank):
+        with open(self.out(rank), "a") as out:
+            return subprocess.Popen(**self.starts[rank], stdout=out, stderr=subprocess.STDOUT)
+
+    def starts_again(self, rank):
+        """With the same words and variables."""
+        self.processes[rank].wait()
+        self.processes[rank] = self.start(rank)
 
     records, steps = job.records, job.steps
 
@@ -230,6 +238,41 @@ def check_lost_host(folder):
     require_ended_early(folder, one, "after the loss of a host")
 
 
+def check_rejoins(folder):
+    """A host that was lost starts again: its process moves back. A process that is killed alone starts again beside its
+    node, and waits for the end."""
+    one = launch(folder, *ENDLESS, "--world-size", 4, "--suspicion-seconds", 3, own={1: (LOST, [])})
+    one.reaches(5)
+    one.processes[1].kill()
+    one.starts_again(1)
+    one.until("rank 1 finds its node", lambda: "the node of this host still serves the run" in one.said(1))
+    for pid in one.left_of_lost():
+        os.kill(pid, signal.SIGKILL)
+    one.until("the process moves", lambda: "process:1 moves to the node at" in one.said(0))
+    one.starts_again(1)
+    one.until("it moves back", lambda: "process:1 moves (the node at" in one.said(0))
+    one.reaches(one.steps()[-1]["iteration"] + 5)
+    one.processes[1].send_signal(signal.SIGTERM)
+    one.ends()
+    require_ended_early(folder, one, "after a host was lost and came back")
+
+
+def check_uneven(folder):
+    """Hosts with two ranks and one have three workers in three processes."""
+    words = ["--train-iters", 10, "--global-batch-size", 6]
+    one = launch(folder, *words, hosts=3, environment={"LOCAL_WORLD_SIZE": None}, own={1: ({"LOCAL_RANK": 1}, [])})
+    one.ends().leaves_no_file()
+    require_same(one, job(folder, "--world-size", 3, *words, processes=3).ends(), "uneven hosts")
+
+
+def check_rank_0_fails(folder):
+    """Rank 0 cannot start: the others say why and end, long before the timeout of the launch."""
+    one = launch(folder, *SHORT, "--launch-timeout", 1000, "--interface", "nowhere0")
+    one.ends(2).leaves_no_file()
+    if "rank 0 of this launch does not start: " not in one.said(1) or "nowhere0" not in one.said(1):
+        raise one.fails("rank 1 does not say why rank 0 fails")
+
+
 def check_second_signal(folder):
     """Rank 0 is stopped and takes no signal of another rank. The second signal ends that rank and its node."""
     one = launch(folder, *ENDLESS, "--world-size", 4, own={1: (LOST, [])})
@@ -270,7 +313,8 @@ def check_refused(folder):
     """LAUNCH-2, MEETING-1: contradictory environments and incomplete launches are refused, and none trains."""
     few = ["--launch-timeout", 30]
     refused(folder, ["two processes have rank 1"], *few, each=2, own={3: ({"RANK": 1}, [])})
-    refused(folder, ["rank 1 did not come within 5 s"], "--launch-timeout", 5, hosts=1, environment={"WORLD_SIZE": 2})
+    refused(folder, ["rank 0 waits for rank 1 at port", "rank 1 did not come within 4 s"], "--launch-timeout", 4, hosts=1,
+            environment={"WORLD_SIZE": 2})
     refused(folder, ["rank 1 (process", "another command line than rank 0", "'3' instead of '2'"], *few,
             own={0: ({}, ["--seed", 2]), 1: ({}, ["--seed", 3])})
     refused(folder, ["counts 3 ranks"], *few, own={1: ({"WORLD_SIZE": 3}, [])})

@@ -9,6 +9,7 @@ import cli_test
 from cli_test import wrong
 from cluster_hosts import slurm, until
 from cluster_runs import ENDLESS, SHORT, UNEVEN, launched, require_same_run, saved
+from process_runs import job, require_same
 
 KILL_WAIT = 60  # seconds from SIGTERM to SIGKILL; a run on a busy machine saves within them
 TELLS = """echo $SLURM_PROCID $SLURM_STEP_NUM_TASKS $SLURM_STEP_TASKS_PER_NODE $SLURM_STEP_NODELIST $SLURM_NODEID \
@@ -32,6 +33,15 @@ def check_same(folder):
             one.until("both hosts compute", lambda: one.hosted() == [1, 1])
             one.ends().leaves_nothing()
             require_same_run(one, folder, f"with {tasks} tasks on each host", *SHORT)
+
+
+def check_uneven(folder):
+    """Three tasks on two hosts are three processes with a worker each."""
+    words = ["--train-iters", 10, "--global-batch-size", 6]
+    with slurm(folder, 2, tasks=2) as cluster:
+        one = launched(folder, cluster, *words).submits("--ntasks", 3, "--ntasks-per-node", 2)
+        one.ends().leaves_nothing()
+        require_same(one, job(folder, "--world-size", 3, *words, processes=3).ends(), "uneven tasks")
 
 
 def check_requeue(folder):
@@ -62,10 +72,10 @@ def resumes_and_ends(folder, one):
 
 
 def resumes(one):
-    """Waits until Slurm has ended the job, and starts it again in ten seconds instead of two minutes. Started within the
+    """Waits until Slurm has ended the job, and starts it again in three seconds instead of two minutes. Started within the
     second of its end, slurmd refuses it ("already killed")."""
     one.until("the job waits for its next start", lambda: one.cluster.job(one.number).get("Reason") == "BeginTime")
-    one.cluster.works("scontrol", "update", f"JobId={one.number}", "StartTime=now+10", "TimeLimit=60")
+    one.cluster.works("scontrol", "update", f"JobId={one.number}", "StartTime=now+3", "TimeLimit=60")
     one.until("it resumes", lambda: "resuming from iteration" in one.out.read_text())
     one.goes_on()
     if one.cluster.job(one.number).get("Restarts") != "1":

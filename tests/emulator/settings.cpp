@@ -100,6 +100,12 @@ settings* from_environment() {
   is->occupied = number("TROUPE_EMULATED_OCCUPIED", is->occupied);
   is->seed = number("TROUPE_EMULATED_SEED", is->seed.load());
   is->delay_us = number("TROUPE_EMULATED_DELAY_US", is->delay_us.load());
+  if (const char* const text = std::getenv("TROUPE_EMULATED_STUCK"); text != nullptr) {
+    const std::string told = text;
+    const auto at = std::min(told.find('@'), told.size());
+    is->stuck = number_in<int>("TROUPE_EMULATED_STUCK", told.substr(0, at));
+    is->stuck_while = told.substr(std::min(at + 1, told.size()));
+  }
   is->coarse = number("TROUPE_EMULATED_COARSE", 0) != 0;
   if (const char* const text = std::getenv("TROUPE_EMULATED_FAULT"); text != nullptr)
     plant_faults(text);

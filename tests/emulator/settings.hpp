@@ -19,6 +19,7 @@
 //   TROUPE_EMULATED_COARSE        1: products of narrow types sum as tensor cores do, and
 //                                 approximate functions have the largest errors that a device may
 //                                 have. Default: 0
+//   TROUPE_EMULATED_STUCK         "3@FILE": device 3 works on nothing new while the file exists.
 //   TROUPE_EMULATED_FAULT         Failing calls. "cudaMalloc@3=2": the third cudaMalloc fails with
 //                                 error 2. "cudaMalloc@3+=2": all from the third on fail. Several
 //                                 with commas. An error of a kernel (700, 719) breaks the device.
@@ -48,6 +49,8 @@ struct settings {
   std::atomic<std::uint64_t> seed = 1;
   std::atomic<std::uint64_t> delay_us = 0;
   std::atomic<bool> coarse = false;
+  int stuck = -1;           ///< number on the machine of a device that is stuck
+  std::string stuck_while;  ///< this file exists
 };
 
 settings& machine();

@@ -4,8 +4,10 @@
 #include "tests/emulator/settings.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,14 @@ void sleep_a_little(std::uint64_t& random) {
     return;
   const auto us = draw(random, unsigned(std::min<std::uint64_t>(longest, 1U << 30)) + 1);
   std::this_thread::sleep_for(std::chrono::microseconds(us));
+}
+
+void wait_while_stuck(int device) {
+  const auto& by = machine();
+  if (by.stuck < 0 || number_on_machine(device) != by.stuck)
+    return;
+  while (::access(by.stuck_while.c_str(), F_OK) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 }  // namespace
@@ -121,8 +131,10 @@ void stream_queue::carry_out() {
     item now = std::move(items_.front());
     items_.pop_front();
     lock.unlock();
-    if (now.kind != item_kind::waiting)
+    if (now.kind != item_kind::waiting) {
       sleep_a_little(random);
+      wait_while_stuck(device);
+    }
     if (now.kind == item_kind::waiting) {
       now.work();
     } else if (device_error(device) == cudaSuccess) {

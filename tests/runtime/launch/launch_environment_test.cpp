@@ -117,12 +117,36 @@ TEST_CASE("a task of srun knows its rank, the hosts, and where to meet", "[launc
   CHECK(x.local_world == 3);
   CHECK(x.node == 1);
   CHECK(x.hosts == std::vector<std::string>{"gpu003", "gpu004"});
+  CHECK(x.tasks == std::vector{3, 3});
+  CHECK(x.domain.empty());
   CHECK(x.address == "gpu003");
   CHECK(x.port == 15000 + 4242);
   CHECK(x.id == "4242.0");
   CHECK(x.restarts == 0);
   CHECK(x.end == 1796000000);
   CHECK(read(with(task, {{"SLURM_RESTART_COUNT", "2"}}))->restarts == 2);
+}
+
+TEST_CASE("hosts of a step may have different numbers of tasks", "[launch]") {
+  const auto x = read(with(task,
+                           {{"SLURM_STEP_NODELIST", "gpu[003-005]"},
+                            {"SLURM_STEP_NUM_TASKS", "5"},
+                            {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                            {"SLURM_NODEID", "2"},
+                            {"SLURM_LOCALID", "0"}}))
+                     .value();
+  CHECK(x.tasks == std::vector{2, 2, 1});
+  CHECK(x.local_world == 1);
+}
+
+TEST_CASE("the failure domain of a task is its leaf switch, if Slurm tells switches", "[launch]") {
+  const auto domain = [](const char* address, const char* pattern) {
+    return read(with(task,
+                     {{"SLURM_TOPOLOGY_ADDR", address}, {"SLURM_TOPOLOGY_ADDR_PATTERN", pattern}}))
+        ->domain;
+  };
+  CHECK(domain("s0.s2.gpu004", "switch.switch.node") == "s0.s2");
+  CHECK(domain("gpu004", "node") == "");
 }
 
 TEST_CASE("jobs with near numbers and steps of one job meet at different ports", "[launch]") {

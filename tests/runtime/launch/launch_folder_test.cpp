@@ -61,11 +61,24 @@ TEST_CASE(
   write_text(left / "secret", "x");
   launch_folder living(lives, true);
   living.publish("::1", 4001);
-  for (const auto& path : {left, lives, shared / ".launch-3.0"})
-    remove_left_launch_folder(path);
+  write_text(shared / "checkpoint", "x");
+  fs::create_directory(shared / ".launch-4.0.new");  // killed before it was published
+  fs::permissions(shared / ".launch-4.0.new", fs::perms::owner_all);
+  remove_left_launch_folders(shared / ".launch-3.0");
   CHECK_FALSE(fs::exists(left));
+  CHECK_FALSE(fs::exists(shared / ".launch-4.0.new"));
   CHECK(find_launch_folder(lives, true));
-  CHECK_FALSE(fs::exists(shared / ".launch-3.0"));
+  CHECK(fs::exists(shared / "checkpoint"));
+}
+
+TEST_CASE("a launch whose rank 0 does not start says why in its folder", "[launch]") {
+  const troupe::tests::scratch_folder shared;
+  const auto path = shared / ".launch-1.0";
+  launch_folder made(path, true);
+  made.publish_failure("no interface 'ib0'");
+  const auto found = find_launch_folder(path, true);
+  REQUIRE(found);
+  CHECK(found->failure == "no interface 'ib0'");
 }
 
 TEST_CASE("a folder of a launch that others may enter is refused", "[launch]") {

@@ -62,6 +62,13 @@ class launch {
   std::unique_ptr<meeting> rank_0_;
 };
 
+std::vector<std::string> names_of(const std::vector<launch_host>& hosts) {
+  std::vector<std::string> out;
+  for (const auto& one : hosts)
+    out.push_back(one.name);
+  return out;
+}
+
 /// Answer to a process of the launch.
 struct heard {
   std::optional<bool> starts_node;
@@ -71,9 +78,10 @@ heard take_part(meeting_member by, int rank, const std::string& failure = {}) {
   const auto joined = by.join(never);
   if (const auto* const end = std::get_if<launch_end>(&joined))
     return {{}, *end};
-  if (std::get<bool>(joined))
+  const bool starts = std::get<launch_begin>(joined).starts_node;
+  if (starts)
     by.report(failure.empty() ? "10.0.0.2:" + std::to_string(rank) : "", failure);
-  return {std::get<bool>(joined), by.wait_for_end()};
+  return {starts, by.wait_for_end()};
 }
 
 std::future<heard> started(const launch& of, const launch_member& x, std::string failure = {}) {
@@ -114,7 +122,9 @@ TEST_CASE("MEETING-1: the first process of each host starts its node, and all he
   auto second = started(all, member_of(1)), third = started(all, member_of(2)),
        last = started(all, member_of(3));
   all.rank_0().gather(patience, never);
-  CHECK(all.rank_0().hosts() == std::vector<std::string>{"a", "b"});
+  const auto hosts = all.rank_0().hosts();
+  CHECK(names_of(hosts) == std::vector<std::string>{"a", "b"});
+  CHECK(hosts[1].ranks == 2);
   CHECK(all.rank_0().nodes(patience, never) == std::vector<std::string>{"", "10.0.0.2:2"});
   all.rank_0().end(7, "");
   const heard told[] = {second.get(), third.get(), last.get()};
@@ -132,7 +142,7 @@ TEST_CASE("without local ranks, processes of one machine count together", "[laun
     others.push_back(
         started(all, with(member_of(rank), [](launch_member& x) { x.local_rank.reset(); })));
   all.rank_0().gather(patience, never);
-  CHECK(all.rank_0().hosts() == std::vector<std::string>{"a", "b"});
+  CHECK(names_of(all.rank_0().hosts()) == std::vector<std::string>{"a", "b"});
   all.rank_0().begin_without_nodes();
   all.rank_0().end(0, "");
   for (auto& one : others)
@@ -163,6 +173,60 @@ TEST_CASE("a process that comes to a launch that runs is refused alone", "[launc
   all.rank_0().end(0, "");
   for (auto& one : others)
     CHECK(one.get().end.exit_code == 0);
+}
+
+TEST_CASE("a host has what its own first process tells, and may have more ranks than others",
+          "[launch]") {
+  launch all;
+  const auto alone = with(member_of(3), [](launch_member& x) {
+    x.local_rank = 0;
+    x.host = "c";
+    x.devices = 4;
+    x.cores = 16;
+    x.domain = "s1";
+  });
+  auto second = started(all, member_of(1)), third = started(all, member_of(2)),
+       last = started(all, alone);
+  all.rank_0().gather(patience, never);
+  const auto hosts = all.rank_0().hosts();
+  CHECK(names_of(hosts) == std::vector<std::string>{"a", "b", "c"});
+  CHECK(hosts[0].ranks == 2);
+  CHECK(hosts[0].devices == 0);
+  CHECK(hosts[2].ranks == 1);
+  CHECK(hosts[2].devices == 4);
+  CHECK(hosts[2].cores == 16);
+  CHECK(hosts[2].domain == "s1");
+  all.ends_with(0);
+  for (auto* const one : {&second, &third, &last})
+    CHECK(one->get().end.exit_code == 0);
+}
+
+TEST_CASE("MEETING-2: a process that is started again takes its rank, and learns its node",
+          "[launch]") {
+  launch all;
+  const auto lost = member_of(2), again = with(lost, [](launch_member&x) { x.pid = 999; });
+  auto second = started(all, member_of(1)), last = started(all, member_of(3));
+  auto third = std::async(std::launch::async, [&] {
+    auto by = all.member(lost);
+    static_cast<void>(by.join(never));
+    by.report("10.0.0.2:7000");
+  });
+  all.rank_0().gather(patience, never);
+  CHECK(all.rank_0().nodes(patience, never) == std::vector<std::string>{"", "10.0.0.2:7000"});
+  third.get();
+  for (;;) {  // until the meeting has seen the connection close
+    const auto joined = all.member(again).join(never);
+    if (const auto* const end = std::get_if<launch_end>(&joined)) {
+      CHECK_THAT(end->reason, ContainsSubstring("this launch runs already"));
+      continue;
+    }
+    CHECK(std::get<launch_begin>(joined).starts_node);
+    CHECK(std::get<launch_begin>(joined).node == "10.0.0.2:7000");
+    break;
+  }
+  all.ends_with(0);
+  CHECK(second.get().end.exit_code == 0);
+  CHECK(last.get().end.exit_code == 0);
 }
 
 TEST_CASE("MEETING-1: missing ranks are named", "[launch]") {
