@@ -59,32 +59,26 @@ tensor picked(stream& stream,
   return out;
 }
 
-/// Borders of the documents of each sequence, as many in each, in the order of `sources`.
-tensor picked_borders(stream& stream,
-                      const tensor& borders,
-                      std::size_t sequences,
-                      std::span<const std::size_t> sources) {
-  const auto all = elements_of<std::int32_t>(stream, borders);
-  const auto each = (all.size() - 1) / sequences;
-  const auto rows = all.back() / std::int32_t(sequences);
-  std::vector<std::int32_t> out;
-  for (std::size_t i = 0; i < sources.size(); ++i)
-    for (std::size_t d = 0; d < each; ++d)
-      out.push_back(all[sources[i] * each + d]
-                    + (std::int32_t(i) - std::int32_t(sources[i])) * rows);
-  out.push_back(std::int32_t(sources.size()) * rows);
-  return uploaded(stream, out, {std::int64_t(out.size())});
-}
-
-bundle picked(stream& stream,
-              const bundle& x,
-              std::size_t sequences,
-              std::span<const std::size_t> sources) {
-  bundle out;
-  for (const auto& [name, part] : x)
-    out.add(name,
-            name.ends_with("documents") ? picked_borders(stream, part, sequences, sources)
-                                        : picked(stream, part, sequences, sources));
+/// Rows [first[b], first[b + 1]) of each sequence b of `x` (1, rows, ..), in the order of
+/// `sources`.
+tensor picked_rows(stream& stream,
+                   const tensor& x,
+                   std::span<const std::int32_t> first,
+                   std::span<const std::size_t> sources) {
+  const auto row = x.bytes() / std::size_t(x.extents()[1]);
+  std::int64_t rows = 0;
+  for (const auto b : sources)
+    rows += first[b + 1] - first[b];
+  shape extents{1, rows};
+  for (int i = 2; i < x.extents().rank(); ++i)
+    extents.push_back(x.extents()[i]);
+  tensor out(stream.allocate(row * std::size_t(rows)), x.type(), extents);
+  auto* to = out.raw();
+  for (const auto b : sources) {
+    const auto bytes = row * std::size_t(first[b + 1] - first[b]);
+    stream.copy(to, x.raw() + row * std::size_t(first[b]), bytes);
+    to += bytes;
+  }
   return out;
 }
 
@@ -121,20 +115,36 @@ decoder::decoder(const chunk& whole,
       so_far_(cached ? 0 : sequences),
       filled_(sequences, 0) {}
 
-void decoder::read(const bundle& inputs) {
+void decoder::read(const bundle& inputs, std::vector<std::int32_t> first) {
   ensure(names_.empty() && std::ranges::max(filled_) == 0,
          "DECODE-3: streams are given before the first token");
+  ensure(first.size() == sequences() + 1, "DECODE-1: every sequence is given its rows");
   const auto& model = chunk_.model();
   names_ = given_streams(model);
-  bundle in = inputs;
-  in.add("samples", no_samples(stream_, sequences()));
+  first_ = std::move(first);
+  auto in = borders();
+  for (const auto& [name, x] : inputs)
+    in.add(name, x);
+  in.add("samples", no_samples(stream_, 1));
   const pass_settings settings{.training = false, .losses = false, .limits_experts = false};
   chunk_pass pass(chunk_, plan_, stream_, store_, settings);
   given_ = pass.streams(in, names_);
-  for (const auto& [name, x] : taken(stream_, inputs))
-    if (name.ends_with("documents")
-        || std::ranges::find(model.streams, name, &stream_spec::positions) != model.streams.end())
-      given_.add(name, x);
+  for (const auto& name : names_) {
+    const auto& positions = model.stream_of(name).positions;
+    if (!given_.has(positions))
+      given_.add(positions, taken(stream_, inputs.at(positions)));
+  }
+}
+
+/// Attention stays within the rows of a sequence.
+bundle decoder::borders() {
+  bundle out;
+  for (const auto& name : names_)
+    if (const auto of_rows = documents_of(chunk_.model().stream_of(name)); !out.has(of_rows))
+      out.add(of_rows, uploaded(stream_, first_, {std::int64_t(first_.size())}));
+  if (!names_.empty())
+    out.add("document_samples", no_samples(stream_, sequences()));
+  return out;
 }
 
 void decoder::make_caches() {

@@ -1,18 +1,11 @@
-// A tiny encoder and decoder of text.
-//
-//   unit    0        1        2          3        4        5
-//           words    layer    embedding  layer    layer    head
-//   stream  encoder  encoder  decoder    decoder  decoder  decoder
-//
-// Each layer of the decoder adds the first or second row of the encoder's stream, by turns, to the
-// rows of its own.
+// A tiny encoder and decoder of text, and a judge of the texts that it writes.
 
 #pragma once
 
 #include "runtime/inference/beam_search.hpp"
 #include "runtime/inference/generator.hpp"
 #include "runtime/tensor/moves.hpp"
-#include "tests/support/tiny_gpt.hpp"
+#include "tests/support/crossing_gpt.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -50,57 +43,17 @@ inline runtime::module_traits traits_of(const given_words& x) {
   return {.width = x.width, .reads = {"given_tokens"}, .takes_stream = false};
 }
 
-inline runtime::own_sublayer reads_given_text() {
-  return {.name = "encoder",
-          .build =
-              [](runtime::module_builder& to) {
-                to.segment("add", [](runtime::tape& tape, runtime::pass& p) {
-                  const auto& from = p.streams.at("encoder").data;
-                  const auto B = from.extents()[0], P = from.extents()[1], C = from.extents()[2];
-                  const auto T = p.rows.T();
-                  const auto order
-                      = runtime::elements_of<std::int32_t>(tape.stream(), p.rows.order);
-                  auto rows = runtime::tensor::empty<float>(tape.stream(), {B, T, C});
-                  for (std::int64_t i = 0; i < B * T; ++i)
-                    std::copy_n(from.data<float>() + (i / T * P + order[std::size_t(i)] % 2) * C,
-                                C,
-                                rows.data<float>() + i * C);
-                  p.hidden = dropout_add(tape,
-                                         tape.make(std::move(rows), runtime::placement::replicated),
-                                         p.hidden,
-                                         0,
-                                         0,
-                                         p.rows);
-                });
-              },
-          .reads = {"encoder"},
-          .host_only = true};
-}
-
-/// `reads` counts the passes of the encoder.
-inline runtime::model_spec text_encoder(const runtime::gpt_config& config,
-                                        const std::shared_ptr<int>& reads) {
-  auto out = runtime::gpt_spec(config);
-  const runtime::layer_spec encoder = out.part<runtime::layer_spec>();
-  for (const std::size_t l : {0, 1})
-    out.part<runtime::layer_spec>(l).sublayers.emplace_back(reads_given_text());
-  out.streams.insert(out.streams.begin(),
-                     {.name = "encoder", .width = config.hidden, .positions = "given_positions"});
-  const auto insert = [&](std::ptrdiff_t at, std::string name, auto module) {
-    out.units.insert(out.units.begin() + at,
-                     {.letter = 'e',
-                      .name = name,
-                      .prefix = name,
-                      .stream = "encoder",
-                      .module = std::move(module)});
-  };
-  insert(0, "words", given_words{config.hidden, config.vocabulary, reads});
-  insert(1, "encoder.layers.0", encoder);
+/// crossing_gpt whose encoder reads text. `reads` counts the passes of the encoder.
+inline runtime::model_spec text_encoder(const std::shared_ptr<int>& reads) {
+  auto out = crossing_gpt();
+  out.streams.front().positions = "given_positions";
+  const auto& words = out.embedding();
+  out.units.front().module = given_words{words.hidden, words.vocabulary, reads};
   return out;
 }
 
 inline runtime::given_text text_before() {
-  return {.tokens = "given_tokens", .positions = "given_positions", .documents = ""};
+  return {.tokens = "given_tokens", .positions = "given_positions"};
 }
 
 /// The greedy text of a request and the sum of its log-probabilities, by a pass over both texts for

@@ -138,7 +138,7 @@ TEST_CASE("an encoder reads its text once, and the decoder continues as in a pas
           "[inference]") {
   const bool cached = GENERATE(true, false);
   const auto reads = std::make_shared<int>(0);
-  searched_model by(text_encoder(wide_gpt(position_embedding::learned_absolute), reads));
+  searched_model by(text_encoder(reads));
   const auto before = text_before();
   std::vector<generation_request> all
       = {searched_request({1}, 6), searched_request({1, 9, 4}, 6), searched_request({1}, 4)};
@@ -177,19 +177,19 @@ TEST_CASE("an encoder reads its text once, and the decoder continues as in a pas
 
 TEST_CASE("a text that an encoder reads has tokens and fits into the positions", "[inference]") {
   const auto reads = std::make_shared<int>(0);
-  searched_model by(text_encoder(wide_gpt(position_embedding::learned_absolute), reads));
+  searched_model by(text_encoder(reads));
   const auto before = text_before();
   auto what = searched_request({1}, 4);
   using Catch::Matchers::ContainsSubstring;
   CHECK_THROWS_WITH(by.search({what}, {}, true, &before), ContainsSubstring("at least one token"));
-  what.given.assign(25, 3);
+  what.given.assign(9, 3);
   CHECK_THROWS_WITH(by.search({what}, {}, true, &before),
-                    ContainsSubstring("25 tokens") && ContainsSubstring("shorten"));
+                    ContainsSubstring("9 tokens") && ContainsSubstring("shorten"));
 }
 
 TEST_CASE("streams are given once, to a whole model that only decodes", "[inference]") {
   const auto reads = std::make_shared<int>(0);
-  searched_model by(text_encoder(wide_gpt(position_embedding::rope), reads));
+  searched_model by(text_encoder(reads));
   auto what = searched_request({1}, 4);
   what.given = {3, 4};
   decoder late(by.model, by.store, by.stream, 4, true);
