@@ -9,9 +9,9 @@
 namespace troupe::runtime {
 
 struct given_text {
-  /// Tensors of the batch: tokens and positions (B, T) i32; the borders of documents, which keep
-  /// attention from padding (batch_schema::more_documents).
-  std::string tokens, positions, documents;
+  /// Tensors of the batch, (B, T) i32. The streams that read them have stream_spec::documents, so
+  /// that texts of all lengths follow each other without padding.
+  std::string tokens, positions;
   std::vector<std::int32_t> after;  ///< tokens that follow the given text
   std::vector<std::int32_t> first;  ///< at least one token that begins the generated text
   std::int32_t end = -1;            ///< ends the generated text; -1: none

@@ -32,6 +32,13 @@ attention_cache empty_cache(
   return out;
 }
 
+/// The next pass fills it.
+attention_cache unfilled(dtype type) {
+  attention_cache out;
+  out.entries = tensor({}, type, {0});
+  return out;
+}
+
 std::size_t longest(std::span<const std::vector<std::int32_t>> tokens) {
   std::size_t out = 0;
   for (const auto& x : tokens)
@@ -151,7 +158,9 @@ void decoder::make_caches() {
   const auto& entries = chunk_.caches();
   caches_.resize(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i)
-    if (!is_given(chunk_.stream_of(chunk_.unit_of_cache(i))) && entries[i].rank() > 0)
+    if (is_given(chunk_.stream_of(chunk_.unit_of_cache(i))) || entries[i].size() == 0)
+      caches_[i] = unfilled(store_.type());
+    else
       caches_[i]
           = empty_cache(entries[i], std::int64_t(sequences()), capacity_, store_.type(), stream_);
 }
@@ -165,9 +174,9 @@ void decoder::select(std::span<const std::size_t> sources) {
     return;
   for (std::size_t i = 0; i < caches_.size(); ++i) {
     auto& cache = caches_[i];
-    if (chunk_.caches()[i].rank() == 0) {
+    if (chunk_.caches()[i].size() == 0) {
       if (sources.size() != before)
-        cache = {};  // the next pass fills it for all
+        cache = unfilled(store_.type());
     } else if (cache.entries) {
       cache.entries = picked(stream_, cache.entries, before, sources);
       cache.positions = picked(stream_, cache.positions, before, sources);
@@ -175,11 +184,22 @@ void decoder::select(std::span<const std::size_t> sources) {
           = whole_numbers(stream_, {std::int64_t(sources.size()) + 1}, 0, std::int32_t(capacity_));
     }
   }
-  if (sources.size() != before)
-    given_ = picked(stream_, given_, before, sources);
+  if (sources.size() != before && !names_.empty())
+    pick_given(sources);
   filled_ = picked(filled_, sources);
   if (!cached_)
     so_far_ = picked(so_far_, sources);
+}
+
+void decoder::pick_given(std::span<const std::size_t> sources) {
+  bundle picked;
+  for (const auto& [name, x] : given_)
+    picked.add(name, picked_rows(stream_, x, first_, sources));
+  given_ = std::move(picked);
+  std::vector<std::int32_t> first = {0};
+  for (const auto b : sources)
+    first.push_back(first.back() + first_[b + 1] - first_[b]);
+  first_ = std::move(first);
 }
 
 /// Pads shorter sequences at the end. Earlier tokens do not attend to the padding, and the next
@@ -199,7 +219,9 @@ bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
     }
   }
   const auto rows = uploaded(stream_, places, {B * T});
-  auto in = given_;
+  auto in = borders();
+  for (const auto& [name, x] : given_)
+    in.add(name, x);
   in.add("tokens", uploaded(stream_, ids, {B, T}));
   in.add("positions", uploaded(stream_, positions, {B, T}));
   in.add("samples", no_samples(stream_, std::size_t(B)));

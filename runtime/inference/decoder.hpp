@@ -32,8 +32,9 @@ class decoder {
           std::size_t sequences = 1);
 
   /// Computes the given streams of all sequences once; later calls of `advance` read them. Call it
-  /// first (DECODE-3). `inputs`: the tensors of a batch that their units read, without "samples".
-  void read(const bundle& inputs);
+  /// first (DECODE-3). `inputs`: the tensors (1, rows, ..) of a batch that their units read,
+  /// without "samples" and borders. Sequence b has the rows from first[b] up to first[b + 1].
+  void read(const bundle& inputs, std::vector<std::int32_t> first);
 
   /// Sequence i then continues what is sequence sources[i] now. There may be more sequences than
   /// before; if there are as many, i and sources[i] must have the same given streams.
@@ -53,6 +54,8 @@ class decoder {
 
  private:
   void make_caches();
+  bundle borders();
+  void pick_given(std::span<const std::size_t> sources);
   bool is_given(const std::string& stream) const {
     return std::find(names_.begin(), names_.end(), stream) != names_.end();
   }
@@ -69,6 +72,7 @@ class decoder {
   std::vector<std::int64_t> filled_;               ///< tokens of each sequence in the caches
   std::vector<attention_cache> caches_;            ///< see chunk::caches
   std::vector<std::string> names_;                 ///< the streams of `read`
+  std::vector<std::int32_t> first_;                ///< rows of the given streams
   bundle given_;                                   ///< these, and the tensors of their rows
   std::vector<float> logits_;                      ///< after the last token of each sequence
   bool keeps_choices_ = false;

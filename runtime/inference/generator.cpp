@@ -84,34 +84,20 @@ void read_given(decoder& to,
                 stream& stream,
                 std::span<const generation_request> what,
                 const given_text& names) {
-  std::size_t longest = 0;
+  std::vector<std::int32_t> tokens, positions, first = {0};
   for (const auto& x : what) {
     if (x.given.empty())
       throw input_error("prompt {} needs at least one token: write a text", x.number + 1);
-    longest = std::max(longest, x.given.size());
-  }
-  const auto B = std::int64_t(what.size()), T = std::int64_t(longest);
-  std::vector<std::int32_t> tokens, positions, borders;
-  std::vector<std::uint64_t> samples;
-  for (std::size_t b = 0; b < what.size(); ++b) {
-    const auto& own = what[b].given;
-    const auto first = std::int32_t(tokens.size());
-    borders.insert(borders.end(), {first, first + std::int32_t(own.size())});
-    samples.insert(samples.end(), {b, b});
-    tokens.insert(tokens.end(), own.begin(), own.end());
-    tokens.resize(std::size_t(first) + longest);
-    for (std::int32_t t = 0; t < std::int32_t(longest); ++t)
+    tokens.insert(tokens.end(), x.given.begin(), x.given.end());
+    first.push_back(std::int32_t(tokens.size()));
+    for (std::int32_t t = 0; t < std::int32_t(x.given.size()); ++t)
       positions.push_back(t);
   }
-  borders.push_back(std::int32_t(tokens.size()));
+  const auto rows = std::int64_t(tokens.size());
   bundle in;
-  in.add(names.tokens, uploaded(stream, tokens, {B, T}));
-  in.add(names.positions, uploaded(stream, positions, {B, T}));
-  if (!names.documents.empty()) {
-    in.add(names.documents, uploaded(stream, borders, {2 * B + 1}));
-    in.add("document_samples", uploaded(stream, samples, {2 * B}));
-  }
-  to.read(in);
+  in.add(names.tokens, uploaded(stream, tokens, {1, rows}));
+  in.add(names.positions, uploaded(stream, positions, {1, rows}));
+  to.read(in, std::move(first));
 }
 
 std::vector<generation_end> generate(const chunk& whole,

@@ -61,7 +61,7 @@ void require_text(const model_spec& model,
   const auto tokens = token_schema(model.sequence, true);
   const auto is_given = [&](const std::string& name) {
     return before
-           && (name == before->tokens || name == before->positions || name == before->documents);
+           && (name == before->tokens || name == before->positions || is_document_border(name));
   };
   for (const auto& name : flow_of(model, all_of(model)).batch)
     if (!tokens.gives(name) && !is_given(name))

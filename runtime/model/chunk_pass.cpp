@@ -178,7 +178,7 @@ bundle chunk_pass::streams(const bundle& from, std::span<const std::string> name
     if (std::ranges::find(names, stream.name) == names.end())
       idle_.push_back(stream.name);
     else
-      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream.positions, false));
+      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream, false));
   take_inputs(in);
   run(0, int(chunk_.program().size()));
   park();

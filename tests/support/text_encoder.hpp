@@ -47,7 +47,8 @@ inline runtime::module_traits traits_of(const given_words& x) {
 inline runtime::model_spec text_encoder(const std::shared_ptr<int>& reads) {
   auto out = crossing_gpt();
   out.streams.front().positions = "given_positions";
-  const auto& words = out.embedding();
+  auto& words = out.part<runtime::embedding_spec>();
+  words.init_std = 1;  // large, so that rounding decides no token
   out.units.front().module = given_words{words.hidden, words.vocabulary, reads};
   return out;
 }

@@ -55,8 +55,8 @@ class module_builder {
                             std::function<void(tape&, pass&)> forward);
 
   /// Names what decoding keeps of the module: the extents of one token's entry on this rank. An
-  /// entry without extents: the module fills an empty cache itself, in the first pass. Returns the
-  /// index in pass::caches.
+  /// entry of no elements: the module fills the cache itself, in the first pass. Returns the index
+  /// in pass::caches.
   std::size_t add_cache(const shape& entry);
 
  private:
