@@ -128,6 +128,11 @@ void decoder::read(const bundle& inputs, std::vector<std::int32_t> first) {
   ensure(first.size() == sequences() + 1, "DECODE-1: every sequence is given its rows");
   const auto& model = chunk_.model();
   names_ = given_streams(model);
+  for (const auto& name : names_) {
+    const auto of_rows = documents_of(model.stream_of(name));
+    ensure(!of_rows.empty() && of_rows != "documents",
+           "DECODE-4: a given stream has borders of its own");
+  }
   first_ = std::move(first);
   auto in = borders();
   for (const auto& [name, x] : inputs)

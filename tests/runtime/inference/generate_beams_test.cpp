@@ -196,6 +196,12 @@ TEST_CASE("streams are given once, to a whole model that only decodes", "[infere
   read_given(late, by.stream, {&what, 1}, text_before());
   CHECK_BREAKS("DECODE-3", read_given(late, by.stream, {&what, 1}, text_before()));
 
+  auto without = text_encoder(reads);
+  without.streams.front().documents = "";
+  searched_model padded(without);
+  decoder early(padded.model, padded.store, padded.stream, 4, true);
+  CHECK_BREAKS("DECODE-4", read_given(early, padded.stream, {&what, 1}, text_before()));
+
   const std::vector<std::string> encoder = {"encoder"};
   const recompute_plan plan(by.model, {});
   chunk_pass training(by.model, plan, by.stream, by.store, {});
