@@ -101,8 +101,13 @@ variable dropout_add(tape& tape,
                      const row_layout& rows,
                      int bias = no_parameter);
 
-/// dropout(x) without a residual. Returns x itself if p = 0.
-variable dropout(tape& tape, const variable& x, float p, std::uint64_t key, const row_layout& rows);
+/// scale * dropout(x) without a residual. Returns x itself if p = 0 and scale = 1.
+variable dropout(tape& tape,
+                 const variable& x,
+                 float p,
+                 std::uint64_t key,
+                 const row_layout& rows,
+                 float scale = 1);
 
 /// table[tokens] + position_table[positions]: (B, T) -> (B, T, C), partial. Each rank has `words`
 /// rows of the table. No position table with several ranks. W: tokens, positions, dy.

@@ -3,26 +3,37 @@
 #include <utility>
 
 namespace troupe::runtime {
+namespace {
+
+constexpr const char* words_table = "word_embeddings.weight";
+constexpr const char* positions_table = "position_embeddings.weight";
+
+}  // namespace
 
 void add(module_builder& to, const embedding_spec& x) {
-  const int words = to.add({.name = "word_embeddings.weight",
+  const auto owner = [&](const char* table) {
+    return x.tied_to.empty() ? std::string() : x.tied_to + "." + table;
+  };
+  const int words = to.add({.name = words_table,
                             .extents = {x.padded_vocabulary, x.hidden},
                             .initial = distribution::normal(x.init_std),
                             .decays = true,
                             .embedding_or_output = true,
                             .valid_rows = x.vocabulary,
+                            .tied_to = owner(words_table),
                             .placements = {{axis::tensor, row_sharded()}}});
   int positions = no_parameter;
   if (x.positions > 0)
-    positions = to.add({.name = "position_embeddings.weight",
+    positions = to.add({.name = positions_table,
                         .extents = {x.positions, x.hidden},
                         .initial = distribution::normal(x.init_std),
-                        .decays = true});
+                        .decays = true,
+                        .tied_to = owner(positions_table)});
   // With several tensor ranks, positions are added after the sum, so that they count once.
   const bool together = to.tensor_ranks() == 1;
   to.segment("", [=, rows = x.padded_vocabulary / to.tensor_ranks()](tape& tape, pass& p) {
     p.x = embedding(tape,
-                    p.batch.at("tokens"),
+                    p.batch.at(x.tokens),
                     p.rows,
                     x.hidden,
                     rows,
@@ -38,7 +49,13 @@ void add(module_builder& to, const embedding_spec& x) {
 }
 
 module_traits traits_of(const embedding_spec& x) {
-  return {.width = x.hidden, .reads = {"tokens"}, .takes_stream = false, .reads_backward = false};
+  module_traits out{
+      .width = x.hidden, .reads = {x.tokens}, .takes_stream = false, .reads_backward = false};
+  if (!x.tied_to.empty())
+    out.tied_to.push_back(x.tied_to + "." + words_table);
+  if (!x.tied_to.empty() && x.positions > 0)
+    out.tied_to.push_back(x.tied_to + "." + positions_table);
+  return out;
 }
 
 }  // namespace troupe::runtime

@@ -13,10 +13,13 @@ struct embedding_spec {
   std::int64_t positions = 0;          ///< rows of the learned position table; 0: none
   double dropout = 0;
   double init_std = 0;
+  std::string tokens = "tokens";  ///< the tensor of the batch
+  /// The name of an embedding before it, with whose tables it shares its values; empty: none.
+  std::string tied_to = {};
 };
 
-/// Reads "tokens" (B, T) of the batch and writes pass::hidden. Parameters: "word_embeddings.weight"
-/// and "position_embeddings.weight".
+/// Reads the tokens (B, T) of the batch and writes pass::hidden. Parameters:
+/// "word_embeddings.weight" and "position_embeddings.weight".
 void add(module_builder& to, const embedding_spec& x);
 module_traits traits_of(const embedding_spec& x);
 

@@ -17,9 +17,19 @@ void add(module_builder& to, const head_spec& x) {
                                               .embedding_or_output = true,
                                               .valid_rows = x.vocabulary,
                                               .tied_to = x.tied_to,
-                                              .placements = {{axis::tensor, row_sharded()}}})};
-  const auto run_norm = [last_norm](tape& tape, pass& p) {
-    p.x = last_norm(tape, p);
+                                              .placements = {{axis::tensor, row_sharded()}}}),
+                            .bias = x.bias ? to.add({.name = "output_layer.bias",
+                                                     .extents = {x.padded_vocabulary},
+                                                     .valid_rows = x.vocabulary,
+                                                     .placements = {{axis::tensor, row_sharded()}}})
+                                           : no_parameter};
+  const auto run_norm = [=, rate = x.dropout, scale = float(x.scale)](tape& tape, pass& p) {
+    p.x = dropout(tape,
+                  last_norm(tape, p),
+                  p.dropout_rate(rate),
+                  p.dropout_key("head.dropout"),
+                  p.rows,
+                  scale);
     p.hidden = {};
   };
   to.segment("head.norm", run_norm).adds = true;

@@ -12,14 +12,17 @@ struct head_spec {
   std::int64_t vocabulary = 0;         ///< real tokens
   std::int64_t padded_vocabulary = 0;  ///< V: rows of the weight
   std::string tied_to = {};            ///< parameter that shares the weight; empty: not tied
+  bool bias = false;                   ///< of the logits: "output_layer.bias"
+  double dropout = 0;                  ///< behind the norm
+  double scale = 1;                    ///< of the rows behind the norm
   double init_std = 0;
   std::function<decltype(cross_entropy)> loss = cross_entropy;  ///< same contract as cross_entropy
   loss_spec reported = {.name = "lm loss", .has_perplexity = true};
 };
 
 /// Reads pass::hidden, "labels" and "mask" of the batch, and writes its loss; without labels it
-/// writes pass::logits. Parameters: those of the norm and "output_layer.weight". The builder's name
-/// is empty.
+/// writes pass::logits. Parameters: those of the norm and "output_layer.weight", and a bias. The
+/// builder's name is empty.
 void add(module_builder& to, const head_spec& x);
 module_traits traits_of(const head_spec& x);
 module_flops forward_flops(const head_spec& x, std::int64_t T);
