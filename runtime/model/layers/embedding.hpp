@@ -18,9 +18,12 @@ struct embedding_spec {
   std::optional<norm_options> norm = {};  ///< of the sum, before the dropout
   double dropout = 0;
   double init_std = 0;
+  std::string tokens = "tokens";  ///< the tensor of the batch
+  /// The name of an embedding before it, with whose tables it shares its values; empty: none.
+  std::string tied_to = {};
 };
 
-/// Reads "tokens" (B, T) of the batch, and "types" (B, T) if there are any. Writes pass::hidden.
+/// Reads the tokens (B, T) of the batch, and "types" (B, T) if there are any. Writes pass::hidden.
 /// Parameters: "word_embeddings.weight", "position_embeddings.weight",
 /// "tokentype_embeddings.weight" and those of "layer_norm".
 void add(module_builder& to, const embedding_spec& x);

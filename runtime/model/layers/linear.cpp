@@ -25,7 +25,8 @@ linear_layer add_linear(module_builder& to, const linear_spec& x) {
                        .initial = distribution::normal(x.init_std),
                        .decays = true,
                        .placements = {{axis::tensor, x.placement}},
-                       .row_kinds = x.row_kinds},
+                       .row_kinds = x.row_kinds,
+                       .kind_factors = x.kind_factors},
                       x.all_rows);
   if (!x.bias)
     return out;
