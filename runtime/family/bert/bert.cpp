@@ -106,7 +106,7 @@ module_flops forward_flops(const sentence_head_spec& x, std::int64_t /*T*/) {
 unit_letters bert_letters(const bert_config& c) {
   unit_letters out{{'E', 1}, {'t', std::max<std::int64_t>(c.layers, 0), true}};
   if (!c.post_norm)
-    out.push_back({'N', 1});
+    out.push_back({'n', 1});
   if (c.binary_head)
     out.push_back({'P', 1});
   out.push_back({'L', 1});
@@ -140,7 +140,7 @@ model_spec bert_spec(const bert_config& c, const extension& own) {
     out.units.back().layer = l;
   }
   if (!c.post_norm)
-    add('N', "final_layernorm", "encoder", stream_norm{{"final_layernorm", norm_of(c)}, c.hidden});
+    add('n', "final_layernorm", "encoder", stream_norm{{"final_layernorm", norm_of(c)}, c.hidden});
   if (c.binary_head)
     add('P', "binary_head", "", sentence_head_spec{c.hidden, c.init_std});
   add('L',

@@ -2,7 +2,7 @@
 // sentences. Devlin et al.: "BERT: Pre-training of Deep Bidirectional Transformers", 2018.
 //
 //   unit    embedding  encoder.layers.0 ...  final norm  binary head  head
-//   letter  E          t                     N           P            L
+//   letter  E          t                     n           P            L
 //
 // Post-norm models have no final norm, and those without a binary head no P.
 

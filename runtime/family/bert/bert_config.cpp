@@ -1,8 +1,10 @@
 #include "runtime/family/bert/bert_config.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace troupe::runtime {
@@ -55,9 +57,9 @@ std::vector<std::string> validate(const bert_config& x) {
   require("hidden", x.hidden, 1, largest, out);
   require("heads", x.heads, 1, largest, out);
   require("ffn", x.ffn, 1, largest, out);
-  require("sequence", x.sequence, 4, largest, out);  // [CLS], [SEP], and a token of two sentences
+  require("sequence", x.sequence, 5, largest, out);  // [CLS] A [SEP] B [SEP]
   require("types", x.types, x.binary_head ? 2 : 0, largest, out);
-  require("vocabulary", x.vocabulary, 1, largest, out);
+  require("vocabulary", x.vocabulary, 4, largest, out);  // [CLS], [SEP], [MASK] and a token
   if (out.empty()) {
     if (x.hidden % x.heads != 0)
       out.push_back(fmt::format(

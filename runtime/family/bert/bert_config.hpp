@@ -75,7 +75,7 @@ struct bert_config {
             .flag({.name = "--seq-length",
                    .unit = "tokens",
                    .help = "Tokens per sample (T), with padding.",
-                   .range = whole_range{4},
+                   .range = whole_range{5},
                    .only_given = true}),
         row("positions", &x::positions)
             .flag({.name = "--max-position-embeddings",
