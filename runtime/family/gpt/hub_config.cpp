@@ -1,5 +1,5 @@
 #include "runtime/family/gpt/gpt_hub.hpp"
-#include "runtime/family/gpt/hub_fields.hpp"
+#include "runtime/family/gpt/hub_experts.hpp"
 
 #include <algorithm>
 #include <cmath>

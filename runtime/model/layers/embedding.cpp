@@ -5,30 +5,39 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr const char* words_table = "word_embeddings.weight";
-constexpr const char* positions_table = "position_embeddings.weight";
+constexpr const char* words_name = "word_embeddings.weight";
+constexpr const char* positions_name = "position_embeddings.weight";
+constexpr const char* types_name = "tokentype_embeddings.weight";
+
+/// The table that another one shares; empty: none.
+std::string owner_of(const embedding_spec& x, const char* table) {
+  return x.tied_to.empty() ? "" : x.tied_to + "." + table;
+}
 
 }  // namespace
 
 void add(module_builder& to, const embedding_spec& x) {
-  const auto owner = [&](const char* table) {
-    return x.tied_to.empty() ? std::string() : x.tied_to + "." + table;
-  };
-  const int words = to.add({.name = words_table,
+  const int words = to.add({.name = words_name,
                             .extents = {x.padded_vocabulary, x.hidden},
                             .initial = distribution::normal(x.init_std),
                             .decays = true,
                             .embedding_or_output = true,
                             .valid_rows = x.vocabulary,
-                            .tied_to = owner(words_table),
+                            .tied_to = owner_of(x, words_name),
                             .placements = {{axis::tensor, row_sharded()}}});
-  int positions = no_parameter;
-  if (x.positions > 0)
-    positions = to.add({.name = positions_table,
-                        .extents = {x.positions, x.hidden},
-                        .initial = distribution::normal(x.init_std),
-                        .decays = true,
-                        .tied_to = owner(positions_table)});
+  const auto table = [&](const char* name, std::int64_t rows) {
+    return rows == 0 ? no_parameter
+                     : to.add({.name = name,
+                               .extents = {rows, x.hidden},
+                               .initial = distribution::normal(x.init_std),
+                               .decays = true,
+                               .tied_to = owner_of(x, name)});
+  };
+  const int positions = table(positions_name, x.positions);
+  const int types = table(types_name, x.types);
+  std::optional<norm_layer> last;
+  if (x.norm)
+    last = add_norm(to, {"layer_norm", *x.norm}, x.hidden);
   // With several tensor ranks, positions are added after the sum, so that they count once.
   const bool together = to.tensor_ranks() == 1;
   to.segment("", [=, rows = x.padded_vocabulary / to.tensor_ranks()](tape& tape, pass& p) {
@@ -44,17 +53,31 @@ void add(module_builder& to, const embedding_spec& x) {
     auto sum = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
     if (positions != no_parameter && !together)
       sum = add_positions(tape, sum, p.rows, positions);
+    if (types != no_parameter) {
+      auto rows = p.rows;
+      rows.positions = p.batch.at("types");
+      sum = add_positions(tape, sum, rows, types);
+    }
+    if (last)
+      sum = (*last)(tape, sum);
     p.hidden = dropout(tape, sum, p.dropout_rate(x.dropout), p.dropout_key(name), p.rows);
   });
 }
 
 module_traits traits_of(const embedding_spec& x) {
-  module_traits out{
-      .width = x.hidden, .reads = {x.tokens}, .takes_stream = false, .reads_backward = false};
-  if (!x.tied_to.empty())
-    out.tied_to.push_back(x.tied_to + "." + words_table);
-  if (!x.tied_to.empty() && x.positions > 0)
-    out.tied_to.push_back(x.tied_to + "." + positions_table);
+  module_traits out{.width = x.hidden,
+                    .reads = {x.tokens},
+                    .takes_stream = false,
+                    .reads_backward = x.norm.has_value()};
+  if (x.types > 0)
+    out.reads.emplace_back("types");
+  if (x.tied_to.empty())
+    return out;
+  out.tied_to.push_back(owner_of(x, words_name));
+  if (x.positions > 0)
+    out.tied_to.push_back(owner_of(x, positions_name));
+  if (x.types > 0)
+    out.tied_to.push_back(owner_of(x, types_name));
   return out;
 }
 

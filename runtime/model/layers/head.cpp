@@ -7,22 +7,36 @@
 namespace troupe::runtime {
 
 void add(module_builder& to, const head_spec& x) {
+  std::optional<linear_layer> dense;
+  if (x.dense)
+    dense = add_linear(to,
+                       {.name = "lm_head.dense",
+                        .outputs = x.hidden,
+                        .inputs = x.hidden,
+                        .init_std = x.init_std,
+                        .bias = true,
+                        .placement = {}});
   const auto last_norm = add_norm(to, x.norm, x.hidden);
-  const linear_layer output{.kind = product::column,
-                            .features = x.padded_vocabulary / to.tensor_ranks(),
-                            .weight = to.add({.name = "output_layer.weight",
-                                              .extents = {x.padded_vocabulary, x.hidden},
-                                              .initial = distribution::normal(x.init_std),
-                                              .decays = true,
-                                              .embedding_or_output = true,
-                                              .valid_rows = x.vocabulary,
-                                              .tied_to = x.tied_to,
-                                              .placements = {{axis::tensor, row_sharded()}}}),
-                            .bias = x.bias ? to.add({.name = "output_layer.bias",
-                                                     .extents = {x.padded_vocabulary},
-                                                     .valid_rows = x.vocabulary,
-                                                     .placements = {{axis::tensor, row_sharded()}}})
-                                           : no_parameter};
+  linear_layer output{.kind = product::column,
+                      .features = x.padded_vocabulary / to.tensor_ranks(),
+                      .weight = to.add({.name = "output_layer.weight",
+                                        .extents = {x.padded_vocabulary, x.hidden},
+                                        .initial = distribution::normal(x.init_std),
+                                        .decays = true,
+                                        .embedding_or_output = true,
+                                        .valid_rows = x.vocabulary,
+                                        .tied_to = x.tied_to,
+                                        .placements = {{axis::tensor, row_sharded()}}})};
+  if (x.bias)
+    output.bias = to.add({.name = "output_layer.bias",
+                          .extents = {x.padded_vocabulary},
+                          .valid_rows = x.vocabulary,
+                          .placements = {{axis::tensor, row_sharded()}}});
+  if (dense)
+    to.segment("head.dense",
+               [dense = *dense, by = kernels::epilogue_of(*x.dense)](auto& tape, pass& p) {
+                 p.hidden = dense(tape, p.hidden, by);
+               });
   const auto run_norm = [=, rate = x.dropout, scale = float(x.scale)](tape& tape, pass& p) {
     p.x = dropout(tape,
                   last_norm(tape, p),
@@ -64,7 +78,8 @@ module_traits traits_of(const head_spec& x) {
 }
 
 module_flops forward_flops(const head_spec& x, std::int64_t T) {
-  return {.parameters = 2 * double(T) * double(x.hidden) * double(x.padded_vocabulary)};
+  const auto outputs = double(x.padded_vocabulary) + (x.dense ? double(x.hidden) : 0);
+  return {.parameters = 2 * double(T) * double(x.hidden) * outputs};
 }
 
 }  // namespace troupe::runtime

@@ -16,4 +16,14 @@ norm_layer add_norm(module_builder& to, const norm_spec& x, std::int64_t size, b
   return out;
 }
 
+void add(module_builder& to, const stream_norm& x) {
+  const auto run_norm = add_norm(to, x.norm, x.width);
+  to.segment(x.norm.name, [run_norm](tape& tape, pass& p) { p.hidden = run_norm(tape, p); }).adds
+      = true;
+}
+
+module_traits traits_of(const stream_norm& x) {
+  return {.width = x.width};
+}
+
 }  // namespace troupe::runtime
