@@ -160,8 +160,14 @@ void read_fields(Struct& to, nlohmann::json in, const std::string& above) {
 
 }  // namespace
 
+// The gated silu has had the name "swiglu" since before other activations could be gated.
 std::string to_json(const gpt_config& config) {
-  return json_text(written(config));
+  auto out = written(config);
+  if (config.gated && config.activation == kernels::activation::silu) {
+    out["activation"] = "swiglu";
+    out.erase("gated");
+  }
+  return json_text(out);
 }
 
 gpt_config gpt_config_from_json(const std::string& text) {
@@ -169,6 +175,10 @@ gpt_config gpt_config_from_json(const std::string& text) {
   if (!in.is_object())
     throw input_error("model configuration: should be a JSON object, but is '{}'",
                       text.substr(0, 60));
+  if (const auto found = in.find("activation"); found != in.end() && *found == "swiglu") {
+    *found = kernels::text(kernels::activation::silu);
+    in["gated"] = true;
+  }
   gpt_config config;
   read_fields(config, std::move(in), "");
   return config;
