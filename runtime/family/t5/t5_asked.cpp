@@ -64,8 +64,8 @@ std::optional<t5_config> resolve(const t5_asked& asked,
   // Megatron-LM's fused kernel has the tanh formula and adds a bias, so it is off without biases.
   if (!out.linear_bias && out.activation == "gelu_tanh")
     out.activation = "gelu_erf";
-  if (!out.tied_embeddings)
-    out.head_scaled = false;
+  if (!out.tied_embeddings)  // as in Megatron-LM, and in version 1.1
+    out.head_scaled = out.head_bias = false;
   if (!has("model.decoder_layers"))
     out.decoder_layers = out.encoder_layers;
   if (has("model.hidden") && has("model.heads") && !has("model.head_size")) {
