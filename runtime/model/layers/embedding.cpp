@@ -5,25 +5,23 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr const char* words_name = "word_embeddings.weight";
-constexpr const char* positions_name = "position_embeddings.weight";
-constexpr const char* types_name = "tokentype_embeddings.weight";
-
-/// The table that another one shares; empty: none.
-std::string owner_of(const embedding_spec& x, const char* table) {
-  return x.tied_to.empty() ? "" : x.tied_to + "." + table;
-}
+constexpr const char* words_table = "word_embeddings.weight";
+constexpr const char* positions_table = "position_embeddings.weight";
+constexpr const char* types_table = "tokentype_embeddings.weight";
 
 }  // namespace
 
 void add(module_builder& to, const embedding_spec& x) {
-  const int words = to.add({.name = words_name,
+  const auto owner = [&](const char* table) {
+    return x.tied_to.empty() ? std::string() : x.tied_to + "." + table;
+  };
+  const int words = to.add({.name = words_table,
                             .extents = {x.padded_vocabulary, x.hidden},
                             .initial = distribution::normal(x.init_std),
                             .decays = true,
                             .embedding_or_output = true,
                             .valid_rows = x.vocabulary,
-                            .tied_to = owner_of(x, words_name),
+                            .tied_to = owner(words_table),
                             .placements = {{axis::tensor, row_sharded()}}});
   const auto table = [&](const char* name, std::int64_t rows) {
     return rows == 0 ? no_parameter
@@ -31,10 +29,10 @@ void add(module_builder& to, const embedding_spec& x) {
                                .extents = {rows, x.hidden},
                                .initial = distribution::normal(x.init_std),
                                .decays = true,
-                               .tied_to = owner_of(x, name)});
+                               .tied_to = owner(name)});
   };
-  const int positions = table(positions_name, x.positions);
-  const int types = table(types_name, x.types);
+  const int positions = table(positions_table, x.positions);
+  const int types = table(types_table, x.types);
   std::optional<norm_layer> last;
   if (x.norm)
     last = add_norm(to, {"layer_norm", *x.norm}, x.hidden);
@@ -71,13 +69,13 @@ module_traits traits_of(const embedding_spec& x) {
                     .reads_backward = x.norm.has_value()};
   if (x.types > 0)
     out.reads.emplace_back("types");
-  if (x.tied_to.empty())
-    return out;
-  out.tied_to.push_back(owner_of(x, words_name));
-  if (x.positions > 0)
-    out.tied_to.push_back(owner_of(x, positions_name));
-  if (x.types > 0)
-    out.tied_to.push_back(owner_of(x, types_name));
+  const auto tie = [&](const char* table, std::int64_t rows) {
+    if (!x.tied_to.empty() && rows > 0)
+      out.tied_to.push_back(x.tied_to + "." + table);
+  };
+  tie(words_table, x.padded_vocabulary);
+  tie(positions_table, x.positions);
+  tie(types_table, x.types);
   return out;
 }
 

@@ -17,24 +17,24 @@ void add(module_builder& to, const head_spec& x) {
                         .bias = true,
                         .placement = {}});
   const auto last_norm = add_norm(to, x.norm, x.hidden);
-  linear_layer output{.kind = product::column,
-                      .features = x.padded_vocabulary / to.tensor_ranks(),
-                      .weight = to.add({.name = "output_layer.weight",
-                                        .extents = {x.padded_vocabulary, x.hidden},
-                                        .initial = distribution::normal(x.init_std),
-                                        .decays = true,
-                                        .embedding_or_output = true,
-                                        .valid_rows = x.vocabulary,
-                                        .tied_to = x.tied_to,
-                                        .placements = {{axis::tensor, row_sharded()}}})};
-  if (x.bias)
-    output.bias = to.add({.name = "output_layer.bias",
-                          .extents = {x.padded_vocabulary},
-                          .valid_rows = x.vocabulary,
-                          .placements = {{axis::tensor, row_sharded()}}});
+  const linear_layer output{.kind = product::column,
+                            .features = x.padded_vocabulary / to.tensor_ranks(),
+                            .weight = to.add({.name = "output_layer.weight",
+                                              .extents = {x.padded_vocabulary, x.hidden},
+                                              .initial = distribution::normal(x.init_std),
+                                              .decays = true,
+                                              .embedding_or_output = true,
+                                              .valid_rows = x.vocabulary,
+                                              .tied_to = x.tied_to,
+                                              .placements = {{axis::tensor, row_sharded()}}}),
+                            .bias = x.bias ? to.add({.name = "output_layer.bias",
+                                                     .extents = {x.padded_vocabulary},
+                                                     .valid_rows = x.vocabulary,
+                                                     .placements = {{axis::tensor, row_sharded()}}})
+                                           : no_parameter};
   if (dense)
     to.segment("head.dense",
-               [dense = *dense, by = kernels::epilogue_of(*x.dense)](auto& tape, pass& p) {
+               [dense = *dense, by = kernels::epilogue_of(*x.dense)](tape& tape, pass& p) {
                  p.hidden = dense(tape, p.hidden, by);
                });
   const auto run_norm = [=, rate = x.dropout, scale = float(x.scale)](tape& tape, pass& p) {

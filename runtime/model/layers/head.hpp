@@ -16,7 +16,7 @@ struct head_spec {
   std::int64_t vocabulary = 0;                    ///< real tokens
   std::int64_t padded_vocabulary = 0;             ///< V: rows of the weight
   std::string tied_to = {};  ///< parameter that shares the weight; empty: not tied
-  bool bias = false;         ///< of the logits
+  bool bias = false;         ///< of the logits: "output_layer.bias"
   double dropout = 0;        ///< behind the norm
   double scale = 1;          ///< of the rows behind the norm
   double init_std = 0;
