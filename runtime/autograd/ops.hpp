@@ -88,7 +88,7 @@ variable linear(tape& tape,
                 int bias,
                 kernels::epilogue activation = kernels::epilogue::none);
 
-/// All placements but partial. A gated activation halves the width. I: x.
+/// feature_sharded. A gated activation halves the width. I: x.
 variable activation(tape& tape, const variable& x, kernels::activation kind, bool gated = false);
 
 /// residual + dropout(x + bias). Both replicated or both sequence_sharded. The backward pass

@@ -4,6 +4,7 @@
 #include "runtime/core/json_reader.hpp"
 #include "runtime/family/bert/bert.hpp"
 #include "runtime/family/gpt/gpt.hpp"
+#include "runtime/family/t5/t5.hpp"
 
 #include <algorithm>
 
@@ -14,6 +15,7 @@ std::vector<const model_family*>& registry() {
   static std::vector<const model_family*> all = {
       &gpt_family(),
       &bert_family(),
+      &t5_family(),
   };
   return all;
 }

@@ -21,12 +21,23 @@ constexpr std::span<const enum_name> names_of(rope_scaling) {
   return scaling_names;
 }
 
+// The gated silu has had the name "swiglu" since before other activations could be gated.
 std::string to_json(const gpt_config& config) {
-  return config_to_json(config);
+  auto out = config_json::written(config);
+  if (config.gated && config.activation == kernels::activation::silu) {
+    out["activation"] = "swiglu";
+    out.erase("gated");
+  }
+  return json_text(out);
 }
 
 gpt_config gpt_config_from_json(const std::string& text) {
-  return config_from_json<gpt_config>(text, "a GPT");
+  auto in = json_value_or_discarded(text);
+  if (!in.is_object() || in.value("activation", nlohmann::json()) != "swiglu")
+    return config_from_json<gpt_config>(text, "a GPT");
+  in["activation"] = kernels::text(kernels::activation::silu);
+  in["gated"] = true;
+  return config_from_json<gpt_config>(json_text(in), "a GPT");
 }
 
 }  // namespace troupe::runtime

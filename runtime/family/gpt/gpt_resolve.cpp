@@ -28,7 +28,7 @@ normalization_kind normalization_of(const gpt_asked& asked) {
 
 /// Megatron-LM gives a gated layer as many parameters as an ungated one of width 4 C.
 std::int64_t usual_ffn(const gpt_config& x) {
-  if (x.activation != activation_kind::swiglu)
+  if (!x.gated)
     return 4 * x.hidden;
   return std::int64_t(double(4 * x.hidden) * 2 / 3) / 64 * 64;
 }

@@ -44,7 +44,7 @@ struct t5_config {
   bool head_bias = true;        ///< of the logits
   bool head_scaled = false;     ///< divides the output layer's input by sqrt(C)
   bool scores_scaled = true;    ///< divides the scores of attention by sqrt(D)
-  bool inner_dropout = false;   ///< also within feed-forward layers and behind the last norms
+  bool last_dropout = false;    ///< dropout also behind the last norm of each stack
 
   double hidden_dropout = 0.1;
   double attention_dropout = 0.1;
@@ -188,7 +188,7 @@ struct t5_config {
         row("head_bias", &x::head_bias),
         row("head_scaled", &x::head_scaled),
         row("scores_scaled", &x::scores_scaled),
-        row("inner_dropout", &x::inner_dropout),
+        row("last_dropout", &x::last_dropout),
         row("hidden_dropout", &x::hidden_dropout)
             .flag({.name = "--hidden-dropout",
                    .type = "P",
@@ -237,5 +237,8 @@ t5_config t5_form(const std::string& form);
 /// Checks the configuration. Returns one sentence per violated rule, which names the setting and
 /// the nearest valid value; empty if the configuration is valid.
 std::vector<std::string> validate(const t5_config& config);
+
+/// The parameter_count of t5_spec (counts.hpp), without building it. `config` is valid.
+std::int64_t parameter_count(const t5_config& config);
 
 }  // namespace troupe::runtime

@@ -41,6 +41,7 @@ norm_layer add_norm(module_builder& to,
 struct stream_norm {
   norm_spec norm;
   std::int64_t width = 0;  ///< C
+  double dropout = 0;      ///< behind the norm
 };
 
 /// Replaces pass::hidden.
