@@ -72,7 +72,7 @@ class samples_of_t5 final : public family_samples {
       throw input_error("cannot read '{}': this build makes samples of a T5 for `data.mock` alone",
                         from.prefix->string());
     return std::make_shared<reversed_texts>(
-        model.as<t5_config>(), to_string(from.part), from.samples.value_or(0), from.seed);
+        model.as<t5_config>(), std::string(to_string(from.part)), from.samples.value_or(0), from.seed);
   }
 };
 
