@@ -132,7 +132,7 @@ int add(module_builder& to, const cross_attention_spec& x) {
                             {.name = "linear_q",
                              .outputs = x.heads * x.head_size,
                              .inputs = x.hidden,
-                             .init_std = x.init_std,
+                             .init_std = x.query_init_std > 0 ? x.query_init_std : x.init_std,
                              .bias = x.input_bias,
                              .placement = row_sharded()});
   const auto kv = add_linear(to,
