@@ -72,6 +72,8 @@ enum class operation_memory : std::uint8_t {
   X(norm_backward_input, layer, backend)            \
   X(norm_backward_weight, layer, backend)           \
   X(permute, layer, backend)                        \
+  X(relative_bias_forward, layer, backend)          \
+  X(relative_bias_backward, layer, backend)         \
   X(rope, layer, backend)                           \
   X(route, state, backend)                          \
   X(route_backward, state, backend)                 \

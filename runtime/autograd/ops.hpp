@@ -127,6 +127,7 @@ struct attention_options {
   float rotary_magnitude = 1;     ///< of cosine and sine
   tensor rotary_frequency = {};   ///< (rotated / 2) f32
   bool rotary_interleaved = false;
+  bool causal = true;
   bool same_bits = true;  ///< false: the backward pass may be nondeterministic
   /// The first elements of a key are its value; only cached_attention takes it.
   bool values_in_keys = false;
@@ -161,13 +162,39 @@ variable row_norm(tape& tape,
                   head_norm_parameters query,
                   head_norm_parameters key);
 
-/// Causal self-attention over a fused QKV product in Megatron's layout, [q .. q k v] in each group:
+/// Biases of scores by head and distance, key position minus query position. `values` (H, count)
+/// f32, of distances `first` to `first` + count - 1; they cover every visible pair.
+struct score_bias {
+  variable values = {};  ///< feature_sharded; without data: no bias
+  std::int32_t first = 0;
+};
+
+/// Biases from the parameter `table` (buckets, H): values[h, i] = table[bucket[i], h]. `bucket`
+/// (count) i32. feature_sharded: H heads of this rank. W: the gradient of the values.
+score_bias relative_bias(
+    tape& tape, int table, std::int64_t heads, const tensor& bucket, std::int32_t first);
+
+/// Self-attention over a fused QKV product in Megatron's layout, [q .. q k v] in each group:
 /// (.., H D + G (D + Dv)) -> (.., H Dv). feature_sharded. Applies the rotary embedding in place if
-/// no other variable shares `qkv`. I: the rotated product, the output, its log-sum-exp.
+/// no other variable shares `qkv`. I: the rotated product, the output, its log-sum-exp, the bias.
 variable self_attention(tape& tape,
                         variable qkv,
                         const attention_options& options,
-                        const row_layout& rows);
+                        const row_layout& rows,
+                        const score_bias& bias = {});
+
+/// Attention of queries (.., H D) to the keys and values of other rows, [k v] in each group:
+/// (.., G (D + Dv)) -> (.., H Dv). feature_sharded. `queries` and `keys` have as many sequences, or
+/// as many documents (ATTENTION-4); document d of the queries sees document d of the keys. Rows
+/// after the last token of a sample are a document of their own. No rotary embedding. I: both
+/// products, the output, its log-sum-exp, the bias.
+variable cross_attention(tape& tape,
+                         const variable& q,
+                         const variable& kv,
+                         const attention_options& options,
+                         const row_layout& queries,
+                         const row_layout& keys,
+                         const score_bias& bias = {});
 
 /// Puts the channels of all parts side by side. All are replicated, or all are sequence_sharded.
 variable join_channels(tape& tape, const std::vector<variable>& parts);
@@ -219,7 +246,21 @@ variable cached_attention(tape& tape,
                           variable qkv,
                           const attention_options& options,
                           const row_layout& rows,
-                          attention_cache& cache);
+                          attention_cache& cache,
+                          const score_bias& bias = {});
+
+/// Cross-attention for decoding, without a backward pass. The cache has no rows before
+/// `fill_cross_cache`, which keeps the keys and values of all later calls.
+void fill_cross_cache(attention_cache& cache, const variable& kv, const row_layout& keys);
+inline bool is_filled(const attention_cache& cache) {
+  return cache.entries.size() > 0;
+}
+variable cached_cross_attention(tape& tape,
+                                const variable& q,
+                                const attention_options& options,
+                                const row_layout& queries,
+                                const attention_cache& cache,
+                                const score_bias& bias = {});
 
 /// A loss on the host. On a stream it is a tensor (2) f64 of these two values, which the host reads
 /// only at the end of a step.

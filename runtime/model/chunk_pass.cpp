@@ -101,18 +101,19 @@ chunk_pass::chunk_pass(const chunk& of,
   }
 }
 
-row_layout chunk_pass::rows_at(const bundle& in, const std::string& positions, bool decoding) {
+row_layout chunk_pass::rows_at(const bundle& in, const stream_spec& of, bool decoding) {
   row_layout rows;
-  rows.positions = in.at(positions);
+  rows.positions = in.at(of.positions);
   rows.samples = in.at("samples");
   const auto B = rows.positions.extents()[0], T = rows.positions.extents()[1];
   rows.starts = first_rows(tape_.stream(), B, T);
   // Without a cache each row starts at 0, whatever its position ids are.
   rows.order = decoding ? rows.positions : counted(tape_.stream(), B, T);
-  const bool limited = positions == "positions" && in.has("documents");
+  const auto borders = documents_of(of);
+  const bool limited = !borders.empty() && in.has(borders);
   rows.uniform = !decoding && !limited;
   if (limited) {
-    rows.documents = in.at("documents");
+    rows.documents = in.at(borders);
     rows.document_samples = in.at("document_samples");
   }
   return rows;
@@ -126,7 +127,7 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   };
   for (const auto& stream : chunk_.model().streams)
     if (takes(stream.positions))
-      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream.positions, decoding));
+      pass_.rows_of.insert_or_assign(stream.name, rows_at(in, stream, decoding));
   if (const auto& turns = chunk_.model().rotary_frequency; !turns.empty())
     pass_.rotary_frequency = rotary(tape_.stream(), turns);
 }

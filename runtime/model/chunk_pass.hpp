@@ -85,7 +85,7 @@ class chunk_pass {
     gradient_slots slots;      ///< of its results, by name; null: not made in the group
   };
 
-  row_layout rows_at(const bundle& in, const std::string& positions, bool decoding);
+  row_layout rows_at(const bundle& in, const stream_spec& of, bool decoding);
   void begin_rows(const bundle& in, bool decoding);
   bool begins_unit(int s) const;
   bool ends_unit(int s) const;
