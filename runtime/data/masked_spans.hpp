@@ -1,0 +1,47 @@
+// Samples of T5: a text in which sentinels replace spans, and the spans. Equal those of
+// megatron-core's T5MaskedWordPieceDataset. The k-th span has the k-th sentinel.
+//
+//   encoder_tokens     (E) i32   the text, with a sentinel for each span
+//   encoder_positions  (E) i32   0, 1, ...
+//   tokens             (D) i32   begin, then each sentinel and its span
+//   positions          (D) i32   0, 1, ...
+//   labels             (D) i32   each sentinel and its span, then end
+//   mask               (D) f32   1 for these tokens
+//
+// Padding is 0 in all tensors, and a document of its own: "documents" divides "tokens", and
+// "encoder_documents" divides "encoder_tokens".
+
+#pragma once
+
+#include "runtime/data/masked_dataset.hpp"
+
+namespace troupe::runtime {
+
+batch_schema masked_span_schema(std::int64_t E, std::int64_t D);
+
+struct masked_span_tokens {
+  std::int32_t begin = -1, end = -1;    ///< of the decoder's texts
+  std::vector<std::int32_t> sentinels;  ///< in the order of their use
+};
+
+class masked_spans final : public masked_dataset {
+ public:
+  /// Throws input_error, also if a sample may need more sentinels than there are, or more than D
+  /// tokens of the decoder.
+  masked_spans(std::shared_ptr<const indexed_dataset> source,
+               const split_matrix& split,
+               data_split part,
+               masked_dataset_options options,
+               masked_span_tokens tokens,
+               std::int64_t E,
+               std::int64_t D);
+
+  batch_schema schema() const override { return masked_span_schema(E_, D_); }
+  void fill(std::uint64_t i, const sample_view& out) const override;
+
+ private:
+  masked_span_tokens tokens_;
+  std::int64_t E_, D_;
+};
+
+}  // namespace troupe::runtime
