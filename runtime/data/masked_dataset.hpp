@@ -3,10 +3,10 @@
 
 #pragma once
 
-#include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/masking.hpp"
 #include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/sentence_index.hpp"
+#include "runtime/data/token_source.hpp"
 
 #include <memory>
 #include <vector>
@@ -33,7 +33,7 @@ class masked_dataset : public sample_dataset {
  protected:
   /// `longest`, `least_sentences`: see sentence_index_request. Throws input_error if the part has
   /// no samples, and `cancelled`.
-  masked_dataset(std::shared_ptr<const indexed_dataset> source,
+  masked_dataset(std::shared_ptr<const document_source> source,
                  const split_matrix& split,
                  data_split part,
                  masked_dataset_options options,
@@ -44,8 +44,8 @@ class masked_dataset : public sample_dataset {
     std::vector<std::vector<std::int32_t>> tokens;
     std::int64_t target = 0;  ///< length of the sample without tokens that are added
   };
-  /// Throws input_error when i >= size(), an id is outside the vocabulary, or a cached index points
-  /// outside the data.
+  /// The sentences of sample i. Throws input_error when i >= size(), an id is outside the
+  /// vocabulary, or a cached index points outside the data.
   sentences read(std::uint64_t i) const;
   numpy_random_state draws_of(std::uint64_t i) const;
   const masked_dataset_options& options() const { return options_; }
@@ -55,11 +55,12 @@ class masked_dataset : public sample_dataset {
     std::int64_t begin = 0, end = 0, target = 0;
   };
   run run_of(std::uint64_t i) const;
+  void check_ids(std::span<const std::int32_t> ids, std::int64_t sentence) const;
 
-  std::shared_ptr<const indexed_dataset> source_;
+  std::shared_ptr<const document_source> source_;
   masked_dataset_options options_;
   data_split part_;
-  std::int64_t longest_;
+  std::int64_t longest_, least_sentences_;
   index_array index_;
 };
 

@@ -25,10 +25,10 @@ struct masked_pair_tokens {
 
 class masked_pairs final : public masked_dataset {
  public:
-  /// Of 10 masked tokens about 8 become `mask`, one a random id below `vocabulary`, and one stays.
+  /// Of 10 masked tokens about 8 become `mask`, one a random id of the vocabulary, and one stays.
   /// `pairs`: samples have two halves, which are exchanged in every other sample. Throws
   /// input_error.
-  masked_pairs(std::shared_ptr<const indexed_dataset> source,
+  masked_pairs(std::shared_ptr<const document_source> source,
                const split_matrix& split,
                data_split part,
                masked_dataset_options options,

@@ -1,5 +1,7 @@
 // Samples of T5: a text in which sentinels replace spans, and the spans. Equal those of
-// megatron-core's T5MaskedWordPieceDataset. The k-th span has the k-th sentinel.
+// megatron-core's T5MaskedWordPieceDataset. The k-th span has the k-th sentinel. Spans at the end
+// that do not fit into the decoder's text stay in the encoder's; megatron-core stops with an error
+// there.
 //
 //   encoder_tokens     (E) i32   the text, with a sentinel for each span
 //   encoder_positions  (E) i32   0, 1, ...
@@ -26,9 +28,8 @@ struct masked_span_tokens {
 
 class masked_spans final : public masked_dataset {
  public:
-  /// Throws input_error, also if a sample may need more sentinels than there are, or more than D
-  /// tokens of the decoder.
-  masked_spans(std::shared_ptr<const indexed_dataset> source,
+  /// Throws input_error, also if a sample may need more sentinels than there are, or if D < 3.
+  masked_spans(std::shared_ptr<const document_source> source,
                const split_matrix& split,
                data_split part,
                masked_dataset_options options,

@@ -49,7 +49,7 @@ struct masking_settings {
                        .unit = "words",
                        .default_value = "3 for a BERT, 10 for a T5",
                        .help = "Maximum number of words that are masked together.",
-                       .range = whole_range{1, 1000},
+                       .range = whole_range{1, 128},
                        .only_given = true}),
         row("whole_words", &x::whole_words)
             .own_flag({.name = "--no-whole-word-masking",
@@ -80,7 +80,7 @@ struct masking_vocabulary {
 };
 
 struct masked_span {
-  std::vector<std::int32_t> positions;  ///< ascending, without gaps
+  std::vector<std::int32_t> positions;  ///< ascending
   std::vector<std::int32_t> labels;     ///< the tokens that were there
 };
 
@@ -94,8 +94,11 @@ struct masked_text {
 /// The token that replaces a masked one; nothing: it stays. Draws from the generator.
 using mask_choice = std::function<std::optional<std::int32_t>(numpy_random_state& draws)>;
 
+/// The most tokens of a text of up to `longest` tokens that are masked.
+std::int64_t most_masked(std::int64_t longest, double probability);
+
 /// Masks a sample. `longest`: its target length, which limits the number of masks. `how.max_ngram`
-/// is at least 1, and ids are below continues.size() (MASKING-1).
+/// is from 1 to 128, and ids are below continues.size() (MASKING-1).
 masked_text mask_tokens(std::span<const std::int32_t> tokens,
                         std::int64_t longest,
                         const masking_settings& how,
