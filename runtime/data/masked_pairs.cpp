@@ -37,25 +37,22 @@ struct halves {
 
 }  // namespace
 
-batch_schema masked_pair_schema(std::int64_t S, bool pairs) {
-  auto out = token_schema(S, true);
-  out.tensors.push_back({.name = "types", .type = dtype::i32, .extents = {S}, .rows = 0});
-  if (pairs)
-    out.tensors.push_back({.name = "is_random", .type = dtype::i32, .extents = {1}});
-  return out;
-}
-
 masked_pairs::masked_pairs(std::shared_ptr<const document_source> source,
                            const split_matrix& split,
                            data_split part,
                            masked_dataset_options options,
                            masked_pair_tokens tokens,
-                           std::int64_t S,
-                           bool pairs)
-    : masked_dataset(std::move(source), split, part, std::move(options), S - added, pairs ? 2 : 1),
+                           batch_schema schema)
+    : masked_dataset(std::move(source),
+                     split,
+                     part,
+                     std::move(options),
+                     schema.rows_of("tokens") - added,
+                     schema.find("is_random") == nullptr ? 1 : 2),
       tokens_(tokens),
-      S_(S),
-      pairs_(pairs) {}
+      schema_(std::move(schema)),
+      has_types_(schema_.find("types") != nullptr),
+      has_pairs_(schema_.find("is_random") != nullptr) {}
 
 void masked_pairs::fill(std::uint64_t i, const sample_view& to) const {
   const auto [sentences, target] = read(i);
@@ -63,7 +60,7 @@ void masked_pairs::fill(std::uint64_t i, const sample_view& to) const {
   const auto count = sentences.size();
   auto pivot = count;
   bool exchanged = false;
-  if (pairs_) {
+  if (has_pairs_) {
     pivot = count >= 3 ? 1 + draws.interval(count - 2) : 1;
     exchanged = draws.random() < 0.5;
   }
@@ -98,24 +95,27 @@ void masked_pairs::fill(std::uint64_t i, const sample_view& to) const {
       draws);
 
   const token_row out(to);
-  ensure(out.has_room_for(S_), "SAMPLE-2: a row has room for one sequence");
-  const auto types = to.at<std::int32_t>("types");
-  const auto length = tokens.size();
+  const auto S = out.tokens.size(), length = tokens.size();
+  ensure(length <= S && out.has_room_for(std::int64_t(S)),
+         "SAMPLE-2: a row has room for one sequence");
   std::ranges::fill(out.tokens, 0);
   std::ranges::fill(out.labels, 0);
   std::ranges::fill(out.mask, 0.0F);
-  std::ranges::fill(types, 0);
   std::iota(out.positions.begin(), out.positions.end(), 0);
   std::ranges::copy(masked.tokens, out.tokens.begin());
-  std::ranges::fill(types.subspan(begin_b, length - begin_b), 1);
+  if (has_types_) {
+    const auto types = to.at<std::int32_t>("types");
+    for (std::size_t t = 0; t < S; ++t)
+      types[t] = begin_b <= t && t < length ? 1 : 0;
+  }
   for (std::size_t k = 0; k < masked.positions.size(); ++k) {
     const auto at = std::size_t(masked.positions[k]);
     out.labels[at] = masked.labels[k];
     out.mask[at] = 1;
   }
-  if (pairs_)
+  if (has_pairs_)
     to.at<std::int32_t>("is_random").front() = exchanged ? 1 : 0;
-  if (std::int64_t(length) < S_)
+  if (length < S)
     to.cut(std::int64_t(length));
 }
 

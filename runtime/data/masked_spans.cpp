@@ -21,31 +21,27 @@ void put(const span_ids& from, std::span<std::int32_t> to) {
 
 }  // namespace
 
-batch_schema masked_span_schema(std::int64_t E, std::int64_t D) {
-  auto out = token_schema(D, true);
-  for (const auto* name : {"encoder_tokens", "encoder_positions"})
-    out.tensors.push_back({.name = name, .type = dtype::i32, .extents = {E}, .rows = 0});
-  out.more_documents = {{"encoder_documents", "encoder_tokens"}};
-  return out;
-}
-
 masked_spans::masked_spans(std::shared_ptr<const document_source> source,
                            const split_matrix& split,
                            data_split part,
                            masked_dataset_options options,
                            masked_span_tokens tokens,
-                           std::int64_t E,
-                           std::int64_t D)
-    : masked_dataset(std::move(source), split, part, std::move(options), E - kept_free, 1),
+                           batch_schema schema)
+    : masked_dataset(std::move(source),
+                     split,
+                     part,
+                     std::move(options),
+                     schema.rows_of("encoder_tokens") - kept_free,
+                     1),
       tokens_(std::move(tokens)),
-      E_(E),
-      D_(D) {
-  const auto spans = most_masked(E - kept_free, this->options().masking.probability);
+      schema_(std::move(schema)) {
+  const auto longest = schema_.rows_of("encoder_tokens") - kept_free, D = schema_.rows_of("tokens"),
+             spans = most_masked(longest, this->options().masking.probability);
   if (const auto have = std::int64_t(tokens_.sentinels.size()); have < spans)
     throw input_error(
         "cannot mask spans in texts of {} tokens: they have up to {}, and each needs a sentinel, "
         "but there are {}; give {} with `model.extra_ids`, or lower `masking.probability`",
-        E - kept_free,
+        longest,
         counted(spans, "span"),
         counted(have, "sentinel"),
         spans);
@@ -56,6 +52,7 @@ masked_spans::masked_spans(std::shared_ptr<const document_source> source,
 }
 
 void masked_spans::fill(std::uint64_t i, const sample_view& to) const {
+  const token_row out(to);
   const auto [sentences, target] = read(i);
   auto draws = draws_of(i);
   span_ids text;
@@ -75,7 +72,7 @@ void masked_spans::fill(std::uint64_t i, const sample_view& to) const {
   auto rest = text.begin();
   for (std::size_t k = 0; k < spans.size(); ++k) {
     const auto& [positions, answer] = spans[k];
-    if (std::int64_t(decoder.size() + 1 + answer.size()) > D_)
+    if (decoder.size() + 1 + answer.size() > out.tokens.size())
       break;
     const auto sentinel = tokens_.sentinels[k];
     encoder.insert(encoder.end(), rest, text.begin() + positions.front());
@@ -89,11 +86,11 @@ void masked_spans::fill(std::uint64_t i, const sample_view& to) const {
   encoder.insert(encoder.end(), rest, text.end());
   labels.push_back(tokens_.end);
 
-  const token_row out(to);
   const auto encoder_tokens = to.at<std::int32_t>("encoder_tokens"),
              encoder_positions = to.at<std::int32_t>("encoder_positions");
-  ensure(out.has_room_for(D_) && std::int64_t(encoder_tokens.size()) == E_,
-         "SAMPLE-2: a row has room for one sequence");
+  ensure(
+      out.has_room_for(std::int64_t(out.tokens.size())) && encoder.size() <= encoder_tokens.size(),
+      "SAMPLE-2: a row has room for one sequence");
   put(encoder, encoder_tokens);
   put(decoder, out.tokens);
   put(labels, out.labels);

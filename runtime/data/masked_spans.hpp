@@ -19,8 +19,6 @@
 
 namespace troupe::runtime {
 
-batch_schema masked_span_schema(std::int64_t E, std::int64_t D);
-
 struct masked_span_tokens {
   std::int32_t begin = -1, end = -1;    ///< of the decoder's texts
   std::vector<std::int32_t> sentinels;  ///< in the order of their use
@@ -34,15 +32,14 @@ class masked_spans final : public masked_dataset {
                data_split part,
                masked_dataset_options options,
                masked_span_tokens tokens,
-               std::int64_t E,
-               std::int64_t D);
+               batch_schema schema);
 
-  batch_schema schema() const override { return masked_span_schema(E_, D_); }
+  batch_schema schema() const override { return schema_; }
   void fill(std::uint64_t i, const sample_view& out) const override;
 
  private:
   masked_span_tokens tokens_;
-  std::int64_t E_, D_;
+  batch_schema schema_;
 };
 
 }  // namespace troupe::runtime
