@@ -58,7 +58,7 @@ void resolve_model(const training_flags& flags,
     job.data.end_of_document = tokens->names_end_of_document() ? tokens->end_of_document() : -1;
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
     if (!from_hub)
-      vocabulary = tokens->vocabulary_size();
+      vocabulary = tokens->vocabulary_size() + family.extra_tokens(model);
     else if (!unknown.shape && tokens->vocabulary_size() > vocabulary)
       throw usage_error(
           "the tokenizer has {} tokens, but the model of --load-hf has {}: use the tokenizer that "

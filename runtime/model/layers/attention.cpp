@@ -52,6 +52,9 @@ int add(module_builder& to, const attention_spec& x) {
     throw input_error(
         "`model.qk_norm_rows` normalises the heads of all tensor ranks together: give "
         "`layout.tensor` 1");
+  std::vector<double> of_kinds;
+  if (x.query_init_std > 0)
+    of_kinds = {x.query_init_std / x.init_std, 1, 1};
   const auto qkv
       = add_linear(to,
                    {.name = "linear_qkv",
@@ -60,7 +63,8 @@ int add(module_builder& to, const attention_spec& x) {
                     .init_std = x.init_std,
                     .bias = x.qkv_bias,
                     .placement = row_sharded(),
-                    .row_kinds = {x.heads / x.groups * x.head_size, x.head_size, x.head_size}});
+                    .row_kinds = {x.heads / x.groups * x.head_size, x.head_size, x.head_size},
+                    .kind_factors = of_kinds});
   norm_layer of_queries, of_keys;
   if (x.head_norm) {
     const auto size = [&](std::int64_t heads) { return (x.norm_rows ? heads : 1) * x.head_size; };

@@ -107,15 +107,16 @@ void head_norms(harness& in, const model_shape& m) {
 }
 
 void activations(harness& in, const model_shape& m) {
-  const auto kind = m.llama ? kernels::activation::swiglu : kernels::activation::gelu_tanh;
-  const auto wide = m.rows * m.ffn * kernels::fan_in(kind);
+  const auto kind = m.llama ? kernels::activation::silu : kernels::activation::gelu_tanh;
+  const auto wide = m.rows * m.ffn * kernels::fan_in(m.llama);
   const auto shape = by(m.rows, m.ffn) + (m.llama ? " swiglu" : " gelu");
   in.line(bound::memory, shape, [&](arena& a) {
     return kernels::activation_forward<bf16>{.y = a.empty<bf16>(m.rows * m.ffn),
                                              .x = a.drawn<bf16>(wide),
                                              .R = m.rows,
                                              .N = m.ffn,
-                                             .kind = kind};
+                                             .kind = kind,
+                                             .gated = m.llama};
   });
   in.line(bound::memory, shape, [&](arena& a) {
     return kernels::activation_backward<bf16>{.dx = a.empty<bf16>(wide),
@@ -123,7 +124,8 @@ void activations(harness& in, const model_shape& m) {
                                               .x = a.drawn<bf16>(wide),
                                               .R = m.rows,
                                               .N = m.ffn,
-                                              .kind = kind};
+                                              .kind = kind,
+                                              .gated = m.llama};
   });
 }
 
