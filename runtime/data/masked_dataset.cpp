@@ -1,5 +1,6 @@
 #include "runtime/data/masked_dataset.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 
 #include <utility>
@@ -29,6 +30,9 @@ masked_dataset::masked_dataset(std::shared_ptr<const document_source> source,
       longest_(longest),
       least_sentences_(least_sentences) {
   require_valid(options_.masking);
+  if (longest < 2)
+    throw input_error("samples have room for {} besides the added ones: give a longer sequence",
+                      counted(longest, "token"));
   const sentence_index_request request{.documents = split.of(part, source_->documents()),
                                        .longest = longest,
                                        .least_sentences = least_sentences,
